@@ -18,9 +18,10 @@ from paimon_table.catalog.filesystem import FilesystemCatalog
 from paimon_table.catalog.table_name import TableName
 from paimon_table.storage.counting_io import CountingFileIO
 from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO
+from pipelines.checkpoint.book import FILE
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
-from pipelines.tables.checkpoint_record import FILE, CheckpointRecord
+from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.tables import PipelineTables
 from sinks.commit.positions import Position, newest_with_position, to_properties

@@ -137,7 +137,7 @@ def run(
     from pipelines.spark.java import check_java
 
     check_java()
-    from pipelines.catchup.standing import failed_words
+    from pipelines.catchup.shown_standing import failed_words
     from pipelines.report.run_summary import summarize
     from pipelines.report.summary import print_summary
     from pipelines.run import run_pipelines

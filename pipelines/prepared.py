@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from paimon_table import Catalog
 from paimon_table.storage.file_io import FileIO, LocalFileIO
 from paimon_table.storage.outages import storage_failure
-from pipelines.checkpoint.behind_marks import BehindMarks
+from pipelines.checkpoint.book import Book
 from pipelines.checkpoint.checkpoint import Checkpoint
-from pipelines.checkpoint.commit_counts import CommitCounts
-from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
 from pipelines.reading import source_reader
 from pipelines.storage import catalog_of, quarantine_of, storage_of
@@ -34,8 +32,7 @@ class PreparedPipeline:
     record: CheckpointRecord
     catalog: Catalog
     own: OwnTables
-    topics: TopicRecord
-    counts: CommitCounts
+    book: Book
     reader: SourceReader
 
 
@@ -49,19 +46,17 @@ def prepared(config: PipelineConfig) -> PreparedPipeline:
     checkpoint = Checkpoint(config)
     checkpoint.check()
     catalog = catalog_of(config)
-    record = CheckpointRecord(config, checkpoint, catalog)
+    book = Book(checkpoint)
+    record = CheckpointRecord(config, checkpoint, catalog, book)
     query_id = checkpoint.query_id
     record.check(None if query_id is None else commit_user(config, query_id))
     own = OwnTables(config, catalog, record)
     _check_writable(config)
-    topics = TopicRecord(checkpoint)
-    reader = source_reader(config, checkpoint, own, topics)
+    reader = source_reader(config, checkpoint, own, book)
     reader.check()
     check_tables_of_others(config, own)
-    check_own_tables(config, own, [name for name, mark in BehindMarks(checkpoint).all.items() if mark.is_behind])
-    return PreparedPipeline(
-        config, checkpoint, query_id, record, catalog, own, topics, CommitCounts(checkpoint), reader
-    )
+    check_own_tables(config, own, [name for name, pause in book.pauses.items() if pause.has_rule])
+    return PreparedPipeline(config, checkpoint, query_id, record, catalog, own, book, reader)
 
 
 PROBE = ".tidemark-probe"

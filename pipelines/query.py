@@ -38,18 +38,12 @@ from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.batch.spark_compactions import compacted_by
 from pipelines.batch.spark_exchange import spark_exchange
 from pipelines.batch.spooled_writes import SpooledWrites
-from pipelines.catchup.away_tables import SourceNow, note_away
-from pipelines.catchup.catch_up import CatchUp, SliceWork
-from pipelines.catchup.new_tables import note_new_tables
-from pipelines.catchup.older_tables import WentBack, commits_of, leave_out_older, note_found
-from pipelines.catchup.side_work import SideWork
-from pipelines.catchup.slice_pace import SLICE_S, SlicePace
-from pipelines.catchup.spark_slices import SparkSlices
-from pipelines.catchup.standing import Standing, tell_tables_behind
-from pipelines.catchup.stream_end import StreamEnd
-from pipelines.catchup.table_requests import COMMANDS, TableRequests
-from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks, Cause
-from pipelines.checkpoint.sources_away import SourcesAway
+from pipelines.catchup.catch_up import CatchUp, SliceWork, StreamEnd
+from pipelines.catchup.shown_standing import Standing, say_paused
+from pipelines.catchup.side_work import COMMANDS, SideWork, TableRequests
+from pipelines.catchup.slices import SLICE_S, SlicePace, SparkSlices
+from pipelines.catchup.table_standings import TableStandings, entry_of
+from pipelines.checkpoint.book import Cause, Pause
 from pipelines.control.request_desk import Handler, RequestDesk, Tell
 from pipelines.control.requests import Answer, Request, Requests
 from pipelines.control.turns import Turns
@@ -72,8 +66,7 @@ from pipelines.spark.session import lookup_root, spool, write_slots
 from pipelines.spark.spark_errors import first_cause, second_run, task_failure
 from pipelines.spark.stream_progress import ClosedBatches
 from pipelines.storage import quarantine_of, quarantine_under
-from pipelines.tables.left_out import LeftOut
-from pipelines.tables.own_tables import OwnPositions
+from pipelines.tables.paused_tables import PausedTables
 from pipelines.tables.repeated_reads import check_stored_reads
 from pipelines.tables.tables import PipelineTables
 from pipelines.tidying.tidier import Tidier, found_tables
@@ -126,8 +119,7 @@ class PipelineQuery:
         self._catalog = pipeline.catalog
         self._record = pipeline.record
         self._own = pipeline.own
-        self._topics = pipeline.topics
-        self._counts = pipeline.counts
+        self._book = pipeline.book
         self._reader = pipeline.reader
         self._closed_batches = ClosedBatches(lambda ends: self._reader.read_to(ends, {}))
         self._settings = TaskSettings(
@@ -146,25 +138,21 @@ class PipelineQuery:
         self._replays: ReplaySlices | None = None
         self._shown = ShownReplays(self._checkpoint, self._catalog, self._seen)
         self._turns = Turns()
-        self._left_out = LeftOut(BehindMarks(self._checkpoint), self._checkpoint)
-        self._left_out.has_passed = self._has_passed
+        self._paused = PausedTables(self._book, self._checkpoint)
+        self._paused.has_passed = self._has_passed
+        self._standings = TableStandings(
+            config, self._own, self._checkpoint, self._paused, self._reader.slices(), self._topic_ids
+        )
         self._stream = StreamEnd(self._checkpoint, self._catalog, lambda: self.tables)
         with in_pipeline(config.name):
-            tell_tables_behind(self._left_out.marks)
+            say_paused(self._paused.pauses)
             self._shown.look()
-            positions = self._own.positions()
-            self._has_noted_away = not self._checkpoint.is_new
-            if self._has_noted_away:
-                self._note_away(positions)
-            self._seen.without_tables(self._left_out.missing.keys() - self._left_out.tables)
-            self._note_new_tables()
-            left_out, slices = self._left_out, self._reader.slices()
-            away = SourcesAway(self._checkpoint)
-            leave_out_older(config, self._own, positions, self._counts, left_out, slices, self._topics.ids, away)
-            if self._has_noted_away:
-                note_found(self._counts, self._own, positions)
+            self._has_looked = not self._checkpoint.is_new
+            if self._has_looked:
+                self._standings.look()
+            self._seen.without_tables(self._paused.ruleless)
         self._side = SideWork(
-            self._turns, self._left_out, self._catch_up, self._settle, self._noting_failure, self._stops_with
+            self._turns, self._paused, self._catch_up, self._settle, self._noting_failure, self._stops_with
         )
         self._finish_interrupted(spark, pipeline.query_id)
         desk = RequestDesk(Requests.of(config), {**self._handlers(), **(handlers or {})})
@@ -303,8 +291,7 @@ class PipelineQuery:
         slots, reader, is_new = self._settings.slots, self._reader, self._checkpoint.is_new
         records = reader.stream(spark, slots, self._log_start)
         if is_new:
-            check_stored_reads(self.config, self._catalog, self._topics.ids)
-        self._left_out.reload()  # topics that were made anew are read from their begin
+            check_stored_reads(self.config, self._catalog, self._book.topic_ids)
         blobs = decoded(records, slots, quarantine_io, reader.share_reader)
         writer = blobs.writeStream.queryName(self.config.name).foreachBatch(self._run_batch)
         writer = writer.option("checkpointLocation", self.config.checkpoint)
@@ -401,7 +388,7 @@ class PipelineQuery:
 
     def _handlers(self) -> Mapping[str, Handler]:
         """Who takes which requests."""
-        tables = TableRequests(self._left_out, self._side, self._known_tables, self._pause).handlers
+        tables = TableRequests(self._paused, self._side, self._known_tables, self._pause).handlers
         retry = applier.handler(self.config, self._own, self._compactions.wait)
         return {**tables, applier.COMMAND: retry, REPLAY_SLICE: self._replay_slice, GIVE_UP: self._give_up}
 
@@ -426,10 +413,10 @@ class PipelineQuery:
     def _known_tables(self) -> set[str]:
         fixed = {rule.into for rule in self.config.tables if "{" not in rule.into}
         named = {*map(str, self._own.names()), *self.open_tables(), *fixed}
-        return {name for name in named if not self._left_out.is_away(name)}
+        return named - self._paused.ruleless
 
     def _pause(self, identifier: str, reason: str) -> None:
-        """Leave a table out by hand from the next batch on, which may have run before."""
+        """Pause a table by hand from the next batch on, which may have run before."""
         batch_id = self._stream.next_batch
         planned = self._checkpoint.planned_batch
         if planned is None:
@@ -437,7 +424,7 @@ class PipelineQuery:
         topics = set() if self.tables is None else self.tables.topics_of(identifier)
         topics |= {topic for t in self._own.written() if str(t.name) == identifier for topic, _ in t.position.offsets}
         has_begun = planned is not None and planned >= batch_id
-        self._left_out.leave_out(
+        self._paused.pause(
             identifier, Cause.ASKED, reason, batch_id, topics, is_running=has_begun, public_reason=reason
         )
         log.warning("table %s is paused from batch %d on: %s", identifier, batch_id, reason)
@@ -450,29 +437,9 @@ class PipelineQuery:
         topics = frozenset[str]() if begin is None else self._reader.slices().topics(begin)
         return topics is None or topic in topics
 
-    def _read_topics(self) -> Collection[str] | None:
-        """The topics that the stream has read records of; None where that is not known."""
-        closed = self._checkpoint.closed_batch
-        return () if closed is None else self._reader.slices().topics(self._checkpoint.offset_after(closed))
-
-    def _note_away(self, positions: OwnPositions) -> None:
-        noted = SourcesAway(self._checkpoint)
-        source = SourceNow(self._reader.slices(), self._topics.ids, self._read_topics)
-        note_away(self.config, self._own, positions, self._counts, self._left_out, noted, source)
-
-    def _note_new_tables(self) -> None:
-        closed, written = self._checkpoint.closed_batch, {str(name) for name in self._own.names()}
-        if closed is not None:
-            note_new_tables(self.config, self._left_out, written, self._read_topics(), closed + 1)
-        elif written and self.config.on_lost_checkpoint == "resume" and self._checkpoint.planned_batch is not None:
-            begin = self._checkpoint.offset_before(0)  # where the tables stand that an earlier checkpoint has filled
-            passed = () if begin is None else self._reader.slices().topics(begin)
-            note_new_tables(self.config, self._left_out, written, passed, 0)
-
     def _note_commits(self, sinks: Mapping[str, TableSink]) -> None:
         """Let the checkpoint know what the tables have by now."""
-        counts = {name: commits_of(sink) for name, sink in sinks.items() if sink.position.commit_count}
-        self._counts.note(counts)
+        self._book.note_commits({name: entry_of(sink) for name, sink in sinks.items() if sink.position.commit_count})
 
     def _catch_up(self, identifier: str) -> CatchUp:
         """What brings a table up; called in a turn, once the pipeline's tables are known."""
@@ -484,7 +451,7 @@ class PipelineQuery:
 
         def run(batch: BatchRun, own: PipelineTables, piece: Slice, topics: Collection[str] | None) -> BatchReport:
             began_s = time.monotonic()
-            report = slices.of_mark(self._left_out.marks[identifier]).run(batch, own, piece, topics)
+            report = slices.of_pause(self._paused.pauses[identifier]).run(batch, own, piece, topics)
             self._note_commits(own.sinks)
             pace.done(report.record_count, time.monotonic() - began_s)
             self._seen.slice_done(identifier, report, own.sinks.get(identifier))
@@ -493,25 +460,16 @@ class PipelineQuery:
                 observer.beside(identifier, report)
             return report
 
-        def open_tables(mark: BehindMark) -> PipelineTables:
-            user = aside_user(owner, mark.since_ms)
-            only, topics = mark.table, mark.topics
+        def open_tables(pause: Pause) -> PipelineTables:
+            user = aside_user(owner, pause.since_ms)
+            only, topics = pause.table, pause.topics
             return PipelineTables(
                 self.config, user, self._own, only=only, topics_to_read=topics, topic_ids=self._topic_ids
             )
 
-        settle, reader = partial(keep_once_behind, self.config), self._reader.slices()
-        went_back = WentBack(
-            self.config,
-            self._own,
-            self._counts,
-            self._left_out,
-            reader,
-            SourcesAway(self._checkpoint),
-            self._topic_ids,
-        )
-        work = SliceWork(reader, run, open_tables, lambda: pace.records, settle, went_back)
-        return CatchUp(identifier, self._left_out, self._stream, work)
+        settle, look = partial(keep_once_behind, self.config), self._standings.look_at
+        work = SliceWork(self._reader.slices(), run, open_tables, lambda: pace.records, settle, look)
+        return CatchUp(identifier, self._paused, self._stream, work)
 
     def _slices(self) -> SparkSlices:
         return SparkSlices(
@@ -547,12 +505,9 @@ class PipelineQuery:
         if query_id is None:
             raise BrokenInvariant("Spark does not tell the id of the query; without it nothing can be committed once")
         self._record.start()
-        if not self._has_noted_away:  # a new checkpoint has a begin by now
-            positions = self._own.positions()
-            self._note_away(positions)
-            self._note_new_tables()
-            note_found(self._counts, self._own, positions)
-            self._has_noted_away = True
+        if not self._has_looked:  # a new checkpoint has a begin once its first batch is planned
+            self._standings.look()
+            self._has_looked = True
         if self.tables is None:
             self.tables = self._tables_of(query_id)
         if self.tables.commit_user != commit_user(self.config, query_id):
@@ -569,11 +524,11 @@ class PipelineQuery:
             self.config,
             user,
             self._own,
-            left_out=self._left_out,
+            paused=self._paused,
             topic_ids=self._topic_ids,
             first_own=self._first_own,
-            counts=self._counts,
+            book=self._book,
         )
 
     def _topic_ids(self) -> Mapping[str, str]:
-        return self._topics.ids
+        return self._book.topic_ids

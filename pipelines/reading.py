@@ -8,11 +8,9 @@ from contextlib import suppress
 from dataclasses import replace
 
 from paimon_table.errors import CorruptFile
-from pipelines.checkpoint.behind_marks import BehindMarks
+from pipelines.checkpoint.book import Book
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.replay_state import Replays
-from pipelines.checkpoint.sources_away import SourcesAway
-from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
 from pipelines.config.source_config import KafkaSource
 from pipelines.tables.own_tables import OwnTables
@@ -23,11 +21,11 @@ from sources.reader import SourceReader
 
 
 def source_reader(
-    config: PipelineConfig, checkpoint: Checkpoint, own: OwnTables, topics: TopicRecord | None = None
+    config: PipelineConfig, checkpoint: Checkpoint, own: OwnTables, book: Book | None = None
 ) -> SourceReader:
-    """The reader of the source that the pipeline file names; ``topics`` is the record that it keeps up."""
-    topics = topics or TopicRecord(checkpoint)
-    source, standing = config.source.reader, CheckpointStanding(config, checkpoint, own, topics)
+    """The reader of the source that the pipeline file names; it keeps the topics in ``book``, and their places."""
+    book = book or Book(checkpoint)
+    source, standing = config.source.reader, CheckpointStanding(config, checkpoint, own, book)
     if isinstance(source, KafkaSource):
         goes_on = config.source.on_data_loss == "continue"
         return KafkaReader(replace(source.settings, goes_on_after_loss=goes_on), standing)
@@ -37,11 +35,11 @@ def source_reader(
 class CheckpointStanding:
     """How far a pipeline has read: the ``Standing`` that its checkpoint and its tables tell."""
 
-    def __init__(self, config: PipelineConfig, checkpoint: Checkpoint, own: OwnTables, topics: TopicRecord) -> None:
+    def __init__(self, config: PipelineConfig, checkpoint: Checkpoint, own: OwnTables, book: Book) -> None:
         self._config = config
         self._own = own
         self._checkpoint = checkpoint
-        self._topics = topics
+        self._book = book
         self._ends: dict[int, str] = {}
 
     @property
@@ -81,7 +79,7 @@ class CheckpointStanding:
     def recorded(self, topic_ids: Mapping[str, str]) -> Recorded:
         written = self._own.written()
         if self._checkpoint.is_new:
-            self._topics.find_cuts(table.position for table in written)
+            self._book.find_cuts(table.position for table in written)
         lowest: Positions = {}
         highest: Positions = {}
         ended: Positions = {}
@@ -89,7 +87,7 @@ class CheckpointStanding:
         readers: Counter[str] = Counter()
         read_by: Counter[Place] = Counter()
         for table in written:
-            position = table.position.among(self._topics.cuts)
+            position = table.position.among(self._book.cuts)
             readers.update({topic for topic, _ in position.offsets})
             read_by.update(position.offsets.keys())
             for place, offset in position.offsets.items():
@@ -119,23 +117,21 @@ class CheckpointStanding:
         self._checkpoint.move(places)
 
     def cut(self, ends: Mapping[Place, int]) -> None:
-        self._topics.cut(ends)
+        self._book.cut(ends)
 
     def begin_anew(self, topics: Collection[str]) -> None:
         if topics:
-            marks, away = BehindMarks(self._checkpoint), SourcesAway(self._checkpoint)
-            known = {place for place in (*marks.places(), *away.places()) if place[0] in topics}
+            known = {place for place in self._book.places() if place[0] in topics}
             self._move_others(dict.fromkeys(known))
             Replays(self._checkpoint).end_with(topics)
 
     def _move_others(self, places: Mapping[Place, int | None]) -> None:
         """Change where all go on that are not in the stream."""
-        BehindMarks(self._checkpoint).move(places)
-        SourcesAway(self._checkpoint).move(places)
+        self._book.move(places)
         Replays(self._checkpoint).end_with({topic for (topic, _), end in places.items() if end is None})
 
     def made_anew(self, topic_ids: Mapping[str, str]) -> Sequence[str]:
-        return self._topics.made_anew(topic_ids)
+        return self._book.recreated_topics(topic_ids)
 
     def note_topics(self, topic_ids: Mapping[str, str]) -> None:
-        self._topics.add(topic_ids)
+        self._book.note_topics(topic_ids)

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from paimon_table import Table
 from paimon_table.errors import SinkUnavailable, TidemarkError
-from pipelines.catchup.standing import Standing
+from pipelines.catchup.shown_standing import Standing
 from pipelines.checkpoint.lock import held_checkpoints
 from pipelines.config.config import PipelineConfig
 from pipelines.early_signals import was_hung_up

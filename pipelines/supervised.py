@@ -22,9 +22,9 @@ from pyspark.sql import SparkSession
 from paimon_table.errors import ConfigError, TidemarkError, public_text
 from paimon_table.storage.outages import storage_failure
 from pipelines.batch.batch_report import BatchObserver, BatchReport
-from pipelines.catchup.standing import Standing
-from pipelines.catchup.table_requests import COMMANDS
-from pipelines.checkpoint.behind_marks import Cause
+from pipelines.catchup.shown_standing import Standing
+from pipelines.catchup.side_work import COMMANDS
+from pipelines.checkpoint.book import Cause
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_changes import changes_of
 from pipelines.control.request_desk import Handler

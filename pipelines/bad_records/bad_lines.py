@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from paimon_table.storage.file_io import FileIO, FoundFile
-from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks
+from pipelines.checkpoint.book import Book, Pause
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.replay_state import Replays, ReplayState
 from pipelines.config.config import PipelineConfig
@@ -176,17 +176,16 @@ def _undone_batches(checkpoint: Checkpoint) -> dict[str, int]:
     if query is None:
         return {}
     undone = {query: 0 if closed is None else closed + 1}
-    for mark in BehindMarks(checkpoint).all.values():
-        if mark.misses_records:
-            undone[aside_owner(query, mark)] = 0 if mark.slice is None else mark.slice.number
+    for pause in Book(checkpoint).pauses.values():
+        undone[aside_owner(query, pause)] = 0 if pause.slice is None else pause.slice.number
     for state in Replays(checkpoint).all():
         undone[replay_owner(state)] = state.number
     return undone
 
 
-def aside_owner(query: str, mark: BehindMark) -> str:
+def aside_owner(query: str, pause: Pause) -> str:
     """The directory of the bad records of a table that is caught up."""
-    return query + mark.aside_name
+    return query + pause.aside_name
 
 
 def replay_owner(state: ReplayState) -> str:

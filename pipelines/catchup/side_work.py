@@ -10,17 +10,20 @@ import contextvars
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 
-from paimon_table.errors import TidemarkError, public_text
+from paimon_table.errors import ConfigError, TidemarkError, public_text
+from paimon_table.nearest_name import nearest
 from pipelines.catchup.catch_up import CatchUp, Step
-from pipelines.catchup.standing import Standing, TableState
-from pipelines.checkpoint.behind_marks import BehindMark, Cause
-from pipelines.control.request_desk import RequestDesk
+from pipelines.catchup.shown_standing import Standing, TableState
+from pipelines.checkpoint.book import Cause, Pause
+from pipelines.control.request_desk import Handler, RequestDesk, Tell
+from pipelines.control.requests import Answer, Request, State
 from pipelines.control.turns import Turns
-from pipelines.tables.left_out import LeftOut
+from pipelines.tables.paused_tables import PausedTables
 from pipelines.tables.table_failure import TableFailure, TooManyBadRecords, is_of_table
+from sources.wording import first_of
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +54,7 @@ class SideWork:
     def __init__(
         self,
         turns: Turns,
-        left_out: LeftOut,
+        paused: PausedTables,
         catch_up: Callable[[str], CatchUp],
         settled: Callable[[], None],
         guarded: Callable[[], AbstractContextManager[None]],
@@ -63,7 +66,7 @@ class SideWork:
         ``stops_with``: whether it ends when a table fails, instead of leaving that paused.
         """
         self._turns = turns
-        self._left_out = left_out
+        self._paused = paused
         self._new_catch_up = catch_up
         self._settled = settled
         self._guarded = guarded
@@ -71,7 +74,7 @@ class SideWork:
         self._now_s = now_s
         self._desk: RequestDesk | None = None
         self._trials: dict[str, _Trial] = {}
-        self._wanted = {name for name, mark in left_out.marks.items() if mark.tries_again}
+        self._wanted = {name for name, pause in paused.pauses.items() if pause.tries_again}
         self._stopping = threading.Event()
         self._looked_s = -LOOK_S
         self._soon_until_s = -LOOK_S
@@ -101,10 +104,10 @@ class SideWork:
     def resume(self, identifier: str) -> None:
         """Catch a table up; to be called in a turn."""
         self._wanted.add(identifier)
-        mark = self._left_out.marks[identifier]
-        if mark.cause is Cause.ASKED:  # the next start goes on with it
+        pause = self._paused.pauses[identifier]
+        if pause.cause is Cause.ASKED:  # the next start goes on with it
             reason = "it was resumed"
-            self._left_out.leave_out(identifier, Cause.FAILED, reason, mark.batch, mark.topics, public_reason=reason)
+            self._paused.pause(identifier, Cause.FAILED, reason, pause.batch, pause.topics, public_reason=reason)
 
     def pause(self, identifier: str) -> None:
         """Stop catching a table up; to be called in a turn."""
@@ -114,18 +117,18 @@ class SideWork:
     def standings(self) -> Mapping[str, Standing]:
         """The tables that are not in the stream, for anybody who asks at any time."""
         trials = dict(self._trials)
-        return {name: self._standing(mark, trials.get(name)) for name, mark in self._left_out.marks.items()}
+        return {name: self._standing(pause, trials.get(name)) for name, pause in self._paused.pauses.items()}
 
-    def _standing(self, mark: BehindMark, trial: _Trial | None) -> Standing:
-        is_due = mark.table in self._wanted or mark.cause is Cause.NEW
+    def _standing(self, pause: Pause, trial: _Trial | None) -> Standing:
+        is_due = pause.table in self._wanted or pause.cause is Cause.NEW
         state = TableState.CATCHING_UP if is_due else TableState.PAUSED
         left = None if trial is None else trial.records_left
         read = 0 if trial is None else trial.catch_up.record_count
-        told = mark.reason, mark.since_ms, left, read, mark.position, mark.public_reason, mark.topics
-        return Standing(mark.table, state, mark.cause, *told)
+        told = pause.reason, pause.since_ms, left, read, pause.position, pause.public_reason, pause.topics
+        return Standing(pause.table, state, pause.cause, *told)
 
     def _due(self) -> list[str]:
-        return [name for name, m in self._left_out.marks.items() if name in self._wanted or m.cause is Cause.NEW]
+        return [name for name, m in self._paused.pauses.items() if name in self._wanted or m.cause is Cause.NEW]
 
     def _work(self) -> None:
         while not self._stopping.is_set():
@@ -215,12 +218,10 @@ class SideWork:
             return
         if self._stops_with(identifier):
             raise error
-        mark = self._left_out.marks[identifier]
+        pause = self._paused.pauses[identifier]
         self.pause(identifier)
         cause = Cause.BAD_RECORDS if isinstance(error, TooManyBadRecords) else Cause.FAILED
-        self._left_out.leave_out(
-            identifier, cause, str(error), mark.batch, mark.topics, public_reason=public_text(error)
-        )
+        self._paused.pause(identifier, cause, str(error), pause.batch, pause.topics, public_reason=public_text(error))
         log.error(
             "table %s stays paused, all others go on: %s. `tidemark resume FILE --table %s`, or a restart, tries again",
             identifier,
@@ -230,3 +231,64 @@ class SideWork:
 
     def _goes_on(self) -> bool:
         return not self._stopping.is_set()
+
+
+NAMES_SHOWN = 5
+PAUSE, RESUME = COMMANDS = ("pause", "resume")
+"""What can be asked of one table."""
+
+
+class TableRequests:
+    """Handlers of ``pause`` and ``resume``; called in a turn."""
+
+    def __init__(
+        self,
+        paused: PausedTables,
+        side: SideWork,
+        known: Callable[[], Collection[str]],
+        pause: Callable[[str, str], None],
+    ) -> None:
+        """``known`` are the tables of the pipeline, ``pause`` pauses one by hand, for a reason."""
+        self._paused = paused
+        self._side = side
+        self._known = known
+        self._pause = pause
+
+    @property
+    def handlers(self) -> Mapping[str, Handler]:
+        return {PAUSE: self.pause, RESUME: self.resume}
+
+    def pause(self, request: Request, _tell: Tell) -> Answer:
+        """Pause a table from the next batch on."""
+        identifier = self._table_of(request)
+        known = self._paused.pauses.get(identifier)
+        reason = request.text("reason") or f"paused by {request.left_by}"
+        self._side.pause(identifier)
+        if known is not None and known.cause is Cause.ASKED:
+            return Answer(State.DONE, f"table {identifier} is paused already: {known.reason}")
+        self._pause(identifier, reason)
+        return Answer(State.DONE, f"table {identifier} is paused where it stands; all others go on")
+
+    def resume(self, request: Request, _tell: Tell) -> Answer:
+        """Begin to catch a table up."""
+        identifier = self._table_of(request)
+        if identifier not in self._paused.tables:
+            return Answer(State.DONE, f"table {identifier} is not paused")
+        self._side.resume(identifier)
+        return Answer(State.DONE, f"table {identifier} is catching up; then it is in the stream again")
+
+    def _table_of(self, request: Request) -> str:
+        identifier = request.text("table")
+        known = sorted({*self._known(), *self._paused.tables})
+        if identifier not in known and self._paused.is_first_batch:
+            raise ConfigError(
+                f"the pipeline has no table {identifier!r} so far, as it has not ended its first batch: nothing was"
+                " asked for, call again when it has"
+            )
+        if identifier not in known:
+            close = nearest(identifier, known)
+            hint = (
+                f"did you mean {close}?" if close else f"it writes {', '.join(first_of(known, NAMES_SHOWN)) or 'none'}"
+            )
+            raise ConfigError(f"the pipeline has no table {identifier!r}; {hint}")
+        return identifier

@@ -1,70 +1,357 @@
-"""How the tables stand that are not in the stream of their pipeline, for people and for programs."""
+"""How a table stands: in the stream, paused at some place, or without a rule. Decides; reads and writes nothing.
+
+``standing`` takes what the checkpoint has noted of one table, what the table's own snapshots say, which rules lead to
+it now, and where the stream is. It gives what is to be noted of the table, and what to say. Applied twice to the same
+facts it changes nothing the second time, so a start that is killed in between does no harm.
+
+==============================================  ====================================================================
+The table                                       then
+==============================================  ====================================================================
+cannot be read now                              stays as it was noted
+has no rule any more                            keeps the place where the stream passes it
+has a rule again                                is paused at that place, and caught up
+has a source that no rule leads to it           goes on with the others; the place of that source is kept
+has such a source again                         is caught up in the topics of that source
+lacks commits (rolled back, restored)           is caught up from its own position
+was dropped while it was filled                 is filled anew
+is new, with ``backfill``                       is filled from the first record
+has more commits than were noted                is noted with them
+==============================================  ====================================================================
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
 
-from paimon_table.errors import WHERE_MORE
-from pipelines.checkpoint.behind_marks import BehindMark, Cause
+from paimon_table.errors import ConfigError
+from pipelines.checkpoint.book import UNKNOWN, Cause, Entry, Pause, Ruleless
+from pipelines.tables.merged_sources import told
+from pipelines.tables.paused_tables import FILLED
+from sinks.commit.positions import FedBy, Position
+from sources.positions import Place
+from sources.wording import counted
 
-log = logging.getLogger(__name__)
 
+class Offsets(Protocol):
+    """Positions of the stream as offsets, and back; see ``SliceReader``."""
 
-class TableState(StrEnum):
-    """What a table of a running pipeline does."""
-
-    RUNNING = "running"
-    PAUSED = "paused"
-    CATCHING_UP = "catching-up"
+    def offsets(self, position: str) -> Mapping[Place, int] | None: ...
+    def position_at_offsets(self, offsets: Mapping[Place, int]) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """A table that is not in the stream."""
+class StreamFacts:
+    """Where the stream stands when this process begins."""
 
-    table: str
-    state: TableState
-    cause: Cause
-    reason: str
-    since_ms: int
-    records_left: int | None = None
-    """About how many records it has to read; None when that is not known."""
-    records_read: int = 0
-    position: str | None = None
-    """Where the next slice begins; None: at the first record."""
-    public_reason: str = WHERE_MORE
-    """The reason without values of rows."""
-    topics: tuple[str, ...] = ()
-    """Those that feed it, as far as is known."""
-
-    def __str__(self) -> str:
-        left = "" if self.records_left is None else f", about {self.records_left:,} records to go"
-        return f"table {self.table} is {self.state.value}{left}: {self.reason}"
+    pipeline: str
+    checkpoint: str
+    batch: int
+    """The first batch that runs."""
+    begin: str | None
+    """Where it begins; None: at the first record that there is."""
+    after: str | None
+    """Where it ends, if an earlier process has begun it."""
+    topic_ids: Mapping[str, str]
+    """Of the topics that are read."""
+    now_ms: int
 
 
-def tell_tables_behind(marks: Mapping[str, BehindMark]) -> None:
-    """Say at a start which tables are behind, and what becomes of them."""
-    for name, mark in marks.items():
-        if mark.tries_again:
-            log.warning("table %s is behind since batch %d (%s); it is caught up now", name, mark.batch, mark.reason)
-        else:
-            log.warning(
-                "table %s is paused since batch %d (%s); `tidemark resume FILE --table %s` ends that",
-                name,
-                mark.batch,
-                mark.reason,
-                name,
-            )
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What the files of a table say."""
+
+    created_ms: int | None
+    """Time of its first schema; None: it is not there."""
+    newest_id: int = 0
+    """Its newest snapshot; 0 where it has none."""
+    has_expired: bool = False
+    """Whether snapshots of it have expired, which only matters where none of the pipeline is left."""
 
 
-def failed_words(pipeline: str, standings: Mapping[str, Standing]) -> Iterator[str]:
-    """What a run that ends says of tables that it could not write."""
-    for name, standing in standings.items():
-        if standing.cause in (Cause.FAILED, Cause.BAD_RECORDS):
-            yield (
-                f"pipeline {pipeline}: table {name} is paused, all others have what was read: {standing.reason}; mend"
-                " that and start again, which catches the table up"
-            )
+@dataclass(frozen=True, slots=True)
+class RuleFacts:
+    """What the rules say of a table."""
+
+    is_written: bool = True
+    """Whether one leads to it what has fed it."""
+    is_filled: bool = False
+    """Whether that one fills new tables from the first record (``backfill``)."""
+    topics: frozenset[str] | None = frozenset()
+    """Topics with records that they may bring into it, of those that the stream has passed; None: any."""
+    ruleless: frozenset[FedBy] = frozenset()
+    """The source tables that fed it and are led elsewhere, or nowhere, now."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """One table as a pipeline finds it."""
+
+    name: str
+    entry: Entry = UNKNOWN
+    """What the checkpoint has noted; an empty one where it does not know the table."""
+    position: Position | None = None
+    """The pipeline's newest in its snapshots; None: it has none."""
+    files: Files | None = None
+    """None: not looked at, as its commits are those that were noted."""
+    rules: RuleFacts = RuleFacts()
+    is_readable: bool = True
+
+    @property
+    def commits(self) -> int:
+        return 0 if self.position is None else self.position.commit_count
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """Those that have fed it, as far as anybody knows."""
+        read = () if self.position is None else (topic for topic, _ in self.position.offsets)
+        paused = () if self.entry.pause is None else self.entry.pause.topics
+        return frozenset({*read, *self.entry.topics, *paused})
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a table stands from now on."""
+
+    entry: Entry
+    """What is to be noted of it; an empty one: nothing."""
+    remarks: tuple[tuple[int, str], ...] = ()
+    """Lines for the log, with their levels."""
+    is_moved: bool = False
+    """Whether it is caught up from another place than was noted."""
+
+    def but(self, entry: Entry, *remarks: tuple[int, str], is_moved: bool = False) -> Verdict:
+        """The verdict with more decided."""
+        return Verdict(entry, (*self.remarks, *remarks), self.is_moved or is_moved)
+
+
+def standing(table: TableFacts, stream: StreamFacts, source: Offsets) -> Verdict:
+    """How a table stands at a start, or once the rules have changed.
+
+    ConfigError where the table lacks commits and nobody can read again what they held.
+    """
+    verdict = Verdict(table.entry)
+    if not table.is_readable:
+        return verdict
+    if table.entry == UNKNOWN and table.position is None:
+        return _new(table, stream)
+    if not table.rules.is_written:
+        return _with_commits(table, _without_rule(table, stream, verdict))
+    verdict = _with_sources(table, stream, source, _with_rule(table, stream, verdict))
+    return _with_commits(table, _rolled_back(table, stream, source, verdict))
+
+
+def looked_at(table: TableFacts, stream: StreamFacts, source: Offsets) -> Verdict:
+    """How a paused table stands before a step that catches it up: somebody may have changed it since the last one.
+
+    ConfigError as ``standing``.
+    """
+    entry, verdict = table.entry, Verdict(table.entry)
+    if table.files is None or entry.pause is None or not entry.commits:
+        return verdict
+    if table.files.created_ms == entry.created_ms:
+        return _rolled_back(table, stream, source, verdict)
+    if entry.pause.begin is not None:
+        return verdict
+    anew = replace(entry.pause, slice=None, after=None, since_ms=entry.next_pause_ms(stream.now_ms))
+    return verdict.but(replace(entry, pause=anew, commits=0, snapshot_id=0), is_moved=True)
+
+
+def lacks_commits(table: TableFacts) -> bool:
+    """Whether a table was rolled back or restored: it lacks commits that were noted.
+
+    False where its snapshots do not say any more what was committed, because others have expired them. ConfigError
+    where they do not say it and are older than those that had been there.
+    """
+    entry, files = table.entry, table.files
+    if files is None or entry.commits <= table.commits or files.created_ms != entry.created_ms:
+        return False
+    if table.position is not None or not files.has_expired:
+        return True
+    if files.newest_id >= entry.snapshot_id:
+        return False
+    raise ConfigError(
+        f"table {table.name} was rolled back, or restored, to snapshot {files.newest_id}, and lacks commits of the"
+        " pipeline; the snapshots that tell which ones have expired, so nobody can say what is to be read again:"
+        " restore a copy that has one of the pipeline's own snapshots, or drop the table and let its rule write into"
+        " another one with `backfill: true`"
+    )
+
+
+def _new(table: TableFacts, stream: StreamFacts) -> Verdict:
+    """A table that is only named by a rule so far."""
+    topics = table.rules.topics
+    if not table.rules.is_filled or (topics is not None and not topics):
+        return Verdict(UNKNOWN)
+    pause = _pause(table, UNKNOWN, Cause.NEW, FILLED, stream, None, topics or ())
+    return Verdict(Entry(pause=pause), (_line(table, FILLED, logging.INFO),))
+
+
+def _without_rule(table: TableFacts, stream: StreamFacts, verdict: Verdict) -> Verdict:
+    """No rule leads to the table: the stream goes on without it, and its place is kept for one that does."""
+    entry, pause = verdict.entry, verdict.entry.pause
+    if pause is None and (entry.created_ms is not None or table.position is not None):
+        reason = f"no rule wrote it from batch {stream.batch} on"
+        pause = _pause(table, entry, Cause.FAILED, reason, stream, stream.begin, table.topics)
+        pause = replace(pause, after=stream.after)
+    if pause is None or not pause.has_rule:
+        return verdict
+    remark = _line(table, "no rule writes it; its place is kept for one that does again", logging.INFO)
+    return verdict.but(replace(entry, pause=replace(pause, has_rule=False)), remark)
+
+
+def _with_rule(table: TableFacts, stream: StreamFacts, verdict: Verdict) -> Verdict:
+    """A rule leads to the table; if none did, it misses what came meanwhile. Dropped meanwhile, it is a new table."""
+    entry, rules, pause = verdict.entry, table.rules, verdict.entry.pause
+    if pause is None or pause.has_rule:
+        return verdict
+    topics = () if rules.topics is None or not pause.topics else sorted({*pause.topics, *rules.topics})
+    if entry.created_ms is None or (table.files is not None and table.files.created_ms == entry.created_ms):
+        back = replace(pause, topics=tuple(topics), has_rule=True)
+    elif rules.is_filled:
+        back = replace(_pause(table, entry, Cause.NEW, FILLED, stream, None, topics), batch=pause.batch)
+    else:
+        return verdict.but(entry.resumed())
+    end = "it is caught up beside the stream" if back.tries_again else "it stays paused, as it was"
+    return verdict.but(replace(entry, pause=back), _line(table, f"{back.reason}; {end}"))
+
+
+def _with_sources(table: TableFacts, stream: StreamFacts, source: Offsets, verdict: Verdict) -> Verdict:
+    """Keep the places of source tables that no rule leads to the table, and read those again that one leads again."""
+    if table.position is None:
+        return verdict
+    entry, before, sources = verdict.entry, table.entry.pause, table.position.sources
+    known = {one.source: one for one in entry.ruleless}
+    batch = before.batch if before is not None and not before.has_rule else stream.batch
+    begin = stream.begin if before is None else before.begun
+    kept = [known.get(one) or Ruleless(one, batch, begin) for one in sources if one in table.rules.ruleless]
+    gone = sorted({one.source for one in kept} - known.keys(), key=told)
+    words = "no rule leads records of %s to it any more; from batch %d on they are not in it"
+    remarks = [_line(table, words % (told(one), batch)) for one in gone] if len(kept) < len(sources) else []
+    verdict = verdict.but(replace(entry, ruleless=tuple(kept)), *remarks)
+    back = [one for one in entry.ruleless if one.source not in table.rules.ruleless]
+    return _with_sources_back(table, table.position, back, stream, source, verdict) if back else verdict
+
+
+def _with_sources_back(
+    table: TableFacts,
+    position: Position,
+    back: Collection[Ruleless],
+    stream: StreamFacts,
+    source: Offsets,
+    verdict: Verdict,
+) -> Verdict:
+    """Let the table be caught up in the topics of sources that a rule leads to it again.
+
+    That needs topics of their own: in one that others feed it from too, its position has gone on with these, and nobody
+    could read what it misses without reading again what it has.
+    """
+    topics, batch = {one.source.topic for one in back}, min(one.batch for one in back)
+    names = ", ".join(map(told, sorted((one.source for one in back), key=told)))
+    gone_on = position.sources.keys() - {one.source for one in back} - table.rules.ruleless
+    unnamed = {topic for topic, _ in position.offsets} - {one.topic for one in position.sources}
+    begin = _place_of_all(position, back, verdict.entry.pause, stream, source)
+    reason = f"no rule led records of {names} to it from batch {batch} on"
+    if begin is None or not topics.isdisjoint({one.topic for one in gone_on} | unnamed):
+        lost = (
+            f"; those that came before batch {stream.batch} are not in it: `tidemark replay FILE --table {table.name}`"
+            " reads them again, with --rebuild in any table"
+        )
+        return verdict.but(verdict.entry, _line(table, reason + lost))
+    read = {topic for topic, _ in position.offsets} | topics
+    moved = replace(verdict.entry, pause=_moved(table, verdict.entry, reason, stream, begin, read))
+    return verdict.but(moved, _line(table, f"{reason}; it is caught up beside the stream"), is_moved=True)
+
+
+def _place_of_all(
+    position: Position, back: Collection[Ruleless], pause: Pause | None, stream: StreamFacts, source: Offsets
+) -> str | None:
+    """Where a table stands in each partition; in those of which it has no record, where it was last in the stream.
+
+    Recreated topics are read from their first records. None where positions are not offsets.
+    """
+    now = None if stream.begin is None else source.offsets(stream.begin)
+    if now is None:
+        return None
+    paused_at = None if pause is None else ({} if pause.begun is None else source.offsets(pause.begun))
+    stands = dict(now) if paused_at is None else {place: paused_at[place] for place in now if place in paused_at}
+    for one in back:
+        begin = None if position.is_of_another(one.source.topic, stream.topic_ids) else one.begin
+        before = {} if begin is None else source.offsets(begin) or {}
+        for place in (place for place in now if place[0] == one.source.topic):
+            if place in before and place in stands:
+                stands[place] = min(before[place], stands[place])
+            else:
+                stands.pop(place, None)  # it came later: from its first record
+    return source.position_at_offsets({**stands, **position.among(stream.topic_ids).offsets})
+
+
+def _rolled_back(table: TableFacts, stream: StreamFacts, source: Offsets, verdict: Verdict) -> Verdict:
+    """A table that lacks commits is caught up from its own position; so are source tables without a rule."""
+    if not lacks_commits(table):
+        return verdict
+    entry, newest_id = verdict.entry, 0 if table.files is None else table.files.newest_id
+    commits = counted(entry.commits - table.commits, "commit")
+    offsets = {} if table.position is None else table.position.among(stream.topic_ids).offsets
+    begin = source.position_at_offsets(offsets) if offsets else None
+    if begin is None and offsets:
+        raise ConfigError(
+            f"table {table.name} lacks the last {commits} of pipeline {stream.pipeline} that checkpoint"
+            f" {stream.checkpoint} has (was it restored from a backup, or rolled back?), and dump files cannot be read"
+            " again from there: move the checkpoint directory away and start again, a new one goes on from the"
+            " positions in the tables (on_lost_checkpoint: resume)"
+        )
+    reason = f"it lacks the last {commits} of the pipeline: restored from a backup, or rolled back"
+    pause = _moved(table, entry, reason, stream, begin, entry.topics)
+    ruleless = tuple(_lowered(one, offsets, source) for one in entry.ruleless)
+    back = replace(entry, pause=pause, ruleless=ruleless, commits=table.commits, snapshot_id=newest_id)
+    return verdict.but(back, _line(table, f"{reason}; it is read again from where it stands"), is_moved=True)
+
+
+def _lowered(one: Ruleless, known: Collection[Place], source: Offsets) -> Ruleless:
+    """A source without a rule of a table that has records of the partitions ``known`` alone: others begin anew."""
+    offsets = None if one.begin is None else source.offsets(one.begin)
+    if offsets is None:
+        return one  # of files nothing is known by partition
+    kept = {place: at for place, at in offsets.items() if place[0] != one.source.topic or place in known}
+    return replace(one, begin=source.position_at_offsets(kept))
+
+
+def _with_commits(table: TableFacts, verdict: Verdict) -> Verdict:
+    """Note commits that nobody has counted: those of a batch that was killed, or all, under a new checkpoint."""
+    position, files = table.position, table.files
+    if position is None or files is None or files.created_ms is None or table.commits <= verdict.entry.commits:
+        return verdict
+    topics = tuple(sorted({topic for topic, _ in position.offsets}))
+    return verdict.but(verdict.entry.noted(Entry(files.created_ms, table.commits, position.snapshot_id, topics)))
+
+
+def _moved(
+    table: TableFacts, entry: Entry, reason: str, stream: StreamFacts, begin: str | None, topics: Collection[str]
+) -> Pause:
+    """A pause of a table that misses all from ``begin`` on, whatever was noted; paused by hand it stays that."""
+    known = entry.pause
+    cause = Cause.ASKED if known is not None and known.cause is Cause.ASKED else Cause.FAILED
+    if known is not None:
+        topics = {*topics, *known.topics} if known.topics else ()
+    return _pause(table, entry, cause, reason, stream, begin, topics)
+
+
+def _pause(
+    table: TableFacts,
+    entry: Entry,
+    cause: Cause,
+    reason: str,
+    stream: StreamFacts,
+    begin: str | None,
+    topics: Collection[str],
+) -> Pause:
+    """A pause from the next batch on; ``reason`` holds no values of rows."""
+    since_ms, named = entry.next_pause_ms(stream.now_ms), tuple(sorted(topics))
+    return Pause(table.name, cause, reason, since_ms, stream.batch, begin, topics=named, public_reason=reason)
+
+
+def _line(table: TableFacts, text: str, level: int = logging.WARNING) -> tuple[int, str]:
+    return level, f"table {table.name}: {text}"

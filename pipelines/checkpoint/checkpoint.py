@@ -33,6 +33,7 @@ class Checkpoint:
 
     def __init__(self, config: PipelineConfig) -> None:
         self.location = config.checkpoint
+        self.pipeline = config.name
         self._io, self._path = storage_of(config, config.checkpoint)
 
     @property

@@ -6,15 +6,14 @@ is done again has the same records and the same number, so that its commit is fo
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Self
+
+from pydantic import TypeAdapter
 
 from paimon_table.errors import ConfigError
 from pipelines.checkpoint.checkpoint import Checkpoint
-from pipelines.checkpoint.document import known_fields
 
 DIRECTORY = "tidemark/replays"
 
@@ -141,42 +140,15 @@ class ReplayState:
 
     def to_bytes(self) -> bytes:
         """The state as its file has it."""
-        return json.dumps(asdict(self), indent=1).encode()
+        return _FORM.dump_json(self, indent=1)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """What ``to_bytes`` wrote; fields of newer versions are passed over. ValueError and such for anything else."""
-        document: dict[str, Any] = json.loads(data)
-        planned, end = document["planned"], document["end"]
-        state = cls(
-            **{
-                **known_fields(cls, document),
-                "begin": _point(document["begin"]),
-                "end": None if end is None else _point(end),
-                "topics": tuple(document["topics"]),
-                "planned": None if planned is None else Planned(**known_fields(Planned, planned)),
-                "rebuild": _rebuild(document.get("rebuild")),
-            }
-        )
-        numbers = [state.number, state.record_count, state.failed_count]
-        if not all(type(number) is int for number in numbers) or not isinstance(state.position, str | None):
-            raise TypeError("a number or a position is of another kind")
-        return state
+    def from_bytes(cls, data: bytes) -> ReplayState:
+        """What ``to_bytes`` wrote; fields of newer versions are skipped. ValueError for anything else."""
+        return _FORM.validate_json(data, strict=True)
 
 
-def _rebuild(document: Mapping[str, Any] | None) -> Rebuild | None:
-    if document is None:
-        return None
-    switch, counts = document["switch"], document.get("counts")
-    read = {
-        "switch": None if switch is None else Switch(**known_fields(Switch, switch)),
-        "counts": None if counts is None else Counts(**known_fields(Counts, counts)),
-    }
-    return Rebuild(**{**known_fields(Rebuild, document), **read})
-
-
-def _point(document: Mapping[str, str]) -> Point:
-    return Point(Kind(document["kind"]), document["value"], document["words"])
+_FORM = TypeAdapter(ReplayState)
 
 
 class Replays:

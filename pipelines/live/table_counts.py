@@ -11,9 +11,9 @@ from paimon_table import Snapshot, Table, TableSchema, TableState
 from paimon_table.errors import WHERE_MORE
 from paimon_table.types import sql
 from pipelines.batch.batch_report import TableReport
-from pipelines.catchup.standing import Standing as Behind
-from pipelines.catchup.standing import TableState as BehindState
-from pipelines.checkpoint.behind_marks import Cause
+from pipelines.catchup.shown_standing import Standing as Behind
+from pipelines.catchup.shown_standing import TableState as BehindState
+from pipelines.checkpoint.book import Cause
 from pipelines.live.table_shape import TableShape, table_shape
 from pipelines.live.views import Beside, Standing, TableView
 from sinks.commit.positions import Position

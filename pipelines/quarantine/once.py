@@ -22,7 +22,7 @@ from pipelines.bad_records.bad_lines import (
     replay_owner,
 )
 from pipelines.bad_records.settled import Settled
-from pipelines.checkpoint.behind_marks import BehindMark
+from pipelines.checkpoint.book import Pause
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.replay_state import ReplayState
 from pipelines.config.config import PipelineConfig
@@ -47,13 +47,13 @@ def keep_once(config: PipelineConfig, state: ReplayState) -> Settled:
     return _settled(BadLines(config), replay_owner(state), keeps_notes=True)
 
 
-def keep_once_behind(config: PipelineConfig, mark: BehindMark) -> bool:
+def keep_once_behind(config: PipelineConfig, pause: Pause) -> bool:
     """The same for a table that has caught up; False while a retry or drop works on the quarantine."""
     query = Checkpoint(config).query_id
     if query is None:
-        raise BrokenInvariant(f"table {mark.table} has caught up with a stream that has no checkpoint; please report")
+        raise BrokenInvariant(f"table {pause.table} has caught up with a stream that has no checkpoint; please report")
     try:
-        _settled(BadLines(config), aside_owner(query, mark), keeps_notes=False)
+        _settled(BadLines(config), aside_owner(query, pause), keeps_notes=False)
     except SinkUnavailable:
         return False
     return True

@@ -6,13 +6,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from paimon_table import TableName
-from pipelines.catchup.older_tables import older_tables
-from pipelines.checkpoint.behind_marks import BehindMarks
+from pipelines.catchup.table_standings import rolled_back_tables
+from pipelines.checkpoint.book import Book
 from pipelines.checkpoint.checkpoint import Checkpoint
-from pipelines.checkpoint.commit_counts import CommitCounts
 from pipelines.checkpoint.replay_state import Replays
-from pipelines.checkpoint.sources_away import SourcesAway
-from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
 from pipelines.tables.known_routes import leading_rules, led_to
 from pipelines.tables.own_tables import OwnTables
@@ -56,18 +53,19 @@ def reading_again(config: PipelineConfig, own: OwnTables) -> list[ReadingAgain]:
 
 def _reading_again(config: PipelineConfig, own: OwnTables) -> Iterator[ReadingAgain]:
     checkpoint = Checkpoint(config)
-    for mark in BehindMarks(checkpoint).all.values():
-        if mark.is_behind or (mark.misses_records and leading_rules(config, TableName.of(mark.table), (), mark.topics)):
-            yield _of(mark.table, mark.topics)
-        elif mark.misses_records:  # away: only what names the table is for it
-            yield ReadingAgain(mark.table, frozenset())
+    book = Book(checkpoint)
+    for pause in book.pauses.values():
+        if pause.has_rule or leading_rules(config, TableName.of(pause.table), (), pause.topics):
+            yield _of(pause.table, pause.topics)
+        else:  # only what names the table is for it
+            yield ReadingAgain(pause.table, frozenset())
     for state in Replays(checkpoint).all():
         if state.rebuild is not None:
             yield ReadingAgain(state.table, frozenset(state.topics) if state.topics else None, is_rebuilt=True)
-    for older in older_tables(CommitCounts(checkpoint), own, own.positions(), TopicRecord(checkpoint).ids):
-        yield _of(older.name, older.known.topics)
-    for table, sources in SourcesAway(checkpoint).read().items():
-        back = {source.topic for source in sources if led_to(config, source) == TableName.of(table)}
+    for name, entry in rolled_back_tables(book, own):
+        yield _of(name, entry.topics)
+    for table, entry in book.tables.items():
+        back = {one.source.topic for one in entry.ruleless if led_to(config, one.source) == TableName.of(table)}
         if back:
             yield _of(table, back)
 

@@ -11,7 +11,7 @@ from pipelines.bad_records.elsewhere import QuarantinedPlaces
 from pipelines.batch.plan import TaskSettings
 from pipelines.batch.spark_exchange import spark_exchange
 from pipelines.batch.spooled_writes import SpooledWrites
-from pipelines.catchup.spark_slices import SparkSlices
+from pipelines.catchup.slices import SparkSlices
 from pipelines.config.config import PipelineConfig
 from pipelines.prepared import commit_user, prepared
 from pipelines.replay.closed_stream import ClosedStream

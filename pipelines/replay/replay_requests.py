@@ -7,13 +7,10 @@ from dataclasses import asdict
 
 from paimon_table import Table, TableName
 from paimon_table.errors import ConfigError
-from pipelines.catchup.older_tables import missing_count
-from pipelines.checkpoint.behind_marks import BehindMarks, Cause
+from pipelines.catchup.table_standings import missing_commits
+from pipelines.checkpoint.book import Book
 from pipelines.checkpoint.checkpoint import Checkpoint
-from pipelines.checkpoint.commit_counts import CommitCounts
 from pipelines.checkpoint.replay_state import Replays, ReplayState
-from pipelines.checkpoint.sources_away import SourcesAway
-from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
 from pipelines.control.request_desk import Tell
 from pipelines.control.requests import Answer, Request, State
@@ -89,7 +86,7 @@ class ReplaySlices:
     def _destination(self, state: ReplayState, work: Work) -> Destination:
         if state.rebuild is None:
             return InPlace(self._config, self._own)
-        ids = TopicRecord(self._checkpoint).ids
+        ids = Book(self._checkpoint).topic_ids
         return Rebuilding(self._config, self._own, work, self._commit_user, new_job, topic_ids=ids)
 
 
@@ -98,21 +95,23 @@ def check_in_stream(config: PipelineConfig, checkpoint: Checkpoint, identifier: 
 
     That would come on top of what a rebuild has read of it.
     """
-    mark = BehindMarks(checkpoint).all.get(identifier)
-    if mark is not None and mark.cause is Cause.AWAY:
+    entry = Book(checkpoint).entry(identifier)
+    if entry.pause is not None and not entry.pause.has_rule:
         raise ConfigError(
             f"table {identifier} lacks what the stream has read while no rule wrote it: start the pipeline with a rule"
             " for it, which catches it up, then replay"
         )
-    if mark is not None and mark.is_behind:
-        raise ConfigError(f"table {identifier} is behind the stream ({mark.reason}): resume it first, then replay")
-    back = [source for source in SourcesAway(checkpoint).read().get(identifier, ()) if led_to(config, source)]
+    if entry.pause is not None:
+        raise ConfigError(
+            f"table {identifier} is behind the stream ({entry.pause.reason}): resume it first, then replay"
+        )
+    back = [one.source for one in entry.ruleless if led_to(config, one.source)]
     if back:
         raise ConfigError(
             f"table {identifier} lacks records of {told(back[0])}, whose rule was away: start the pipeline, which reads"
             " them, then replay"
         )
-    missing = missing_count(config, CommitCounts(checkpoint), identifier, table)
+    missing = missing_commits(config, entry, table)
     if missing:
         raise ConfigError(
             f"table {identifier} lacks the last {counted(missing, 'commit')} of the pipeline that its checkpoint has"

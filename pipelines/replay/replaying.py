@@ -16,10 +16,10 @@ from paimon_table.errors import ConfigError, SinkUnavailable
 from paimon_table.history.tags import TagStore
 from paimon_table.nearest_name import did_you_mean
 from pipelines.bad_records.settled import Settled
+from pipelines.checkpoint.book import Book
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.lock import held_checkpoints, holder_of
 from pipelines.checkpoint.replay_state import Replays, ReplayState
-from pipelines.checkpoint.sources_away import SourcesAway
 from pipelines.config.config import PipelineConfig
 from pipelines.control.asking import done_or_raised, wait_for
 from pipelines.control.requests import Answer, State
@@ -100,9 +100,9 @@ def replay(config: PipelineConfig, wanted: Wanted, keep_once: KeepOnce) -> None:
             f"{counted(settled.good, 'record')} left the quarantine: the table has them now. Should you roll it back to"
             f" what it was, rename {settled.notes} to end with .jsonl, which puts them there again"
         )
-    for source in SourcesAway(checkpoint).read().get(state.table, ()) if state.rebuild is not None else ():
+    for one in Book(checkpoint).entry(state.table).ruleless if state.rebuild is not None else ():
         say(
-            f"no rule leads records of {source_told(source)} to {state.table} now, so it has none of them any more:"
+            f"no rule leads records of {source_told(one.source)} to {state.table} now, so it has none of them any more:"
             " rebuild it once a rule does again"
         )
     for line in told(state) if state.rebuild is not None else ():

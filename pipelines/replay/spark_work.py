@@ -8,8 +8,7 @@ from collections.abc import Callable, Collection
 from pipelines.bad_records.bad_lines import replay_owner
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.plan import BatchRun
-from pipelines.catchup.slice_pace import SlicePace
-from pipelines.catchup.spark_slices import SparkSlices
+from pipelines.catchup.slices import SlicePace, SparkSlices
 from pipelines.checkpoint.replay_state import ReplayState
 from pipelines.replay.replay_job import Stream, Work
 from pipelines.spark.spark_errors import told_by_spark

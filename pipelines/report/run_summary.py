@@ -10,7 +10,7 @@ import pyarrow as pa
 from paimon_table import Table
 from paimon_table.errors import TidemarkError
 from paimon_table.row_kind import VALUE_KIND, RowKind
-from pipelines.catchup.standing import Standing
+from pipelines.catchup.shown_standing import Standing
 from pipelines.config.config import PipelineConfig
 from pipelines.report.run_totals import Totals
 from pipelines.report.summary import RunSummary, TableSample, TableSummary

@@ -1,22 +1,20 @@
-"""What a checkpoint belongs to: a small file of ours in it names the pipeline and the tables written under it.
+"""What a checkpoint belongs to: its book names the pipeline and the tables written under it.
 
 Spark goes on from its offsets whatever became of the tables, and would bring nothing but new rows into a table that was
-deleted meanwhile. The record tells such a table from one that never had rows. A table is recorded durably before the
-first commit to it, so what the record misses was never written. A table is known by its name and the time of its first
+deleted meanwhile. The book tells such a table from one that never had rows. A table is noted durably before the first
+commit to it, so what the book misses was never written. A table is known by its name and the time of its first
 schema, which another table of the same name does not have.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Self
+from collections.abc import Iterable
+from dataclasses import replace
 
 from paimon_table import Catalog, CommitKind, Table, TableName
 from paimon_table.errors import ConfigError
-from pipelines.checkpoint.behind_marks import BehindMarks
+from pipelines.checkpoint.book import FILE, Book, Contents
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import PLACEHOLDER
@@ -28,44 +26,19 @@ from sources.wording import first_of
 
 log = logging.getLogger(__name__)
 
-FILE = "tidemark.json"
 NAMES_SHOWN = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """Content of the file."""
-
-    pipeline: str
-    tables: Mapping[str, int]
-    """Time of the first schema (ms) by identifier."""
-    earlier: tuple[str, ...] | None = None
-    """The tables that the pipeline had written when the checkpoint was new; None: nobody has searched them yet."""
-
-    def to_bytes(self) -> bytes:
-        """The record as its file has it."""
-        document: dict[str, object] = {"pipeline": self.pipeline, "tables": dict(sorted(self.tables.items()))}
-        if self.earlier is not None:
-            document["earlier"] = sorted(self.earlier)
-        return json.dumps(document, indent=1).encode()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """What ``to_bytes`` wrote; raises one of ``NOT_AS_WRITTEN`` for anything else."""
-        document = json.loads(data)
-        tables = {str(name): int(time) for name, time in document["tables"].items()}
-        earlier = document.get("earlier")
-        return cls(str(document["pipeline"]), tables, None if earlier is None else tuple(map(str, earlier)))
-
-
 class CheckpointRecord:
-    """The record of one pipeline's checkpoint, kept up by the driver."""
+    """What the book of one pipeline's checkpoint says of the tables written under it."""
 
-    def __init__(self, config: PipelineConfig, checkpoint: Checkpoint, catalog: Catalog | None = None) -> None:
+    def __init__(
+        self, config: PipelineConfig, checkpoint: Checkpoint, catalog: Catalog | None = None, book: Book | None = None
+    ) -> None:
         self._config = config
         self._catalog = catalog or catalog_of(config)
         self._checkpoint = checkpoint
-        self._record = checkpoint.document(FILE, Record.from_bytes)
+        self.book = book or Book(checkpoint)
 
     def check(self, commit_user: str | None) -> None:
         """Refuse (ConfigError) a checkpoint of another pipeline or of other tables; warn of single tables gone.
@@ -73,27 +46,27 @@ class CheckpointRecord:
         ``commit_user`` is the checkpoint's; None before its first start.
         """
         warehouse = self._catalog.warehouse
-        if self._record is None:
+        if not self.book.has_file:
             if self._checkpoint.closed_batch is not None:
                 raise self._checkpoint.damaged(FILE, "is missing, although batches are closed")
             return
-        self._check_pipeline(self._record)
-        if self._record.tables and self._checkpoint.is_new:
-            raise self._checkpoint.damaged("offsets", f"is empty, although {_names(self._record.tables)} were written")
-        self._check_age(self._record, commit_user)
+        self._check_pipeline(self.book.contents.pipeline)
+        written = self.book.contents.written
+        if written and self._checkpoint.is_new:
+            raise self._checkpoint.damaged("offsets", f"is empty, although {_names(written)} were written")
+        self._check_age(written, commit_user)
         if self._checkpoint.closed_batch is None:
             return
-        gone = [name for name, time in self._record.tables.items() if self._created_ms(name) != time]
-        if gone and len(gone) == len(self._record.tables):
+        gone = [name for name, time in written.items() if self._created_ms(name) != time]
+        if gone and len(gone) == len(written):
             raise self._other_tables(warehouse, f"{_names(gone)}, which it wrote")
         for name in gone:
             if may_write(self._config, TableName.of(name)):
                 self._warn(name, warehouse)
 
     def start(self) -> None:
-        """Make the file if there is none: from now on the checkpoint belongs to this pipeline."""
-        if self._record is None or not self._checkpoint.io.exists(f"{self._checkpoint.path}/{FILE}"):
-            self._write(self._record or Record(self._config.name, {}))
+        """Make the document if there is none: from now on the checkpoint belongs to this pipeline."""
+        self.book.change(lambda contents: contents)
 
     @property
     def known(self) -> list[str] | None:
@@ -101,40 +74,36 @@ class CheckpointRecord:
 
         It knows from the first batch on, which comes after a search.
         """
-        record = self._record
-        return None if record is None or record.earlier is None else sorted({*record.tables, *record.earlier})
+        contents = self.book.contents
+        return None if contents.earlier is None else sorted({*contents.written, *contents.earlier})
 
     def add(self, tables: Iterable[tuple[str, Table]], found: Iterable[str] | None = None) -> None:
-        """Record tables durably before anything is committed to them; costs nothing once they are.
+        """Note tables durably before anything is committed to them; costs nothing once they are.
 
-        ``found`` are all that the pipeline had written before; what is recorded of that already stays. Where there is
-        no checkpoint (a retry behind its loss) nothing is: a directory with a record alone would count as damaged.
+        ``found`` are all that the pipeline had written before; what is noted of that already stays. Where there is no
+        checkpoint (a retry behind its loss) nothing is: a directory with the document alone would count as damaged.
         """
-        if self._record is None and self._checkpoint.query_id is None:
+        if not self.book.has_file and self._checkpoint.query_id is None:
             return
-        known = self._record or Record(self._config.name, {})
-        new = {
-            identifier: table.created_ms
-            for identifier, table in tables
-            if identifier not in known.tables or known.tables[identifier] != table.created_ms
-        }
-        earlier = tuple(found) if known.earlier is None and found is not None else known.earlier
-        if new or earlier != known.earlier:
-            self._write(Record(known.pipeline, {**known.tables, **new}, earlier))
+        created = {identifier: table.created_ms for identifier, table in tables}
+        earlier = None if found is None else tuple(sorted(found))
 
-    def _write(self, record: Record) -> None:
-        self._checkpoint.write(FILE, record.to_bytes())
-        self._record = record
+        def added(contents: Contents) -> Contents:
+            entries = {name: contents.entry(name).written_as(time) for name, time in created.items()}
+            known = contents.earlier if contents.earlier is not None else earlier
+            return replace(contents.with_tables(entries), earlier=known)
 
-    def _check_pipeline(self, record: Record) -> None:
-        if record.pipeline != self._config.name:
+        self.book.change(added)
+
+    def _check_pipeline(self, pipeline: str) -> None:
+        if pipeline != self._config.name:
             raise ConfigError(
-                f"checkpoint {self._checkpoint.location} belongs to pipeline {record.pipeline}, not to"
+                f"checkpoint {self._checkpoint.location} belongs to pipeline {pipeline}, not to"
                 f" {self._config.name}: give each pipeline a checkpoint of its own (a pipeline keeps its name as long"
                 " as its checkpoint)"
             )
 
-    def _check_age(self, record: Record, commit_user: str | None) -> None:
+    def _check_age(self, written: Iterable[str], commit_user: str | None) -> None:
         """Refuse an older copy of the checkpoint: what it plans anew would be taken for what the tables have already.
 
         Spark writes down what a batch reads before any table gets it, so no table is ahead of its own checkpoint.
@@ -142,12 +111,12 @@ class CheckpointRecord:
         planned = self._checkpoint.planned_batch
         if commit_user is None or planned is None:
             return
-        # A copy from before a table's first commit does not record it.
+        # A copy from before a table's first commit does not name it.
         fixed = (rule.into for rule in self._config.tables if not PLACEHOLDER.search(rule.into))
-        names = [TableName.of(name) for name in dict.fromkeys((*record.tables, *fixed))]
-        written = list(written_tables(self._catalog, self._config.name, names, lambda *_: None))
-        self._check_slices(written, commit_user)
-        for table in written:
+        names = [TableName.of(name) for name in dict.fromkeys((*written, *fixed))]
+        found = list(written_tables(self._catalog, self._config.name, names, lambda *_: None))
+        self._check_slices(found, commit_user)
+        for table in found:
             position = table.position
             if position.writer == commit_user and position.commit_identifier > planned:
                 raise older_copy(self._config, planned, str(table.name), position.commit_identifier)
@@ -155,16 +124,14 @@ class CheckpointRecord:
     def _check_slices(self, written: Iterable[WrittenTable], commit_user: str) -> None:
         """Refuse a checkpoint that has not planned what was read beside its stream: it would be read again.
 
-        A slice is in the mark of its table before the table has it.
+        A slice is in the book before its table has it.
         """
-        marks = BehindMarks(self._checkpoint).all
         for table in written:
             position = table.position
             since_ms = aside_number(position.writer)
             if position.commit_user != commit_user or since_ms is None or table.kind == CommitKind.OVERWRITE:
                 continue  # the switch of a rebuild is no slice
-            mark = marks.get(str(table.name))
-            if mark is None or not mark.has_planned(since_ms, position.commit_identifier):
+            if not self.book.entry(str(table.name)).has_planned(since_ms, position.commit_identifier):
                 raise _is_older(
                     f"checkpoint {self._config.checkpoint} has not planned to read records again for table"
                     f" {table.name}, but the table holds them already (slice {position.commit_identifier})"

@@ -7,7 +7,7 @@ import logging
 from paimon_table import Table, TableName
 from paimon_table.errors import ConfigError
 from paimon_table.surroundings import now_ms
-from pipelines.checkpoint.commit_counts import CommitCounts
+from pipelines.checkpoint.book import Book
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_name import alike_text, folded
 from pipelines.config.table_rules import TargetRule
@@ -46,14 +46,14 @@ class Opening:
         beside: BesideStream | None,
         topic_ids: TopicIds,
         first_own: int | None,
-        counts: CommitCounts | None,
+        book: Book | None,
     ) -> None:
         """With ``beside`` the commits are those of work beside the stream.
 
         ``topic_ids`` gives the ids of the topics that are read, ``first_own`` the first batch that no earlier process
-        can have begun, ``counts`` how many commits the tables have.
+        can have begun, ``book`` how many commits the tables have.
         """
-        self._counts = counts
+        self._book = book
         self._config = config
         self._own = own
         self._catalog = own.catalog
@@ -147,13 +147,13 @@ class Opening:
 
     def _commit_count(self, identifier: str, table: Table) -> int:
         """How many commits of the pipeline the checkpoint knows to be in a table."""
-        known = None if self._counts is None else self._counts.all.get(identifier)
-        return 0 if known is None or known.created_ms != table.created_ms else known.count
+        known = None if self._book is None else self._book.entry(identifier)
+        return 0 if known is None or known.created_ms != table.created_ms else known.commits
 
     def _check_count(self, sink: TableSink) -> None:
         """RolledBack for a table that lacks commits: the pipeline began with all of them."""
-        known = None if self._counts is None else self._counts.all.get(sink.identifier)
-        if known is None or known.created_ms != sink.table.created_ms or sink.position.commit_count >= known.count:
+        known = None if self._book is None else self._book.entry(sink.identifier)
+        if known is None or known.created_ms != sink.table.created_ms or sink.position.commit_count >= known.commits:
             return
         if sink.position.commit_count or not has_expired(sink.table.snapshots):
             raise rolled_back(sink.identifier, self._config.name)

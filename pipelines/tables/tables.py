@@ -13,8 +13,7 @@ from dataclasses import replace
 from paimon_table import CommitKind, Table, TableName
 from paimon_table.errors import ConfigError, public_text
 from paimon_table.surroundings import now_ms
-from pipelines.checkpoint.behind_marks import Cause
-from pipelines.checkpoint.commit_counts import CommitCounts
+from pipelines.checkpoint.book import Book, Cause
 from pipelines.config.config import PipelineConfig
 from pipelines.config.error_budget import Budget
 from pipelines.config.table_rules import TargetRule
@@ -23,8 +22,14 @@ from pipelines.tables.beside_stream import BesideStream
 from pipelines.tables.decode_targets import decode_target
 from pipelines.tables.encoded_columns import EncodedColumns
 from pipelines.tables.evolution import Evolution
-from pipelines.tables.known_routes import agreed_rule, known_sources, leading_rules, possible_rules, rules_for
-from pipelines.tables.left_out import FILLED, LeftOut
+from pipelines.tables.known_routes import (
+    agreed_rule,
+    is_led_elsewhere,
+    known_sources,
+    leading_rules,
+    possible_rules,
+    rules_for,
+)
 from pipelines.tables.merged_sources import check_sources, fed_by
 from pipelines.tables.merged_sources import told as told_source
 from pipelines.tables.message_key_warnings import MessageKeyWarnings
@@ -32,6 +37,7 @@ from pipelines.tables.new_table import Rejected
 from pipelines.tables.observed_columns import Seen, merged
 from pipelines.tables.opening import Opening
 from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.paused_tables import FILLED, PausedTables
 from pipelines.tables.record_notes import ControlNotes, UnsentWarnings
 from pipelines.tables.record_shares import RecordShares
 from pipelines.tables.repeated_offsets import RepeatedOffsets
@@ -41,7 +47,7 @@ from pipelines.tables.table_failure import TableFailure, TooManyBadRecords, blam
 from pipelines.tables.vanished_columns import VanishedColumns
 from pipelines.tables.writable_tables import check_same_mode, check_writable
 from pipelines.tables.written_tables import WrittenTable
-from sinks.commit.positions import TopicPartition, checkpoint_user
+from sinks.commit.positions import TopicPartition, checkpoint_user, newest_position
 from sinks.commit.table_sink import RunTwice, TableSink, TopicIds
 from sources.changes import Behind, Goal, NewestRow, Observation, Rejection, SourceTable
 from sources.positions import ReadOffsets
@@ -74,24 +80,24 @@ class PipelineTables:
         commit_user: str,
         own: OwnTables | None = None,
         beside: BesideStream | None = None,
-        left_out: LeftOut | None = None,
+        paused: PausedTables | None = None,
         only: str | None = None,
         topics_to_read: Collection[str] = (),
         topic_ids: TopicIds = dict,
         first_own: int | None = None,
-        counts: CommitCounts | None = None,
+        book: Book | None = None,
     ) -> None:
-        """``left_out`` keeps the tables that are behind; without it no table can be left out, and each ends the run.
+        """``paused`` keeps the tables that are paused; without it none can be, and each that fails ends the run.
 
         With ``only`` all other tables are as if no rule led to them: for bringing up a single one from
         ``topics_to_read``. ``topic_ids`` gives
         the ids of the topics that are read. ``first_own`` is the first batch that no earlier process can have begun.
-        ``counts`` says how many commits of the pipeline the tables have.
+        ``book`` says how many commits of the pipeline the tables have.
         """
         self.config = config
         self._beside = beside
         self._own = own or OwnTables(config, catalog_of(config))
-        self._left_out = left_out
+        self._paused = paused
         self._only = only
         self._topics_to_read = topics_to_read
         self.catalog = self._own.catalog
@@ -101,7 +107,7 @@ class PipelineTables:
         self.rejections: dict[SourceTable, Rejection] = {}
         """Source tables without a route, and why."""
         self._evolution = Evolution(config)
-        self._opening = Opening(config, self._own, commit_user, self._evolution, beside, topic_ids, first_own, counts)
+        self._opening = Opening(config, self._own, commit_user, self._evolution, beside, topic_ids, first_own, book)
         self._topics: set[str] = set()
         """Topics that feed a table."""
         self._keyed_topics: set[str] = set()
@@ -150,8 +156,8 @@ class PipelineTables:
 
     @property
     def left_out(self) -> frozenset[str]:
-        """The tables that are behind: no batch of the stream writes them."""
-        return frozenset() if self._left_out is None else self._left_out.tables
+        """The paused tables: no batch of the stream writes them."""
+        return frozenset() if self._paused is None else self._paused.tables
 
     @property
     def own(self) -> OwnTables:
@@ -166,10 +172,10 @@ class PipelineTables:
     @property
     def topics_behind(self) -> frozenset[str]:
         """The topics that feed tables which are behind and, as far as is known, no other."""
-        if self._left_out is None or not self._left_out.tables:
+        if self._paused is None or not self._paused.tables:
             return frozenset()
-        left_out = self._left_out.tables
-        fed = {topic for mark in self._left_out.marks.values() for topic in mark.topics}
+        left_out = self._paused.tables
+        fed = {topic for pause in self._paused.pauses.values() for topic in pause.topics}
         fed |= {source.topic for source, name in self.routes.items() if name in left_out}
         return frozenset(
             fed - {s.topic for s, name in self.routes.items() if name not in left_out and name is not None}
@@ -178,7 +184,7 @@ class PipelineTables:
     @property
     def reasons_left_out(self) -> dict[str, str]:
         """Why each of them is."""
-        return {} if self._left_out is None else {name: m.reason for name, m in self._left_out.marks.items()}
+        return {} if self._paused is None else {name: m.reason for name, m in self._paused.pauses.items()}
 
     def is_left_out(self, identifier: str | None) -> bool:
         return identifier is not None and identifier in self.left_out
@@ -193,9 +199,9 @@ class PipelineTables:
         """
         identifier, error = failure.identifier, failure.error
         healthy = self.sinks.keys() - self.left_out - {identifier}
-        if self._left_out is None or self.stops_with(identifier) or (failure.is_of_storage and not healthy):
+        if self._paused is None or self.stops_with(identifier) or (failure.is_of_storage and not healthy):
             raise error
-        if isinstance(error, RunTwice) or (isinstance(error, ConfigError) and self._left_out.is_first_batch):
+        if isinstance(error, RunTwice) or (isinstance(error, ConfigError) and self._paused.is_first_batch):
             raise error
         topics, cause = self.topics_of(identifier), Cause.FAILED
         if isinstance(error, TooManyBadRecords):
@@ -203,7 +209,7 @@ class PipelineTables:
             # Their records wait for the table from now on, which it takes a look at their rules to see.
             self.rejections = {s: r for s, r in self.rejections.items() if s.topic not in error.topics}
         reason = str(error)
-        self._left_out.leave_out(
+        self._paused.pause(
             identifier,
             cause,
             reason,
@@ -229,7 +235,7 @@ class PipelineTables:
             topics |= {topic for topic, _ in self.sinks[identifier].position.offsets}
         return topics
 
-    def readmit(self, identifier: str) -> None:
+    def reopen(self, identifier: str) -> None:
         """A table that has caught up is part of the stream again, as it is now."""
         if identifier in self.sinks:
             table = self.catalog.load(TableName.of(identifier))
@@ -366,48 +372,48 @@ class PipelineTables:
         if self._only is not None and identifier != self._only:
             self.routes[source] = None
             return
-        if self._left_out is not None and identifier in self.left_out:
-            self._left_out.add_topics(identifier, [source.topic])
+        if self._paused is not None and identifier in self.left_out:
+            self._paused.add_topics(identifier, [source.topic])
             self.routes[source] = identifier
             return
-        if rule.backfill and self._left_out is not None and self._is_late(identifier, source.topic):
+        if rule.backfill and self._paused is not None and self._is_late(identifier, source.topic):
             self._rules.setdefault(identifier, rule)
-            self._left_out.leave_out(
-                identifier, Cause.NEW, FILLED, 0, [source.topic], from_start=True, public_reason=FILLED
-            )
+            self._paused.pause(identifier, Cause.NEW, FILLED, 0, [source.topic], from_start=True, public_reason=FILLED)
             log.info("table %s: %s", identifier, FILLED)
             self.routes[source] = identifier
             return
-        if self._left_out is not None and self._left_out.is_away(identifier):
+        if self._paused is not None and identifier in self._paused.ruleless:
             self._take_from_elsewhere(identifier, source)
         with blaming(identifier):
             self._lead(source, seen, target, rule)
 
     def _take_from_elsewhere(self, identifier: str, source: SourceTable) -> None:
-        """Let a table that is away into the stream for records of other sources than those that fed it."""
-        assert self._left_out is not None
-        mark = self._left_out.missing[identifier]
-        self._left_out.readmit(identifier)
+        """Let a table without a rule into the stream for records of other sources than those that fed it."""
+        assert self._paused is not None
+        pause, name = self._paused.book.pauses[identifier], TableName.of(identifier)
+        position = newest_position(self.catalog.files(name).snapshots, self.config.name)
+        fed = () if position is None else position.sources
+        self._paused.resume(identifier, [one for one in fed if is_led_elsewhere(self.config, name, one)])
         log.warning(
             "table %s: a rule leads records of %s to it, and none those that fed it before (%s): what came there from"
             " batch %d on is not in it",
             identifier,
             told_source(fed_by(source)),
-            ", ".join(mark.topics) or "topics that are not known",
-            mark.batch,
+            ", ".join(pause.topics) or "topics that are not known",
+            pause.batch,
         )
 
     def _is_late(self, identifier: str, topic: str) -> bool:
         """Whether a table is new to the pipeline, and the stream has passed records that may be its own."""
-        if self._left_out is None or identifier in self.sinks or self._left_out.was_behind(identifier):
+        if self._paused is None or identifier in self.sinks or self._paused.is_known(identifier):
             return False
         written = {str(name) for name in self._own.names()}
-        return identifier not in written and self._left_out.has_passed(topic)
+        return identifier not in written and self._paused.has_passed(topic)
 
     def _misses_older(self, sink: TableSink, source: SourceTable) -> bool:
         """Whether the stream has passed records of a source table that is new to a table with rows."""
         is_new_source = fed_by(source) not in sink.sources and bool(sink.sources)
-        return is_new_source and self._left_out is not None and self._left_out.has_passed(source.topic)
+        return is_new_source and self._paused is not None and self._paused.has_passed(source.topic)
 
     def _lead(self, source: SourceTable, seen: Seen, target: TableName, rule: TargetRule) -> None:
         """Lead a source table to its table, which is opened or made."""
@@ -473,14 +479,14 @@ class PipelineTables:
         gone_on_with: list[tuple[str, Table]] = []
         failures: list[TableFailure] = []
         left_out, owner = self.left_out, checkpoint_user(self.commit_user)
-        away = frozenset() if self._left_out is None else self._left_out.missing.keys() - left_out
+        ruleless = frozenset() if self._paused is None else self._paused.ruleless
 
         def skip(name: TableName, error: Exception) -> None:
-            if str(name) not in left_out and str(name) not in away and self._only in (None, str(name)):
+            if str(name) not in left_out and str(name) not in ruleless and self._only in (None, str(name)):
                 failures.append(TableFailure(str(name), error))
 
         for found in self._own.written(skip):
-            if str(found.name) in left_out | away or self._only not in (None, str(found.name)):
+            if str(found.name) in left_out | ruleless or self._only not in (None, str(found.name)):
                 continue
             if found.position.commit_user != owner and self.config.on_lost_checkpoint == "restart":
                 at_or_beyond = self.config.source.reader.begins_at_or_beyond(found.position.offsets)
@@ -505,7 +511,7 @@ class PipelineTables:
         self._leave_out_unopened(failures, is_any_open=bool(gone_on_with))
 
     def _is_led(self, found: WrittenTable, topics: Collection[str]) -> bool:
-        """Whether a rule leads to a table what has fed it, or what its mark says that it is to read."""
+        """Whether a rule leads to a table what has fed it, or what its pause says that it is to read."""
         topics = {*topics, *self._topics_to_read}
         return bool(leading_rules(self.config, found.name, found.position.sources, topics))
 
@@ -537,12 +543,12 @@ class PipelineTables:
         """Begin without tables that are damaged; a file that does not fit its tables is for who has started it."""
         for failure in failures:
             is_request = isinstance(failure.error, ConfigError)
-            if self._left_out is None or self.stops_with(failure.identifier) or is_request or not is_any_open:
+            if self._paused is None or self.stops_with(failure.identifier) or is_request or not is_any_open:
                 raise failure.error
-            batch_id, has_begun = self._left_out.next_batch
+            batch_id, has_begun = self._paused.next_batch
             topics = self.topics_of(failure.identifier)
             reason = str(failure.error)
-            self._left_out.leave_out(
+            self._paused.pause(
                 failure.identifier,
                 Cause.FAILED,
                 reason,

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from paimon_table.storage.file_io import LocalFileIO
-from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks, Cause
+from pipelines.checkpoint.book import Book, Cause, Entry, Pause
 from pipelines.checkpoint.checkpoint import Checkpoint
-from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
 from pipelines.reading import source_reader
 from pipelines.storage import catalog_of
@@ -58,9 +57,9 @@ def checkpoint(root: Path) -> None:
     (root / "cp" / "commits").mkdir()
     (root / "cp" / "commits" / "0").write_text("v1\n{}")
     known = Checkpoint(config_of(root))
-    TopicRecord(known).add({"a": "1", "b": "1", "c": "1"})
+    Book(known).note_topics({"a": "1", "b": "1", "c": "1"})
     begin = json.dumps({"a": {"0": 10}, "b": {"0": 3}, "c": {"0": 8}})
-    BehindMarks(known).put(BehindMark("lake.t", Cause.FAILED, "why", 1, 0, begin))
+    Book(known).put({"lake.t": Entry(pause=Pause("lake.t", Cause.FAILED, "why", 1, 0, begin))})
 
 
 def go_on(root: Path) -> None:
@@ -73,10 +72,10 @@ def go_on(root: Path) -> None:
     reader._standing.note_topics(IDS)
 
 
-def state(root: Path) -> tuple[Mapping[tuple[str, int], int] | None, list[dict[str, int]], BehindMark]:
+def state(root: Path) -> tuple[Mapping[tuple[str, int], int] | None, list[dict[str, int]], Pause]:
     known = Checkpoint(config_of(root))
     offsets = [json.loads(known.offset_after(batch)) for batch in (0, 1)]
-    return known.kafka_positions(), offsets, BehindMarks(known).all["lake.t"]
+    return known.kafka_positions(), offsets, Book(known).pauses["lake.t"]
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import pytest
 from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO, SimulatedCrash
 from pipelines import storage
 from pipelines.catchup.catch_up import Step
-from pipelines.checkpoint.behind_marks import Cause
+from pipelines.checkpoint.book import Cause
 from pipelines.control.request_desk import RequestDesk
 from pipelines.control.requests import KEPT_MS, Answer, Requests, State
 from pipelines.storage import catalog_of
@@ -109,15 +109,15 @@ def _story(root: Path, source: pa.RecordBatch, now_ms: int) -> PausedPipeline:
 
 
 def _paused(pipeline: PausedPipeline, table: str) -> Answer:
-    if pipeline.left_out.marks.get(table) is None:
+    if pipeline.paused.pauses.get(table) is None:
         pipeline.pause(table)
     return Answer(State.DONE, "paused")
 
 
 def _resumed(pipeline: PausedPipeline, table: str) -> Answer:
-    if table in pipeline.left_out.marks:
-        mark = pipeline.left_out.marks[table]
-        pipeline.left_out.leave_out(table, Cause.FAILED, "it was resumed", mark.batch, mark.topics)
+    if table in pipeline.paused.pauses:
+        mark = pipeline.paused.pauses[table]
+        pipeline.paused.pause(table, Cause.FAILED, "it was resumed", mark.batch, mark.topics)
         catch_up = pipeline.catch_up(table)
         while catch_up.step() is not Step.JOINED:
             pass
@@ -129,8 +129,8 @@ def _check(pipeline: PausedPipeline, at: str) -> None:
     for table in TABLES:
         found = {key: row["amount"] for key, row in pipeline.rows(f"lake.{table}").items()}
         assert found == {key: len(range(key, PER_TABLE, 3)) for key in range(3)}, f"{table}, {at}"
-    assert set(pipeline.topics.ids) == {"shop.public.sums", "shop.public.sums.later", "shop.public.other"}, at
-    noted = {name: commits.count for name, commits in pipeline.counts.all.items()}
+    assert set(pipeline.book.topic_ids) == {"shop.public.sums", "shop.public.sums.later", "shop.public.other"}, at
+    noted = {name: entry.commits for name, entry in pipeline.book.tables.items()}
     names = [*catalog_of(pipeline.config).names()]
     positions = {str(t.name): t.position for t in written_tables(catalog_of(pipeline.config), "shop", names)}
     assert noted.keys() == positions.keys(), at

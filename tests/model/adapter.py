@@ -32,7 +32,7 @@ from pipelines.batch import attempts
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.compactions import Compactions
 from pipelines.batch.local_exchange import LocalExchange
-from pipelines.catchup import side_work, stream_end
+from pipelines.catchup import catch_up, side_work
 from pipelines.checkpoint.lock import held_checkpoints
 from pipelines.config.config import PipelineConfig
 from pipelines.control.asking import wait_for
@@ -309,14 +309,14 @@ class Adapter:
         patch.setattr(side_work, "LOOK_S", 0.0)
         patch.setattr(side_work, "IDLE_S", 0.0)
         patch.setattr(side_work.SideWork, "start", lambda side, desk: setattr(side, "_desk", desk))
-        patch.setattr(stream_end, "CLOSING_S", 0.0)
+        patch.setattr(catch_up, "CLOSING_S", 0.0)
         patch.setattr(Tidier, "start", lambda _tidier: None)
         patch.setattr(Compactions, "_start", _deferred)
         patch.setattr(kafka_admin, "KafkaAdmin", BrokerAdmin)
         patch.setattr(kafka_reader, "KafkaAdmin", BrokerAdmin)
         patch.setattr(kafka_reader.KafkaReader, "_start_watching", lambda _reader, _spark: None)
         patch.setattr(kafka_reader, "topics_at_first_look", lambda *_args: None)
-        for module in ("pipelines.query", "pipelines.catchup.spark_slices"):
+        for module in ("pipelines.query", "pipelines.catchup.slices"):
             patch.setattr(f"{module}.decoded", lambda records, *_args: records)
         for module in ("pipelines.query", "pipelines.replay.local_slices"):
             patch.setattr(f"{module}.spark_exchange", _exchange)

@@ -27,7 +27,7 @@ MOST_GENERATIONS = 3
 
 POINTS = (
     *("after-write", "before-append", "after-append", "after-compact", "before-closing"),
-    *("table-left-out", "slice-planned", "slice-done", "before-joining", "after-joining"),
+    *("table-paused", "slice-planned", "slice-done", "before-joining", "after-joining"),
     *("slice-written", "slice-applied", "slice-taken-out"),
     *("replay-planned", "replay-done", "rebuild-noted", "rebuild-tagged", "rebuild-switched"),
 )

@@ -7,12 +7,13 @@ it is, wrong with the patch. ``python -m tests.model --fault NAME`` lets the mac
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
 from pipelines.catchup.catch_up import CatchUp
-from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks
+from pipelines.checkpoint.book import Book, Pause
+from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.quarantine.slices import Slices
 from sinks.commit.own_position import OwnPosition
 from sinks.commit.table_sink import TableSink
@@ -59,8 +60,15 @@ def _a_kill_behind_the_append(machine: PipelineMachine) -> None:
     machine.check_at_rest()
 
 
-def _forgotten_marks(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(BehindMarks, "_read", lambda _marks: {})
+def _forgotten_pauses(patch: pytest.MonkeyPatch) -> None:
+    read = Book.__init__
+
+    def forgetting(book: Book, checkpoint: Checkpoint) -> None:
+        read(book, checkpoint)
+        entries = {name: replace(entry, pause=None) for name, entry in book.tables.items()}
+        book._contents = book.contents.with_tables(entries)
+
+    patch.setattr(Book, "__init__", forgetting)
 
 
 def _a_pause_over_a_restart(machine: PipelineMachine) -> None:
@@ -87,8 +95,8 @@ def _a_mended_record(machine: PipelineMachine) -> None:
 def _one_record_late(patch: pytest.MonkeyPatch) -> None:
     right = CatchUp._begin
 
-    def late(catch_up: CatchUp, mark: BehindMark) -> str | None:
-        begin = right(catch_up, mark)
+    def late(catch_up: CatchUp, pause: Pause) -> str | None:
+        begin = right(catch_up, pause)
         return None if begin is None else text_of({place: at + 1 for place, at in places_of(begin).items()})
 
     patch.setattr(CatchUp, "_begin", late)
@@ -124,7 +132,7 @@ def _a_partition_added_in_a_pause(machine: PipelineMachine) -> None:
 
 
 def _rollbacks_unnoticed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("pipelines.catchup.older_tables.older_tables", lambda *_args: iter(()))
+    patch.setattr("pipelines.catchup.standing.lacks_commits", lambda _table: False)
 
 
 def _a_rollback(machine: PipelineMachine) -> None:
@@ -137,7 +145,7 @@ def _a_rollback(machine: PipelineMachine) -> None:
 FAULTS: dict[str, SeededFault] = {
     "rows below the position are not dropped": SeededFault(_no_floors, _a_lost_checkpoint),
     "a batch that runs again does not look at positions": SeededFault(_no_look_at_positions, _a_kill_behind_the_append),
-    "a start forgets which tables are behind": SeededFault(_forgotten_marks, _a_pause_over_a_restart),
+    "a start forgets which tables are paused": SeededFault(_forgotten_pauses, _a_pause_over_a_restart),
     "a retry leaves its records in the quarantine": SeededFault(_retry_without_taking_out, _a_mended_record),
     "catching up begins one record late": SeededFault(_one_record_late, _a_pause),
     "catching up skips partitions that were added": SeededFault(

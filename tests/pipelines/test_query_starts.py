@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from paimon_table.errors import SinkUnavailable
 from pipelines import run as run_module
+from pipelines.checkpoint.book import FILE
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config_file import load_pipeline
 from pipelines.prepared import prepared
@@ -43,7 +44,8 @@ def test_a_checkpoint_of_another_pipeline_is_refused_without_spark(tmp_path: Pat
     for directory in ("offsets", "commits"):
         (Path(checkpoint) / directory).mkdir(parents=True)
     (Path(checkpoint) / "metadata").write_text('{"id":"0b9fd2a4-7d4d-4f4e-a3c1-6f8a9a6bd0f1"}')
-    (Path(checkpoint) / "tidemark.json").write_text('{"pipeline": "other", "tables": {}}')
+    (Path(checkpoint) / FILE).parent.mkdir()
+    (Path(checkpoint) / FILE).write_text('{"pipeline": "other", "tables": {}}')
     done = subprocess.run([*TIDEMARK, "run", str(file), "--once"], capture_output=True, text=True, check=False)
 
     assert done.returncode == 2, done.stderr

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from paimon_table import CommitKind, TableName
-from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks, Cause
+from pipelines.checkpoint.book import Book, Cause, Entry, Pause
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
-from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
 from pipelines.reading import CheckpointStanding, source_reader
 from pipelines.storage import catalog_of
@@ -51,7 +50,7 @@ def reading(tmp_path: Path) -> KafkaReader:
         (tmp_path / "cp" / directory).mkdir(parents=True)
         (tmp_path / "cp" / directory / "0").write_text(text)
     checkpoint = Checkpoint(config)
-    TopicRecord(checkpoint).add({"a": "1", "b": "1"})
+    Book(checkpoint).note_topics({"a": "1", "b": "1"})
     reader = source_reader(config, checkpoint, OwnTables(config, catalog_of(config)))
     assert isinstance(reader, KafkaReader)
     return reader
@@ -80,17 +79,17 @@ def test_a_topic_that_spark_has_let_go_and_that_is_made_anew_starts_the_query_ag
         (checkpoint / kind / "1").write_text(text)
     state = Checkpoint(load(tmp_path))
     begin = '{"a":{"0":30},"b":{"0":0}}'
-    BehindMarks(state).put(BehindMark("lake.t", Cause.ASKED, "by hand", 1, 0, begin, topics=("a",)))
+    Book(state).put({"lake.t": Entry(pause=Pause("lake.t", Cause.ASKED, "by hand", 1, 0, begin, topics=("a",)))})
     replays = Replays(state)
     replays.put(replace(ReplayState("r", "lake.t", Point(Kind.EARLIEST), None, ("a",)), is_begun=True))
 
     reading.note_topics({"a": "2", "b": "1"})
     assert isinstance(reading.failure, TopicsChanged)
-    assert TopicRecord(state).made_anew({"a": "2"}) == ["a"]
+    assert Book(state).recreated_topics({"a": "2"}) == ["a"]
 
     own = OwnTables(load(tmp_path), catalog_of(load(tmp_path)))
-    CheckpointStanding(load(tmp_path), state, own, TopicRecord(state)).begin_anew(["a"])
-    assert BehindMarks(state).all["lake.t"].begin == '{"b":{"0":0}}'
+    CheckpointStanding(load(tmp_path), state, own, Book(state)).begin_anew(["a"])
+    assert Book(state).pauses["lake.t"].begin == '{"b":{"0":0}}'
     assert replays.get("r").void == "topic a was made anew while it was under way"
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from paimon_table.errors import CommitOutcomeUnknown, ConfigError, Outage, SinkUnavailable
 from paimon_table.storage.outages import storage_failure, told_failure
-from pipelines.catchup.standing import Standing, TableState
-from pipelines.checkpoint.behind_marks import Cause
+from pipelines.catchup.shown_standing import Standing, TableState
+from pipelines.checkpoint.book import Cause
 from pipelines.live.views import EventKind, Phase
 from pipelines.trouble import Patience, Trouble, may_pass
 from sources.kafka.slices import offsets_of

@@ -23,22 +23,17 @@ from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.compactions import Compactions
 from pipelines.batch.local_exchange import LocalExchange
 from pipelines.batch.plan import BatchRun, TaskSettings
-from pipelines.catchup.away_tables import SourceNow, note_away
-from pipelines.catchup.catch_up import CatchUp, SliceWork, Step
-from pipelines.catchup.older_tables import WentBack, commits_of, leave_out_older, note_found
-from pipelines.catchup.spark_slices import slice_settings
-from pipelines.catchup.stream_end import StreamEnd
-from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks, Cause
+from pipelines.catchup.catch_up import CatchUp, SliceWork, Step, StreamEnd
+from pipelines.catchup.slices import slice_settings
+from pipelines.catchup.table_standings import TableStandings, entry_of
+from pipelines.checkpoint.book import Book, Cause, Pause
 from pipelines.checkpoint.checkpoint import Checkpoint
-from pipelines.checkpoint.commit_counts import CommitCounts
-from pipelines.checkpoint.sources_away import SourcesAway
-from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
 from pipelines.quarantine.once import keep_once_behind, take_out_good
 from pipelines.storage import catalog_of, quarantine_under
 from pipelines.tables.checkpoint_record import CheckpointRecord
-from pipelines.tables.left_out import LeftOut
-from pipelines.tables.own_tables import OwnPositions, OwnTables
+from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.paused_tables import PausedTables
 from pipelines.tables.tables import PipelineTables
 from sinks import faults
 from sinks.commit.positions import aside_user
@@ -149,43 +144,33 @@ class PausedPipeline:
         ahead = AheadOfStream(self.config, self.checkpoint, query)
         self.settings = replace(task_settings(root, quarantine, decoder), quarantined_elsewhere=ahead)
         self.checkpoint.write("metadata", json.dumps({"id": query}).encode())
-        self.left_out = LeftOut(BehindMarks(self.checkpoint), self.checkpoint)
+        self.book = Book(self.checkpoint)
+        self.paused = PausedTables(self.book, self.checkpoint)
         catalog = catalog_of(self.config)
-        record = CheckpointRecord(self.config, self.checkpoint, catalog)
+        record = CheckpointRecord(self.config, self.checkpoint, catalog, self.book)
         record.check(self._user)
         self._own = OwnTables(self.config, catalog, record)
-        self.topics = TopicRecord(self.checkpoint)
         self._slices: Any = (slices or ListSlices)(records)
         self._places = QuarantinedPlaces(self.config)
-        self.counts = CommitCounts(self.checkpoint)
-        positions = self._own.positions()
-        self._has_noted_away = not self.checkpoint.is_new
-        if self._has_noted_away:
-            self._note_away(positions)
-        away = SourcesAway(self.checkpoint)
-        leave_out_older(self.config, self._own, positions, self.counts, self.left_out, self._slices, {}, away)
-        if self._has_noted_away:
-            note_found(self.counts, self._own, positions)
+        self.standings = TableStandings(self.config, self._own, self.checkpoint, self.paused, self._slices, dict)
+        self._has_looked = not self.checkpoint.is_new
+        if self._has_looked:
+            self.standings.look()
         record.start()
         self.tables = self._opened()
         take_out_good(self.config)
         self.stream = StreamEnd(self.checkpoint, self._own.catalog, lambda: self.tables)
-        self.left_out.has_passed = lambda topic: (
+        self.paused.has_passed = lambda topic: (
             topic in (self._slices.topics(position(self.stream.next_batch * self._batch_size)) or ())
         )
         self.reports: list[BatchReport] = []
 
     def _opened(self) -> PipelineTables:
-        return PipelineTables(self.config, self._user, self._own, left_out=self.left_out, counts=self.counts)
-
-    def _note_away(self, positions: OwnPositions) -> None:
-        source = SourceNow(self._slices, {}, self._read_topics)
-        noted = SourcesAway(self.checkpoint)
-        note_away(self.config, self._own, positions, self.counts, self.left_out, noted, source)
+        return PipelineTables(self.config, self._user, self._own, paused=self.paused, book=self.book)
 
     @property
     def behind(self) -> dict[str, str]:
-        return {name: mark.reason for name, mark in self.left_out.marks.items()}
+        return {name: pause.reason for name, pause in self.paused.pauses.items()}
 
     def run_batch(self) -> bool:
         """Plan the next batch as Spark does, run it and close it; False when there are no more records."""
@@ -195,18 +180,16 @@ class PausedPipeline:
         if first >= last:
             return False
         self._log("offsets", number, f'v1\n{{"batchTimestampMs":0}}\n{position(last)}')
-        if not self._has_noted_away:
-            positions = self._own.positions()
-            self._note_away(positions)
-            note_found(self.counts, self._own, positions)
-            self._has_noted_away, self.tables = True, self._opened()
+        if not self._has_looked:
+            self.standings.look()
+            self._has_looked, self.tables = True, self._opened()
         part = self.records.slice(first, last - first)
-        self.topics.add({topic: f"id of {topic}" for topic in set(part.column("topic").to_pylist())})
+        self.book.note_topics({topic: f"id of {topic}" for topic in set(part.column("topic").to_pylist())})
         compactions = Compactions()
         process_batch(
             BatchRun(number), self.tables, self.settings, LocalExchange([part]), compactions, self.reports.append
         )
-        self.counts.note({name: commits_of(sink) for name, sink in self.tables.sinks.items()})
+        self.book.note_commits({name: entry_of(sink) for name, sink in self.tables.sinks.items()})
         compactions.wait()
         self.stream.last_batch = number
         faults.reached("before-closing", number)
@@ -227,19 +210,17 @@ class PausedPipeline:
         number, planned = self.stream.next_batch, self.checkpoint.planned_batch
         has_begun = planned is not None and planned >= number
         topics = self.tables.topics_of(table)
-        self.left_out.leave_out(table, Cause.ASKED, "by hand", number, topics, is_running=has_begun)
+        self.paused.pause(table, Cause.ASKED, "by hand", number, topics, is_running=has_begun)
 
     def catch_up(self, table: str) -> CatchUp:
         settle = partial(keep_once_behind, self.config)
-        away = SourcesAway(self.checkpoint)
-        went_back = WentBack(self.config, self._own, self.counts, self.left_out, self._slices, away)
-        run = self._runner(lambda: slice_settings(self.settings, self.left_out.marks[table], self._places))
-        work = SliceWork(self._slices, run, self._aside, lambda: self._slice_size, settle, went_back)
-        return CatchUp(table, self.left_out, self.stream, work)
+        run = self._runner(lambda: slice_settings(self.settings, self.paused.pauses[table], self._places))
+        work = SliceWork(self._slices, run, self._aside, lambda: self._slice_size, settle, self.standings.look_at)
+        return CatchUp(table, self.paused, self.stream, work)
 
     def caught_up(self, *tables: str, batch_between: bool = False) -> None:
         """Bring tables up, all that are behind by default, maybe with a batch of the stream after each slice."""
-        for table in tables or sorted(self.left_out.tables):
+        for table in tables or sorted(self.paused.tables):
             catch_up = self.catch_up(table)
             while (step := catch_up.step()) is not Step.JOINED:
                 if batch_between or step is Step.WAITING:
@@ -265,18 +246,14 @@ class PausedPipeline:
             exchange = LocalExchange([self._slices.taken(piece, topics)])
             process_batch(batch, tables, settings(), exchange, compactions, reports.append)
             compactions.wait()
-            self.counts.note({name: commits_of(sink) for name, sink in tables.sinks.items()})
+            self.book.note_commits({name: entry_of(sink) for name, sink in tables.sinks.items()})
             return reports[0]
 
         return run
 
-    def _aside(self, mark: BehindMark) -> PipelineTables:
-        user, topics = aside_user(self._user, mark.since_ms), mark.topics
-        return PipelineTables(self.config, user, self._own, only=mark.table, topics_to_read=topics)
-
-    def _read_topics(self) -> frozenset[str] | None:
-        closed = self.checkpoint.closed_batch
-        return frozenset() if closed is None else self._slices.topics(self.checkpoint.offset_after(closed))
+    def _aside(self, pause: Pause) -> PipelineTables:
+        user, topics = aside_user(self._user, pause.since_ms), pause.topics
+        return PipelineTables(self.config, user, self._own, only=pause.table, topics_to_read=topics)
 
     def _log(self, directory: str, number: int, content: str) -> None:
         self.checkpoint.write(f"{directory}/{number}", content.encode())

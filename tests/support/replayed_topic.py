@@ -17,7 +17,7 @@ from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.compactions import Compactions
 from pipelines.batch.local_exchange import LocalExchange
 from pipelines.batch.plan import BatchRun
-from pipelines.catchup.spark_slices import again_settings
+from pipelines.catchup.slices import again_settings
 from pipelines.config.config_file import load_pipeline
 from pipelines.tables.tables import PipelineTables
 from sinks.quarantine import Quarantine

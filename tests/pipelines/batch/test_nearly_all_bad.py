@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pipelines.checkpoint.behind_marks import Cause
+from pipelines.checkpoint.book import Cause
 from pipelines.tables.table_failure import TooManyBadRecords
 from sources.dumps.dump_records import record_batches_from_dump
 from tests.support.item_batches import event, records
@@ -43,7 +43,7 @@ def test_a_table_without_rows_pauses_when_three_of_three_are_bad(tmp_path: Path,
     assert ("lake.items" in pipeline.behind) is is_paused
     assert quarantined(tmp_path) == (0 if is_paused else bad)
     if is_paused:
-        mark = pipeline.left_out.marks["lake.items"]
+        mark = pipeline.paused.pauses["lake.items"]
         assert mark.cause is Cause.BAD_RECORDS and mark.topics == ("shop.public.items",)
         assert "JSON with the fields id, name, which look like rows without an envelope" in mark.reason
         assert "secret" not in mark.reason

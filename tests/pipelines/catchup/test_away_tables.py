@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from paimon_table import TableName
 from paimon_table.errors import ConfigError
-from pipelines.catchup.away_sources import bring_back
-from pipelines.catchup.new_tables import note_new_tables
-from pipelines.checkpoint.behind_marks import BehindMark, Cause
-from pipelines.checkpoint.sources_away import Since
+from pipelines.checkpoint.book import Cause
 from pipelines.replay.replay_requests import check_in_stream
-from pipelines.tables.left_out import LeftOut
 from pipelines.tables.table_failure import TableFailure
 from sinks import faults
-from sinks.commit.positions import FedBy, Position
 from sources.changes import RECORD_SCHEMA
-from sources.kafka.settings import KafkaSettings
-from sources.kafka.slices import KafkaSlices
-from sources.topics import TopicSelection
 from tests.support import paused_pipeline
 from tests.support.item_batches import event, records
 from tests.support.paused_pipeline import Killed, PausedPipeline, killed_at
@@ -62,7 +52,7 @@ def test_what_came_meanwhile_is_caught_up(tmp_path: Path, away: int) -> None:
     for _ in range(2):
         process(tmp_path, ITEMS).run(away)
     back = process(tmp_path, SUMS, ITEMS)
-    (mark,) = back.left_out.marks.values()
+    (mark,) = back.paused.pauses.values()
     assert (mark.table, mark.cause, mark.reason) == ("lake.sums", Cause.FAILED, "no rule wrote it from batch 2 on")
     back.run(1)
     back.caught_up(batch_between=True)
@@ -77,7 +67,7 @@ def test_a_table_that_no_rule_writes_is_not_behind(tmp_path: Path) -> None:
     process(tmp_path, SUMS, ITEMS).run(2)
     away = process(tmp_path, ITEMS)
     away.run()
-    assert (away.behind, away.left_out.is_away("lake.sums")) == ({}, True)
+    assert (away.behind, "lake.sums" in away.paused.ruleless) == ({}, True)
     assert sum(sums(away).values()) == 10
 
 
@@ -85,13 +75,13 @@ def test_a_table_that_no_rule_writes_is_not_behind(tmp_path: Path) -> None:
 def test_a_table_that_was_behind_keeps_its_place_and_its_cause(tmp_path: Path, cause: Cause) -> None:
     first = process(tmp_path, SUMS, ITEMS)
     first.run(2)
-    first.left_out.leave_out("lake.sums", cause, "why", 2, ["shop.public.sums"])
+    first.paused.pause("lake.sums", cause, "why", 2, ["shop.public.sums"])
     first.run(2)
     away = process(tmp_path, ITEMS)
     away.run(2)
     assert away.behind == {}
     back = process(tmp_path, SUMS, ITEMS)
-    assert back.left_out.marks["lake.sums"].cause is cause
+    assert back.paused.pauses["lake.sums"].cause is cause
     back.caught_up()
     back.run()
     assert sums(back) == ALL
@@ -118,7 +108,7 @@ def test_a_backfill_that_was_not_done_goes_on(tmp_path: Path, slices: int) -> No
 def test_a_table_that_failed_before_its_first_rows_has_all_in_the_end(tmp_path: Path) -> None:
     first = process(tmp_path, ITEMS)
     first.run(1)
-    first.left_out.leave_out("lake.sums", Cause.FAILED, "why", 1, ["shop.public.sums"])
+    first.paused.pause("lake.sums", Cause.FAILED, "why", 1, ["shop.public.sums"])
     process(tmp_path, ITEMS).run(2)
     back = process(tmp_path, SUMS, ITEMS)
     assert list(back.behind) == ["lake.sums"]
@@ -135,7 +125,7 @@ def test_a_rule_that_does_not_lead_to_its_table_any_more_is_away(tmp_path: Path,
     rules = [other, ITEMS] if how == "misspelt" else [other, SUMS, ITEMS]
     away = process(tmp_path, *rules)
     away.run(2)
-    assert away.left_out.is_away("lake.sums")
+    assert "lake.sums" in away.paused.ruleless
     back = process(tmp_path, SUMS, ITEMS)
     back.caught_up()
     back.run()
@@ -277,7 +267,7 @@ def test_a_new_checkpoint_notes_where_it_begins(tmp_path: Path, monkeypatch: pyt
 
     away = restarted(ITEMS)
     away.run(1)
-    assert away.left_out.missing["lake.sums"].begin == paused_pipeline.position(40)
+    assert away.book.pauses["lake.sums"].begin == paused_pipeline.position(40)
 
 
 def test_a_rule_for_another_topic_says_what_the_table_misses(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -301,46 +291,8 @@ def test_a_pause_outlasts_the_rule_of_one_source(tmp_path: Path) -> None:
     first.run(2)
     other = PausedPipeline(tmp_path, records_of_both, rules[1:])
     other.run(1)
-    assert other.left_out.marks["lake.sums"].cause is Cause.ASKED
-    assert other.left_out.marks["lake.sums"].topics == ("shop.public.items", "shop.public.sums")
-
-
-KAFKA = KafkaSettings("localhost:1", TopicSelection())
-FROM_KAFKA = KafkaSlices(KAFKA, lambda: pytest.fail("asks Kafka"), lambda _: None)
-
-
-@pytest.mark.parametrize(
-    ("behind", "expected"),
-    [
-        (None, {"a": {"0": 7, "1": 4}, "b": {"0": 30, "1": 20}, "c": {"0": 5}}),
-        ({"a": {"0": 9}, "b": {"0": 28}}, {"a": {"0": 7}, "b": {"0": 30}}),
-    ],
-    ids=["in the stream", "behind it"],
-)
-def test_a_table_comes_back_from_where_it_stands_in_each_partition(
-    behind: dict[str, dict[str, int]] | None, expected: dict[str, dict[str, int]]
-) -> None:
-    """Known: a-0 to 7 and b-0 to 30. It was away from a since batch 2, where a had two partitions."""
-    source = FedBy("a", None, None, "t")
-    left_out = LeftOutAt(json.dumps({"a": {"0": 40, "1": 40, "2": 9}, "b": {"0": 33, "1": 20}, "c": {"0": 5}}), behind)
-    position = Position("user", {("a", 0): 7, ("b", 0): 30}, sources={source: (), FedBy("b", None, None, "t"): ()})
-    since = Since(2, json.dumps({"a": {"0": 10, "1": 4}}))
-    bring_back(TableName("lake", "t"), position, {source: since}, (), cast(LeftOut, left_out), FROM_KAFKA, {})
-    assert json.loads(left_out.begin or "") == expected
-
-
-class LeftOutAt:
-    """Where the stream is, and a table that is behind maybe; keeps from where it is to go on."""
-
-    next_batch = (5, False)
-
-    def __init__(self, now: str, behind: Mapping[str, Mapping[str, int]] | None) -> None:
-        self.next_begin, self.begin = now, ""
-        begin = None if behind is None else json.dumps(behind)
-        self.marks = {} if behind is None else {"lake.t": BehindMark("lake.t", Cause.FAILED, "", 1, 3, begin)}
-
-    def go_back(self, _table: str, _reason: str, _batch: int, begin: str | None, _topics: Collection[str]) -> None:
-        self.begin = begin or ""
+    assert other.paused.pauses["lake.sums"].cause is Cause.ASKED
+    assert other.paused.pauses["lake.sums"].topics == ("shop.public.items", "shop.public.sums")
 
 
 def test_a_new_table_is_filled_by_all_its_rules(tmp_path: Path) -> None:
@@ -348,8 +300,7 @@ def test_a_new_table_is_filled_by_all_its_rules(tmp_path: Path) -> None:
     fill = {"into": "lake.all", "backfill": True, "options": SUM_OPTIONS, "merge_sources": "same_rows"}
     rules = [{**fill, "match": {"table": t, "topic": f"shop.public.{t}"}} for t in ("sums", "items")]
     filling = process(tmp_path, *rules)
-    note_new_tables(filling.config, filling.left_out, [], filling._read_topics(), 1)
-    assert filling.left_out.marks["lake.all"].topics == ("shop.public.items", "shop.public.sums")
+    assert filling.paused.pauses["lake.all"].topics == ("shop.public.items", "shop.public.sums")
 
 
 def _killed() -> None:
@@ -393,9 +344,9 @@ def test_a_rule_for_another_topic_writes_the_table_at_once(tmp_path: Path) -> No
     batch = pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)
     PausedPipeline(tmp_path, batch, [both[0]]).run(2)
     second = PausedPipeline(tmp_path, batch, [both[1]])
-    assert second.left_out.is_away("lake.sums")
+    assert "lake.sums" in second.paused.ruleless
     second.run(2)
-    assert not second.left_out.is_away("lake.sums")
+    assert "lake.sums" not in second.paused.ruleless
     third = PausedPipeline(tmp_path, batch, both)
     assert third.behind == {}
     third.run()

@@ -16,12 +16,9 @@ import pytest
 from paimon_table.errors import ConfigError, CorruptFile, RolledBack
 from paimon_table.history.rollback import plan_rollback, roll_back
 from pipelines.catchup.catch_up import Step
-from pipelines.catchup.new_tables import note_new_tables
-from pipelines.catchup.older_tables import leave_out_older, older_tables
-from pipelines.checkpoint.behind_marks import Cause
+from pipelines.catchup.table_standings import rolled_back_tables
+from pipelines.checkpoint.book import FILE, Cause
 from pipelines.checkpoint.checkpoint import Checkpoint
-from pipelines.checkpoint.commit_counts import FILE, CommitCounts
-from pipelines.checkpoint.sources_away import SourcesAway
 from pipelines.storage import catalog_of
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.tables import MOST_TAKEN_UP
@@ -29,10 +26,11 @@ from sinks import faults
 from sources.changes import RECORD_SCHEMA
 from sources.dumps.settings import DumpSettings
 from sources.dumps.slices import DumpSlices
+from sources.positions import Place
 from tests.support.changelog import replay_strictly
 from tests.support.events import History, records_of
 from tests.support.item_batches import event, records
-from tests.support.paused_pipeline import Killed, PausedPipeline, killed_at
+from tests.support.paused_pipeline import Killed, ListSlices, PausedPipeline, killed_at
 
 RULES = [
     {"match": {"table": "orders"}, "into": "lake.orders"},
@@ -81,13 +79,41 @@ def test_a_table_restored_from_a_backup_is_caught_up_from_where_it_stands(
 ) -> None:
     restored(tmp_path, histories)
     second = process(tmp_path, histories)
-    (mark,) = second.left_out.marks.values()
+    (mark,) = second.paused.pauses.values()
     assert mark.cause is Cause.FAILED and mark.topics == (histories[0].topic,)
     assert "commits of the pipeline: restored from a backup, or rolled back" in mark.reason
 
     second.caught_up()
     check(second, histories)
     assert not process(tmp_path, histories).behind
+
+
+def test_a_start_notes_all_tables_in_one_write_and_a_batch_in_one(
+    tmp_path: Path, histories: list[History], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+    write = Checkpoint.write
+    monkeypatch.setattr(Checkpoint, "write", lambda self, *a: (written.append(a[0]), write(self, *a)))
+
+    def writes() -> int:
+        count = written.count(FILE)
+        written.clear()
+        return count
+
+    first = process(tmp_path, histories)
+    first.run(2)
+    writes()
+    first.run(1)
+    assert writes() == 1
+    first.run()
+    for name in ("orders", "items"):
+        context = first.table(f"lake.{name}").context
+        roll_back(context, plan_rollback(context, 2))
+    writes()
+    assert set(process(tmp_path, histories).behind) == {"lake.items", "lake.orders"}
+    assert writes() == 1
+    assert set(process(tmp_path, histories).behind) == {"lake.items", "lake.orders"}
+    assert writes() == 0
 
 
 def test_a_kill_at_any_step_of_it_loses_and_doubles_nothing(
@@ -164,7 +190,7 @@ def test_a_paused_table_that_is_restored_stays_paused_and_goes_on_where_it_stand
     shutil.copytree(tmp_path / "copy", directory(tmp_path, "orders"))
 
     second = process(tmp_path, histories)
-    assert second.left_out.marks["lake.orders"].cause is Cause.ASKED
+    assert second.paused.pauses["lake.orders"].cause is Cause.ASKED
     second.caught_up()
     check(second, histories)
 
@@ -234,8 +260,6 @@ def test_a_table_that_is_being_filled_begins_again(tmp_path: Path, how: str) -> 
     fill = {**SUMS, "backfill": True}
     summing(tmp_path, ITEMS).run()
     first = summing(tmp_path, fill, ITEMS)
-    closed = first.checkpoint.closed_batch or 0
-    note_new_tables(first.config, first.left_out, {"lake.items"}, ["shop.public.sums"], closed + 1)
     catch_up = first.catch_up("lake.sums")
     for _ in range(8):
         catch_up.step()
@@ -254,7 +278,7 @@ def test_a_table_that_is_older_and_away_keeps_its_place(tmp_path: Path) -> None:
     first.run(4)
     back_to(first, 1, aside=False)
     away = summing(tmp_path, {**named, "match": {"table": "sums", "schema": "other"}}, ITEMS)
-    assert away.left_out.is_away("lake.sums")
+    assert "lake.sums" in away.paused.ruleless
     away.run(2)
     check_sums(summing(tmp_path, named, ITEMS))
 
@@ -333,23 +357,29 @@ def test_tables_without_rows_dropped_ones_and_those_of_no_rule_are_none_of_them(
     assert not PausedPipeline(tmp_path, interleaved(histories), RULES[:1]).behind
 
 
+class AsFiles(ListSlices):
+    """Offsets of tables do not tell where to go on, as with dump files."""
+
+    def position_at_offsets(self, offsets: Mapping[Place, int]) -> str | None:
+        return DumpSlices(DumpSettings("*")).position_at_offsets(offsets)
+
+
 def test_dump_files_cannot_be_read_again_from_there(tmp_path: Path, histories: list[History]) -> None:
     restored(tmp_path, histories)
-    config = process(tmp_path, histories).config
-    slices, counts = DumpSlices(DumpSettings(str(tmp_path))), CommitCounts(Checkpoint(config))
-    own = OwnTables(config, catalog_of(config))
+    again = process(tmp_path, histories)
+    own = OwnTables(again.config, catalog_of(again.config))
     known = own.positions().known
-    counts.note({name: replace(of, count=known[name].commit_count + 3) for name, of in counts.all.items()})
+    more = {name: replace(of, commits=known[name].commit_count + 3) for name, of in again.book.tables.items()}
+    again.book.put({name: replace(of, pause=None) for name, of in more.items()})
 
-    assert {table.missing_count for table in older_tables(counts, own, own.positions(), {})} == {3}
+    assert {name for name, _ in rolled_back_tables(again.book, own)} == {"lake.items", "lake.orders"}
     with pytest.raises(ConfigError, match=r"lacks the last 3 commits .* move the checkpoint directory away"):
-        left_out = process(tmp_path, histories).left_out
-        leave_out_older(config, own, own.positions(), counts, left_out, slices, {}, SourcesAway(Checkpoint(config)))
+        replace(again.standings, slices=AsFiles(again.records)).look()
 
 
 def test_a_damaged_count_is_named(tmp_path: Path, histories: list[History]) -> None:
     process(tmp_path, histories).run(2)
-    (tmp_path / "checkpoint" / FILE).write_text('{"lake.orders": 3}')
+    (tmp_path / "checkpoint" / FILE).write_text('{"pipeline": "shop", "tables": {"lake.orders": 3}}')
     with pytest.raises(CorruptFile, match=FILE):
         process(tmp_path, histories)
 

@@ -13,7 +13,7 @@ from paimon_table.errors import CommitConflict, CommitOutcomeUnknown, CorruptFil
 from paimon_table.table import Table
 from pipelines.batch import attempts
 from pipelines.catchup.catch_up import Step
-from pipelines.checkpoint.behind_marks import Cause
+from pipelines.checkpoint.book import Cause
 from pipelines.report.table_report import all_snapshots
 from sinks import faults
 from sinks.commit.table_sink import TableSink
@@ -85,7 +85,7 @@ def test_a_refused_change_pauses_its_table_alone_and_a_restart_catches_it_up(tmp
     first = PausedPipeline(tmp_path, source, [REFUSES, ORDERS, CUSTOMERS])
     first.run()
 
-    (mark,) = first.left_out.marks.values()
+    (mark,) = first.paused.pauses.values()
     assert (mark.table, mark.cause) == ("lake.sums", Cause.FAILED)
     assert "column later: the table takes 0 new columns" in mark.reason
     assert first.rows("lake.orders") == orders.rows
@@ -181,7 +181,7 @@ def test_a_truncated_table_is_paused_and_goes_on_once_truncates_are_skipped(tmp_
     pipeline = PausedPipeline(tmp_path, records(*rows), [{"match": {"table": "items"}, "into": "lake.items"}])
     pipeline.run()
     assert "the source table was truncated" in pipeline.behind["lake.items"]
-    assert "the source table was truncated" in pipeline.left_out.marks["lake.items"].public_reason
+    assert "the source table was truncated" in pipeline.paused.pauses["lake.items"].public_reason
 
     skips = DebeziumJsonDecoder(DebeziumPolicies(on_truncate="skip"))
     rules = [{"match": {"table": "items"}, "into": "lake.items"}]
@@ -329,7 +329,7 @@ def test_a_new_table_is_filled_from_the_first_record_and_joins_the_stream(tmp_pa
     rule = {**TAKES, "backfill": True}
     pipeline = PausedPipeline(tmp_path, source, [ITEMS, rule])
     pipeline.run(1)
-    assert pipeline.left_out.marks["lake.sums"].cause is Cause.NEW
+    assert pipeline.paused.pauses["lake.sums"].cause is Cause.NEW
     pipeline.caught_up()
     pipeline.run()
 
@@ -372,7 +372,7 @@ def test_rows_that_a_failed_commit_left_in_the_table_are_not_applied_again(
         patched.setattr(TableSink, "commit", of_unknown_outcome)
         patched.setattr(attempts, "STORAGE_WAITS_S", ())
         pipeline.run(1)
-    (mark,) = pipeline.left_out.marks.values()
+    (mark,) = pipeline.paused.pauses.values()
     assert (mark.table, mark.batch, mark.begin, mark.after) == ("lake.sums", 1, position(10), position(20))
     assert _sums_of(pipeline) == 10
 
@@ -398,7 +398,7 @@ def test_a_compaction_that_fails_pauses_its_table_behind_the_rows_of_its_batch(
     with monkeypatch.context() as patched:
         patched.setattr(WriteTask, "compact_bucket", damaged)
         pipeline.run(2)
-    (mark,) = pipeline.left_out.marks.values()
+    (mark,) = pipeline.paused.pauses.values()
     assert (mark.table, mark.batch, mark.begin, mark.after) == ("lake.sums", 2, position(20), None)
     assert sorted(pipeline.rows("lake.items")) == [*range(15)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.catchup.slice_pace import FIRST_RECORDS, LEAST_RECORDS, SLICE_S, SlicePace
+from pipelines.catchup.slices import FIRST_RECORDS, LEAST_RECORDS, SLICE_S, SlicePace
 
 MOST = 500_000
 

@@ -11,10 +11,9 @@ import pytest
 
 from paimon_table.errors import BrokenInvariant, SchemaChangeRefused
 from pipelines.catchup.catch_up import CatchUp, Step
-from pipelines.catchup.side_work import SideWork
-from pipelines.catchup.standing import TableState, failed_words
-from pipelines.catchup.table_requests import TableRequests
-from pipelines.checkpoint.behind_marks import Cause
+from pipelines.catchup.shown_standing import TableState, failed_words
+from pipelines.catchup.side_work import SideWork, TableRequests
+from pipelines.checkpoint.book import Cause
 from pipelines.control.request_desk import RequestDesk
 from pipelines.control.requests import Answer, Requests, State
 from pipelines.control.turns import Turns
@@ -32,11 +31,11 @@ class Office:
         self.pipeline = PausedPipeline(root, source, [ITEMS])
         self.requests = Requests.of(self.pipeline.config)
         self.now_s = 0.0
-        left_out = self.pipeline.left_out
+        paused = self.pipeline.paused
         self.side = SideWork(
-            Turns(), left_out, self.pipeline.catch_up, lambda: None, self._guarded, now_s=lambda: self.now_s
+            Turns(), paused, self.pipeline.catch_up, lambda: None, self._guarded, now_s=lambda: self.now_s
         )
-        tables = TableRequests(left_out, self.side, lambda: ["lake.items"], lambda name, _: self.pipeline.pause(name))
+        tables = TableRequests(paused, self.side, lambda: ["lake.items"], lambda name, _: self.pipeline.pause(name))
         self.side._desk = RequestDesk(self.requests, tables.handlers)
 
     def asked(self, command: str, table: str = "lake.items") -> Answer:
@@ -133,7 +132,7 @@ def test_with_stop_what_fails_again_ends_the_pipeline(office: Office, error: Exc
         for _ in range(60):
             office.round()
     assert len(failed) == tries
-    (mark,) = office.pipeline.left_out.marks.values()
+    (mark,) = office.pipeline.paused.pauses.values()
     assert (mark.table, mark.reason, mark.tries_again) == ("lake.items", "it was resumed", True)
 
 

@@ -20,12 +20,12 @@ from benchmarks.foreign_tables import add_snapshots
 from paimon_table import TableName
 from paimon_table.errors import ConfigError, CorruptFile, SinkUnavailable
 from paimon_table.storage.file_io import LocalFileIO
+from pipelines.checkpoint.book import FILE, Book
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.lock import held_checkpoints
-from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import catalog_of
-from pipelines.tables.checkpoint_record import FILE, CheckpointRecord
+from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.tables import PipelineTables
 from tests.support.events import History, write_dump
@@ -235,7 +235,7 @@ def test_a_table_is_recorded_before_its_first_commit(tmp_path: Path, monkeypatch
     commit = TableSink.commit
 
     def look(self: TableSink, *arguments: object) -> object:
-        seen.append(list(json.loads((tmp_path / "checkpoint/tidemark.json").read_text())["tables"]))
+        seen.append(list(json.loads((tmp_path / "checkpoint" / FILE).read_text())["tables"]))
         return commit(self, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(TableSink, "commit", look)
@@ -246,10 +246,10 @@ def test_a_table_is_recorded_before_its_first_commit(tmp_path: Path, monkeypatch
 
 def test_tables_that_a_new_checkpoint_goes_on_with_are_recorded_too(tmp_path: Path) -> None:
     config = written(tmp_path, "orders", "items")
-    (tmp_path / "checkpoint/tidemark.json").unlink()
+    (tmp_path / "checkpoint" / FILE).unlink()
     record = CheckpointRecord(config, Checkpoint(config))
     PipelineTables(config, "tidemark-shop-new", OwnTables(config, catalog_of(config), record))
-    assert list(json.loads((tmp_path / "checkpoint/tidemark.json").read_text())["tables"]) == [
+    assert list(json.loads((tmp_path / "checkpoint" / FILE).read_text())["tables"]) == [
         "lake.items",
         "lake.orders",
     ]
@@ -259,19 +259,20 @@ def test_nobody_else_may_write_our_files_in_a_checkpoint_whatever_the_umask(tmp_
     old = os.umask(0)
     try:
         config = written(tmp_path, "orders")
-        TopicRecord(Checkpoint(config)).add({"orders": "1"})
+        Book(Checkpoint(config)).note_topics({"orders": "1"})
         with held_checkpoints([config]):
-            modes = {p.name: p.stat().st_mode & 0o777 for p in (tmp_path / "checkpoint").glob("tidemark*")}
+            files = [*(tmp_path / "checkpoint").rglob("tidemark/*.json"), tmp_path / "checkpoint" / "tidemark.lock"]
+            modes = {path.name: path.stat().st_mode & 0o777 for path in files}
     finally:
         os.umask(old)
-    assert {"tidemark.json", "tidemark-topics.json"} <= modes.keys()
+    assert {Path(FILE).name, "tidemark.lock"} <= modes.keys()
     assert [name for name, mode in modes.items() if mode & ~0o644] == [], modes
 
 
 def test_a_checkpoint_without_its_record_is_refused(tmp_path: Path) -> None:
     config = written(tmp_path, "orders")
-    (tmp_path / "checkpoint/tidemark.json").unlink()
-    with pytest.raises(CorruptFile, match=r"tidemark\.json is missing, although batches are closed; .*"):
+    (tmp_path / "checkpoint" / FILE).unlink()
+    with pytest.raises(CorruptFile, match=r"tidemark/tables\.json is missing, although batches are closed; .*"):
         record_of(config).check(USER)
 
 
@@ -285,8 +286,8 @@ def test_offsets_that_were_emptied_under_written_tables_are_refused(tmp_path: Pa
 
 def test_a_spoilt_record_is_named(tmp_path: Path) -> None:
     config = written(tmp_path)
-    (tmp_path / "checkpoint/tidemark.json").write_text('{"pipeline"')
-    with pytest.raises(CorruptFile, match=r"tidemark\.json"):
+    (tmp_path / "checkpoint" / FILE).write_text('{"pipeline"')
+    with pytest.raises(CorruptFile, match=r"tidemark/tables\.json"):
         record_of(config)
 
 

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from paimon_table.errors import ConfigError, CorruptFile, SinkUnavailable
 from paimon_table.table import Table
+from pipelines.checkpoint.book import FILE
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipelines
 from pipelines.prepared import prepared
@@ -91,7 +92,7 @@ def test_checkpoints_that_do_not_fit_are_refused_and_fitting_ones_go_on(session:
     write_dump(tmp_path / "dumps", [history])
     config = pipeline(tmp_path)
     drain(session, config)
-    assert list(json.loads((tmp_path / "checkpoint/tidemark.json").read_text())["tables"]) == ["lake.orders"]
+    assert list(json.loads((tmp_path / "checkpoint" / FILE).read_text())["tables"]) == ["lake.orders"]
 
     newest = max((tmp_path / "checkpoint/offsets").glob("[0-9]*"), key=lambda path: int(path.name))
     kept = newest.rename(tmp_path / "kept")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.catchup.table_requests import COMMANDS
+from pipelines.catchup.side_work import COMMANDS
 from pipelines.config.config_file import load_pipeline
 from pipelines.control.request_desk import RequestDesk, Tell
 from pipelines.control.requests import Answer, Request, Requests, State

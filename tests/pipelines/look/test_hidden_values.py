@@ -17,7 +17,7 @@ import pytest
 from paimon_table.errors import CommitConflict, CorruptFile, Outage, SinkUnavailable
 from paimon_table.storage.file_io import LocalFileIO
 from pipelines.batch.decode_task import kind_of_reason
-from pipelines.checkpoint.behind_marks import BehindMarks
+from pipelines.checkpoint.book import Book
 from pipelines.config.config import PipelineConfig
 from pipelines.config.look_config import Metrics, WebPage
 from pipelines.live.run_state import RunState
@@ -104,8 +104,8 @@ def looked_at(pipeline: PausedPipeline) -> Iterator[Asked]:
         state.enter(Phase.RUNNING)
         for report in pipeline.reports:
             shop.end(report)
-        for name, mark in BehindMarks(pipeline.checkpoint).all.items():
-            shop.put_table(name, Standing.PAUSED, OutOfStream(mark.reason, mark.public_reason))
+        for name, pause in Book(pipeline.checkpoint).pauses.items():
+            shop.put_table(name, Standing.PAUSED, OutOfStream(pause.reason, pause.public_reason))
         yield Asked(config, state)
 
 

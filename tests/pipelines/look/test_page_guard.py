@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from paimon_table.errors import ConfigError
-from pipelines.catchup.table_requests import COMMANDS
+from pipelines.catchup.side_work import COMMANDS
 from pipelines.config.config_file import load_pipeline
 from pipelines.look.page.app import MOST_LISTENERS
 from pipelines.look.page.token_file import token_path

@@ -16,11 +16,9 @@ import pytest
 
 from paimon_table.errors import CorruptFile, SinkUnavailable
 from pipelines.bad_records.elsewhere import QuarantinedPlaces
-from pipelines.checkpoint.behind_marks import BehindMark, BehindMarks, Cause
+from pipelines.checkpoint.book import FILE, Book, Cause, Entry, Pause, Ruleless
 from pipelines.checkpoint.checkpoint import Checkpoint
-from pipelines.checkpoint.commit_counts import CommitCounts, Commits
 from pipelines.checkpoint.lock import held_checkpoints
-from pipelines.checkpoint.sources_away import Since, SourcesAway
 from pipelines.config.config_file import load_pipeline
 from pipelines.control.request_desk import RequestDesk
 from pipelines.control.requests import Requests
@@ -214,11 +212,11 @@ def test_records_that_the_next_start_reads_again_wait(tmp_path: Path, how: str) 
     found, config = table(tmp_path), load_pipeline(file)
     CheckpointRecord(config, Checkpoint(config)).add([("lake.orders", found)], ["lake.orders"])
     if how == "rolled back":
-        counts = {"lake.orders": Commits(found.created_ms, 99, ("shop.public.orders",))}
-        CommitCounts(Checkpoint(config)).note(counts)
+        Book(Checkpoint(config)).note_commits({"lake.orders": Entry(found.created_ms, 99, 0, ("shop.public.orders",))})
     else:
         source = FedBy("shop.public.orders", "shop", "public", "orders")
-        SourcesAway(Checkpoint(config)).write({"lake.orders": {source: Since(0, None)}})
+        book = Book(Checkpoint(config))
+        book.put({"lake.orders": replace(book.entry("lake.orders"), ruleless=(Ruleless(source, 0, None),))})
 
     assert "lake.orders is behind the stream" in retry(file, "--table", "lake.orders", code=2).stderr
     assert offsets_left(tmp_path) == [4, 5, 6]
@@ -230,24 +228,24 @@ def test_a_retry_without_a_checkpoint_makes_none(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "checkpoint")
     retry(file)
     assert rows_of(tmp_path) == ALL
-    assert not (tmp_path / "checkpoint" / "tidemark.json").exists()
+    assert not (tmp_path / "checkpoint" / FILE).exists()
 
 
-@pytest.mark.parametrize("cause", [Cause.ASKED, Cause.FAILED, Cause.AWAY])
-def test_records_of_a_table_that_reads_them_again_wait(tmp_path: Path, cause: Cause) -> None:
+@pytest.mark.parametrize(("cause", "has_rule"), [(Cause.ASKED, True), (Cause.FAILED, True), (Cause.FAILED, False)])
+def test_records_of_a_table_that_reads_them_again_wait(tmp_path: Path, cause: Cause, has_rule: bool) -> None:
     file = filled(tmp_path)
     widen(file)
     checkpoint(tmp_path, 0)
-    marks = BehindMarks(Checkpoint(load_pipeline(file)))
-    mark = BehindMark("lake.orders", cause, "why", 1, 0, None, topics=("shop.public.orders",))
-    marks.put(mark)
+    book = Book(Checkpoint(load_pipeline(file)))
+    pause = Pause("lake.orders", cause, "why", 1, 0, None, topics=("shop.public.orders",), has_rule=has_rule)
+    book.put({"lake.orders": Entry(pause=pause)})
 
     told = "table lake.orders is behind the stream and reads its topics again"
     assert told in retry(file, "--table", "lake.orders", code=2).stderr
     assert f"3 records not retried: {told}" in retry(file, "--even-if-older").stderr
     assert offsets_left(tmp_path) == [4, 5, 6]
 
-    marks.put(replace(mark, cause=Cause.JOINED))
+    book.change_entry("lake.orders", Entry.resumed)
     retry(file)
     assert rows_of(tmp_path) == ALL
 
@@ -522,15 +520,15 @@ def test_a_retry_that_was_killed_waits_for_a_table_that_reads_again(tmp_path: Pa
     widen(file)
     assert tidemark_process("quarantine", "retry", file, TIDEMARK_CRASH_AT="slice-written").returncode < 0
     checkpoint(tmp_path, 0)
-    marks = BehindMarks(Checkpoint(load_pipeline(file)))
-    mark = BehindMark("lake.orders", Cause.FAILED, "why", 1, 0, None, topics=("shop.public.orders",))
-    marks.put(mark)
+    book = Book(Checkpoint(load_pipeline(file)))
+    pause = Pause("lake.orders", Cause.FAILED, "why", 1, 0, None, topics=("shop.public.orders",))
+    book.put({"lake.orders": Entry(pause=pause)})
 
     refused = retry(file, code=2)
     assert "a retry has not ended, retry-" in refused.stderr and "lake.orders is behind the stream" in refused.stderr
     assert offsets_left(tmp_path) == [4, 5, 6] and rows_of(tmp_path).keys() == {0, 1, 2, 3}
 
-    marks.put(replace(mark, cause=Cause.JOINED))
+    book.change_entry("lake.orders", Entry.resumed)
     retry(file)
     assert rows_of(tmp_path) == ALL
 

@@ -15,8 +15,8 @@ from rich.console import Console
 from paimon_table.errors import ConfigError
 from paimon_table.history.rollback import plan_rollback, roll_back
 from pipelines.bad_records.settled import Settled
+from pipelines.checkpoint.book import Book, Entry
 from pipelines.checkpoint.checkpoint import Checkpoint
-from pipelines.checkpoint.commit_counts import CommitCounts, Commits
 from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipeline
@@ -134,7 +134,7 @@ def test_a_table_that_is_older_than_the_checkpoint_is_not_replayed(tmp_path: Pat
     file = filled(tmp_path, {"sequence.field": "v"})
     run_batch(tmp_path, file, 1, record(2, envelope(2, 2, v=2)))
     orders, checkpoint = table(tmp_path), Checkpoint(load_pipeline(file))
-    CommitCounts(checkpoint).note({"lake.orders": Commits(orders.created_ms, 2, (TOPIC,))})
+    Book(checkpoint).note_commits({"lake.orders": Entry(orders.created_ms, 2, 0, (TOPIC,))})
     roll_back(orders.context, plan_rollback(orders.context, 1))
 
     done = tidemark("replay", file, "--table", "lake.orders", *how)

@@ -12,8 +12,8 @@ from rich.console import Console
 
 from paimon_table.errors import ConfigError
 from pipelines.batch.compactions import Compactions
+from pipelines.checkpoint.book import Book
 from pipelines.checkpoint.checkpoint import Checkpoint
-from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipeline
 from pipelines.reading import CheckpointStanding, source_reader
@@ -148,7 +148,7 @@ def test_a_pattern_without_files_is_refused_and_a_directory_waits_for_them(confi
         reader.check()
     waiting = DumpSettings(str(Path(config.checkpoint).parent))
     checkpoint = Checkpoint(config)
-    standing = CheckpointStanding(config, checkpoint, OwnTables(config, catalog_of(config)), TopicRecord(checkpoint))
+    standing = CheckpointStanding(config, checkpoint, OwnTables(config, catalog_of(config)), Book(checkpoint))
     DumpFilesReader(waiting, standing).check()
 
 
@@ -161,7 +161,7 @@ def test_what_lies_in_a_directory_and_is_not_read_is_told(
         (dumps / name).parent.mkdir(parents=True, exist_ok=True)
         (dumps / name).write_text("")
     checkpoint = Checkpoint(config)
-    standing = CheckpointStanding(config, checkpoint, OwnTables(config, catalog_of(config)), TopicRecord(checkpoint))
+    standing = CheckpointStanding(config, checkpoint, OwnTables(config, catalog_of(config)), Book(checkpoint))
     assert [name for name, _ in dump_files(str(dumps))] == ["a.jsonl", "b.json.zst"]
 
     DumpFilesReader(DumpSettings(str(dumps)), standing).check()

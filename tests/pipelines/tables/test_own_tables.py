@@ -15,9 +15,10 @@ from paimon_table.catalog.table_name import TableName
 from paimon_table.errors import CorruptFile
 from paimon_table.storage.counting_io import CountingFileIO
 from paimon_table.storage.memory_io import MemoryFileIO
+from pipelines.checkpoint.book import FILE
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
-from pipelines.tables.checkpoint_record import FILE, CheckpointRecord
+from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.own_tables import OwnTables
 from sinks.commit.pipeline_mark import has_mark
 from sinks.commit.positions import Position, to_properties

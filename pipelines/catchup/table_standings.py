@@ -1,0 +1,192 @@
+"""Reads how the tables of a pipeline stand, decides by ``standing``, and notes it in one write."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from paimon_table import Table, TableName
+from paimon_table.surroundings import now_ms
+from pipelines.catchup.standing import (
+    Files,
+    RuleFacts,
+    StreamFacts,
+    TableFacts,
+    Verdict,
+    lacks_commits,
+    looked_at,
+    standing,
+)
+from pipelines.checkpoint.book import UNKNOWN, Book, Entry
+from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.config.config import PipelineConfig
+from pipelines.config.table_rules import PLACEHOLDER
+from pipelines.tables.known_routes import is_led_elsewhere, leading_rules, topics_for
+from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.paused_tables import PausedTables
+from sinks import faults
+from sinks.commit.positions import FedBy, has_expired, newest_position
+from sinks.commit.table_sink import TableSink
+from sources.slices import SliceReader
+from sources.topics import name_matches
+from sources.wording import first_of
+
+log = logging.getLogger(__name__)
+
+NAMES_SHOWN = 5
+
+
+def entry_of(sink: TableSink) -> Entry:
+    """What the checkpoint is to note of a table behind a commit to it."""
+    topics = sorted({topic for topic, _ in sink.position.offsets})
+    return Entry(sink.table.created_ms, sink.position.commit_count, sink.position.snapshot_id, tuple(topics))
+
+
+def missing_commits(config: PipelineConfig, entry: Entry, table: Table) -> int:
+    """How many of the commits that the checkpoint has noted a table lacks; 0 where its snapshots do not tell."""
+    position = newest_position(table.snapshots, config.name)
+    if position is None or entry.created_ms != table.created_ms:
+        return 0
+    return max(0, entry.commits - position.commit_count)
+
+
+def rolled_back_tables(book: Book, own: OwnTables) -> Iterator[tuple[str, Entry]]:
+    """The tables that lack commits which the checkpoint has noted; those that cannot be read are skipped."""
+    positions = own.positions()
+    for name, entry in book.tables.items():
+        position = positions.known.get(name)
+        if name in positions.unreadable or (position is not None and position.commit_count >= entry.commits):
+            continue  # without a look at its files
+        if entry.commits and lacks_commits(_with_files(own, TableFacts(name, entry, position))):
+            yield name, entry
+
+
+@dataclass(frozen=True, slots=True)
+class TableStandings:
+    """Of one run of a pipeline, which holds the checkpoint."""
+
+    config: PipelineConfig
+    own: OwnTables
+    checkpoint: Checkpoint
+    paused: PausedTables
+    slices: SliceReader
+    topic_ids: Callable[[], Mapping[str, str]]
+    """Of the topics that are read."""
+    now_ms: Callable[[], int] = now_ms
+
+    def look(self) -> None:
+        """Note how each table stands, in one write, and say it. ConfigError as ``standing``."""
+        book, passed, stream = self.paused.book, self._passed(), self._stream()
+        found = dict(self._tables(book, passed))
+        verdicts = {name: standing(table, stream, self.slices) for name, table in found.items()}
+        book.put({name: verdict.entry for name, verdict in verdicts.items() if verdict.entry != UNKNOWN})
+        faults.reached("tables-noted", stream.batch)
+        for verdict in verdicts.values():
+            _say(verdict)
+        is_new = {name for name, table in found.items() if table.is_readable and verdicts[name].entry == UNKNOWN}
+        self._say_unfilled(is_new, passed, stream)
+
+    def look_at(self, identifier: str) -> bool:
+        """Whether a paused table is caught up from another place than before: it was rolled back, restored or dropped.
+
+        To be called before each step that catches it up. ConfigError as ``standing``.
+        """
+        entry = self.paused.book.entry(identifier)
+        if not entry.commits:
+            return False
+        snapshots = self.own.catalog.files(TableName.of(identifier)).snapshots
+        position = newest_position(snapshots, self.config.name)
+        table = _with_files(self.own, TableFacts(identifier, entry, position))
+        verdict = looked_at(table, self._stream(), self.slices)
+        if verdict.is_moved:
+            self.paused.book.put({identifier: verdict.entry})
+            faults.reached("table-paused", self.paused.next_batch[0])
+            _say(verdict)
+        return verdict.is_moved
+
+    def _stream(self) -> StreamFacts:
+        batch, has_begun = self.paused.next_batch
+        after = self.checkpoint.offset_after(batch) if has_begun else None
+        begin = self.checkpoint.offset_before(batch)
+        facts = StreamFacts(self.config.name, self.config.checkpoint, batch, begin, after, self.topic_ids(), 0)
+        return replace(facts, now_ms=self.now_ms())
+
+    def _passed(self) -> Collection[str] | None:
+        """The topics that the stream has read records of, or tables under an earlier checkpoint; None: unknown."""
+        closed = self.checkpoint.closed_batch
+        if closed is not None:
+            return self.slices.topics(self.checkpoint.offset_after(closed))
+        if (
+            self.config.on_lost_checkpoint == "resume"
+            and self.checkpoint.planned_batch is not None
+            and self.own.names()
+        ):
+            begin = self.checkpoint.offset_before(0)  # where the tables stand that an earlier checkpoint has filled
+            return () if begin is None else self.slices.topics(begin)
+        return ()
+
+    def _tables(self, book: Book, passed: Collection[str] | None) -> Iterator[tuple[str, TableFacts]]:
+        """The facts of all tables of the pipeline, and of those that rules name."""
+        positions = self.own.positions()
+        for name in sorted({*positions.known, *book.tables, *positions.unreadable}):
+            is_readable = name not in positions.unreadable
+            facts = TableFacts(name, book.entry(name), positions.known.get(name), is_readable=is_readable)
+            yield name, self._with_rules(self._found(facts), passed) if is_readable else facts
+        known = {*positions.known, *book.tables, *positions.unreadable, *map(str, self.own.names())}
+        for name in dict.fromkeys(rule.into for rule in self.config.tables if not PLACEHOLDER.search(rule.into)):
+            if name not in known:
+                is_filled, topics = self._fills(name, passed)
+                yield name, TableFacts(name, rules=RuleFacts(is_filled=is_filled, topics=topics))
+
+    def _found(self, table: TableFacts) -> TableFacts:
+        """With a look at the files of the table, if its commits are not those that were noted."""
+        pause = table.entry.pause
+        is_as_noted = table.commits == table.entry.commits and (pause is None or pause.has_rule)
+        return table if is_as_noted else _with_files(self.own, table)
+
+    def _with_rules(self, table: TableFacts, passed: Collection[str] | None) -> TableFacts:
+        name = TableName.of(table.name)
+        sources = frozenset[FedBy]() if table.position is None else frozenset(table.position.sources)
+        rules = leading_rules(self.config, name, sources, table.topics)
+        topics = None if passed is None else frozenset(topics_for(self.config, name, passed))
+        ruleless = frozenset(one for one in sources if is_led_elsewhere(self.config, name, one))
+        is_filled = any(rule.backfill for rule in rules)
+        return replace(table, rules=RuleFacts(bool(rules), is_filled, topics, ruleless))
+
+    def _fills(self, table: str, passed: Collection[str] | None) -> tuple[bool, frozenset[str] | None]:
+        """Whether rules fill a new table, and from which topics; None: all."""
+        patterns = [rule.match.topic for rule in self.config.tables if rule.into == table and rule.backfill]
+        if passed is None:
+            return bool(patterns), None
+        return bool(patterns), _matching(patterns, passed)
+
+    def _say_unfilled(self, names: Collection[str], passed: Collection[str] | None, stream: StreamFacts) -> None:
+        """Say which new tables miss what was read before them."""
+        rules = [rule for rule in self.config.tables if rule.into in names and not rule.backfill]
+        missing = dict.fromkeys(r.into for r in rules if passed is None or _matching([r.match.topic], passed))
+        if missing:
+            log.info(
+                "%s: not written so far, although topics were read; records before batch %d that would have been for"
+                " it are not in it: if there were any, set `backfill: true` in the rule to read them too",
+                ", ".join(first_of(list(missing), NAMES_SHOWN)),
+                stream.batch,
+            )
+
+
+def _matching(patterns: Collection[str | None], topics: Collection[str]) -> frozenset[str]:
+    return frozenset(t for t in topics if any(pattern is None or name_matches(pattern, t) for pattern in patterns))
+
+
+def _with_files(own: OwnTables, table: TableFacts) -> TableFacts:
+    files = own.catalog.files(TableName.of(table.name))
+    created_ms, snapshots = files.created_ms(), files.snapshots
+    if created_ms is None or table.commits >= table.entry.commits:
+        return replace(table, files=Files(created_ms))
+    newest_id, has_expired_ = snapshots.latest_id() or 0, table.position is None and has_expired(snapshots)
+    return replace(table, files=Files(created_ms, newest_id, has_expired_))
+
+
+def _say(verdict: Verdict) -> None:
+    for level, text in verdict.remarks:
+        log.log(level, "%s", text)

@@ -1,0 +1,388 @@
+"""What a checkpoint knows of the tables of its pipeline: one small file of ours, ``tidemark/tables.json``.
+
+Spark's own files say how far the stream has read. They do not say which tables it writes, which of them are paused, and
+how often the pipeline has committed to each. All of that is one document: it is written in one atomic step, so its
+parts agree after any kill. ``Book`` reads it once, keeps it in memory, and writes it where something has changed.
+
+A pause is durable before the batch that leaves the table out counts as done. What catches the table up writes each
+slice into its pause before it reads it, as Spark writes the offsets of a batch: a slice that is done again has the same
+records and the same number, so that its commit is found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from urllib.parse import quote
+
+from pydantic import NonNegativeInt, TypeAdapter
+
+from paimon_table.errors import WHERE_MORE
+from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.document import FORMAT, NEWEST
+from sinks.commit.positions import FedBy, Position, cut_key
+from sources.positions import Place
+
+log = logging.getLogger(__name__)
+
+FILE = "tidemark/tables.json"
+
+_LONGEST_NAME = 200
+"""File systems take 255 bytes: a directory of the quarantine has room for the name and what stands around it."""
+
+
+class Cause(StrEnum):
+    """Why a table is paused."""
+
+    FAILED = "failed"
+    """It could not be written, or lacks records; every start catches it up."""
+    BAD_RECORDS = "bad-records"
+    """Too many of its records are bad, which a mistake in the file or the connector does; every start tries again."""
+    ASKED = "asked"
+    """Somebody has paused it, and only a request ends that."""
+    NEW = "new"
+    """It is filled from the first record (``backfill``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlicePlan:
+    """The slice that is being read, or was read last."""
+
+    number: NonNegativeInt
+    begin: str | None
+    end: str
+    planned_at_ms: NonNegativeInt
+    """Its commits cannot be older."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A table that is not in the stream. ``begin`` and ``after`` are positions in the text of the source."""
+
+    table: str
+    cause: Cause
+    reason: str
+    since_ms: NonNegativeInt
+    """No two pauses of a table have the same: who commits its slices is named after it."""
+    batch: NonNegativeInt
+    """The first batch of the stream without the table."""
+    begin: str | None
+    """Where that batch begins; None: at the first record that there is."""
+    after: str | None = None
+    """Where it ends, if it was running: its rows may be in the table after all."""
+    topics: tuple[str, ...] = ()
+    """Those known to feed the table; none stands for all."""
+    slice: SlicePlan | None = None
+    public_reason: str = WHERE_MORE
+    """The reason without values of rows."""
+    has_rule: bool = True
+    """Whether a rule writes the table. Without one its place is kept, and nothing catches it up."""
+
+    @property
+    def tries_again(self) -> bool:
+        """Whether a start catches the table up without being asked."""
+        return self.has_rule and self.cause is not Cause.ASKED
+
+    @property
+    def position(self) -> str | None:
+        """Where the next slice begins once the last one is done."""
+        return self.begin if self.slice is None else self.slice.end
+
+    @property
+    def begun(self) -> str | None:
+        """Where the last slice begins, which may not be done; before the first one as ``position``."""
+        return self.begin if self.slice is None else self.slice.begin
+
+    @property
+    def aside_name(self) -> str:
+        """What tells the bad records that are met while the table is caught up from those of the stream."""
+        return f"+{_file_name(self.table)}-{self.since_ms}"
+
+    def moved(self, places: Mapping[Place, int | None]) -> Pause:
+        """The pause with other positions in partitions of Kafka, see ``Book.move``."""
+        plan = self.slice
+        if plan is not None:
+            plan = replace(plan, begin=moved(plan.begin, places), end=moved(plan.end, places) or "{}")
+        return replace(self, begin=moved(self.begin, places), after=moved(self.after, places), slice=plan)
+
+
+@dataclass(frozen=True, slots=True)
+class Ruleless:
+    """A source table that fed a table, and that no rule leads to it now; others may feed it still."""
+
+    source: FedBy
+    batch: NonNegativeInt
+    """The first batch without its records."""
+    begin: str | None
+    """Where that batch begins, in the text of the source; None: at the first record that there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One table."""
+
+    created_ms: NonNegativeInt | None = None
+    """Time of its first schema, which another table of the name does not have; None: it was never written."""
+    commits: NonNegativeInt = 0
+    """How often the pipeline has committed to it. After a kill it may be lower than the table's own count."""
+    snapshot_id: NonNegativeInt = 0
+    """The newest snapshot that was seen with them: a table with less was rolled back, or restored."""
+    topics: tuple[str, ...] = ()
+    """Those that fed it."""
+    pause: Pause | None = None
+    """None: it is in the stream."""
+    paused_ms: NonNegativeInt = 0
+    """``since_ms`` of its last pause that has ended."""
+    ruleless: tuple[Ruleless, ...] = ()
+
+    def noted(self, found: Entry) -> Entry:
+        """With what was found of the table: its creation, commits, snapshot and topics.
+
+        A count goes down for a table that was made anew alone: one that lacks commits is to be noticed.
+        """
+        commits, snapshot_id = found.commits, found.snapshot_id
+        if self.commits and self.created_ms == found.created_ms:
+            commits, snapshot_id = max(commits, self.commits), max(snapshot_id, self.snapshot_id)
+        return replace(self, created_ms=found.created_ms, commits=commits, snapshot_id=snapshot_id, topics=found.topics)
+
+    def written_as(self, created_ms: int) -> Entry:
+        """Of a table that rows go into; one that was made anew has no commits yet."""
+        if self.created_ms in (created_ms, None):
+            return replace(self, created_ms=created_ms)
+        return replace(self, created_ms=created_ms, commits=0, snapshot_id=0, topics=())
+
+    def next_pause_ms(self, now_ms: int) -> int:
+        """``since_ms`` of a pause that begins now."""
+        return max(now_ms, self.paused_ms + 1, 0 if self.pause is None else self.pause.since_ms + 1)
+
+    def resumed(self) -> Entry:
+        """In the stream again."""
+        return self if self.pause is None else replace(self, pause=None, paused_ms=self.pause.since_ms)
+
+    def has_planned(self, since_ms: int, number: int) -> bool:
+        """Whether a slice of the pause from ``since_ms``, this one or one before it, was planned."""
+        if self.pause is None:
+            return since_ms <= self.paused_ms
+        if since_ms != self.pause.since_ms:
+            return since_ms < self.pause.since_ms
+        return self.pause.slice is not None and number <= self.pause.slice.number
+
+
+UNKNOWN = Entry()
+"""Of a table that the checkpoint does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The document."""
+
+    pipeline: str
+    topics: Mapping[str, str] = field(default_factory=dict)
+    """The topics whose records are read: by name the id that Kafka gave each."""
+    cuts: Mapping[str, str] = field(default_factory=dict)
+    """At which offsets partitions were cut off, see ``cut_key``."""
+    earlier: tuple[str, ...] | None = None
+    """The tables that the pipeline had written when the checkpoint was new; None: nobody has searched them yet."""
+    tables: Mapping[str, Entry] = field(default_factory=dict)
+
+    @property
+    def written(self) -> dict[str, int]:
+        """The tables written under the checkpoint, with the time of their first schema."""
+        return {name: entry.created_ms for name, entry in self.tables.items() if entry.created_ms is not None}
+
+    def entry(self, table: str) -> Entry:
+        return self.tables.get(table, UNKNOWN)
+
+    def with_tables(self, entries: Mapping[str, Entry]) -> Contents:
+        return replace(self, tables={**self.tables, **entries})
+
+
+_FORM = TypeAdapter(Contents)
+
+
+def to_bytes(contents: Contents) -> bytes:
+    """The document as its file has it."""
+    return json.dumps({FORMAT: NEWEST, **_FORM.dump_python(contents, mode="json")}, indent=1, sort_keys=True).encode()
+
+
+def from_bytes(data: bytes) -> Contents:
+    """What ``to_bytes`` wrote; fields of newer versions are skipped. ValueError for anything else."""
+    return _FORM.validate_json(data, strict=True)
+
+
+class Book:
+    """The document of one checkpoint. Batches, compactions and the work beside them change it on threads of their own.
+
+    Who changes it holds the checkpoint; others read what was written when they made their ``Book``.
+    """
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._checkpoint = checkpoint
+        self._lock = threading.RLock()
+        found = checkpoint.document(FILE, from_bytes)
+        self.has_file = found is not None
+        """Whether the checkpoint has the document."""
+        found = found or Contents(checkpoint.pipeline)
+        if not found.written and checkpoint.is_new:  # what was noted before a first batch was planned says nothing
+            found = replace(found, topics={}, cuts={}, tables={})
+        self._contents = found
+
+    @property
+    def contents(self) -> Contents:
+        """All of it, as it is now."""
+        return self._contents
+
+    @property
+    def tables(self) -> Mapping[str, Entry]:
+        """What is known of each table, by its identifier."""
+        return self._contents.tables
+
+    @property
+    def pauses(self) -> Mapping[str, Pause]:
+        """The tables that are not in the stream, also those without a rule."""
+        return {name: entry.pause for name, entry in self.tables.items() if entry.pause is not None}
+
+    @property
+    def topic_ids(self) -> Mapping[str, str]:
+        """The ids of the topics whose records are read, and the cuts of their partitions (``Position.among``).
+
+        Empty where the source has no topics with ids.
+        """
+        return {**self._contents.topics, **self._contents.cuts}
+
+    @property
+    def cuts(self) -> Mapping[str, str]:
+        """At which offsets partitions were cut off, see ``cut_key``."""
+        return self._contents.cuts
+
+    def entry(self, table: str) -> Entry:
+        """What is known of a table."""
+        return self._contents.entry(table)
+
+    def change(self, edit: Callable[[Contents], Contents]) -> None:
+        """Change the document durably, in one step; costs nothing where nothing is new. ``edit`` only computes."""
+        with self._lock:
+            new = edit(self._contents)
+            if new != self._contents or not self.has_file:
+                self._checkpoint.write(FILE, to_bytes(new))
+                self._contents, self.has_file = new, True
+
+    def put(self, entries: Mapping[str, Entry]) -> None:
+        """Replace what is known of some tables."""
+        self.change(lambda contents: contents.with_tables(entries))
+
+    def change_entry(self, table: str, edit: Callable[[Entry], Entry]) -> None:
+        """Change what is known of one table."""
+        self.change(lambda contents: contents.with_tables({table: edit(contents.entry(table))}))
+
+    def note_commits(self, found: Mapping[str, Entry]) -> None:
+        """Note what the tables have now: their creation, commits, snapshot and topics."""
+        self.change(lambda now: now.with_tables({name: now.entry(name).noted(of) for name, of in found.items()}))
+
+    def note_topics(self, ids: Mapping[str, str]) -> None:
+        """Note topics with their present ids; the cuts of those that were recreated count no more."""
+        recreated = tuple(f"{topic}/" for topic in self.recreated_topics(ids))
+
+        def edit(contents: Contents) -> Contents:
+            cuts = {key: cut for key, cut in contents.cuts.items() if not key.startswith(recreated)}
+            return replace(contents, topics={**contents.topics, **ids}, cuts=cuts)
+
+        self.change(edit)
+
+    def cut(self, ends: Mapping[Place, int]) -> None:
+        """Note that partitions have lost all from these offsets on, which other records get now."""
+
+        def edit(contents: Contents) -> Contents:
+            before = {place: contents.cuts.get(cut_key(place)) for place in ends}
+            new = {cut_key(at): f"{before[at]},{end}" if before[at] else str(end) for at, end in ends.items()}
+            return replace(contents, cuts={**contents.cuts, **new})
+
+        self.change(edit)
+
+    def find_cuts(self, positions: Iterable[Position]) -> None:
+        """Take over what tables have noted under an earlier checkpoint."""
+        found: dict[str, str] = {}
+        for position in positions:
+            for key, cuts in position.topics.items():
+                if "/" in key and cuts.count(",") >= found.get(key, "").count(","):
+                    found[key] = cuts
+        if found:
+            self.change(lambda contents: replace(contents, cuts=found))
+
+    def recreated_topics(self, ids: Mapping[str, str]) -> list[str]:
+        """Noted topics that have another id now: they were deleted and made anew under their names."""
+        return sorted(name for name, id_ in self._contents.topics.items() if ids.get(name, id_) != id_)
+
+    def places(self) -> set[Place]:
+        """The partitions of Kafka that paused tables and source tables without a rule have offsets in."""
+        positions = [one.begin for entry in self.tables.values() for one in entry.ruleless]
+        for pause in self.pauses.values():
+            positions += [pause.begin, pause.after]
+            positions += [] if pause.slice is None else [pause.slice.begin, pause.slice.end]
+        return {place for position in positions for place in _places_in(position)}
+
+    def move(self, places: Mapping[Place, int | None]) -> None:
+        """Change where tables go on that are not in the stream, in partitions of Kafka.
+
+        With None they begin anew there, as the topic was recreated; else at that offset, if they had come further: the
+        partition ends there now.
+        """
+        if not places:
+            return
+        for pause in self.pauses.values():
+            _warn_of_lost(pause, [place for place, end in places.items() if end is None])
+
+        def edit(entry: Entry) -> Entry:
+            pause = None if entry.pause is None else entry.pause.moved(places)
+            ruleless = tuple(replace(one, begin=moved(one.begin, places)) for one in entry.ruleless)
+            return replace(entry, pause=pause, ruleless=ruleless)
+
+        self.change(lambda contents: contents.with_tables({n: edit(e) for n, e in contents.tables.items()}))
+
+
+def _file_name(table: str) -> str:
+    """The identifier of a table as a part of file names; of a long one its begin and a digest."""
+    quoted = quote(table, safe="")
+    if len(quoted) <= _LONGEST_NAME:
+        return quoted
+    return f"{quoted[: _LONGEST_NAME - 33]}-{hashlib.sha256(table.encode()).hexdigest()[:32]}"
+
+
+def _warn_of_lost(pause: Pause, places: Iterable[Place]) -> None:
+    """Warn of records of recreated topics that a paused table had not read."""
+    offsets = {} if pause.position is None else json.loads(pause.position)
+    for topic, partition in sorted(places):
+        at = offsets.get(topic, {}).get(str(partition), 0)
+        if not pause.topics or topic in pause.topics:
+            log.warning(
+                "topic %s partition %d was recreated: records from offset %s on that table %s had not read are lost",
+                topic,
+                partition,
+                f"{at:,}",
+                pause.table,
+            )
+
+
+def _places_in(position: str | None) -> set[Place]:
+    """The partitions of a position in Kafka."""
+    nested = {} if position is None else json.loads(position)
+    return {(topic, int(partition)) for topic, offsets in nested.items() for partition in offsets}
+
+
+def moved(position: str | None, places: Mapping[Place, int | None]) -> str | None:
+    """A position in Kafka as if these partitions had not been there yet (None), or no further than an offset."""
+    if position is None:
+        return None
+    nested = {topic: dict(offsets) for topic, offsets in json.loads(position).items()}
+    for (topic, partition), end in places.items():
+        at = nested.get(topic, {})
+        if end is None:
+            at.pop(str(partition), None)
+        elif str(partition) in at:
+            at[str(partition)] = min(end, at[str(partition)])
+    return json.dumps({topic: offsets for topic, offsets in nested.items() if offsets}, separators=(",", ":"))

@@ -1,0 +1,140 @@
+"""The tables of a pipeline that are paused: the stream goes on without them, and they miss what it reads meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from paimon_table.errors import WHERE_MORE
+from paimon_table.surroundings import now_ms
+from pipelines.checkpoint.book import Book, Cause, Entry, Pause, Ruleless
+from sinks import faults
+from sinks.commit.positions import FedBy
+
+FILLED = "it is new, and filled from the earliest record (backfill)"
+
+
+class Batches(Protocol):
+    """Where the batches of the stream begin and end: Spark's checkpoint."""
+
+    @property
+    def closed_batch(self) -> int | None: ...
+    @property
+    def planned_batch(self) -> int | None: ...
+    def offset_before(self, batch_id: int) -> str | None: ...
+    def offset_after(self, batch_id: int) -> str: ...
+
+
+class PausedTables:
+    """Pauses and resumes tables, durably. Batches, compactions and the work beside them are on different threads."""
+
+    def __init__(self, book: Book, batches: Batches, now_ms: Callable[[], int] = now_ms) -> None:
+        self.book = book
+        self._batches = batches
+        self._now_ms = now_ms
+        self.has_passed: Callable[[str], bool] = lambda _: False
+        """Whether the stream has read records of a topic before the batch that runs."""
+
+    @property
+    def pauses(self) -> Mapping[str, Pause]:
+        """The paused tables that a rule writes, by identifier; ``Book.pauses`` has those without one too."""
+        return {name: pause for name, pause in self.book.pauses.items() if pause.has_rule}
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """The identifiers of these."""
+        return frozenset(self.pauses)
+
+    @property
+    def ruleless(self) -> frozenset[str]:
+        """The tables whose place is kept until a rule writes them again."""
+        return frozenset(name for name, pause in self.book.pauses.items() if not pause.has_rule)
+
+    @property
+    def is_first_batch(self) -> bool:
+        """Whether no batch is closed yet."""
+        return self._batches.closed_batch is None
+
+    @property
+    def next_batch(self) -> tuple[int, bool]:
+        """The batch that runs first in this process, and whether an earlier one has begun it."""
+        closed, planned = self._batches.closed_batch, self._batches.planned_batch
+        batch_id = 0 if closed is None else closed + 1
+        return batch_id, planned is not None and planned >= batch_id
+
+    def is_known(self, identifier: str) -> bool:
+        """Whether the table is in the stream, or was, under this checkpoint."""
+        return identifier in self.book.tables
+
+    def pause(
+        self,
+        identifier: str,
+        cause: Cause,
+        reason: str,
+        batch_id: int,
+        topics: Collection[str],
+        *,
+        is_running: bool = False,
+        is_appended: bool = False,
+        from_start: bool = False,
+        public_reason: str = WHERE_MORE,
+    ) -> Pause:
+        """Pause a table from ``batch_id`` on; durable when this returns. A paused one keeps its place.
+
+        ``is_running`` says that the batch has begun: its rows may be in the table. ``is_appended`` says that they are,
+        with all before: the table misses what comes behind it. With ``from_start`` it misses all records that there
+        are. ``public_reason`` is the reason without values of rows.
+        """
+        if is_appended:
+            closed = self._batches.closed_batch
+            batch_id, is_running = max(batch_id, -1 if closed is None else closed) + 1, False
+
+        def paused(entry: Entry) -> Entry:
+            known = entry.pause
+            if known is not None and not known.has_rule:
+                return entry  # it keeps its place, and its reason, for a rule
+            if known is not None:
+                return replace(entry, pause=replace(known, cause=cause, reason=reason, public_reason=public_reason))
+            begin = None if from_start else self._batches.offset_before(batch_id)
+            after = self._batches.offset_after(batch_id) if is_running and not from_start else None
+            words = cause, reason, entry.next_pause_ms(self._now_ms()), batch_id, begin, after, tuple(sorted(topics))
+            return replace(entry, pause=Pause(identifier, *words, public_reason=public_reason))
+
+        self.book.change_entry(identifier, paused)
+        faults.reached("table-paused", batch_id)
+        return self.book.pauses[identifier]
+
+    def note(self, pause: Pause) -> None:
+        """What has changed in the pause of a table."""
+
+        def noted(entry: Entry) -> Entry:
+            topics = pause.topics if entry.pause is None else entry.pause.topics
+            both = pause.topics and topics  # none stands for all
+            return replace(entry, pause=replace(pause, topics=tuple(sorted({*pause.topics, *topics})) if both else ()))
+
+        self.book.change_entry(pause.table, noted)
+
+    def add_topics(self, identifier: str, topics: Iterable[str]) -> None:
+        """More topics that feed a paused table; durable when this returns."""
+
+        def added(entry: Entry) -> Entry:
+            if entry.pause is None or not entry.pause.topics:
+                return entry
+            return replace(entry, pause=replace(entry.pause, topics=tuple(sorted({*entry.pause.topics, *topics}))))
+
+        self.book.change_entry(identifier, added)
+
+    def resume(self, identifier: str, without: Collection[FedBy] = ()) -> None:
+        """The table is in the stream again, durably; ``without`` are source tables that no rule leads to it now.
+
+        These keep the place that the table had.
+        """
+
+        def resumed(entry: Entry) -> Entry:
+            known = {one.source for one in entry.ruleless}
+            new = [source for source in without if source not in known]
+            kept = [] if entry.pause is None else [Ruleless(s, entry.pause.batch, entry.pause.begun) for s in new]
+            return replace(entry.resumed(), ruleless=(*entry.ruleless, *kept))
+
+        self.book.change_entry(identifier, resumed)
