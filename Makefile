@@ -36,6 +36,7 @@ static: venv-dev
 	$(BIN)/mypy
 
 coverage: java venv-dev ## lines and branches that the fast tests run, in build/coverage
+	mkdir -p build/coverage
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -n $(TEST_WORKERS) --dist loadgroup --no-loadscope-reorder -m "$(FAST)"
 	$(BIN)/coverage combine --quiet
@@ -46,7 +47,9 @@ docs: venv-dev ## build the site into build/site; links and anchors that lead no
 	@echo build/site/index.html
 
 pages: venv-dev ## write the generated pages of docs/ again
-	$(BIN)/python -m pipelines.config.config_reference > build.page && mv build.page docs/CONFIGURATION.md
+	mkdir -p build
+	$(BIN)/python -m pipelines.config.config_reference > build/CONFIGURATION.md
+	mv build/CONFIGURATION.md docs/CONFIGURATION.md
 	$(BIN)/python -m pipelines.command_reference docs/COMMANDS.md
 
 bench: java venv-dev ## measure events per second; BENCH_ARGS are passed on
