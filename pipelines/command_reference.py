@@ -66,11 +66,8 @@ def _row(kind: str, names: str, meaning: str) -> str:
         names = re.sub(r" <.*>$", "", names)  # its type says nothing that its name does not
     for value, word in _VALUES.items():
         names = names.replace(value, word)
-    return " ".join(["|", f"`{_cell(names)}`", "|", _cell(_words(meaning)), "|"])
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+    names = names.replace("|", " or ")  # a bar would end the cell
+    return f"| `{names}` | {_words(meaning)} |"
 
 
 def _words(text: str) -> str:

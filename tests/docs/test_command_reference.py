@@ -29,7 +29,7 @@ def test_a_block_tells_usage_words_and_options() -> None:
     (block,) = re.findall(r"<!-- help: tidemark compact -->\n(.*?)<!-- end of help -->", text, re.DOTALL)
     assert block.startswith("```text\ntidemark compact [OPTIONS] WAREHOUSE\n```\n")
     assert "| `--interval DURATION` |" in block and "[default: 60s]" in block
-    assert "| `--log-format <text\\|json>` |" in block and "with `--watch`" in block
+    assert "| `--log-format <text or json>` |" in block and "with `--watch`" in block
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,9 @@ def test_what_is_written_by_hand_stays() -> None:
     before = "by hand\n\n" + PAGE.read_text(encoding="utf-8").replace("Print the version.", "Something old.")
     after = updated(before)
     assert after.startswith("by hand\n") and "Something old." not in after
+
+
+def test_every_row_of_a_table_has_two_cells() -> None:
+    blocks = re.findall(r"<!-- help: .*? -->\n(.*?)<!-- end of help -->", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    rows = [line for block in blocks for line in block.splitlines() if line.startswith("|")]
+    assert [row for row in rows if row.count("|") != 3] == []
