@@ -16,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup --no-loads
 FAST := not slow and not spark and not stack and not interop and not crash
 PYPAIMON_LOCK := tests/interop/requirements-pypaimon.lock
 
-.PHONY: help demo test check static coverage bench docs pages fmt lock venv venv-dev java clean
+.PHONY: help demo test check try static coverage bench docs pages fmt lock venv venv-dev java clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -27,8 +27,11 @@ demo: java venv ## replay a dump of shop events into Paimon tables
 test: java venv-dev static ## everything: static checks and all tests, the fast ones first
 	$(PYTEST) --durations=15
 
-check: java venv-dev static ## format, lint, types, layers and the fast tests, in under two minutes
+check: java venv-dev static ## format, lint, types, layers and the fast tests
 	$(PYTEST) -m "$(FAST)"
+
+try: venv-dev ## the fast tests of T, such as T="tests/paimon_table/merge -x"
+	$(BIN)/python -m pytest -q -m "$(FAST)" $(T)
 
 static: venv-dev
 	$(BIN)/ruff format --check $(PYTHON_FILES)
