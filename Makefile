@@ -8,14 +8,15 @@ unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 SOURCES := tidemark pipelines sources sinks paimon_table
-PYTHON_FILES := $(SOURCES) tests benchmarks
+PYTHON_FILES := $(SOURCES) tests benchmarks scripts
 # What tests share (a broker, a JVM, a Spark session) stays with one worker: tests/support/order.py. They wait for JVMs and
 # brokers half of the time, so two cores have work for three.
 TEST_WORKERS ?= 3
 PYTEST := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup --no-loadscope-reorder --show-failures-at-once
+FAST := not slow and not spark and not stack and not interop and not crash
 PYPAIMON_LOCK := tests/interop/requirements-pypaimon.lock
 
-.PHONY: help demo test check static bench fmt lock venv venv-dev java clean
+.PHONY: help demo test check try static coverage bench docs pages fmt lock venv venv-dev java clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -26,13 +27,33 @@ demo: java venv ## replay a dump of shop events into Paimon tables
 test: java venv-dev static ## everything: static checks and all tests, the fast ones first
 	$(PYTEST) --durations=15
 
-check: java venv-dev static ## format, lint, types, layers and the fast tests, in under two minutes
-	$(PYTEST) -m "not slow and not spark and not stack and not interop and not crash"
+check: java venv-dev static ## format, lint, types, layers and the fast tests
+	$(PYTEST) -m "$(FAST)"
+
+try: venv-dev ## the fast tests of T, such as T="tests/paimon_table/merge -x"
+	$(BIN)/python -m pytest -q -m "$(FAST)" $(T)
 
 static: venv-dev
 	$(BIN)/ruff format --check $(PYTHON_FILES)
 	$(BIN)/ruff check $(PYTHON_FILES)
 	$(BIN)/mypy
+
+coverage: java venv-dev ## lines and branches that the fast tests run, in build/coverage
+	mkdir -p build/coverage
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -n $(TEST_WORKERS) --dist loadgroup --no-loadscope-reorder -m "$(FAST)"
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage html --quiet && $(BIN)/coverage report --format=total
+
+docs: venv-dev ## build the site into build/site; links and anchors that lead nowhere fail
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo build/site/index.html
+
+pages: venv-dev ## write the generated pages of docs/ again
+	mkdir -p build
+	$(BIN)/python -m pipelines.config.config_reference > build/CONFIGURATION.md
+	mv build/CONFIGURATION.md docs/CONFIGURATION.md
+	$(BIN)/python -m pipelines.command_reference docs/COMMANDS.md
 
 bench: java venv-dev ## measure events per second; BENCH_ARGS are passed on
 	$(BIN)/python -m benchmarks.throughput $(BENCH_ARGS)
@@ -47,7 +68,7 @@ UV_COMPILE = $(BIN)/python -m uv pip compile --quiet --universal --python-versio
 
 lock: venv-dev ## resolve the lock files again; LOCK_ARGS=--upgrade for newer versions
 	$(BIN)/python -m pip --quiet install uv
-	$(UV_COMPILE) pyproject.toml --extra build --extra s3 --extra dev -o requirements-dev.lock
+	$(UV_COMPILE) pyproject.toml --extra build --extra s3 --extra docs --extra dev -o requirements-dev.lock
 	$(UV_COMPILE) pyproject.toml --extra build --extra s3 --constraints requirements-dev.lock -o requirements.lock
 	$(UV_COMPILE) tests/interop/requirements-pypaimon.in -o $(PYPAIMON_LOCK)
 

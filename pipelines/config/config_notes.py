@@ -19,7 +19,7 @@ def notes_on(config: PipelineConfig) -> Iterator[str]:
     if removing:
         yield (
             f"'remove-record-on-delete' ({', '.join(removing)}): where a key is deleted and inserted again within one"
-            " batch, columns that the insert leaves NULL keep their old values, as in Paimon (docs/SEMANTICS.md,"
+            " batch, columns that the insert leaves NULL keep their old values, as in Paimon (docs/PARITY.md,"
             " Partial-update and Aggregation); take merge-engine deduplicate where that matters"
         )
     if postponed:

@@ -65,7 +65,7 @@ _BUCKET_MODES = """\
 ## Which bucket mode
 
 A bucket is what one task writes and compacts. Option `bucket` and the keys decide how rows find theirs;
-`tidemark validate` prints the mode of each rule's tables. [SEMANTICS.md](SEMANTICS.md) has the details.
+`tidemark validate` prints the mode of each rule's tables. [PARITY.md](PARITY.md) has the details.
 
 | mode | how to get it | take it when | limits |
 |---|---|---|---|

@@ -71,6 +71,7 @@ def survive(first: MemoryFileIO, options: dict[str, str], environment: WriterEnv
     raise AssertionError("it never ends")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [UNAWARE, ORDERED], ids=["without buckets", "with buckets"])
 def test_power_cut_after_any_operation_loses_and_doubles_no_row(options: dict[str, str], tmp_path: Path) -> None:
     environment = WriterEnvironment(str(tmp_path))

@@ -73,6 +73,7 @@ def survive(lookup_dir: Path, first: MemoryFileIO, next_io: Callable[[MemoryDisk
     raise AssertionError("it never ends")
 
 
+@pytest.mark.slow
 def test_power_cut_after_any_operation_leaves_every_key_in_one_bucket(tmp_path: Path) -> None:
     whole = MemoryFileIO()
     run_process(whole, tmp_path, [])

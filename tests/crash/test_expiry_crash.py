@@ -97,6 +97,7 @@ def interrupted(disk: MemoryDisk, work: Callable[[MemoryFileIO], None]) -> list[
     return [*left, undisturbed.disk]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", EXPIRIES.values(), ids=EXPIRIES)
 def test_power_cut_after_any_operation_of_an_expiry(
     case: tuple[dict[str, str], dict[str, str]], tmp_path: Path

@@ -107,6 +107,7 @@ def damage(lookup_dir: Path) -> None:
             path.write_bytes(half)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after_crash", [keep, lose, damage])
 def test_power_cut_at_any_time_leaves_every_key_in_one_place(tmp_path: Path, after_crash: AfterCrash) -> None:
     whole = MemoryFileIO()

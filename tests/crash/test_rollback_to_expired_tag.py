@@ -70,6 +70,7 @@ def _goes_on(io: FileIO, tmp_path: Path) -> None:
     assert _keys(io, tmp_path) == sorted([*before, *LATER])
 
 
+@pytest.mark.slow
 def test_who_dies_leaves_a_table_that_was_rolled_back_less_far(files: Mapping[str, bytes], tmp_path: Path) -> None:
     alone = MemoryFileIO(MemoryDisk(dict(files)))
     _roll_back(alone)
@@ -88,6 +89,7 @@ def test_who_dies_leaves_a_table_that_was_rolled_back_less_far(files: Mapping[st
         assert (_ids(again), _keys(again, tmp_path)) == ([1], [1]), cut
 
 
+@pytest.mark.slow
 def test_a_commit_at_the_same_moment_is_not_lost_where_the_rollback_gives_up(
     files: Mapping[str, bytes], tmp_path: Path
 ) -> None:

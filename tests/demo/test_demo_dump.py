@@ -27,6 +27,7 @@ def operation_of(record: dict[str, Any]) -> str:
     return "key change" if operation == "d" and is_key_change else operation
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 def test_the_committed_files_are_what_the_generator_makes(dump: DemoDump, table: Any) -> None:
     assert read_lines(DUMP_DIR / f"{table.topic}.jsonl.gz") == dump.events[table.topic]

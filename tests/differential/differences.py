@@ -1,7 +1,7 @@
 """Differences between Tidemark and the released Java Paimon that are known and meant, each with the rule behind it.
 
 Where a history can be drawn without the difference, it is: ``example`` shows it, and a test asserts that it is still
-there. Otherwise ``explains`` recognizes the mismatch. docs/SEMANTICS.md has all of them for users.
+there. Otherwise ``explains`` recognizes the mismatch. docs/PARITY.md has all of them for users.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Draws a journey from a seed: the bucket mode goes round, everything else is random among what both define alike.
 
 What depends on when compactions run is left out, or every commit compacts all: the two pick at other times.
-docs/SEMANTICS.md has what Java does otherwise.
+docs/PARITY.md has what Java does otherwise.
 """
 
 from __future__ import annotations

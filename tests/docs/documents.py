@@ -8,6 +8,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+TEXTS = (*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob(".github/**/*.md")), *sorted(ROOT.glob("docs/**/*.md")))
+"""All that the forge shows as a page."""
 _BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 
 
@@ -34,6 +36,12 @@ def blocks(page: Path, language: str) -> list[Block]:
             lines = [line.removeprefix(match[1]) for line in match[3].splitlines()]
             found.append(Block(page.name, headings[-1] if headings else "", language, "\n".join(lines) + "\n"))
     return found
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link can name behind ``#``: the headings, as forges write them."""
+    headings = re.findall(r"^#+ (.*)$", _BLOCK.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
 
 
 def page(name: str) -> Path:

@@ -1,4 +1,4 @@
-"""Commands and options that the pages for operators name are those of the command line."""
+"""Commands and options that the pages name are those of the command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typer.main import get_command
 from pipelines.cli import app
 from tests.docs.documents import page
 
-PAGES = ("OPERATIONS.md", "RECOVERY.md")
+PAGES = ("BEHAVIOUR.md", "COMMANDS.md", "HOWTO.md", "INSTALL.md", "OPERATIONS.md", "RECOVERY.md", "index.md")
 NAMED = sorted(
     {
         (name, " ".join(text.split()))
@@ -27,11 +27,15 @@ NAMED = sorted(
 def test_a_named_command_is_there_with_its_options(name: str, text: str) -> None:
     words = [word for word in shlex.split(text.partition(">")[0]) if word != "..."][1:]
     found = get_command(app)
-    while isinstance(found, TyperGroup) and words:
+    while isinstance(found, TyperGroup) and words and not words[0].startswith("-"):
         inner = found.get_command(typer.Context(found), words.pop(0))
         assert inner is not None, f"{name}: {text}"
         found = inner
-    options = {option for parameter in found.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    options = {
+        option
+        for parameter in found.get_params(typer.Context(found))
+        for option in (*parameter.opts, *parameter.secondary_opts)
+    }
     assert {word for word in words if word.startswith("-")} <= options, f"{name}: {text}"
 
 

@@ -64,6 +64,7 @@ def test_a_paused_table_is_named_and_a_killed_catching_up_goes_on(tmp_path: Path
     _check(tmp_path, histories)
 
 
+@pytest.mark.slow
 def test_a_table_is_paused_and_resumed_by_hand_while_the_pipeline_runs(tmp_path: Path) -> None:
     histories = [History("orders", seed=3).extend(100), History("customers", seed=4).extend(100)]
     write_dump(tmp_path / "dumps", histories)

@@ -31,7 +31,7 @@ DECIDED_OTHERWISE: Mapping[str, ExpectedError] = {
     ),
     "cp-fixed-bucket-does-not-move-rows": ExpectedError("create", ("partition column 'pt'", "set bucket = -1")),
 }
-"""Quirks of Java that Tidemark does not share, by case, and the error that comes instead (docs/SEMANTICS.md)."""
+"""Quirks of Java that Tidemark does not share, by case, and the error that comes instead (docs/PARITY.md)."""
 
 
 OTHER_TABLES: Mapping[str, tuple[Row, ...]] = {"cp-bulk-load-loses-row-kinds": ((3, 2, 3),)}

@@ -62,6 +62,7 @@ def test_an_index_of_keys_without_room_is_told_as_that(tmp_path: Path, monkeypat
         TableDriver(table, tmp_path / "another", "another").commit(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("producer", "lanes"), [("none", 3), ("lookup", 1), ("lookup", 2), ("input", 3)])
 def test_a_key_has_its_newest_row_and_no_other(tmp_path: Path, producer: str, lanes: int) -> None:
     """Two writers in turn, on machines of their own; now and then the files of one are lost."""
@@ -299,6 +300,7 @@ def test_a_key_in_two_partitions_is_refused_with_its_places(tmp_path: Path) -> N
             TableDriver(table, tmp_path / name, name).commit([["+I", "b", 1, 30]])
 
 
+@pytest.mark.slow
 def test_damaged_files_of_the_index_are_not_believed(tmp_path: Path) -> None:
     draw = random.Random(8)
     table = cross_table(dynamic_bucket__initial_buckets="1")

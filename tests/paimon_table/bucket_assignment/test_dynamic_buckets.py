@@ -140,6 +140,7 @@ def test_partitions_have_buckets_of_their_own(tmp_path: Path) -> None:
     assert len(of.content()) == 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "after", "promised"), [("3", "2", 1), ("4", "2", 2), ("2", "4", 2), ("6", "4", 2)])
 def test_another_number_of_assigners_keeps_keys_where_they_are(
     tmp_path: Path, before: str, after: str, promised: int
@@ -155,6 +156,7 @@ def test_another_number_of_assigners_keeps_keys_where_they_are(
     assert min(assigners_of(e.file) or 0 for e in of.state().index) == promised
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after", "promised"), [("3", "2", {None, 1}), ("4", "4", {4}), ("8", "4", {4}), ("2", "4", {2})]
 )
@@ -175,6 +177,7 @@ def test_index_files_of_others_are_looked_at_once(
     assert len(of.content()) == 151
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["missing", "half", "one bit", "no entry"])
 def test_a_lost_index_is_made_again_from_the_keys(tmp_path: Path, damage: str) -> None:
     of = driver(tmp_path, dynamic_bucket__target_row_num="10", dynamic_bucket__initial_buckets="2")
@@ -198,6 +201,7 @@ def test_a_lost_index_is_made_again_from_the_keys(tmp_path: Path, damage: str) -
     assert lost.file.file_name not in {e.file.file_name for e in of.state().index}
 
 
+@pytest.mark.slow
 def test_many_full_buckets_are_searched_as_one(tmp_path: Path) -> None:
     of = driver(tmp_path, dynamic_bucket__target_row_num="18", dynamic_bucket__initial_buckets="2")
     for start in range(0, 270, 90):

@@ -8,6 +8,8 @@ import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from paimon_table.commit.commit import RetryWait
 from paimon_table.errors import CommitConflict
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
@@ -51,6 +53,7 @@ def test_threads_on_one_table_lose_and_double_nothing() -> None:
     assert names(table) == expected(users)
 
 
+@pytest.mark.slow
 def test_processes_on_one_table_lose_and_double_nothing(tmp_path: Path) -> None:
     table = Table.create(f"{tmp_path}/t", orders_schema(OPTIONS))
     users = ["a", "b"]

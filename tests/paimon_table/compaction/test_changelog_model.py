@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -173,6 +174,7 @@ def _replay(changes: Sequence[Row], state: State) -> None:
 _TWO_UPPER_LEVELS = [Commit([[(1, 1, 1)]]), Commit([[(1, 2, None)]]), Commit([[(1, None, 3)]]), Commit([[(2, 1, 1)]])]
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(_HISTORIES)
 @example(History("aggregation", "lookup", True, 5, 200, _TWO_UPPER_LEVELS))

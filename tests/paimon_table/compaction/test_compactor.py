@@ -91,6 +91,7 @@ def test_replacing_unknown_files_is_refused() -> None:
         levels.with_compacted([_file("a", 1)], [], int)
 
 
+@pytest.mark.slow
 def test_memory_of_a_compaction_follows_the_chunk_size_not_the_runs(tmp_path: Path) -> None:
     columns = [("k", "BIGINT"), *((f"c{i}", "BIGINT") for i in range(15))]
     ctx = context(columns, ["k"], {}, LocalFileIO(), str(tmp_path / "table"))
@@ -123,6 +124,7 @@ def _long_run(bucket: BucketHarness, level: int, row_count: int) -> tuple[DataFi
         return writer.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("producer", ["none", "lookup"])
 def test_a_crash_at_any_operation_leaves_the_live_files_whole(tmp_path: Path, producer: str) -> None:
     options = {"changelog-producer": producer, "num-sorted-run.compaction-trigger": "2"}

@@ -61,6 +61,7 @@ def _measured() -> Iterator[pa.MemoryPool]:
         pa.set_memory_pool(usual)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])
 def test_memory_follows_the_chunk_size_however_well_rows_compress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file_format: str

@@ -76,6 +76,7 @@ def outcomes(written: Written, count: int, seed: int = 1) -> Counter[str]:
     return Counter(written.outcome(flipped(written.bytes, bit)) for bit in bits)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("file_format", "compression"), CHECKED)
 def test_no_flipped_bit_gives_other_rows(tmp_path: Path, file_format: str, compression: str) -> None:
     found = outcomes(Written(tmp_path, file_format, compression), 600)
@@ -85,6 +86,7 @@ def test_no_flipped_bit_gives_other_rows(tmp_path: Path, file_format: str, compr
     assert found["refused"] > found["same"]
 
 
+@pytest.mark.slow
 def test_no_flipped_bit_of_a_footer_or_of_page_headers_gives_other_rows(tmp_path: Path) -> None:
     """Every single bit of a small file, most of which is footer."""
     written = Written(tmp_path, "parquet", "zstd", rows=5)

@@ -74,6 +74,7 @@ def values_of(text: str, file_format: str) -> st.SearchStrategy[Any]:
     return values.filter(can_be_told) if file_format == "orc" and text.startswith("TIMESTAMP") else values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file_format", ["orc", "avro"])
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())

@@ -94,6 +94,7 @@ def check_places_by_day(driver: TableDriver) -> None:
     assert counts == {bucket: sum(file.row_count for file in files) for bucket, files in state.files.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "numbers",
     [(2, 4), (4, 2), (2, 3), (6, 4), (1, 40), (40, 3), (3, 1), (2, -1), (40, -1), (-1, 1), (-1, 3), (-1, 40)],
@@ -422,6 +423,7 @@ def test_the_option_alone_is_set_after_a_crash_behind_the_snapshot(tmp_path: Pat
     assert (done.rewritten, after(table, tmp_path).table.options.bucket) == (set(), 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("old", "new"), [(2, 3), (2, -1), (-1, 3)])
 def test_a_crash_at_any_operation_loses_nothing_and_the_next_call_ends_it(tmp_path: Path, old: int, new: int) -> None:
     table = by_day(tmp_path, old, changelog_producer="lookup")

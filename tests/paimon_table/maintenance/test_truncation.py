@@ -124,6 +124,7 @@ def test_an_empty_table_gets_no_snapshot(tmp_path: Path) -> None:
     assert table.snapshots.latest_id() is None
 
 
+@pytest.mark.slow
 @every_kind
 def test_a_crash_at_any_step_leaves_all_rows_or_none(tmp_path: Path, kind: Kind) -> None:
     disk = MemoryDisk()

@@ -222,6 +222,7 @@ _ADDED = st.tuples(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(rows=st.lists(_ADDED, min_size=1, max_size=12), seed=st.integers(0, 10_000))
 def test_added_rows_give_the_same_wherever_flushes_and_compactions_cut_them(rows: list[Row], seed: int) -> None:

@@ -92,6 +92,7 @@ def _table(schema: TableSchema, rows: list[tuple[Any, ...]]) -> pa.Table:
     return pa.table([pa.array([r[i] for r in rows], t) for i, t in enumerate(types)], names=names)
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(_cases())
 def test_rows_sort_by_key_sequence_number_and_kind(case: tuple[TableSchema, list[tuple[Any, ...]], bool]) -> None:

@@ -178,6 +178,7 @@ def _has_wrong_parts(value: Any, t: DataType) -> bool:
     return False
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(st.data())
 def test_agrees_with_looking_at_every_value(data: st.DataObject) -> None:

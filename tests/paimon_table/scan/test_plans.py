@@ -256,6 +256,7 @@ def _range(file: DataFileMeta, stats: SimpleStats, place: Place) -> ColumnRange:
     return ColumnRange(low, high, nulls, is_altered=may_alter(file.file_name, place.field.type))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(30))
 def test_plans_are_those_of_a_look_at_each_file_alone(seed: int) -> None:
     drawn = Drawn.new(Random(seed))

@@ -79,6 +79,7 @@ def test_rows_that_take_back_others_are_refused(tmp_path: Path, options: dict[st
     assert writer.content() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keeps_writers", [False, True])
 def test_a_bucket_keeps_the_order_of_arrival_through_compactions(tmp_path: Path, keeps_writers: bool) -> None:
     table = new_table(tmp_path / "t", COLUMNS, [], [], ORDERED)
@@ -343,6 +344,7 @@ def groups_of(table: Table, bucket: BucketId, file: DataFileMeta) -> list[int]:
     return [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [UNAWARE, ORDERED], ids=["unaware", "ordered"])
 def test_row_groups_that_are_large_enough_are_copied(tmp_path: Path, options: dict[str, str]) -> None:
     joined, rewritten = (
@@ -394,6 +396,7 @@ def test_row_groups_of_usual_batches_are_large_enough(tmp_path: Path) -> None:
     assert groups_of(writer.table, bucket, file) == [16_000] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -439,6 +442,7 @@ def test_statistics_that_are_not_dense_have_nested_columns(tmp_path: Path) -> No
     assert sorted(ids(writer.table)) == list(range(6))
 
 
+@pytest.mark.slow
 def test_joined_files_are_large_enough_to_stay(tmp_path: Path) -> None:
     """Two of them fit no file of the target size: each alone would be copied by every commit that follows."""
     writer = driver(tmp_path, {**JOINING, "target-file-size": "8 mb"})
@@ -453,6 +457,7 @@ def test_joined_files_are_large_enough_to_stay(tmp_path: Path) -> None:
     assert len(ids(writer.table)) == 262_000
 
 
+@pytest.mark.slow
 def test_joined_files_end_about_at_the_target_size(tmp_path: Path) -> None:
     collecting = driver(tmp_path, {**UNAWARE, "write-only": "true", "target-file-size": "128 mb"})
     for seed in range(12):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -176,6 +177,7 @@ def _check_point_reads(bucket: BucketHarness, keys: list[Row]) -> None:
         assert repr(keys[position]) == repr(row[: len(names)])
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(_CASES)
 def test_any_history_gives_the_content_and_the_changelog_of_the_model(case: Case) -> None:

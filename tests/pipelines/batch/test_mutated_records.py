@@ -71,6 +71,7 @@ def content(tables: PipelineTables) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("capture", "mutant_count"),
     [

@@ -73,6 +73,7 @@ def test_a_job_that_is_always_faster_ends_the_batch_with_a_clear_text(
     assert [row["id"] for row in rows_of(stored(tmp_path))] == [1, 3, 9]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"deletion-vectors.enabled": "true"}], ids=["changelog", "vectors"])
 def test_a_batch_whose_compaction_meets_another_one_is_compacted_anew(
     tmp_path: Path,

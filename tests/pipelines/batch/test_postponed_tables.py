@@ -24,6 +24,7 @@ def compact(tmp_path: Path) -> Table:
     return opened(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_one_job", [False, True], ids=["two jobs", "one job"])
 def test_rows_come_out_in_the_order_of_their_events(tmp_path: Path, is_one_job: bool) -> None:
     history = History("orders", seed=8, keys=40).extend(300)

@@ -44,6 +44,7 @@ class AtStep:
             self.action()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_one_job", [False, True], ids=["two jobs", "one job"])
 @pytest.mark.parametrize("producer", ["none", "lookup"])
 @pytest.mark.parametrize("step", STEPS)

@@ -83,6 +83,7 @@ def test_nobody_listens_where_the_file_says_nothing(tmp_path: Path) -> None:
         assert {thread.name for thread in threading.enumerate()} - before == {"tidemark-state", "tidemark-bad-records"}
 
 
+@pytest.mark.slow
 def test_servers_are_loaded_only_where_a_file_asks_for_them() -> None:
     code = "import sys, pipelines.look.looking, pipelines.look.status; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)

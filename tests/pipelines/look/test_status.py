@@ -38,6 +38,7 @@ def has_state(file: Path) -> bool:
     return state_path(load_pipeline(file)).exists()
 
 
+@pytest.mark.slow
 def test_a_running_pipeline_is_shown_and_what_stood_last_when_it_was_stopped(tmp_path: Path) -> None:
     file = pipeline_file(tmp_path)
     with looked_at(file) as process:
@@ -76,6 +77,7 @@ def test_a_command_that_works_on_the_checkpoint_is_not_taken_for_the_pipeline(tm
     )
 
 
+@pytest.mark.slow
 def test_a_terminal_follows_the_state_until_the_run_ends(tmp_path: Path) -> None:
     file = pipeline_file(tmp_path)
     with looked_at(file) as process:
@@ -95,6 +97,7 @@ def test_a_terminal_follows_the_state_until_the_run_ends(tmp_path: Path) -> None
     assert "running" in text and "not running: it was stopped" in text
 
 
+@pytest.mark.slow
 def test_a_failure_is_shown_with_its_reason(tmp_path: Path) -> None:
     file = pipeline_file(tmp_path)
     with looked_at(file) as process:
@@ -104,6 +107,7 @@ def test_a_failure_is_shown_with_its_reason(tmp_path: Path) -> None:
     assert "pipeline shop: the disk is full" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_process_that_was_killed_is_not_taken_for_a_running_one(tmp_path: Path) -> None:
     file = pipeline_file(tmp_path)
     with looked_at(file) as process:

@@ -184,6 +184,7 @@ def test_what_fails_again_stays_with_the_new_reason(tmp_path: Path) -> None:
     assert all('"many"' in line["payload"] for line in lines_left(tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mended_at_first", [True, False], ids=["one is mended", "none is"])
 def test_what_failed_in_a_retry_that_was_killed_and_is_good_by_now_is_not_lost(
     tmp_path: Path, mended_at_first: bool
@@ -454,6 +455,7 @@ def _kill(point: str, step: str) -> None:
         raise Killed
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_in_the_middle_leaves_everything_once(tmp_path: Path) -> None:
     file = filled(tmp_path, {"merge-engine": "aggregation", "fields.default-aggregate-function": "sum"})
     edited = mended(tmp_path, n=10)
@@ -481,6 +483,7 @@ def read_again(root: Path, file: Path, offsets: set[int]) -> None:
     assert not notes.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offsets", [{5}, {4, 5, 6}], ids=["one", "all"])
 def test_a_retry_that_was_killed_passes_over_what_was_read_again_since(tmp_path: Path, offsets: set[int]) -> None:
     file = filled(tmp_path)
@@ -608,6 +611,7 @@ def test_a_record_in_lines_that_lie_far_apart_is_applied_once(tmp_path: Path, mo
     assert rows_of(tmp_path) == ALL and lines_left(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_what_cannot_be_applied_is_given_up_and_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = filled(tmp_path)
     widen(file)
@@ -678,6 +682,7 @@ def test_the_process_that_runs_the_pipeline_applies_the_records(tmp_path: Path) 
     assert lines_left(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_running_pipeline_with_other_rules_is_asked_to_take_them_first(tmp_path: Path) -> None:
     file = filled(tmp_path)
     with running(file) as taken:

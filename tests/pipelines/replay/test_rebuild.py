@@ -148,6 +148,7 @@ def test_the_stream_writes_while_the_table_is_rebuilt_and_nothing_of_it_is_lost(
     assert rows[40]["colour"] == "blue"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [*POINTS, "rebuild-options-set"])
 @pytest.mark.parametrize("kind", ["lookup", "dynamic"])
 def test_a_killed_rebuild_goes_on_and_switches_once(

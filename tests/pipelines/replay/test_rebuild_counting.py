@@ -110,6 +110,7 @@ def test_the_command_counts_when_a_step_asks_for_it(tmp_path: Path) -> None:
 COUNTING_POINTS = ("rebuild-pinned", "rebuild-counting", "rebuild-counted", *POINTS[5:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", COUNTING_POINTS)
 @pytest.mark.parametrize("kind", ["lookup", "dynamic"])
 def test_a_rebuild_that_is_killed_around_its_count_counts_again_and_switches_once(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from pipelines.batch.batch import process_batch
 from pipelines.batch.compactions import Compactions
@@ -67,6 +68,7 @@ def test_a_new_checkpoint_learns_its_sources_from_events(tmp_path: Path) -> None
     assert not tables.routes
 
 
+@pytest.mark.slow
 def test_of_many_tables_a_few_are_opened_at_the_start(tmp_path: Path) -> None:
     histories = [History(f"t{number}", seed=number).extend(2) for number in range(MOST_TAKEN_UP + 3)]
     run_batches(restarted(tmp_path, RULES), [records_of(history) for history in histories], tmp_path)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -196,6 +197,7 @@ def _plain(table: pa.Table) -> list[dict[str, Any]]:
 _INTEGERS = {32: pa.int32(), 64: pa.int64()}
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(envelopes(), min_size=1, max_size=10)
@@ -221,6 +223,7 @@ def test_both_paths_decode_alike(texts: list[str]) -> None:
     assert fast == exact
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(envelopes(), min_size=1, max_size=12))
 def test_a_batch_decodes_like_its_records(texts: list[str]) -> None:

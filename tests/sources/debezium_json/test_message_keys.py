@@ -54,6 +54,7 @@ def test_vectors_tell_the_fields_that_an_exact_parse_tells(keys: list[bytes | No
         assert set(one or ()) == set(other or ())
 
 
+@pytest.mark.slow
 @given(st.lists(st.dictionaries(st.sampled_from(["id", "k2"]), VALUES, min_size=1), min_size=20, max_size=60))
 def test_keys_of_one_source_table_are_told_apart_by_their_fields(values: list[dict[str, Any]]) -> None:
     assert [set(fields) for fields in told([written(value, 0) for value in values])] == [set(v) for v in values]
@@ -95,6 +96,7 @@ def drawn(rng: random.Random) -> bytes:
     return text.encode("latin-1" if rng.random() < 0.1 else "utf-8", "replace")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_no_odd_key_passes_for_another_whatever_it_looks_like(seed: int) -> None:
     rng = random.Random(seed)

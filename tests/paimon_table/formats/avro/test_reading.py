@@ -123,6 +123,7 @@ def by_records(data: bytes, fields: Sequence[DataField]) -> pa.Table:
     return read_records(reader, list(reader.blocks()), fields)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_both_ways_of_reading_give_the_rows_that_were_written(data: st.DataObject) -> None:
@@ -139,6 +140,7 @@ def test_both_ways_of_reading_give_the_rows_that_were_written(data: st.DataObjec
     assert read.combine_chunks().equals(by_records(file, wanted).combine_chunks())
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_damaged_bytes_are_reported_or_read_as_other_values(data: st.DataObject) -> None:

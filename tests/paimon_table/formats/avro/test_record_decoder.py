@@ -48,6 +48,7 @@ def encoded(schema: Any, records: list[Any]) -> bytes:
     return out.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schema", SCHEMAS, ids=["entry", "list", "index"])
 @given(data=st.data())
 def test_records_are_those_of_the_general_decoder(schema: Any, data: st.DataObject) -> None:
@@ -72,6 +73,7 @@ def value_at(record: Any, path: tuple[str, ...]) -> Any:
     return tuple(record) if isinstance(record, list) else record
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_rows_have_the_values_of_the_general_decoder(data: st.DataObject) -> None:
     records = data.draw(st.lists(values(SCHEMAS[0]), max_size=3))

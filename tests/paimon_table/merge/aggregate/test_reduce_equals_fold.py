@@ -75,6 +75,7 @@ def _segments(draw: st.DrawFn, values: st.SearchStrategy[Any]) -> tuple[list[lis
     return keys, marks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ignore_retract", [False, True], ids=["", "ignore-retract"])
 @pytest.mark.parametrize(("name", "type_text"), _CASES)
 @settings(max_examples=12, deadline=None)
