@@ -1,0 +1,219 @@
+"""Sorting the records of one topic partition by source table, from their heads alone.
+
+Heads of one table are alike but for their times, so each distinct one is judged once. Whatever is no record of a table
+is dealt with here: bad records go to quarantine, tombstones and control records are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sources.changes import SourceTable
+from sources.debezium_json.envelopes import EnvelopeParser, Layout, VectorStretch
+from sources.debezium_json.message_keys import KeyFields, MessageKeys
+from sources.debezium_json.texts import Texts
+from sources.feeds.feed import Bad, Feed, NoRows, OfTable, Strange, Verdict
+from sources.feeds.strange_records import strange_bytes, strange_fields, strange_value
+from sources.json_changes.outcome import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class TableRecords:
+    """Records of one source table: texts, operation codes, raw times, and per record the index of its key's columns in
+    ``key_fields``."""
+
+    texts: Texts
+    ops: npt.NDArray[np.int8]
+    keys: npt.NDArray[np.int32]
+    times: pa.Array
+    key_fields: tuple[KeyFields, ...]
+
+    def __len__(self) -> int:
+        return len(self.ops)
+
+    def chosen(self, mask: npt.NDArray[np.bool_]) -> TableRecords:
+        if mask.all():
+            return self
+        texts = self.texts.taken(np.flatnonzero(mask))
+        return TableRecords(texts, self.ops[mask], self.keys[mask], self.times.filter(pa.array(mask)), self.key_fields)
+
+    def halved(self) -> tuple[TableRecords, TableRecords] | None:
+        """Two shares of them; None for a single record."""
+        if len(self) <= 1:
+            return None
+        is_first = np.arange(len(self)) < len(self) // 2
+        return self.chosen(is_first), self.chosen(~is_first)
+
+    def key_masks(self) -> Iterator[tuple[KeyFields, npt.NDArray[np.bool_]]]:
+        """The keys of the records, each with the records that have it."""
+        for code in np.unique(self.keys).tolist():
+            yield self.key_fields[code], self.keys == code
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """Records and what they are: ``verdict_of`` has the index of each one's verdict."""
+
+    texts: Texts
+    verdicts: list[Verdict]
+    verdict_of: npt.NDArray[np.int64]
+    times: pa.Array
+    values: tuple[Any, ...] | None = None
+
+
+class RecordSorter:
+    """Sorts the texts of one topic partition."""
+
+    def __init__(self, feed: Feed, topic: str, message_keys: MessageKeys, outcome: Outcome) -> None:
+        self._feed = feed
+        self._topic = topic
+        self._message_keys = message_keys
+        self._outcome = outcome
+        self._parts: dict[SourceTable, list[tuple[Texts, npt.NDArray[np.int8], pa.Array, npt.NDArray[np.int32]]]] = {}
+        self._key_fields: list[KeyFields] = []
+        self._key_codes: dict[KeyFields, int] = {}
+
+    def sort(self, texts: Texts) -> dict[SourceTable, TableRecords]:
+        """The records of each source table, in order of first sight."""
+        layout = Layout(lambda _: list(self._feed.head_schema), lambda _: [])
+        for stretch in EnvelopeParser(texts.values, (), None, layout).stretches():
+            mine = texts.taken(np.arange(stretch.start, stretch.start + stretch.size))
+            if isinstance(stretch, VectorStretch):
+                self._take(self._judge_vectors(mine, stretch.table))
+            else:
+                self._take(self._judge_values(mine, stretch.values))
+        return {source: self._joined(parts) for source, parts in self._parts.items()}
+
+    def _joined(
+        self, parts: list[tuple[Texts, npt.NDArray[np.int8], pa.Array, npt.NDArray[np.int32]]]
+    ) -> TableRecords:
+        """All parts of one source table as one, in arrival order."""
+        fields = tuple(self._key_fields)
+        if len(parts) == 1:
+            texts, ops, times, keys = parts[0]
+            return TableRecords(texts, ops, keys, times, fields)
+        positions = np.concatenate([texts.positions for texts, *_ in parts])
+        order = np.argsort(positions, kind="stable")
+        values = pa.concat_arrays([texts.values for texts, *_ in parts]).take(pa.array(order))
+        times = pa.concat_arrays([times for _, _, times, _ in parts]).take(pa.array(order))
+        ops, keys = (np.concatenate([part[i] for part in parts])[order] for i in (1, 3))
+        return TableRecords(Texts(values, positions[order]), ops, keys, times, fields)
+
+    def _judge_vectors(self, texts: Texts, table: pa.Table) -> _Judged:
+        columns = self._feed.heads(table)
+        codes = np.zeros(len(texts.positions), np.int64)
+        for column in columns.values():
+            encoded = column.dictionary_encode(null_encoding="encode")
+            codes = codes * (len(encoded.dictionary) + 1) + np.asarray(encoded.indices)
+            codes = np.unique(codes, return_inverse=True)[1].reshape(-1)
+        _, firsts, verdict_of = np.unique(codes, return_index=True, return_inverse=True)
+        heads = [{name: column[first].as_py() for name, column in columns.items()} for first in firsts.tolist()]
+        verdicts = [self._feed.verdict(head, self._topic) for head in heads]
+        return _Judged(texts, verdicts, verdict_of.reshape(-1), self._feed.raw_times(table))
+
+    def _judge_values(self, texts: Texts, values: tuple[Any, ...]) -> _Judged:
+        verdicts: list[Verdict] = []
+        times: list[Any] = []
+        for index, value in enumerate(values):
+            if isinstance(value, dict):
+                verdicts.append(self._feed.verdict(self._feed.head_of(value), self._topic))
+                times.append(self._feed.raw_time_of(value))
+            else:
+                raw = self._outcome.cell("value", int(texts.positions[index]))
+                is_none = value is None
+                verdicts.append(NoRows("") if is_none else Bad(strange_value(value, raw, self._feed.tool)))
+                times.append(None)
+        kind = self._feed.raw_times(self._feed.head_schema.empty_table()).type
+        return _Judged(texts, verdicts, np.arange(len(values)), pa.array(times, kind), values)
+
+    def _take(self, judged: _Judged) -> None:
+        by_source: dict[SourceTable, list[int]] = {}
+        for index, verdict in enumerate(judged.verdicts):
+            if isinstance(verdict, OfTable):
+                by_source.setdefault(verdict.source, []).append(index)
+            else:
+                members = judged.texts.positions[judged.verdict_of == index].tolist()
+                self._without_rows(verdict, members)
+        for source, indices in by_source.items():
+            members = np.flatnonzero(np.isin(judged.verdict_of, indices))
+            texts, of = judged.texts.taken(members), judged.verdict_of[members]
+            told = {i: v for i in indices if isinstance(v := judged.verdicts[i], OfTable)}
+            ops = np.zeros(len(judged.verdicts), np.int8)
+            ops[list(told)] = [v.op for v in told.values()]
+            keys = self._keys(texts, of, {i: v.key for i, v in told.items()}, len(judged.verdicts))
+            times = judged.times.take(pa.array(members))
+            self._parts.setdefault(source, []).append((texts, ops[of], times, keys))
+
+    def _keys(
+        self, texts: Texts, of: npt.NDArray[np.int64], told: dict[int, KeyFields], count: int
+    ) -> npt.NDArray[np.int32]:
+        """The codes of the keys that the records tell; where they do not, the message keys may."""
+        codes = np.zeros(count, np.int32)
+        codes[list(told)] = [self._key_code(key) for key in told.values()]
+        found = codes[of]
+        unsaid = np.isin(of, [i for i, key in told.items() if key is None])
+        if unsaid.any():
+            positions = texts.positions[unsaid]
+            raw_codes = self._message_keys.codes(positions)
+            meant = np.zeros(len(self._message_keys.fields), np.int32)
+            for code in np.unique(raw_codes).tolist():
+                first = int(positions[np.flatnonzero(raw_codes == code)[0]])
+                fields = self._message_keys.fields[code]
+                meant[code] = self._key_code(self._feed.key_of(fields, self._outcome.cell("key", first)))
+            found[unsaid] = meant[raw_codes]
+        return found
+
+    def _key_code(self, key: KeyFields) -> int:
+        code = self._key_codes.setdefault(key, len(self._key_fields))
+        if code == len(self._key_fields):
+            self._key_fields.append(key)
+        return code
+
+    def _without_rows(self, verdict: Verdict, positions: list[int]) -> None:
+        for position in positions:
+            if isinstance(verdict, Bad):
+                self._outcome.quarantine(position, verdict.reason)
+            elif isinstance(verdict, Strange):
+                value = self._outcome.parsed("value", position)
+                self._outcome.quarantine(position, strange_fields(value, self._feed.tool))
+            elif isinstance(verdict, NoRows) and not verdict.kind:
+                self._outcome.count(tombstones=1)
+            elif isinstance(verdict, NoRows):
+                self._outcome.note_control(self._topic, verdict.kind, position)
+
+
+def readable_texts(batch: pa.RecordBatch, positions: npt.NDArray[np.int64], feed: Feed, outcome: Outcome) -> Texts:
+    """The values that are there and UTF-8; the others are counted or go to quarantine."""
+    values = batch.column("value")
+    if len(positions) < batch.num_rows:
+        values = values.take(pa.array(positions))
+    if values.null_count:
+        there = np.asarray(values.is_valid())
+        outcome.count(tombstones=len(positions) - int(there.sum()))
+        positions, values = positions[there], values.drop_null()
+    if not pa.types.is_binary(values.type):
+        values = values.cast(pa.binary())
+    try:
+        values.cast(pa.string())
+    except pa.ArrowInvalid:
+        good = np.array([_is_utf8(v) for v in values.to_pylist()], np.bool_)
+        for index in np.flatnonzero(~good).tolist():
+            reason = strange_bytes(values[index].as_py(), feed.tool) or "value is not UTF-8 text"
+            outcome.quarantine(int(positions[index]), reason)
+        positions, values = positions[good], values.filter(pa.array(good))
+    return Texts(values, positions)
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+        return True
+    except UnicodeDecodeError:
+        return False
+
