@@ -40,6 +40,7 @@ from sources.feeds.feed import (
 )
 from sources.json_changes.change_rows import DELETE, INSERT, UPDATE
 from sources.json_changes.column_plan import Plan
+from sources.json_changes.gaps import Mask
 
 _ROW = TRUNCATE + 1
 _OPS = {"INSERT": INSERT, "UPDATE": UPDATE, "DELETE": DELETE, "INIT": SNAPSHOT, "ROW": _ROW}
@@ -69,6 +70,7 @@ class CanalFeed:
     tool: str = "Canal"
     op_names: tuple[str, ...] = ("INSERT", "UPDATE", "DELETE", "INIT", "TRUNCATE", "ROW")
     tells_every_column: bool = True
+    types_field: str | None = "mysqlType"
     old_is_image: bool = False
 
     @property
@@ -144,15 +146,16 @@ class CanalFeed:
     def image_fields(self, plan: Plan) -> list[pa.Field]:
         """See ``feed.Feed``."""
         rows = pa.list_(struct_of(plan))
-        types = pa.struct([(column.name, pa.string()) for column in plan])
-        return [pa.field("data", rows), pa.field("old", rows), pa.field("mysqlType", types)]
+        return [pa.field("data", rows), pa.field("old", rows)]
 
-    def vector_rows(self, texts: pa.Array, table: pa.Table, ops: npt.NDArray[np.int8], plan: Plan) -> VectorRows:
+    def vector_rows(
+        self, texts: pa.Array, table: pa.Table, ops: npt.NDArray[np.int8], plan: Plan, typed: Mapping[str, Mask]
+    ) -> VectorRows:
         """See ``feed.Feed``."""
-        data, old, types = (table.column(name).combine_chunks() for name in ("data", "old", "mysqlType"))
+        data, old = (table.column(name).combine_chunks() for name in ("data", "old"))
         counts = np.asarray(pc.fill_null(pc.list_value_length(data), 0))
         new = data.flatten()
-        doubt = (counts == 0) | np.asarray(types.is_null())
+        doubt = counts == 0
         if new.null_count:
             doubt[np.asarray(pc.list_parent_indices(data))[np.asarray(new.is_null())]] = True
         text_of = np.repeat(np.arange(len(data)), counts)
@@ -163,10 +166,10 @@ class CanalFeed:
         before = _spread(old, np.where(old_counts > 0, old_counts, 0), paired, text_of) if paired.any() else None
         absent = {}
         for column in plan:
-            lacking = np.asarray(pc.struct_field(types, column.name).is_null()) & is_update & ~doubt
+            lacking = is_update & ~doubt & ~typed[column.name]
             if lacking.any():
                 absent[column.name] = lacking[text_of]
-        return VectorRows(text_of, new, before, doubt, absent, types)
+        return VectorRows(text_of, new, before, doubt, absent)
 
     def rows_of(self, value: Row, op: int, columns: Sequence[str]) -> list[RowChange] | str:
         """See ``feed.Feed``."""

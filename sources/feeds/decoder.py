@@ -9,7 +9,7 @@ records of one topic partition
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -17,6 +17,7 @@ from sources.changes import Decoded, Goal, SourceTable
 from sources.debezium_json.message_keys import MessageKeys
 from sources.feeds.feed import Feed
 from sources.feeds.feed_options import FeedOptions
+from sources.feeds.moved_rows import with_other_keys
 from sources.feeds.mysql_types import LATIN1_BYTES
 from sources.feeds.sorting import RecordSorter, readable_texts
 from sources.feeds.table_decoding import FeedDecoding
@@ -48,4 +49,5 @@ class FeedDecoder:
                 )
                 with outcome.of(source):
                     decoding.decode(source, records, targets)
-        return outcome.decoded()
+        decoded = outcome.decoded()
+        return replace(decoded, changes=tuple(with_other_keys(change, targets) for change in decoded.changes))

@@ -38,6 +38,7 @@ from sources.feeds.feed import (
 from sources.feeds.text_times import epoch_ms
 from sources.json_changes.change_rows import DELETE, INSERT, UPDATE
 from sources.json_changes.column_plan import Plan
+from sources.json_changes.gaps import Mask
 
 _OPS = {"insert": INSERT, "update": UPDATE, "delete": DELETE, "load": SNAPSHOT}
 _TRUNCATES = ("truncate-table", "truncate")
@@ -54,6 +55,7 @@ class DmsFeed:
     tool: str = "AWS DMS"
     op_names: tuple[str, ...] = ("insert", "update", "delete", "load", "truncate-table")
     tells_every_column: bool = False
+    types_field: str | None = None
     old_is_image: bool = False
 
     @property
@@ -112,7 +114,9 @@ class DmsFeed:
         """See ``feed.Feed``."""
         return [pa.field("data", struct_of(plan)), pa.field(_BEFORE, struct_of(plan))]
 
-    def vector_rows(self, texts: pa.Array, table: pa.Table, ops: npt.NDArray[np.int8], plan: Plan) -> VectorRows:
+    def vector_rows(
+        self, texts: pa.Array, table: pa.Table, ops: npt.NDArray[np.int8], plan: Plan, typed: Mapping[str, Mask]
+    ) -> VectorRows:
         """See ``feed.Feed``."""
         new, old = (table.column(name).combine_chunks() for name in ("data", _BEFORE))
         doubt = np.asarray(new.is_null())

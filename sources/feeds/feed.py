@@ -95,7 +95,7 @@ class VectorRows:
     ``text_of`` has the text of each row, in rising order. ``new`` is the row after an INSERT or UPDATE, and the row
     before a DELETE. ``old`` has the values before an UPDATE, NULL for those that the record does not tell; None if no
     row has one. ``doubt`` marks the texts to be read exactly instead. ``absent`` marks the rows of UPDATEs that lack a
-    column. ``types`` has the source's types per text, a struct of texts; None if the format tells none.
+    column.
     """
 
     text_of: npt.NDArray[np.int64]
@@ -103,7 +103,6 @@ class VectorRows:
     old: pa.StructArray | None
     doubt: Mask
     absent: Mapping[str, Mask] = field(default_factory=dict)
-    types: pa.StructArray | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +124,14 @@ class Feed(Protocol):
     @property
     def op_names(self) -> Sequence[str]:
         """The tool's word for each operation code."""
+        ...
+
+    @property
+    def types_field(self) -> str | None:
+        """The field with the source's types of the columns, an object of texts; None if the format has none.
+
+        Records without it are read exactly.
+        """
         ...
 
     @property
@@ -174,8 +181,13 @@ class Feed(Protocol):
         """The fields that Arrow reads for the rows."""
         ...
 
-    def vector_rows(self, texts: pa.Array, table: pa.Table, ops: npt.NDArray[np.int8], plan: Plan) -> VectorRows:
-        """The rows of texts parsed with ``image_fields``; ``ops`` has the operation of each text."""
+    def vector_rows(
+        self, texts: pa.Array, table: pa.Table, ops: npt.NDArray[np.int8], plan: Plan, typed: Mapping[str, Mask]
+    ) -> VectorRows:
+        """The rows of texts parsed with ``image_fields``; ``ops`` has the operation of each text.
+
+        ``typed`` has, where records name types, per column the texts that name the type of the column.
+        """
         ...
 
     def rows_of(self, value: Row, op: int, columns: Sequence[str]) -> list[RowChange] | str:

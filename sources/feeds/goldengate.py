@@ -42,6 +42,7 @@ from sources.feeds.presence import Elsewhere, absent_columns
 from sources.feeds.text_times import epoch_ms
 from sources.json_changes.change_rows import DELETE, INSERT, UPDATE
 from sources.json_changes.column_plan import Plan
+from sources.json_changes.gaps import Mask
 
 _OPS = {"I": INSERT, "U": UPDATE, "D": DELETE, "T": TRUNCATE}
 _MISSING = "_isMissing"
@@ -62,6 +63,7 @@ class GoldenGateFeed:
     tool: str = "GoldenGate"
     op_names: tuple[str, ...] = ("I", "U", "D", "I", "T")
     tells_every_column: bool = False
+    types_field: str | None = None
     old_is_image: bool = True
 
     @property
@@ -118,7 +120,9 @@ class GoldenGateFeed:
         """See ``feed.Feed``."""
         return [pa.field("before", struct_of(plan)), pa.field("after", struct_of(plan))]
 
-    def vector_rows(self, texts: pa.Array, table: pa.Table, ops: npt.NDArray[np.int8], plan: Plan) -> VectorRows:
+    def vector_rows(
+        self, texts: pa.Array, table: pa.Table, ops: npt.NDArray[np.int8], plan: Plan, typed: Mapping[str, Mask]
+    ) -> VectorRows:
         """See ``feed.Feed``."""
         before, after = (table.column(name).combine_chunks() for name in ("before", "after"))
         new = _chosen(after, before, ops == DELETE)

@@ -42,6 +42,7 @@ from sources.feeds.feed import (
 from sources.feeds.presence import absent_columns
 from sources.json_changes.change_rows import DELETE, INSERT, UPDATE
 from sources.json_changes.column_plan import Plan
+from sources.json_changes.gaps import Mask
 
 _OPS = {"insert": INSERT, "update": UPDATE, "delete": DELETE, "bootstrap-insert": SNAPSHOT}
 _CONTROL = {
@@ -67,6 +68,7 @@ class MaxwellFeed:
     tool: str = "Maxwell"
     op_names: tuple[str, ...] = ("insert", "update", "delete", "bootstrap-insert")
     tells_every_column: bool = False
+    types_field: str | None = None
     old_is_image: bool = False
 
     @property
@@ -139,7 +141,9 @@ class MaxwellFeed:
         """See ``feed.Feed``."""
         return [pa.field("data", struct_of(plan)), pa.field("old", struct_of(plan))]
 
-    def vector_rows(self, texts: pa.Array, table: pa.Table, ops: npt.NDArray[np.int8], plan: Plan) -> VectorRows:
+    def vector_rows(
+        self, texts: pa.Array, table: pa.Table, ops: npt.NDArray[np.int8], plan: Plan, typed: Mapping[str, Mask]
+    ) -> VectorRows:
         """See ``feed.Feed``."""
         new, old = (table.column(name).combine_chunks() for name in ("data", "old"))
         doubt = np.asarray(new.is_null())

@@ -37,7 +37,7 @@ class Rewriting:
         """The values of a column, rewritten; what is no text stays."""
         if isinstance(values, list):
             return [self.of_value(value) if isinstance(value, str) else value for value in values]
-        if not pa.types.is_string(values.type) or self._is_idle():
+        if not pa.types.is_string(values.type) or self.is_idle:
             return values
         if self.meant.text in (Text.DATE, Text.INSTANT):
             return self._moments(values)
@@ -45,11 +45,10 @@ class Rewriting:
         words = [self.of_value(word) for word in encoded.dictionary.to_pylist()]
         return pa.array(words, pa.string()).take(encoded.indices)
 
-    def _is_idle(self) -> bool:
-        text, root = self.meant.text, self.target.root
-        if text is Text.INSTANT:
-            return False
-        return text is Text.AS_IS and root is not Root.BOOLEAN
+    @property
+    def is_idle(self) -> bool:
+        """Whether no text of the column is rewritten."""
+        return self.meant.text in (Text.AS_IS, Text.TRUTH) and self.target.root is not Root.BOOLEAN
 
     def of_value(self, text: str) -> str | None:
         """One text, rewritten; one that does not fit its type stays, so that the converter names it."""

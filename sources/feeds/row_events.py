@@ -17,12 +17,12 @@ import pyarrow.compute as pc
 
 from sources.changes import DecodeTarget
 from sources.debezium_json.envelopes import EnvelopeParser, Layout, VectorStretch
+from sources.feeds.cut_objects import NOT_CUT
 from sources.feeds.feed import ABSENT, Feed, Row, VectorRows
 from sources.feeds.sorting import TableRecords
-from sources.feeds.source_types import NO_TYPES, SourceTypes
+from sources.feeds.source_types import SourceTypes
 from sources.json_changes.change_rows import DELETE, UPDATE, Events, Mask, Rows
 from sources.json_changes.column_plan import Plan
-from sources.json_changes.exact_parse import parse_exactly
 from sources.json_changes.outcome import Outcome
 
 _NULL_TEXT = r":\s*null"
@@ -48,6 +48,12 @@ class RowReader:
 
     def groups(self, records: TableRecords) -> Iterator[EventGroup]:
         """The events of all records that have rows; the others go to quarantine."""
+        whole = records.types == NOT_CUT
+        if whole.any():
+            yield from self._exact_groups(records, np.flatnonzero(whole))
+            records = records.chosen(~whole)
+        if not len(records):
+            return
         layout = Layout(self.feed.image_fields, self._images)
         exact: list[npt.NDArray[np.int64]] = []
         for stretch in EnvelopeParser(records.texts.values, self.plan, None, layout).stretches():
@@ -59,7 +65,6 @@ class RowReader:
                 exact.append(indices)
         rest = np.concatenate(exact) if exact else np.empty(0, np.int64)
         if len(rest):
-            self.outcome.count(exact=len(rest))
             yield from self._exact_groups(records, rest)
 
     def _images(self, value: Any) -> list[Row]:
@@ -72,7 +77,8 @@ class RowReader:
         """The groups of a stretch; returns which of its texts are to be read exactly."""
         within = slice(stretch.start, stretch.start + stretch.size)
         texts, ops = records.texts.values[within], records.ops[within]
-        rows = self.feed.vector_rows(texts, stretch.table, ops, self.plan)
+        types = records.types[within]
+        rows = self.feed.vector_rows(texts, stretch.table, ops, self.plan, self._typed(records, types))
         doubt = rows.doubt | self._unsure_before(texts, ops, rows)
         kept = np.flatnonzero(~doubt[rows.text_of])
         if not len(kept):
@@ -81,12 +87,11 @@ class RowReader:
         new = rows.new if len(kept) == len(rows.text_of) else rows.new.take(pa.array(kept))
         old = None if rows.old is None else rows.old if len(kept) == len(rows.text_of) else rows.old.take(pa.array(kept))
         positions, row_ops = records.texts.positions[within][of_row], ops[of_row]
-        type_sets, type_of = _type_sets(rows.types, of_row)
         lacking, lack_of = _lacking_sets({name: mask[kept] for name, mask in rows.absent.items()}, len(kept))
-        group_of = type_of * len(lacking) + lack_of
+        group_of = types[of_row] * len(lacking) + lack_of
         for code in np.unique(group_of).tolist():
             mask = group_of == code
-            types, names = type_sets[code // len(lacking)], lacking[code % len(lacking)]
+            names = lacking[code % len(lacking)]
             some = mask if not mask.all() else None
             events = self._events(
                 positions if some is None else positions[some],
@@ -94,8 +99,15 @@ class RowReader:
                 _without(new if some is None else new.filter(pa.array(some)), names),
                 None if old is None else _without(old if some is None else old.filter(pa.array(some)), names),
             )
-            yield EventGroup(events, types)
+            yield EventGroup(events, records.type_sets[code // len(lacking)])
         return doubt
+
+    def _typed(self, records: TableRecords, types: npt.NDArray[np.int64]) -> dict[str, Mask]:
+        """Per column the texts that name its type; none where the format has no types."""
+        if self.feed.types_field is None:
+            return {}
+        names = [{name for name, _ in known.columns} for known in records.type_sets]
+        return {c.name: np.array([c.name in known for known in names], np.bool_)[types] for c in self.plan}
 
     def _unsure_before(self, texts: pa.Array, ops: npt.NDArray[np.int8], rows: VectorRows) -> Mask:
         """Updates of whose old row Arrow cannot tell whether a value was NULL or is not there, where that matters."""
@@ -149,11 +161,12 @@ class RowReader:
     # ------------------------------------------------------------ one by one
 
     def _exact_groups(self, records: TableRecords, indices: npt.NDArray[np.int64]) -> Iterator[EventGroup]:
+        self.outcome.count(exact=len(indices))
         names = [column.name for column in self.plan]
         found: dict[SourceTypes, list[tuple[int, int, Row | None, Row | None]]] = {}
         for index in np.sort(indices).tolist():
             position, op = int(records.texts.positions[index]), int(records.ops[index])
-            value = parse_exactly(records.texts.values[index].as_py())
+            value = self.outcome.parsed("value", position)
             changes = self.feed.rows_of(value, op, names) if isinstance(value, dict) else str(value)
             if isinstance(changes, str):
                 self.outcome.quarantine(position, changes)
@@ -180,26 +193,6 @@ def images_in(feed: Feed, value: Any) -> list[Row]:
         if not isinstance(changes, str):
             return [row for change in changes for row in (change.before, change.after) if row is not None]
     return []
-
-
-def _type_sets(types: pa.StructArray | None, of_row: npt.NDArray[np.int64]) -> tuple[list[SourceTypes], Any]:
-    """The distinct types of the texts, and which of them each row has."""
-    if types is None:
-        return [NO_TYPES], np.zeros(len(of_row), np.int64)
-    codes = np.zeros(len(types), np.int64)
-    for i in range(types.type.num_fields):
-        column = types.field(i)
-        if not pa.types.is_string(column.type) and not pa.types.is_null(column.type):
-            column = column.cast(pa.string())
-        if pa.types.is_null(column.type):
-            continue
-        encoded = column.dictionary_encode(null_encoding="encode")
-        if len(encoded.dictionary) > 1:
-            codes = codes * len(encoded.dictionary) + np.asarray(encoded.indices)
-            codes = np.unique(codes, return_inverse=True)[1].reshape(-1)
-    _, firsts, of_text = np.unique(codes, return_index=True, return_inverse=True)
-    sets = [SourceTypes.of(types[first].as_py()) for first in firsts.tolist()]
-    return sets, of_text.reshape(-1)[of_row]
 
 
 def _lacking_sets(absent: Mapping[str, Mask], count: int) -> tuple[list[Sequence[str]], npt.NDArray[np.int64]]:

@@ -6,8 +6,8 @@ is dealt with here: bad records go to quarantine, tombstones and control records
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,21 +18,31 @@ from sources.changes import SourceTable
 from sources.debezium_json.envelopes import EnvelopeParser, Layout, VectorStretch
 from sources.debezium_json.message_keys import KeyFields, MessageKeys
 from sources.debezium_json.texts import Texts
+from sources.feeds.cut_objects import NOT_CUT, cut_object
 from sources.feeds.feed import Bad, Feed, NoRows, OfTable, Strange, Verdict
+from sources.feeds.source_types import NO_TYPES, SourceTypes
 from sources.feeds.strange_records import strange_bytes, strange_fields, strange_value
 from sources.json_changes.outcome import Outcome
+
+
+_MOST_COMBINATIONS = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class TableRecords:
     """Records of one source table: texts, operation codes, raw times, and per record the index of its key's columns in
-    ``key_fields``."""
+    ``key_fields`` and of the types that it names in ``type_sets``.
+
+    Texts do not have the object with the types; where its index is ``NOT_CUT``, nobody has looked for it.
+    """
 
     texts: Texts
     ops: npt.NDArray[np.int8]
     keys: npt.NDArray[np.int32]
+    types: npt.NDArray[np.int64]
     times: pa.Array
     key_fields: tuple[KeyFields, ...]
+    type_sets: tuple[SourceTypes, ...]
 
     def __len__(self) -> int:
         return len(self.ops)
@@ -40,8 +50,17 @@ class TableRecords:
     def chosen(self, mask: npt.NDArray[np.bool_]) -> TableRecords:
         if mask.all():
             return self
-        texts = self.texts.taken(np.flatnonzero(mask))
-        return TableRecords(texts, self.ops[mask], self.keys[mask], self.times.filter(pa.array(mask)), self.key_fields)
+        return self.taken(np.flatnonzero(mask))
+
+    def taken(self, indices: npt.NDArray[np.int64]) -> TableRecords:
+        return replace(
+            self,
+            texts=self.texts.taken(indices),
+            ops=self.ops[indices],
+            keys=self.keys[indices],
+            types=self.types[indices],
+            times=self.times.take(pa.array(indices)),
+        )
 
     def halved(self) -> tuple[TableRecords, TableRecords] | None:
         """Two shares of them; None for a single record."""
@@ -64,7 +83,7 @@ class _Judged:
     verdicts: list[Verdict]
     verdict_of: npt.NDArray[np.int64]
     times: pa.Array
-    values: tuple[Any, ...] | None = None
+    types: npt.NDArray[np.int64]
 
 
 class RecordSorter:
@@ -75,49 +94,43 @@ class RecordSorter:
         self._topic = topic
         self._message_keys = message_keys
         self._outcome = outcome
-        self._parts: dict[SourceTable, list[tuple[Texts, npt.NDArray[np.int8], pa.Array, npt.NDArray[np.int32]]]] = {}
+        self._parts: dict[SourceTable, list[TableRecords]] = {}
         self._key_fields: list[KeyFields] = []
         self._key_codes: dict[KeyFields, int] = {}
 
     def sort(self, texts: Texts) -> dict[SourceTable, TableRecords]:
         """The records of each source table, in order of first sight."""
+        texts, types, type_sets = self._without_types(texts)
         layout = Layout(lambda _: list(self._feed.head_schema), lambda _: [])
         for stretch in EnvelopeParser(texts.values, (), None, layout).stretches():
-            mine = texts.taken(np.arange(stretch.start, stretch.start + stretch.size))
+            indices = np.arange(stretch.start, stretch.start + stretch.size)
             if isinstance(stretch, VectorStretch):
-                self._take(self._judge_vectors(mine, stretch.table))
+                self._take(self._judge_vectors(texts.taken(indices), stretch.table, types[indices]))
             else:
-                self._take(self._judge_values(mine, stretch.values))
-        return {source: self._joined(parts) for source, parts in self._parts.items()}
+                self._take(self._judge_values(texts.taken(indices), stretch.values, types[indices]))
+        return {
+            source: replace(_joined(parts), key_fields=tuple(self._key_fields), type_sets=type_sets)
+            for source, parts in self._parts.items()
+        }
 
-    def _joined(
-        self, parts: list[tuple[Texts, npt.NDArray[np.int8], pa.Array, npt.NDArray[np.int32]]]
-    ) -> TableRecords:
-        """All parts of one source table as one, in arrival order."""
-        fields = tuple(self._key_fields)
-        if len(parts) == 1:
-            texts, ops, times, keys = parts[0]
-            return TableRecords(texts, ops, keys, times, fields)
-        positions = np.concatenate([texts.positions for texts, *_ in parts])
-        order = np.argsort(positions, kind="stable")
-        values = pa.concat_arrays([texts.values for texts, *_ in parts]).take(pa.array(order))
-        times = pa.concat_arrays([times for _, _, times, _ in parts]).take(pa.array(order))
-        ops, keys = (np.concatenate([part[i] for part in parts])[order] for i in (1, 3))
-        return TableRecords(Texts(values, positions[order]), ops, keys, times, fields)
+    def _without_types(self, texts: Texts) -> tuple[Texts, npt.NDArray[np.int64], tuple[SourceTypes, ...]]:
+        """The texts without the object that names types, the index of its types for each text, and these types."""
+        if self._feed.types_field is None:
+            return texts, np.zeros(len(texts.positions), np.int64), (NO_TYPES,)
+        cut = cut_object(texts.values, self._feed.types_field)
+        sets = dict.fromkeys(map(SourceTypes.of_object, cut.objects))
+        index = {types: i for i, types in enumerate(sets)}
+        codes = np.array([index[SourceTypes.of_object(found)] for found in cut.objects] + [NOT_CUT], np.int64)
+        return Texts(cut.texts, texts.positions), codes[cut.object_of], tuple(sets)
 
-    def _judge_vectors(self, texts: Texts, table: pa.Table) -> _Judged:
+    def _judge_vectors(self, texts: Texts, table: pa.Table, types: npt.NDArray[np.int64]) -> _Judged:
         columns = self._feed.heads(table)
-        codes = np.zeros(len(texts.positions), np.int64)
-        for column in columns.values():
-            encoded = column.dictionary_encode(null_encoding="encode")
-            codes = codes * (len(encoded.dictionary) + 1) + np.asarray(encoded.indices)
-            codes = np.unique(codes, return_inverse=True)[1].reshape(-1)
-        _, firsts, verdict_of = np.unique(codes, return_index=True, return_inverse=True)
+        firsts, verdict_of = distinct_rows([*columns.values()], len(texts.positions))
         heads = [{name: column[first].as_py() for name, column in columns.items()} for first in firsts.tolist()]
         verdicts = [self._feed.verdict(head, self._topic) for head in heads]
-        return _Judged(texts, verdicts, verdict_of.reshape(-1), self._feed.raw_times(table))
+        return _Judged(texts, verdicts, verdict_of, self._feed.raw_times(table), types)
 
-    def _judge_values(self, texts: Texts, values: tuple[Any, ...]) -> _Judged:
+    def _judge_values(self, texts: Texts, values: tuple[Any, ...], types: npt.NDArray[np.int64]) -> _Judged:
         verdicts: list[Verdict] = []
         times: list[Any] = []
         for index, value in enumerate(values):
@@ -130,7 +143,7 @@ class RecordSorter:
                 verdicts.append(NoRows("") if is_none else Bad(strange_value(value, raw, self._feed.tool)))
                 times.append(None)
         kind = self._feed.raw_times(self._feed.head_schema.empty_table()).type
-        return _Judged(texts, verdicts, np.arange(len(values)), pa.array(times, kind), values)
+        return _Judged(texts, verdicts, np.arange(len(values)), pa.array(times, kind), types)
 
     def _take(self, judged: _Judged) -> None:
         by_source: dict[SourceTable, list[int]] = {}
@@ -148,7 +161,8 @@ class RecordSorter:
             ops[list(told)] = [v.op for v in told.values()]
             keys = self._keys(texts, of, {i: v.key for i, v in told.items()}, len(judged.verdicts))
             times = judged.times.take(pa.array(members))
-            self._parts.setdefault(source, []).append((texts, ops[of], times, keys))
+            records = TableRecords(texts, ops[of], keys, judged.types[members], times, (), ())
+            self._parts.setdefault(source, []).append(records)
 
     def _keys(
         self, texts: Texts, of: npt.NDArray[np.int64], told: dict[int, KeyFields], count: int
@@ -186,6 +200,42 @@ class RecordSorter:
                 self._outcome.count(tombstones=1)
             elif isinstance(verdict, NoRows):
                 self._outcome.note_control(self._topic, verdict.kind, position)
+
+
+def _joined(parts: list[TableRecords]) -> TableRecords:
+    """All parts of one source table as one, in arrival order."""
+    if len(parts) == 1:
+        return parts[0]
+    positions = np.concatenate([part.texts.positions for part in parts])
+    joined = TableRecords(
+        Texts(pa.concat_arrays([part.texts.values for part in parts]), positions),
+        np.concatenate([part.ops for part in parts]),
+        np.concatenate([part.keys for part in parts]),
+        np.concatenate([part.types for part in parts]),
+        pa.concat_arrays([part.times for part in parts]),
+        (),
+        (),
+    )
+    return joined.taken(np.argsort(positions, kind="stable"))
+
+
+def distinct_rows(
+    columns: Sequence[pa.Array], count: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The first row of each distinct combination of values, and which combination each row has."""
+    codes, size = np.zeros(count, np.int64), 1
+    for column in columns:
+        encoded = column.dictionary_encode(null_encoding="encode")
+        if len(encoded.dictionary) < 2:
+            continue
+        codes, size = codes * len(encoded.dictionary) + np.asarray(encoded.indices), size * len(encoded.dictionary)
+        if size > _MOST_COMBINATIONS:
+            codes = np.unique(codes, return_inverse=True)[1].reshape(-1)
+            size = int(codes.max(initial=0)) + 1
+    if size == 1:
+        return np.zeros(min(count, 1), np.int64), codes
+    _, firsts, of_row = np.unique(codes, return_index=True, return_inverse=True)
+    return firsts, of_row.reshape(-1)
 
 
 def readable_texts(batch: pa.RecordBatch, positions: npt.NDArray[np.int64], feed: Feed, outcome: Outcome) -> Texts:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_table.types import DataType, Root
+from paimon_table.types import TIMESTAMPS, DataType, Root
 from sources.changes import ObservedColumn
 from sources.feeds.feed_options import FeedOptions
 from sources.feeds.mysql_types import LATIN1_BYTES, MysqlType, Text, fitted, mysql_type
@@ -22,17 +22,20 @@ from sources.values.form_texts import form_text
 
 @dataclass(frozen=True, slots=True)
 class SourceTypes:
-    """Columns with their types, in the order of the record. None of them where the record names none."""
+    """Columns with their types, by name. None of them where the record names none."""
 
     columns: tuple[tuple[str, str], ...]
     is_told: bool = True
 
     @classmethod
-    def of(cls, types: Mapping[str, str | None] | None) -> SourceTypes:
-        """Of the types of one record."""
-        if types is None:
-            return NO_TYPES
-        return cls(tuple((name, text) for name, text in types.items() if text is not None))
+    def of(cls, types: Mapping[str, str] | None) -> SourceTypes:
+        """Of the types of one record; None for one that names none."""
+        return NO_TYPES if types is None else cls.of_object(types)
+
+    @classmethod
+    def of_object(cls, found: Mapping[str, Any]) -> SourceTypes:
+        """Of an object with types as texts, whose order says nothing: some writers shuffle it."""
+        return cls(tuple(sorted((name, text) for name, text in found.items() if isinstance(text, str))))
 
     def schema(self, options: FeedOptions, binary: Encoding = LATIN1_BYTES) -> EmbeddedSchema | None:
         """The types as those of a schema; None where the records tell none.
@@ -48,36 +51,33 @@ class SourceTypes:
         encoding = binary if meant.encoding is LATIN1_BYTES else meant.encoding
         return ConnectColumn(name, column_type(meant, options), encoding, pa.string())
 
-    def rewritten(self, rows: Rows, types: Mapping[str, DataType], options: FeedOptions) -> Rows:
-        """Row images with their texts rewritten for columns of these types."""
-        if not self.is_told:
-            return rows
-        rules = [
-            (name, Rewriting(mysql_type(text), types[name], options)) for name, text in self.columns if name in types
-        ]
-        if isinstance(rows, list):
-            return [_rewritten_object(row, rules) for row in rows]
-        by_name = dict(rules)
-        children = [
-            by_name[f.name].of_values(rows.field(i)) if f.name in by_name else rows.field(i)
-            for i, f in enumerate(rows.type)
-        ]
-        return pa.StructArray.from_arrays(children, fields=list(rows.type), mask=rows.is_null())
+    def lacks_width(self, names: Sequence[str]) -> bool:
+        """Whether the values of one of these columns tell its type."""
+        return any(name in names and not mysql_type(text).has_width for name, text in self.columns)
 
-    def rewritten_events(self, events: Events, types: Mapping[str, DataType], options: FeedOptions) -> Events:
-        """Events with the texts of their images rewritten."""
-        if not self.is_told or not any(self._is_rewritten(name, text, types) for name, text in self.columns):
+    def rules(self, types: Mapping[str, DataType], options: FeedOptions) -> dict[str, Rewriting]:
+        """How the texts of columns with these types are rewritten; columns that stay as they are have no rule.
+
+        Where the records tell no types, those of the table tell which columns hold moments and dates.
+        """
+        meant = {name: mysql_type(text) for name, text in self.columns}
+        if not self.is_told:
+            meant = {name: MysqlType(t, Text.INSTANT) for name, t in types.items() if t.root in _DATES}
+        rules = {name: Rewriting(m, types[name], options) for name, m in meant.items() if name in types}
+        return {name: rule for name, rule in rules.items() if not rule.is_idle}
+
+    def rewritten(self, events: Events, types: Mapping[str, DataType], options: FeedOptions) -> Events:
+        """Events with the texts of their images rewritten for columns of these types."""
+        rules = self.rules(types, options)
+        if not rules:
             return events
         if events.images is None:
-            before, after = (self.rewritten(rows, types, options) for rows in (events.before, events.after))
+            before, after = (_rewritten_rows(rows, rules) for rows in (events.before, events.after))
             return Events(events.positions, events.ops, before, after)
-        images = self.rewritten(events.images, types, options)
+        images = _rewritten_rows(events.images, rules)
         assert isinstance(images, pa.StructArray)
-        sides = [_masked_as(images, side) for side in (events.before, events.after)]
-        return Events(events.positions, events.ops, sides[0], sides[1], images)
-
-    def _is_rewritten(self, name: str, text: str, types: Mapping[str, DataType]) -> bool:
-        return name in types and (mysql_type(text).text is not Text.AS_IS or types[name].root is Root.BOOLEAN)
+        before, after = (_masked_as(images, side) for side in (events.before, events.after))
+        return Events(events.positions, events.ops, before, after, images)
 
     def observed(
         self, names: Sequence[str], rows: Sequence[Mapping[str, Any]], votes: int, options: FeedOptions, binary: Encoding
@@ -93,6 +93,8 @@ class SourceTypes:
                 t = _of_values(meant, (row.get(name) for row in rows), options)
             yield ObservedColumn(name, t, None if t is None else votes, form_text(column.encoding))
 
+
+_DATES = (Root.DATE, *TIMESTAMPS)
 
 NO_TYPES = SourceTypes((), is_told=False)
 
@@ -116,11 +118,18 @@ def _of_values(meant: MysqlType, values: Iterable[Any], options: FeedOptions) ->
     return _zoned(fitted(meant, texts), meant, options)
 
 
-def _rewritten_object(row: Mapping[str, Any] | None, rules: Sequence[tuple[str, Rewriting]]) -> Mapping[str, Any] | None:
-    if row is None:
-        return None
-    changed = {name: rule.of_value(row[name]) for name, rule in rules if isinstance(row.get(name), str)}
-    return {**row, **changed}
+def _rewritten_rows(rows: Rows, rules: Mapping[str, Rewriting]) -> Rows:
+    if isinstance(rows, list):
+        return [row if row is None else _rewritten_object(row, rules) for row in rows]
+    children = [
+        rules[f.name].of_values(rows.field(i)) if f.name in rules else rows.field(i) for i, f in enumerate(rows.type)
+    ]
+    return pa.StructArray.from_arrays(children, fields=list(rows.type), mask=rows.is_null())
+
+
+def _rewritten_object(row: Mapping[str, Any], rules: Mapping[str, Rewriting]) -> Mapping[str, Any]:
+    changed = {name: rule.of_value(row[name]) for name, rule in rules.items() if isinstance(row.get(name), str)}
+    return {**row, **changed} if changed else row
 
 
 def _masked_as(images: pa.StructArray, side: Rows) -> pa.StructArray:

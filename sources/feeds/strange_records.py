@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from paimon_table.errors import MalformedRecord
-from sources.record_look import other_format
+from sources.record_look import other_format, remedy
 
 _REGISTRY_HEADER_BYTES = 5
 _DEBEZIUM_FIELDS = frozenset({"op", "source"})
@@ -38,6 +38,6 @@ def strange_fields(value: Any, tool: str) -> str:
     if _DEBEZIUM_FIELDS <= named:
         return f"value is no record of {tool} but an envelope of Debezium: set source.format to debezium-json"
     other = other_format(named)
-    if other is not None:
-        return f"value is no record of {tool}: it looks like {other}; set source.format to what writes the topic"
+    if other is not None and tool not in other:
+        return f"value is no record of {tool}: it looks like {other}; {remedy(other)}, or leave the topic out"
     return f"value is no record of {tool}; fields: {', '.join(map(repr, [*value][:5])) or 'none'}"

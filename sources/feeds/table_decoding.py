@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_table.schema.type_widening import common_type
 from sources.changes import Behind, DecodeTarget, Goal, Observation, ObservedColumn, Rejection, SourceTable
 from sources.debezium_json.key_check import is_fit
 from sources.feeds.feed import TRUNCATE, AbsentFields, Feed, Row
@@ -17,11 +18,10 @@ from sources.feeds.feed_options import FeedOptions
 from sources.feeds.record_keys import changed_key, unusable_key
 from sources.feeds.row_events import EventGroup, RowReader, images_in
 from sources.feeds.sorting import TableRecords
-from sources.feeds.source_types import NO_TYPES, SourceTypes
+from sources.feeds.source_types import SourceTypes
 from sources.json_changes.change_rows import DELETE, UPDATE, Events, is_null, image_column, lacks_key
 from sources.json_changes.column_plan import Plan, plan_columns
 from sources.json_changes.event_log import EventLog
-from sources.json_changes.exact_parse import parse_exactly
 from sources.json_changes.observing import (
     all_columns,
     changed_by_schema,
@@ -159,7 +159,7 @@ class FeedDecoding:
         schema = group.types.schema(self.options, self.binary)
         plan = plan_columns(target, None if schema is None else schema.by_name, self.forms)
         rows = TableRows(source, self.partition, target, plan, AbsentFields(), self.outcome, log)
-        events = group.types.rewritten_events(group.events, dict(target.columns), self.options)
+        events = group.types.rewritten(group.events, dict(target.columns), self.options)
         events = _whole_records(events, rows.storable(events))
         events = self._with_keys(events, target, plan)
         if not len(events.ops):
@@ -213,9 +213,11 @@ class FeedDecoding:
         news = changed_by_schema(schema, target, len(events.ops))
         if not news:
             return news
-        known = {name: t for name, t in target.columns}
-        images = list(self._exact_images(events.positions))
+        known = dict(target.columns)
         names = [column.name for column in news]
+        if not types.lacks_width(names):
+            return news
+        images = list(self._exact_images(events.positions))
         found = types.observed(names, images, len(events.ops), self.options, self.binary)
         fits = (replace(column, form=None) if column.name in known else column for column in found)
         return tuple(c for c in fits if c.name not in known or (c.type is not None and _is_wider(known[c.name], c)))
@@ -226,8 +228,8 @@ class FeedDecoding:
             return
         step = -(-len(records) // _MOST_SAMPLED)
         by_types: dict[SourceTypes, list[Row]] = {}
-        for text in records.texts.values.to_pylist()[::step]:
-            value = parse_exactly(text)
+        for position in records.texts.positions[::step].tolist():
+            value = self.outcome.parsed("value", position)
             rows = images_in(self.feed, value)
             if rows:
                 types = SourceTypes.of(self.feed.types_of(value))
@@ -241,7 +243,8 @@ class FeedDecoding:
     def _shown(self, types: SourceTypes, rows: Sequence[Row]) -> Iterator[ObservedColumn]:
         names = dict.fromkeys(name for row in rows for name in row)
         typed = {name for name, _ in types.columns}
-        yield from types.observed([name for name in typed], rows, len(rows), self.options, self.binary)
+        found = {c.name: c for c in types.observed([*typed], rows, len(rows), self.options, self.binary)}
+        yield from (found[name] for name in dict.fromkeys([*names, *found]) if name in found)
         others = ({name: value for name, value in row.items() if name not in typed} for row in rows)
         if names.keys() - typed:
             yield from _without_looks(all_columns(None, others, len(rows)))
@@ -252,7 +255,7 @@ class FeedDecoding:
         if not len(stored):
             return
         newest = int(stored[np.argmax(records.texts.positions[stored])])
-        value = parse_exactly(records.texts.values[newest].as_py())
+        value = self.outcome.parsed("value", int(records.texts.positions[newest]))
         shown = {name for row in images_in(self.feed, value) for name in row}
         shown |= {*(self.feed.types_of(value) or {})} if isinstance(value, dict) else set()
         absent = tuple(name for name, _ in target.columns if name not in shown and name not in target.primary_key)
@@ -299,9 +302,5 @@ def _without_looks(columns: Sequence[ObservedColumn]) -> tuple[ObservedColumn, .
 
 
 def _is_wider(known: Any, column: ObservedColumn) -> bool:
-    from paimon_table.schema.type_widening import common_type
-
     return column.type is not None and common_type(known, column.type) != known.with_nullable(True)
 
-
-__all__ = ["NO_TYPES", "FeedDecoding"]

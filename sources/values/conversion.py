@@ -242,6 +242,9 @@ def _from_strings(array: pa.Array, encoding: Encoding, target: DataType, forms: 
         return _Plain(array, np.asarray(pc.fill_null(pc.greater(pc.utf8_length(array), target.length), False)))
     if root in BINARIES and encoding.kind in (Kind.AUTO, Kind.BYTES) and forms.binary_format == "base64":
         return _to_bytes(array, target)
+    if root is Root.BOOLEAN and encoding.kind is Kind.AUTO:
+        is_true, is_false = pc.equal(array, "true"), pc.equal(array, "false")
+        return _Plain(is_true, ~np.asarray(pc.fill_null(pc.or_(is_true, is_false), True)))
     if encoding.kind is Kind.LATIN1:
         return _characters_to_bytes(array, target) if root in BINARIES else None
     if encoding.kind is Kind.AUTO and (root in INTEGERS or root in (Root.FLOAT, Root.DOUBLE)):
