@@ -181,13 +181,13 @@ class CanalFeed:
         if op != UPDATE:
             return [RowChange(None, row) for row in rows]
         if old is None or old == []:
-            old = [{}] * len(rows)
+            old = [None] * len(rows)
         if not isinstance(old, list) or len(old) != len(rows):
             return f"op {self.op_names[op]}: old does not have one entry for each row in data"
         named = self.types_of(value) or {}
         lacking = dict.fromkeys((name for name in columns if name not in named), ABSENT)
         return [
-            RowChange({**lacking, **row, **(earlier if isinstance(earlier, dict) else {})}, {**lacking, **row})
+            RowChange({**lacking, **row, **earlier} if isinstance(earlier, dict) else None, {**lacking, **row})
             for row, earlier in zip(rows, old, strict=True)
         ]
 

@@ -134,8 +134,8 @@ class DmsFeed:
         if isinstance(old, dict):
             earlier = {**earlier, **old}
         if op == DELETE:
-            return [RowChange({**row, **earlier}, None)]
-        return [RowChange({**row, **earlier} if op == UPDATE else None, row)]
+            return [RowChange(row, None)]
+        return [RowChange({**row, **earlier} if op == UPDATE and earlier else None, row)]
 
     def types_of(self, value: Row) -> Mapping[str, str] | None:
         """None: DMS writes types into control messages."""

@@ -130,8 +130,9 @@ class GoldenGateFeed:
         has_before = np.asarray(before.is_valid())
         doubt = np.asarray(new.is_null())
         rows = np.arange(len(new))
-        if any(f.name.endswith(_MISSING) for side in (before, after) for f in side.type):
-            return VectorRows(rows, new, before, np.ones(len(new), np.bool_))
+        for side in (before, after):
+            for name in (f.name for f in side.type if f.name.endswith(_MISSING)):
+                doubt = doubt | np.asarray(side.field(name).is_valid())
         null = {c.name: np.asarray(new.field(c.name).is_null()) & is_update for c in plan}
         if any(name in _ENVELOPE and mask.any() for name, mask in null.items()):
             return VectorRows(rows, new, before, doubt | is_update)

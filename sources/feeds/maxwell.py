@@ -165,10 +165,11 @@ class MaxwellFeed:
         if op != UPDATE:
             return [RowChange(None, row)]
         earlier = old if isinstance(old, dict) else {}
+        is_told = isinstance(old, dict)
         gone = {name: None for name in earlier if name not in row}
         lacking = dict.fromkeys((name for name in columns if name not in row and name not in gone), ABSENT)
         after = {**lacking, **gone, **row}
-        return [RowChange({**after, **earlier}, after)]
+        return [RowChange({**after, **earlier} if is_told else None, after)]
 
     def types_of(self, value: Row) -> Mapping[str, str] | None:
         """None: Maxwell writes no types."""

@@ -112,15 +112,26 @@ class RowReader:
     def _unsure_before(self, texts: pa.Array, ops: npt.NDArray[np.int8], rows: VectorRows) -> Mask:
         """Updates of whose old row Arrow cannot tell whether a value was NULL or is not there, where that matters."""
         unsure = np.zeros(len(texts), np.bool_)
-        if not self.target.emit_update_before or rows.old is None:
+        if rows.old is None:
             return unsure
-        unsure |= (ops == UPDATE) & np.asarray(pc.match_substring_regex(texts, _NULL_TEXT))
-        if self.feed.old_is_image:
+        asked = (ops == UPDATE) & (True if self.target.emit_update_before else self._moved(len(texts), rows))
+        if not asked.any():
+            return unsure
+        unsure |= asked & np.asarray(pc.match_substring_regex(texts, _NULL_TEXT))
+        if self.feed.old_is_image and self.target.emit_update_before:
             for column in self.plan:
                 lacking = np.asarray(rows.old.field(column.name).is_null())
                 unsure[rows.text_of[lacking & np.asarray(rows.new.field(column.name).is_valid())]] |= True
-            unsure &= ops == UPDATE
+            unsure &= asked
         return unsure
+
+    def _moved(self, count: int, rows: VectorRows) -> Mask:
+        """The texts with a row whose key changes."""
+        moved = np.zeros(count, np.bool_)
+        assert rows.old is not None
+        for name in self.target.primary_key:
+            moved[rows.text_of[_differs(rows.old, rows.new, name)]] = True
+        return moved
 
     def _events(
         self,
@@ -136,8 +147,9 @@ class RowReader:
         if old is None or not self._needs_before(ops, new, old):
             before = pa.StructArray.from_arrays(children, fields=fields, mask=pa.array(~deleted))
             return Events(positions, ops, before, after, new)
-        overlaid = [_overlaid(old, f, child) for f, child in zip(fields, children, strict=True)]
-        paired = deleted | ((ops == UPDATE) & np.asarray(old.is_valid()))
+        updated = (ops == UPDATE) & np.asarray(old.is_valid())
+        overlaid = [_overlaid(old, f, child, updated) for f, child in zip(fields, children, strict=True)]
+        paired = deleted | updated
         before = pa.StructArray.from_arrays(overlaid, fields=fields, mask=pa.array(~paired))
         return Events(positions, ops, before, after)
 
@@ -148,15 +160,7 @@ class RowReader:
             return False
         if self.target.emit_update_before:
             return True
-        for name in self.target.primary_key:
-            if old.type.get_field_index(name) < 0 or new.type.get_field_index(name) < 0:
-                continue
-            earlier, now = old.field(name), new.field(name)
-            if earlier.type != now.type or pa.types.is_nested(now.type) or pa.types.is_null(now.type):
-                return True
-            if (updated & np.asarray(pc.fill_null(pc.not_equal(earlier, now), False))).any():
-                return True
-        return False
+        return any((updated & _differs(old, new, name)).any() for name in self.target.primary_key)
 
     # ------------------------------------------------------------ one by one
 
@@ -221,12 +225,20 @@ def _without(rows: pa.StructArray, names: Sequence[str]) -> pa.StructArray:
     return pa.StructArray.from_arrays(children, fields=fields, mask=rows.is_null())
 
 
-def _overlaid(old: pa.StructArray, f: pa.Field, now: pa.Array) -> pa.Array:
-    """The earlier values where there are such, else those of the new row."""
+def _differs(old: pa.StructArray, new: pa.StructArray, name: str) -> Mask:
+    """Where the earlier value of a column is told and may be another one than the new."""
+    if old.type.get_field_index(name) < 0 or new.type.get_field_index(name) < 0:
+        return np.zeros(len(new), np.bool_)
+    earlier, now = pc.struct_field(old, name), pc.struct_field(new, name)
+    if earlier.type != now.type or pa.types.is_nested(now.type) or pa.types.is_null(now.type):
+        return np.asarray(earlier.is_valid())
+    return np.asarray(pc.fill_null(pc.not_equal(earlier, now), False))
+
+
+def _overlaid(old: pa.StructArray, f: pa.Field, now: pa.Array, updated: Mask) -> pa.Array:
+    """The earlier values of updates where there are such, else those of the new row."""
     index = old.type.get_field_index(f.name)
     if index < 0 or old.type.field(index).type != f.type:
         return now
     earlier = pc.struct_field(old, [index])
-    if pa.types.is_nested(f.type):
-        return pc.if_else(earlier.is_valid(), earlier, now)
-    return pc.coalesce(earlier, now)
+    return pc.if_else(pc.and_(earlier.is_valid(), pa.array(updated)), earlier, now)
