@@ -14,9 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from benchmarks.json_decoding import TARGET, TYPES, batch_of, event
 from benchmarks.json_decoding import SOURCE as DEBEZIUM_SOURCE
-from benchmarks.json_decoding import TOPIC, order
+from benchmarks.json_decoding import TARGET, TOPIC, TYPES, batch_of, event, order
 from paimon_table.types import parse_type
 from sources.changes import Decoder, DecodeTarget, KeyRule, SourceTable
 from sources.formats import FORMATS
@@ -66,7 +65,14 @@ def canal(number: int, rng: random.Random) -> dict[str, Any]:
 
 def maxwell(number: int, rng: random.Random) -> dict[str, Any]:
     op, key = changes(rng)
-    head = {"database": "shop", "table": "orders", "type": op, "ts": 1_795_297_252 + number, "xid": number, "commit": True}
+    head = {
+        "database": "shop",
+        "table": "orders",
+        "type": op,
+        "ts": 1_795_297_252 + number,
+        "xid": number,
+        "commit": True,
+    }
     head |= {"primary_key_columns": ["id"], "data": row(key, rng)}
     return head | ({"old": {"qty": 1}} if op == "update" else {})
 
@@ -96,7 +102,9 @@ MAKERS: Mapping[str, Callable[[int, random.Random], dict[str, Any]]] = {
 }
 
 
-def seconds(decoder: Decoder, batch: pa.RecordBatch, targets: Mapping[SourceTable, DecodeTarget], times: int = 5) -> float:
+def seconds(
+    decoder: Decoder, batch: pa.RecordBatch, targets: Mapping[SourceTable, DecodeTarget], times: int = 5
+) -> float:
     """The best of several runs."""
     best = float("inf")
     for _ in range(times):

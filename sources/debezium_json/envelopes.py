@@ -121,9 +121,7 @@ ENVELOPES = Layout(envelope_fields, images_of)
 class EnvelopeParser:
     """Parses the texts of one source table, in stretches; of split texts only the heads, where Arrow parses them."""
 
-    def __init__(
-        self, texts: pa.Array, plan: Plan, heads: Heads | None = None, layout: Layout = ENVELOPES
-    ) -> None:
+    def __init__(self, texts: pa.Array, plan: Plan, heads: Heads | None = None, layout: Layout = ENVELOPES) -> None:
         self._texts = texts
         self._heads = heads
         self._layout = layout

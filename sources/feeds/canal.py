@@ -53,9 +53,7 @@ _CONTROL = {
     "INFO": "heartbeat",
     "TIDB_WATERMARK": "resolved message",
 }
-_DDL_TYPES = frozenset(
-    {"CREATE", "ALTER", "ERASE", "RENAME", "CINDEX", "DINDEX", "DDL", "INIT_DDL", "TRUNCATE"}
-)
+_DDL_TYPES = frozenset({"CREATE", "ALTER", "ERASE", "RENAME", "CINDEX", "DINDEX", "DDL", "INIT_DDL", "TRUNCATE"})
 _TIDB = pa.struct([("onlyHandleKey", pa.bool_()), ("claimCheckLocation", pa.string())])
 _LARGE = (
     "the message has no row, only {what}, as TiCDC writes where a row is larger than max-message-bytes: raise that in"

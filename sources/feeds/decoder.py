@@ -44,9 +44,7 @@ class FeedDecoder:
             texts = readable_texts(batch, positions, self.feed, outcome)
             tables = RecordSorter(self.feed, topic, keys, outcome).sort(texts)
             for source, records in tables.items():
-                decoding = FeedDecoding(
-                    self.feed, self.options, self.forms, self.binary, topic, partition, outcome
-                )
+                decoding = FeedDecoding(self.feed, self.options, self.forms, self.binary, topic, partition, outcome)
                 with outcome.of(source):
                     decoding.decode(source, records, targets)
         decoded = outcome.decoded()

@@ -20,7 +20,8 @@ class FeedOptions:
     time_zone: str = option(
         UNKNOWN_ZONE,
         "The time zone in which the tool writes times that are instants, such as `UTC`, `Asia/Shanghai` or "
-        "`+08:00`; records do not name it. While it is `unknown`, such times are stored as they are written, without a time zone.",
+        "`+08:00`; records do not name it. While it is `unknown`, such times are stored as they "
+        "are written, without a time zone.",
         check=time_zone_problem,
     )
     zero_dates: str = option(

@@ -46,7 +46,19 @@ from sources.json_changes.gaps import Mask
 
 _OPS = {"I": INSERT, "U": UPDATE, "D": DELETE, "T": TRUNCATE}
 _MISSING = "_isMissing"
-_ENVELOPE = ("table", "op_type", "op_ts", "current_ts", "pos", "primary_keys", "tokens", "before", "after", "csn", "xid")
+_ENVELOPE = (
+    "table",
+    "op_type",
+    "op_ts",
+    "current_ts",
+    "pos",
+    "primary_keys",
+    "tokens",
+    "before",
+    "after",
+    "csn",
+    "xid",
+)
 _OBJECTS = 3
 """The record itself, ``before`` and ``after``."""
 _FLAT = (

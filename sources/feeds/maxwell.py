@@ -174,4 +174,3 @@ class MaxwellFeed:
     def types_of(self, value: Row) -> Mapping[str, str] | None:
         """None: Maxwell writes no types."""
         return None
-

@@ -74,9 +74,9 @@ _FLOATS = {
     "double precision": Root.DOUBLE,
 }
 _DECIMALS = ("decimal", "numeric", "fixed", "dec")
-_BYTES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob") + (
-    "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
-    "geometrycollection", "geomcollection",
+_BYTES = (
+    "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "geometry", "point", "linestring",
+    "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection",
 )  # fmt: skip
 
 

@@ -24,8 +24,10 @@ _ESCAPED_CHARACTER = "\\u00"
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """The other object of a text that may have the same fields: ``exists`` tells which texts have it, ``has`` per column
-    which have a value there."""
+    """The other object of a text that may have the same fields.
+
+    ``exists`` tells which texts have it, ``has`` per column which have a value there.
+    """
 
     exists: Mask
     has: Mapping[str, Mask]

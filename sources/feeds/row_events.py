@@ -85,7 +85,9 @@ class RowReader:
             return doubt
         of_row = rows.text_of[kept]
         new = rows.new if len(kept) == len(rows.text_of) else rows.new.take(pa.array(kept))
-        old = None if rows.old is None else rows.old if len(kept) == len(rows.text_of) else rows.old.take(pa.array(kept))
+        old = (
+            None if rows.old is None else rows.old if len(kept) == len(rows.text_of) else rows.old.take(pa.array(kept))
+        )
         positions, row_ops = records.texts.positions[within][of_row], ops[of_row]
         lacking, lack_of = _lacking_sets({name: mask[kept] for name, mask in rows.absent.items()}, len(kept))
         group_of = types[of_row] * len(lacking) + lack_of

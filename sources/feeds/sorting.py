@@ -24,7 +24,6 @@ from sources.feeds.source_types import NO_TYPES, SourceTypes
 from sources.feeds.strange_records import strange_bytes, strange_fields, strange_value
 from sources.json_changes.outcome import Outcome
 
-
 _MOST_COMBINATIONS = 1 << 30
 
 
@@ -219,9 +218,7 @@ def _joined(parts: list[TableRecords]) -> TableRecords:
     return joined.taken(np.argsort(positions, kind="stable"))
 
 
-def distinct_rows(
-    columns: Sequence[pa.Array], count: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def distinct_rows(columns: Sequence[pa.Array], count: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The first row of each distinct combination of values, and which combination each row has."""
     codes, size = np.zeros(count, np.int64), 1
     for column in columns:
@@ -266,4 +263,3 @@ def _is_utf8(data: bytes) -> bool:
         return True
     except UnicodeDecodeError:
         return False
-

@@ -80,7 +80,12 @@ class SourceTypes:
         return Events(events.positions, events.ops, before, after, images)
 
     def observed(
-        self, names: Sequence[str], rows: Sequence[Mapping[str, Any]], votes: int, options: FeedOptions, binary: Encoding
+        self,
+        names: Sequence[str],
+        rows: Sequence[Mapping[str, Any]],
+        votes: int,
+        options: FeedOptions,
+        binary: Encoding,
     ) -> Iterator[ObservedColumn]:
         """Columns as records of ``rows`` show them; of a type without a width the values tell it."""
         by_name = {} if (schema := self.schema(options, binary)) is None else schema.by_name

@@ -35,7 +35,7 @@ def strange_fields(value: Any, tool: str) -> str:
     if isinstance(value, MalformedRecord):
         return str(value)
     named = {*value} if isinstance(value, Mapping) else set()
-    if _DEBEZIUM_FIELDS <= named:
+    if named >= _DEBEZIUM_FIELDS:
         return f"value is no record of {tool} but an envelope of Debezium: set source.format to debezium-json"
     other = other_format(named)
     if other is not None and tool not in other:

@@ -19,7 +19,7 @@ from sources.feeds.record_keys import changed_key, unusable_key
 from sources.feeds.row_events import EventGroup, RowReader, images_in
 from sources.feeds.sorting import TableRecords
 from sources.feeds.source_types import SourceTypes
-from sources.json_changes.change_rows import DELETE, UPDATE, Events, is_null, image_column, lacks_key
+from sources.json_changes.change_rows import DELETE, UPDATE, Events, image_column, is_null, lacks_key
 from sources.json_changes.column_plan import Plan, plan_columns
 from sources.json_changes.event_log import EventLog
 from sources.json_changes.observing import (
@@ -198,8 +198,8 @@ class FeedDecoding:
         wanted = ", ".join(key)
         for position, op in zip(events.positions[bad].tolist(), events.ops[bad].tolist(), strict=True):
             reason = (
-                f"op {self.feed.op_names[op]}: the row does not have the key ({wanted}); let the source write whole rows"
-                " (MySQL: binlog_row_image=FULL)"
+                f"op {self.feed.op_names[op]}: the row does not have the key ({wanted}); let the source log whole rows"
+                " (MySQL: binlog_row_image=FULL; Oracle: supplemental logging of all columns)"
             )
             self.outcome.quarantine(position, reason)
         return _whole_records(events, events.chosen(~bad))
@@ -268,16 +268,23 @@ class FeedDecoding:
             self._observe_whole(source, records)
         passed = np.isin(records.ops, (DELETE, TRUNCATE)) & rejection.is_empty
         self.outcome.count(without_table=int(passed.sum()))
-        for position in records.texts.positions[~passed].tolist():
-            self.outcome.quarantine(position, rejection.reason)
+        others = zip(records.texts.positions[~passed].tolist(), records.ops[~passed].tolist(), strict=True)
+        for position, op in others:
+            reason = self._missing_row(position, op) if rejection.is_unmade and op != TRUNCATE else None
+            self.outcome.quarantine(position, reason or rejection.reason)
+
+    def _missing_row(self, position: int, op: int) -> str | None:
+        """Why a record has no rows; None if it has."""
+        value = self.outcome.parsed("value", position)
+        rows = self.feed.rows_of(value, op, ()) if isinstance(value, dict) else str(value)
+        return rows if isinstance(rows, str) else None
 
     def _exact_images(self, positions: npt.NDArray[np.int64]) -> Iterator[Row]:
         """Row images of records, parsed exactly; evenly spaced ones if there are very many."""
         step = -(-len(positions) // _MOST_SAMPLED)
         for position in np.unique(positions)[::step].tolist():
             value = self.outcome.parsed("value", position)
-            for row in images_in(self.feed, value):
-                yield row
+            yield from images_in(self.feed, value)
 
 
 def _whole_records(events: Events, kept: Events) -> Events:
@@ -303,4 +310,3 @@ def _without_looks(columns: Sequence[ObservedColumn]) -> tuple[ObservedColumn, .
 
 def _is_wider(known: Any, column: ObservedColumn) -> bool:
     return column.type is not None and common_type(known, column.type) != known.with_nullable(True)
-
