@@ -166,7 +166,11 @@ class CanalFeed:
         for column in plan:
             lacking = is_update & ~doubt & ~typed[column.name]
             if lacking.any():
-                absent[column.name] = lacking[text_of]
+                lacking[text_of[np.asarray(new.field(column.name).is_valid())]] = False
+                # A record may have a value without naming its type, and that may be NULL.
+                named = np.asarray(pc.match_substring(texts, f'"{column.name}"'))
+                doubt |= lacking & named
+                absent[column.name] = (lacking & ~named)[text_of]
         return VectorRows(text_of, new, before, doubt, absent)
 
     def rows_of(self, value: Row, op: int, columns: Sequence[str]) -> list[RowChange] | str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ import pytest
 
 from paimon_table.errors import SchemaChangeRefused
 from paimon_table.row_kind import VALUE_KIND, RowKind
+from sources.formats import FORMATS
 from tests.support.feed_records import TYPES, Json, Run, batch_of, canal, dms, golden_gate, maxwell
 
 KEYED: Json = {"match": {"table": "(?i)orders"}, "into": "lake.orders", "primary_key": ["id"]}
@@ -92,6 +94,22 @@ def test_a_message_without_types_is_read_by_those_of_the_table(tmp_path: Path, t
     run = Run(tmp_path, "canal-json", [batch_of(canal("INSERT", ROW)), batch_of(later, first_offset=1)])
 
     assert [row["qty"] for row in run.rows("shop.orders")] == [2, 2]
+
+
+def test_a_value_counts_although_its_type_is_not_named(tmp_path: Path) -> None:
+    narrow = {"id": TYPES["id"], "note": TYPES["note"]}
+    updates = [
+        canal("UPDATE", ROW | {"qty": "3"}, old=[{"qty": "2"}], types=narrow),
+        canal("UPDATE", ROW | {"id": "2", "qty": None}, old=[{"qty": "2"}], types=narrow),
+    ]
+
+    run = Run(
+        tmp_path,
+        "canal-json",
+        [batch_of(canal("INSERT", ROW, ROW | {"id": "2"})), batch_of(*updates, first_offset=1)],
+    )
+
+    assert [row["qty"] for row in run.rows("shop.orders")] == [3, None]
 
 
 def test_a_truncate_stops_its_table_unless_it_is_skipped(tmp_path: Path) -> None:
@@ -227,6 +245,14 @@ def test_the_reason_says_what_is_wrong_with_a_record(tmp_path: Path, form: str, 
     run = Run(tmp_path, form, [batch_of(raw)], KEYED | {"columns": {"types": {"id": "INT"}}})
 
     assert words in run.reasons[0], run.reasons
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_decoders_travel_to_executors(form: str) -> None:
+    decoder = FORMATS[form].decoder({})
+    again = pickle.loads(pickle.dumps(decoder))
+    records = batch_of(canal("INSERT", ROW))
+    assert again.decode(records, {}).counts == decoder.decode(records, {}).counts
 
 
 def test_old_rows_take_back_what_they_added(tmp_path: Path) -> None:
