@@ -110,8 +110,6 @@ class CanalFeed:
             return NoRows("DDL statement")
         if kind not in _OPS:
             return Bad(f"value is no record of {self.tool}: type is {kind!r}") if _is_named(head) else Strange()
-        if not _is_named(head):
-            return Strange()
         op = _OPS[kind]
         if head["onlyHandleKey"] is True and op != DELETE:
             return Bad(f"op {kind} without a row: {_LARGE.format(what='the key (onlyHandleKey)')}")
@@ -120,6 +118,9 @@ class CanalFeed:
         return OfTable(self._source(head, topic), op, split_names(head["pkNames"]) or None)
 
     def _source(self, head: Head, topic: str) -> SourceTable:
+        """The source table; the name of the topic stands in where a message names none."""
+        if not _is_named(head):
+            return SourceTable.of_topic(topic)
         database = head["database"]
         return SourceTable(topic, database if isinstance(database, str) and database else None, None, head["table"])
 

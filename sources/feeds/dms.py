@@ -33,9 +33,9 @@ from sources.feeds.feed import (
     Strange,
     VectorRows,
     Verdict,
+    epoch_ms,
     struct_of,
 )
-from sources.feeds.text_times import epoch_ms
 from sources.json_changes.change_rows import DELETE, INSERT, UPDATE
 from sources.json_changes.column_plan import Plan
 from sources.json_changes.gaps import Mask

@@ -19,6 +19,7 @@ from sources.changes import SourceTable
 from sources.debezium_json.message_keys import KeyFields
 from sources.json_changes.column_plan import Plan
 from sources.json_changes.gaps import Mask
+from sources.values.iso_time import parse_timestamp
 
 Head: TypeAlias = Mapping[str, Any]
 """What a record says of itself, without its rows; values are texts, truth values or None."""
@@ -224,3 +225,20 @@ def split_names(text: str | None) -> KeyFields:
 
 
 _BETWEEN = "\x1f"
+
+
+def epoch_ms(texts: pa.Array, zone: str) -> pa.Array:
+    """Milliseconds since the epoch (int64); NULL for what is no time. Texts without a zone are in ``zone``."""
+    encoded = texts.dictionary_encode()
+    found: list[int | None] = []
+    for text in encoded.dictionary.to_pylist():
+        moment = parse_timestamp(text)
+        if moment is None or not -(1 << 62) < moment[0] < 1 << 62:
+            found.append(None)
+        elif moment[1] or zone == "UTC":
+            found.append(moment[0] // 1_000_000)
+        else:
+            local = pa.scalar(moment[0] // 1_000_000, pa.int64()).cast(pa.timestamp("ms"))
+            instant = pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="latest")
+            found.append(instant.cast(pa.int64()).as_py())
+    return pa.array(found, pa.int64()).take(encoded.indices)

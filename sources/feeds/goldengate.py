@@ -32,6 +32,7 @@ from sources.feeds.feed import (
     Strange,
     VectorRows,
     Verdict,
+    epoch_ms,
     join_names,
     joined_names,
     split_names,
@@ -39,7 +40,6 @@ from sources.feeds.feed import (
 )
 from sources.feeds.feed_options import FeedOptions
 from sources.feeds.presence import Elsewhere, absent_columns
-from sources.feeds.text_times import epoch_ms
 from sources.json_changes.change_rows import DELETE, INSERT, UPDATE
 from sources.json_changes.column_plan import Plan
 from sources.json_changes.gaps import Mask

@@ -102,12 +102,13 @@ class MaxwellFeed:
             return Strange()
         if kind in _CONTROL:
             return NoRows(_CONTROL[kind])
-        if not isinstance(table, str) or not table:
-            return Strange()
+        is_named = isinstance(table, str) and bool(table)
         if kind not in _OPS:
-            is_mine = isinstance(database, str) and kind.islower()
+            is_mine = is_named and isinstance(database, str) and kind.islower()
             return Bad(f"value is no record of {self.tool}: type is {kind!r}") if is_mine else Strange()
-        source = SourceTable(topic, database if isinstance(database, str) and database else None, None, table)
+        source = SourceTable.of_topic(topic)
+        if is_named:
+            source = SourceTable(topic, database if isinstance(database, str) and database else None, None, table)
         return OfTable(source, _OPS[kind], split_names(head["primary_key_columns"]) or None)
 
     def key_of(self, fields: KeyFields, raw: bytes | None) -> KeyFields:

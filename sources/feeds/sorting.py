@@ -20,8 +20,8 @@ from sources.debezium_json.message_keys import KeyFields, MessageKeys
 from sources.debezium_json.texts import Texts
 from sources.feeds.cut_objects import NOT_CUT, cut_object
 from sources.feeds.feed import Bad, Feed, NoRows, OfTable, Strange, Verdict
+from sources.feeds.record_reasons import strange_bytes, strange_fields, strange_value
 from sources.feeds.source_types import NO_TYPES, SourceTypes
-from sources.feeds.strange_records import strange_bytes, strange_fields, strange_value
 from sources.json_changes.outcome import Outcome
 
 _MOST_COMBINATIONS = 1 << 30

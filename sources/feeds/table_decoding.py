@@ -15,7 +15,7 @@ from sources.changes import Behind, DecodeTarget, Goal, Observation, ObservedCol
 from sources.debezium_json.key_check import is_fit
 from sources.feeds.feed import TRUNCATE, AbsentFields, Feed, Row
 from sources.feeds.feed_options import FeedOptions
-from sources.feeds.record_keys import changed_key, unusable_key
+from sources.feeds.record_reasons import changed_key, unusable_key
 from sources.feeds.row_events import EventGroup, RowReader, images_in
 from sources.feeds.sorting import TableRecords
 from sources.feeds.source_types import SourceTypes

@@ -96,6 +96,15 @@ def test_a_message_without_types_is_read_by_those_of_the_table(tmp_path: Path, t
     assert [row["qty"] for row in run.rows("shop.orders")] == [2, 2]
 
 
+def test_the_topic_names_the_table_where_a_message_does_not(tmp_path: Path) -> None:
+    message = {"data": [{"k": "5", "v0": "five"}], "type": "INSERT"}
+    rule: Json = {"match": {"topic": "shop"}, "into": "lake.orders", "primary_key": ["k"]}
+
+    run = Run(tmp_path, "canal-json", [batch_of(message)], rule)
+
+    assert run.rows("lake.orders", "k") == [{"k": "5", "v0": "five"}]
+
+
 def test_a_value_counts_although_its_type_is_not_named(tmp_path: Path) -> None:
     narrow = {"id": TYPES["id"], "note": TYPES["note"]}
     updates = [

@@ -1,11 +1,12 @@
-"""Values that are no record of the format: what they look like, and what to do about it, for the quarantine."""
+"""What is said of records that cannot be read or whose primary key is not that of their table, and what to do."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from paimon_table.errors import MalformedRecord
+from sources.changes import KeyRule
 from sources.record_look import other_format, remedy
 
 _REGISTRY_HEADER_BYTES = 5
@@ -41,3 +42,24 @@ def strange_fields(value: Any, tool: str) -> str:
     if other is not None and tool not in other:
         return f"value is no record of {tool}: it looks like {other}; {remedy(other)}, or leave the topic out"
     return f"value is no record of {tool}; fields: {', '.join(map(repr, [*value][:5])) or 'none'}"
+
+
+def changed_key(fields: Sequence[str], rule: KeyRule, primary_key: Sequence[str]) -> str:
+    """Why a batch stops at records with another primary key than before."""
+    now, keyed = ", ".join(fields), ", ".join(primary_key)
+    before = f"was ({', '.join(rule.first)}) and " if rule.is_stated else ""
+    return (
+        f"the primary key that its records name {before}is now ({now}), that of table {rule.table} is ({keyed}): rows"
+        " would be mixed up; write the source table into a new table (another `into`) from a new snapshot, or state"
+        f" primary_key: [{keyed}] in the rule if that still tells the rows apart"
+    )
+
+
+def unusable_key(tool: str, rule: KeyRule, primary_key: Sequence[str]) -> str:
+    """Why a record goes to quarantine that names no primary key."""
+    keyed = ", ".join(primary_key)
+    return (
+        f"the message key and the record name no primary key, and table {rule.table} has that of the first records"
+        f" ({keyed}); state primary_key: [{keyed}] in the rule if these columns tell the rows apart, or let {tool}"
+        " write the key"
+    )
