@@ -77,10 +77,12 @@ def test_a_message_with_one_bad_row_is_in_quarantine_whole(tmp_path: Path) -> No
     assert run.report.counts.accounted == 2
 
 
-def test_an_update_keeps_columns_that_its_message_does_not_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize("named", [{"id", "qty"}, {*TYPES}], ids=["named nowhere", "named in sqlType"])
+def test_an_update_keeps_columns_that_its_message_does_not_have(tmp_path: Path, named: set[str]) -> None:
     narrow = {"id": TYPES["id"], "qty": TYPES["qty"]}
-    update = canal("UPDATE", {"id": "1", "qty": "9"}, old=[{"qty": "2"}], types=narrow)
-    moved = canal("UPDATE", {"id": "7", "qty": "9"}, old=[{"id": "1"}], types=narrow)
+    more = {"sqlType": dict.fromkeys(named, 12)}
+    update = canal("UPDATE", {"id": "1", "qty": "9"}, old=[{"qty": "2"}], types=narrow, **more)
+    moved = canal("UPDATE", {"id": "7", "qty": "9"}, old=[{"id": "1"}], types=narrow, **more)
 
     run = Run(tmp_path, "canal-json", [batch_of(canal("INSERT", ROW)), batch_of(update, moved, first_offset=1)])
 
