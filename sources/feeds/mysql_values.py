@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,6 +22,7 @@ _ZERO_DATE = re.compile(r"\d{4}-(?:00-\d\d|\d\d-00)(?:[ T].*)?", re.ASCII | re.D
 _ZERO_DATE_TEXT = r"^\d{4}-(00-\d\d|\d\d-00)([ T].*)?$"
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(\.\d{1,9})?", re.ASCII)
 _MOMENT_TEXT = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?$"
+_SPACED_ZONE = r"\d (Z|[+-]\d\d:\d\d)$"
 _ZONED = re.compile(r"(.*\d) ?(Z|[+-]\d\d:\d\d)", re.ASCII)
 _TRUTH = {"0": "false", "1": "true"}
 
@@ -77,29 +79,36 @@ class Rewriting:
         zero = pc.fill_null(pc.match_substring_regex(texts, _ZERO_DATE_TEXT), False)
         if self.options.zero_dates == "null" and pc.any(zero).as_py():
             texts = pc.if_else(zero, pa.scalar(None, pa.string()), texts)
+        if self.target.root is not Root.TIMESTAMP_LTZ or not self.options.has_zone:
+            zoned = np.flatnonzero(np.asarray(pc.fill_null(pc.match_substring_regex(texts, _SPACED_ZONE), False)))
+            return self._one_by_one(texts, texts, zoned)
         is_plain = pc.fill_null(pc.match_substring_regex(texts, _MOMENT_TEXT), True)
-        if self.meant.text is Text.DATE and self.target.root is Root.DATE:
-            return texts
-        is_local = self.target.root is Root.TIMESTAMP_LTZ and self.options.has_zone
-        if not is_local and pc.all(is_plain).as_py():
-            return texts
         plain = pc.if_else(is_plain, texts, pa.scalar(None, pa.string()))
-        if is_local:
+        try:
             moments = plain.cast(pa.timestamp("us"))
-            zoned = pc.assume_timezone(moments, self.options.time_zone, ambiguous="earliest", nonexistent="latest")
-            plain = zoned.cast(pa.timestamp("us", "UTC")).cast(pa.string())
-        others = np.flatnonzero(~np.asarray(is_plain))
-        if not len(others):
-            return plain
-        rewritten = plain.to_pylist()
-        for index in others.tolist():
-            rewritten[index] = self._moment(texts[index].as_py())
-        return pa.array(rewritten, pa.string())
+        except pa.ArrowInvalid:  # a day that its month does not have
+            return self._one_by_one(texts, texts, np.arange(len(texts)))
+        instants = pc.assume_timezone(moments, self.options.time_zone, ambiguous="earliest", nonexistent="latest")
+        moved = instants.cast(pa.timestamp("us", "UTC")).cast(pa.string())
+        return self._one_by_one(texts, moved, np.flatnonzero(~np.asarray(is_plain)))
+
+    def _one_by_one(self, texts: pa.Array, rewritten: pa.Array, indices: npt.NDArray[np.intp]) -> pa.Array:
+        """The rewritten texts, and those at some indices rewritten singly."""
+        if not len(indices):
+            return rewritten
+        values = rewritten.to_pylist()
+        for index in indices.tolist():
+            text = texts[index].as_py()
+            values[index] = None if text is None else self._moment(text)
+        return pa.array(values, pa.string())
 
 
 def _with_offset(moment: str, fraction: str, zone: str) -> str:
-    """A moment of a zone with its offset; of two with one name the earlier."""
-    stamp = pa.scalar(moment.replace("T", " ")).cast(pa.timestamp("us"))
+    """A moment of a zone in UTC, the earlier of two with one name; the text itself where there is no such day."""
+    try:
+        stamp = pa.scalar(moment.replace("T", " ")).cast(pa.timestamp("us"))
+    except pa.ArrowInvalid:
+        return f"{moment}{fraction}"
     zoned = pc.assume_timezone(stamp, zone, ambiguous="earliest", nonexistent="latest")
     return f"{zoned.cast(pa.timestamp('s', 'UTC')).cast(pa.string()).as_py().removesuffix('Z')}{fraction}Z"
 

@@ -117,9 +117,10 @@ class RecordSorter:
         if self._feed.types_field is None:
             return texts, np.zeros(len(texts.positions), np.int64), (NO_TYPES,)
         cut = cut_object(texts.values, self._feed.types_field)
-        sets = dict.fromkeys(map(SourceTypes.of_object, cut.objects))
+        named = [SourceTypes.of_object(found) for found in cut.objects]
+        sets = dict.fromkeys(named)
         index = {types: i for i, types in enumerate(sets)}
-        codes = np.array([index[SourceTypes.of_object(found)] for found in cut.objects] + [NOT_CUT], np.int64)
+        codes = np.array([index[types] for types in named] + [NOT_CUT], np.int64)
         return Texts(cut.texts, texts.positions), codes[cut.object_of], tuple(sets)
 
     def _judge_vectors(self, texts: Texts, table: pa.Table, types: npt.NDArray[np.int64]) -> _Judged:

@@ -107,6 +107,8 @@ REWRITTEN: list[tuple[str, str, dict[str, str], Any, Any]] = [
     ("timestamp", "TIMESTAMP(0)", SHANGHAI, "2024-05-01 10:00:00", "2024-05-01 10:00:00"),
     ("timestamp", "TIMESTAMP_LTZ(0)", {}, "2024-05-01 10:00:00", "2024-05-01 10:00:00"),
     ("timestamp(6)", "TIMESTAMP_LTZ(6)", {}, "2021-05-17 07:22:42 +00:00", "2021-05-17 07:22:42+00:00"),
+    ("timestamp", "TIMESTAMP_LTZ(0)", SHANGHAI, "2024-02-30 10:00:00", "2024-02-30 10:00:00"),
+    ("timestamp(9)", "TIMESTAMP_LTZ(9)", SHANGHAI, "2024-05-01 10:00:00.123456789", "2024-05-01 02:00:00.123456789Z"),
     ("datetime", "TIMESTAMP(0)", {}, "soon", "soon"),
 ]
 
