@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from sources.changes import Decoded, Goal, SourceTable
+from sources.changes import Decoded, DecodeTarget, Goal, SourceTable
 from sources.debezium_json.message_keys import MessageKeys
 from sources.feeds.feed import Feed
 from sources.feeds.feed_options import FeedOptions
 from sources.feeds.moved_rows import with_other_keys
 from sources.feeds.mysql_types import LATIN1_BYTES
-from sources.feeds.sorting import RecordSorter, readable_texts
-from sources.feeds.table_decoding import FeedDecoding
+from sources.feeds.sorting import Expected, RecordSorter, readable_texts
+from sources.feeds.table_decoding import FeedDecoding, reading_plan
 from sources.json_changes.outcome import Outcome
 from sources.json_changes.partitions import topic_partitions
 from sources.values.encodings import Encoding
@@ -42,10 +42,20 @@ class FeedDecoder:
         keys = MessageKeys(batch.column("key"))
         for topic, partition, positions in topic_partitions(batch):
             texts = readable_texts(batch, positions, self.feed, outcome)
-            tables = RecordSorter(self.feed, topic, keys, outcome).sort(texts)
-            for source, records in tables.items():
-                decoding = FeedDecoding(self.feed, self.options, self.forms, self.binary, topic, partition, outcome)
+            sorter = RecordSorter(self.feed, topic, keys, outcome, self._expected(topic, targets))
+            for source, records in sorter.sort(texts).items():
+                decoding = FeedDecoding(
+                    self.feed, self.options, self.forms, self.binary, topic, partition, outcome, sorter.parsed
+                )
                 with outcome.of(source):
                     decoding.decode(source, records, targets)
         decoded = outcome.decoded()
         return replace(decoded, changes=tuple(with_other_keys(change, targets) for change in decoded.changes))
+
+    def _expected(self, topic: str, targets: Mapping[SourceTable, Goal]) -> Expected | None:
+        """The source table of a topic that alone has a target."""
+        found = [(s, goal) for s, goal in targets.items() if s.topic == topic and isinstance(goal, DecodeTarget)]
+        if len(found) != 1:
+            return None
+        ((source, target),) = found
+        return Expected(source, reading_plan(self.feed, target, self.forms))

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from sources.changes import SourceTable
 from sources.debezium_json.message_keys import KeyFields
+from sources.json_changes.change_rows import DELETE, UPDATE
 from sources.json_changes.column_plan import Plan
 from sources.json_changes.gaps import Mask
 from sources.values.iso_time import parse_timestamp
@@ -198,6 +199,17 @@ class Feed(Protocol):
     def types_of(self, value: Row) -> Mapping[str, str] | None:
         """The source's types of the columns, as one record parsed exactly tells them."""
         ...
+
+
+def images_in(feed: Feed, value: Any) -> list[Row]:
+    """The row images of a record parsed exactly, whatever its operation."""
+    if not isinstance(value, dict):
+        return []
+    for op in (DELETE, UPDATE):
+        changes = feed.rows_of(value, op, ())
+        if not isinstance(changes, str):
+            return [row for change in changes for row in (change.before, change.after) if row is not None]
+    return []
 
 
 def struct_of(plan: Plan) -> pa.DataType:

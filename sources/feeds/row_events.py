@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from sources.changes import DecodeTarget
 from sources.debezium_json.envelopes import EnvelopeParser, Layout, VectorStretch
 from sources.feeds.cut_objects import NOT_CUT
-from sources.feeds.feed import ABSENT, Feed, Row, VectorRows
-from sources.feeds.sorting import TableRecords
+from sources.feeds.feed import ABSENT, Feed, Row, VectorRows, images_in
+from sources.feeds.sorting import ParsedRows, TableRecords
 from sources.feeds.source_types import SourceTypes
 from sources.json_changes.change_rows import DELETE, UPDATE, Events, Mask, Rows
 from sources.json_changes.column_plan import Plan
@@ -45,6 +45,8 @@ class RowReader:
     plan: Plan
     """What Arrow is told to expect."""
     outcome: Outcome
+    parsed: Sequence[ParsedRows] = ()
+    """Rows that were read with the heads of their records."""
 
     def groups(self, records: TableRecords) -> Iterator[EventGroup]:
         """The events of all records that have rows; the others go to quarantine."""
@@ -52,6 +54,8 @@ class RowReader:
         if whole.any():
             yield from self._exact_groups(records, np.flatnonzero(whole))
             records = records.chosen(~whole)
+        for rows in self.parsed:
+            records = yield from self._read_groups(records, rows)
         if not len(records):
             return
         layout = Layout(self.feed.image_fields, self._images)
@@ -66,6 +70,22 @@ class RowReader:
         rest = np.concatenate(exact) if exact else np.empty(0, np.int64)
         if len(rest):
             yield from self._exact_groups(records, rest)
+
+    def _read_groups(self, records: TableRecords, rows: ParsedRows) -> Generator[EventGroup, None, TableRecords]:
+        """The groups of records that are parsed already; returns the others, and those to be read exactly go there."""
+        if not len(records):
+            return records
+        index = np.minimum(np.searchsorted(records.texts.positions, rows.positions), len(records) - 1)
+        mine = records.texts.positions[index] == rows.positions
+        if not mine.any():
+            return records
+        table = rows.table if mine.all() else rows.table.filter(pa.array(mine))
+        doubt = yield from self._vector_groups(records.taken(index[mine]), VectorStretch(0, table))
+        left = np.ones(len(records), np.bool_)
+        left[index[mine]] = False
+        if doubt.any():
+            yield from self._exact_groups(records, index[mine][doubt])
+        return records.chosen(left)
 
     def _images(self, value: Any) -> list[Row]:
         """Row images of one text, for fitting the plan to it."""
@@ -188,17 +208,6 @@ class RowReader:
             ops = np.array([row[1] for row in rows], np.int8)
             before: Rows = [row[2] for row in rows]
             yield EventGroup(Events(positions, ops, before, [row[3] for row in rows]), types)
-
-
-def images_in(feed: Feed, value: Any) -> list[Row]:
-    """The row images of a record parsed exactly, whatever its operation."""
-    if not isinstance(value, dict):
-        return []
-    for op in (DELETE, UPDATE):
-        changes = feed.rows_of(value, op, ())
-        if not isinstance(changes, str):
-            return [row for change in changes for row in (change.before, change.after) if row is not None]
-    return []
 
 
 def _lacking_sets(absent: Mapping[str, Mask], count: int) -> tuple[list[Sequence[str]], npt.NDArray[np.int64]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,14 @@ from sources.debezium_json.envelopes import EnvelopeParser, Layout, VectorStretc
 from sources.debezium_json.message_keys import KeyFields, MessageKeys
 from sources.debezium_json.texts import Texts
 from sources.feeds.cut_objects import NOT_CUT, cut_object
-from sources.feeds.feed import Bad, Feed, NoRows, OfTable, Strange, Verdict
+from sources.feeds.feed import Bad, Feed, NoRows, OfTable, Strange, Verdict, images_in
 from sources.feeds.record_reasons import strange_bytes, strange_fields, strange_value
 from sources.feeds.source_types import NO_TYPES, SourceTypes
+from sources.json_changes.column_plan import Plan
 from sources.json_changes.outcome import Outcome
 
 _MOST_COMBINATIONS = 1 << 30
+_SAMPLED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,22 @@ class TableRecords:
 
 
 @dataclass(frozen=True, slots=True)
+class Expected:
+    """A source table, and the plan for its rows."""
+
+    source: SourceTable
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedRows:
+    """Records whose rows Arrow has read together with their heads, by their positions, which rise."""
+
+    positions: npt.NDArray[np.int64]
+    table: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
 class _Judged:
     """Records and what they are: ``verdict_of`` has the index of each one's verdict."""
 
@@ -88,7 +107,12 @@ class _Judged:
 class RecordSorter:
     """Sorts the texts of one topic partition."""
 
-    def __init__(self, feed: Feed, topic: str, message_keys: MessageKeys, outcome: Outcome) -> None:
+    def __init__(
+        self, feed: Feed, topic: str, message_keys: MessageKeys, outcome: Outcome, expected: Expected | None = None
+    ) -> None:
+        """``expected`` is the only source table of the topic that has a target, if there is one."""
+        self.parsed: list[ParsedRows] = []
+        self._expected = expected
         self._feed = feed
         self._topic = topic
         self._message_keys = message_keys
@@ -100,10 +124,15 @@ class RecordSorter:
     def sort(self, texts: Texts) -> dict[SourceTable, TableRecords]:
         """The records of each source table, in order of first sight."""
         texts, types, type_sets = self._without_types(texts)
+        plan = self._plan_at_once(texts)
         layout = Layout(lambda _: list(self._feed.head_schema), lambda _: [])
-        for stretch in EnvelopeParser(texts.values, (), None, layout).stretches():
+        if plan:
+            layout = Layout(self._fields_at_once, partial(images_in, self._feed))
+        for stretch in EnvelopeParser(texts.values, plan, None, layout).stretches():
             indices = np.arange(stretch.start, stretch.start + stretch.size)
             if isinstance(stretch, VectorStretch):
+                if plan:
+                    self.parsed.append(ParsedRows(texts.positions[indices], stretch.table))
                 self._take(self._judge_vectors(texts.taken(indices), stretch.table, types[indices]))
             else:
                 self._take(self._judge_values(texts.taken(indices), stretch.values, types[indices]))
@@ -111,6 +140,20 @@ class RecordSorter:
             source: replace(_joined(parts), key_fields=tuple(self._key_fields), type_sets=type_sets)
             for source, parts in self._parts.items()
         }
+
+    def _plan_at_once(self, texts: Texts) -> Plan:
+        """The plan under which heads and rows are read together: where some texts all are of the expected table."""
+        if self._expected is None or not len(texts.positions):
+            return ()
+        for index in np.linspace(0, len(texts.positions) - 1, _SAMPLED).astype(int).tolist():
+            value = texts.parsed(index)
+            verdict = self._feed.verdict(self._feed.head_of(value), self._topic) if isinstance(value, dict) else None
+            if not isinstance(verdict, OfTable) or verdict.source != self._expected.source:
+                return ()
+        return self._expected.plan
+
+    def _fields_at_once(self, plan: Plan) -> list[pa.Field]:
+        return [*self._feed.head_schema, *self._feed.image_fields(plan)]
 
     def _without_types(self, texts: Texts) -> tuple[Texts, npt.NDArray[np.int64], tuple[SourceTypes, ...]]:
         """The texts without the object that names types, the index of its types for each text, and these types."""

@@ -13,11 +13,11 @@ import pyarrow as pa
 from paimon_table.schema.type_widening import common_type
 from sources.changes import Behind, DecodeTarget, Goal, Observation, ObservedColumn, Rejection, SourceTable
 from sources.debezium_json.key_check import is_fit
-from sources.feeds.feed import TRUNCATE, AbsentFields, Feed, Row
+from sources.feeds.feed import TRUNCATE, AbsentFields, Feed, Row, images_in
 from sources.feeds.feed_options import FeedOptions
 from sources.feeds.record_reasons import changed_key, unusable_key
-from sources.feeds.row_events import EventGroup, RowReader, images_in
-from sources.feeds.sorting import TableRecords
+from sources.feeds.row_events import EventGroup, RowReader
+from sources.feeds.sorting import ParsedRows, TableRecords
 from sources.feeds.source_types import SourceTypes
 from sources.json_changes.change_rows import DELETE, UPDATE, Events, image_column, is_null, lacks_key
 from sources.json_changes.column_plan import Plan, plan_columns
@@ -49,6 +49,8 @@ class FeedDecoding:
     topic: str
     partition: int
     outcome: Outcome
+    parsed: Sequence[ParsedRows] = ()
+    """Rows of the topic partition that were read with the heads of their records."""
 
     def decode(self, source: SourceTable, records: TableRecords, goals: Mapping[SourceTable, Goal]) -> None:
         """Decode; where the code has no way with a record, that one goes to quarantine."""
@@ -139,12 +141,9 @@ class FeedDecoding:
         return records.chosen(fit)
 
     def _decode_known(self, source: SourceTable, target: DecodeTarget, records: TableRecords) -> None:
-        plan = plan_columns(target, None, self.forms)
-        if self.feed.tells_every_column:
-            # The values are texts, whatever their columns hold.
-            plan = tuple(replace(column, form=pa.string()) for column in plan)
+        plan = reading_plan(self.feed, target, self.forms)
         log = self._event_log(records) if target.on_change == "log" else None
-        reader = RowReader(self.feed, target, plan, self.outcome)
+        reader = RowReader(self.feed, target, plan, self.outcome, self.parsed)
         for group in reader.groups(records):
             self._decode_group(source, target, group, log)
         if self.feed.tells_every_column:
@@ -285,6 +284,15 @@ class FeedDecoding:
         for position in np.unique(positions)[::step].tolist():
             value = self.outcome.parsed("value", position)
             yield from images_in(self.feed, value)
+
+
+def reading_plan(feed: Feed, target: DecodeTarget, forms: ValueForms) -> Plan:
+    """What Arrow is told to expect of the rows, whatever types their source names."""
+    plan = plan_columns(target, None, forms)
+    if feed.types_field is None:
+        return plan
+    # The values are texts, whatever their columns hold.
+    return tuple(replace(column, form=pa.string()) for column in plan)
 
 
 def _whole_records(events: Events, kept: Events) -> Events:

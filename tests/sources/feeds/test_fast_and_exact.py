@@ -133,3 +133,25 @@ def test_both_ways_give_the_same(tmp_path: Path, form: str, before: bool) -> Non
         assert fast.counts.exact < 270
         assert shown(fast) == shown(exact)
         assert fast.counts.with_rows > 50
+
+
+@pytest.mark.parametrize("form", MAKERS)
+def test_records_of_other_tables_among_those_of_one_change_nothing(tmp_path: Path, form: str) -> None:
+    r = random.Random(5)
+    run = Run(tmp_path, form, [batch_of(MAKERS[form](r))], RULE)
+    targets = run.pipeline.decode_targets()
+    decoder = FORMATS[form].decoder({})
+    mixed = [MAKERS[form](r) for _ in range(300)]
+    others = range(20, 300, 21)
+    for index in others:
+        record = mixed[index]
+        holder = record["metadata"] if form == "dms-json" else record
+        name = "table-name" if form == "dms-json" else "table"
+        holder[name] = "shop.others" if form == "ogg-json" else "others"
+        record.setdefault("new", {"field": index})
+
+    fast, exact = decoder.decode(batch_of(*mixed), targets), decoder.decode(spaced(batch_of(*mixed)), targets)
+
+    assert (fast.counts.unknown_tables, exact.counts.unknown_tables) == (len(others), len(others))
+    assert shown(fast) == shown(exact)
+    assert fast.counts.exact < 150
