@@ -24,6 +24,7 @@ from sources.debezium_json.envelope_split import Heads, split_envelopes
 from sources.debezium_json.envelopes import EnvelopeParser
 from sources.debezium_json.message_keys import MessageKeys
 from sources.json_changes.column_plan import plan_columns
+from sources.values.value_forms import ValueForms
 
 TOPIC = "shop.public.orders"
 SOURCE = SourceTable(TOPIC, "shop", "public", "orders")
@@ -42,7 +43,7 @@ TYPES = {
 TARGET = DecodeTarget(
     tuple((name, parse_type(t)) for name, t in TYPES.items()), ("id",), keys=KeyRule("lake.orders", is_stated=False)
 )
-PLAN = plan_columns(TARGET.columns, {})
+PLAN = plan_columns(TARGET, {}, ValueForms())
 
 
 def order(key: int, rng: random.Random) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from sources.debezium_json.policies import DebeziumPolicies
+from sources.feeds.feed_options import CanalOptions, FeedOptions
 from sources.format_options import FormatOption, options_of
 from sources.values.value_forms import ValueForms
 
@@ -50,17 +51,48 @@ def _debezium_json(policies: DebeziumPolicies, forms: ValueForms) -> Decoder:
     return DebeziumJsonDecoder(policies, forms)
 
 
+def _canal_json(options: FeedOptions, canal: CanalOptions) -> Decoder:
+    from sources.feeds.canal import CanalFeed
+    from sources.feeds.decoder import FeedDecoder
+    from sources.feeds.source_types import binary_encoding
+    from sources.values.value_forms import ValueForms
+
+    forms = ValueForms(decimal_format="text", binary_format=canal.value_form)
+    return FeedDecoder(CanalFeed(), options, binary_encoding(canal.binary_format), forms)
+
+
+def _maxwell_json(options: FeedOptions) -> Decoder:
+    from sources.feeds.decoder import FeedDecoder
+    from sources.feeds.maxwell import MaxwellFeed
+
+    return FeedDecoder(MaxwellFeed(), options)
+
+
+def _ogg_json(options: FeedOptions) -> Decoder:
+    from sources.feeds.decoder import FeedDecoder
+    from sources.feeds.goldengate import GoldenGateFeed
+
+    return FeedDecoder(GoldenGateFeed(options), options)
+
+
+def _dms_json(options: FeedOptions) -> Decoder:
+    from sources.feeds.decoder import FeedDecoder
+    from sources.feeds.dms import DmsFeed
+
+    return FeedDecoder(DmsFeed(), options)
+
+
 FORMATS: Mapping[str, RecordFormat] = {
     "debezium-json": RecordFormat("Debezium's JSON envelopes", (DebeziumPolicies, ValueForms), _debezium_json),
+    "canal-json": RecordFormat("Canal's flat JSON messages", (FeedOptions, CanalOptions), _canal_json),
+    "maxwell-json": RecordFormat("Maxwell's JSON records", (FeedOptions,), _maxwell_json),
+    "ogg-json": RecordFormat("GoldenGate's JSON operations", (FeedOptions,), _ogg_json),
+    "dms-json": RecordFormat("JSON records of AWS DMS", (FeedOptions,), _dms_json),
 }
 
 PLANNED = (
     "debezium-avro",
     "debezium-protobuf",
-    "canal-json",
-    "maxwell-json",
-    "ogg-json",
-    "dms-json",
     "avro",
     "csv",
     "json",

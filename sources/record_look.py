@@ -16,6 +16,13 @@ _OTHER_FORMATS: tuple[tuple[str, frozenset[str]], ...] = (
     ("a CloudEvent", frozenset({"specversion", "id", "type"})),
 )
 """Formats of other tools, by fields which all their records have."""
+_FORMAT_NAMES = {
+    "Canal JSON": "canal-json",
+    "Maxwell JSON": "maxwell-json",
+    "Oracle GoldenGate JSON": "ogg-json",
+    "AWS DMS JSON": "dms-json",
+}
+"""What ``source.format`` calls them."""
 
 _ROWS = "rows without an envelope: if Debezium writes them, remove the transform ExtractNewRecordState of the connector"
 _AVRO_MAGIC = 0
@@ -53,10 +60,15 @@ def _format_of(fields: Collection[str]) -> str:
     if "op" in fields:
         return ""
     other = other_format(fields)
-    words = _ROWS if other is None else f"{other}, which is not supported: let Debezium follow the database"
-    return f", which look like {words}"
+    return f", which look like {_ROWS if other is None else f'{other}: {remedy(other)}'}"
 
 
 def other_format(fields: Collection[str]) -> str | None:
     """The format of another tool that the fields of a record tell; None where they tell none."""
     return next((name for name, telling in _OTHER_FORMATS if telling <= {*fields}), None)
+
+
+def remedy(other: str) -> str:
+    """What to do about records of another format: to read them as such, where this version can."""
+    name = _FORMAT_NAMES.get(other)
+    return "this version does not read them" if name is None else f"set source.format to {name}"

@@ -45,10 +45,14 @@ class BadReason(StrEnum):
 
 _BAD_REASONS = (
     (BadReason.NOT_A_RECORD, r"byte "),
-    (BadReason.NOT_AN_EVENT, r"value is no |op \S+ without a row"),
+    (BadReason.NOT_AN_EVENT, r"value is no |op \S+ without (a row|before and after)|op \S+: old does not"),
     (BadReason.NOT_JSON, r"value (is not|is nested|has half|is empty|begins with|is (Avro|JSON Schema) )"),
     (BadReason.SCHEMA, r"embedded schema "),
-    (BadReason.KEY, r"op d: |op u |(the record has no|the) message key\b|\S+: its messages have "),
+    (
+        BadReason.KEY,
+        r"op d: |op u |op \S+: the row does not have the key|(the record has no|the) message key\b"
+        r"|\S+: its messages have ",
+    ),
     (BadReason.NULL, r"column .*: NULL in a column"),
     (BadReason.VALUE, r"column "),
     (BadReason.NO_TABLE, r"table |into: |\S+: table \S+ is not made"),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
-from pydantic import Field, GetJsonSchemaHandler, create_model, model_validator
+from pydantic import AfterValidator, Field, GetJsonSchemaHandler, create_model, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from pipelines.config.config_values import ConfigModel, Text, refused
-from sources.format_options import FormatOption
+from sources.format_options import Check, FormatOption
 from sources.formats import FORMATS, PLANNED, RecordFormat
 
 if TYPE_CHECKING:
@@ -86,7 +87,16 @@ def _block(name: str, format_: RecordFormat, default: Any) -> Any:
 
 def _option(option: FormatOption) -> Any:
     values: Any = Literal[option.words] if option.words else Text
+    if option.check is not None:
+        values = Annotated[values, AfterValidator(partial(_checked_text, option.check))]
     return (values, Field(default=option.default, description=option.description))
+
+
+def _checked_text(check: Check, text: str) -> str:
+    problem = check(text)
+    if problem is not None:
+        raise refused(problem)
+    return text
 
 
 # Pydantic makes the class when this module is loaded, which a type checker cannot follow.

@@ -31,7 +31,7 @@ _WHY = {
     Became.OLDER: "the primary key changed, and the deletion of the old key, in another partition of the topic, is not"
     " read yet",
 }
-_FULL = "give the source table REPLICA IDENTITY FULL, which sends such values from then on"
+_FULL = "let the source send whole rows (PostgreSQL: REPLICA IDENTITY FULL; MySQL: binlog_row_image=FULL) from now on"
 _AGAIN = "let the connector read these rows again (incremental snapshot)"
 
 

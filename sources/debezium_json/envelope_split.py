@@ -88,7 +88,7 @@ def split_envelopes(texts: pa.Array) -> SplitEnvelopes | None:
     if len(found) * 2 < len(texts):
         return None
     starts, cuts, ends = offsets[:-1][found], cuts[found], offsets[1:][found]
-    blanked = _blanked(_slices(texts, data, cuts, ends))
+    blanked = _blanked(text_slices(texts, data, cuts, ends))
     if blanked is None or len(blanked.dictionary) > _MOST_SHAPES:
         return None
     shape_of = np.asarray(blanked.indices).astype(np.int64)
@@ -109,8 +109,8 @@ def _heads(
     lasts = ends - np.where(is_before, len(right), 0)
     alone = (is_after | is_before) & (lasts - firsts >= 2)
     if not alone.all() or (data[firsts] != ord("{")).any() or (data[lasts - 1] != ord("}")).any():
-        return Heads(_ended_with(b"}\n", _slices(texts, data, starts, ends + 2)))
-    return Heads(_ended_with(b"\n", _slices(texts, data, firsts, lasts + 1)), is_before)
+        return Heads(_ended_with(b"}\n", text_slices(texts, data, starts, ends + 2)))
+    return Heads(_ended_with(b"\n", text_slices(texts, data, firsts, lasts + 1)), is_before)
 
 
 def _ended_with(end: bytes, texts: pa.Array) -> pa.Array:
@@ -159,7 +159,7 @@ def stands_at(data: npt.NDArray[np.uint8], positions: npt.NDArray[np.int64], tex
     return found
 
 
-def _slices(
+def text_slices(
     texts: pa.Array, data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
 ) -> pa.Array:
     """Parts of the texts as a binary array of their own; by way of a view array, whose entries may lie anywhere.

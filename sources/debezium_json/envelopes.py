@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,18 +93,44 @@ def images_of(value: Any) -> list[Mapping[str, Any]]:
     return [row for row in (value.get("before"), value.get("after")) if isinstance(row, dict)]
 
 
+def envelope_fields(plan: Plan) -> list[pa.Field]:
+    """The fields of a Debezium envelope that hold the row images, its names and its operation."""
+    rows = pa.struct([(c.name, c.form) for c in plan])
+    return [
+        pa.field("before", rows),
+        pa.field("after", rows),
+        pa.field("source", NAMES),
+        pa.field("op", pa.string()),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the texts of a format have their row images.
+
+    ``fields`` gives what Arrow reads under a plan, ``images`` the row images of a text parsed exactly.
+    """
+
+    fields: Callable[[Plan], list[pa.Field]]
+    images: Callable[[Any], list[Mapping[str, Any]]]
+
+
+ENVELOPES = Layout(envelope_fields, images_of)
+
+
 class EnvelopeParser:
     """Parses the texts of one source table, in stretches; of split texts only the heads, where Arrow parses them."""
 
-    def __init__(self, texts: pa.Array, plan: Plan, heads: Heads | None = None) -> None:
+    def __init__(self, texts: pa.Array, plan: Plan, heads: Heads | None = None, layout: Layout = ENVELOPES) -> None:
         self._texts = texts
         self._heads = heads
+        self._layout = layout
         self._eligible = _is_one_object(texts) if heads is None else np.ones(len(texts), np.bool_)
         self._eligible &= ~_may_be_deep(texts if heads is None else heads.lines)
         self._refits_left = _MOST_REFITS
         self._exact_at_once = 1
         samples = np.linspace(0, len(texts) - 1, min(len(texts), 4)).astype(int) if plan else ()
-        self._plan = fitted_to(plan, [row for i in samples for row in images_of(self._exact(int(i)))])
+        self._plan = fitted_to(plan, [row for i in samples for row in layout.images(self._exact(int(i)))])
         self._huge: npt.NDArray[np.bool_] | None = None
 
     def stretches(self) -> Iterator[Stretch]:
@@ -155,7 +181,7 @@ class EnvelopeParser:
         if not self._refits_left:
             return plan
         self._refits_left -= 1
-        return fitted_to(plan, images_of(self._exact(index)))
+        return fitted_to(plan, self._layout.images(self._exact(index)))
 
     def _refuse_huge_numbers(self, start: int, stop: int) -> None:
         """Refuse numbers that overflow Arrow's decimals, which it does not always notice."""
@@ -168,15 +194,13 @@ class EnvelopeParser:
     def _parse(self, start: int, stop: int, plan: Plan) -> pa.Table:
         if any(pa.types.is_decimal(c.form) for c in plan):
             self._refuse_huge_numbers(start, stop)
-        rows = pa.struct([(c.name, c.form) for c in plan])
-        fields = [pa.field("before", rows), pa.field("after", rows)]
+        fields = self._layout.fields(plan)
         is_before = None if self._heads is None else self._heads.is_before
         if self._heads is None:
             lines = _joined(self._texts.slice(start, stop - start))
-            fields += [pa.field("source", NAMES), pa.field("op", pa.string())]
         else:
             lines = _bytes_of(self._heads.lines.slice(start, stop - start))
-            fields = fields if is_before is None else list(rows)
+            fields = fields[:2] if is_before is None else list(fields[0].type)
         unexpected = "infer" if plan else "ignore"
         try:
             table = pj.read_json(

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from paimon_table.errors import MalformedRecord
-from sources.record_look import other_format
+from sources.record_look import other_format, remedy
 
 _USE_JSON = "set value.converter to org.apache.kafka.connect.json.JsonConverter"
 _NO_ENVELOPE = "value is no Debezium envelope: "
-_NOT_READ = "only Debezium's envelopes are read: let Debezium write the topic, or leave the topic out"
 _UNWRAPPED = "it is a row without envelope: take the transform ExtractNewRecordState out of the connector"
 _REGISTRY_HEADER_BYTES = 5
 
@@ -42,7 +41,7 @@ def strange_value(value: Any, raw: bytes) -> str:
         return f"{_NO_ENVELOPE}op is {value['op']!r}"
     other = other_format(value)
     if other is not None:
-        return f"{_NO_ENVELOPE}it has no field op and looks like {other}; {_NOT_READ}"
+        return f"{_NO_ENVELOPE}it has no field op and looks like {other}; {remedy(other)}, or leave the topic out"
     if isinstance(value.get("after"), Mapping) or (value.keys() & {"updated", "mvcc_timestamp"} and "after" in value):
         return f"{_NO_ENVELOPE}it has no field op; with CockroachDB create the changefeed WITH envelope='enriched'"
     if not value:

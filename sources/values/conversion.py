@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.types import BINARIES, CHARACTERS, INTEGERS, MAX_LENGTH, TIMESTAMPS, DataType, Root, arrow_type
-from sources.values.base64_columns import LARGEST_DECIMAL_BYTES, binary_array, decode_base64, unscaled_decimals
+from sources.values.base64_columns import LARGEST_DECIMAL_BYTES, binary_array, decode_base64, text_of, unscaled_decimals
 from sources.values.decimal_kinds import DecimalKinds, decimal_kinds
 from sources.values.encodings import AUTO, Encoding, Kind
 from sources.values.json_values import Unconvertible
@@ -242,6 +242,13 @@ def _from_strings(array: pa.Array, encoding: Encoding, target: DataType, forms: 
         return _Plain(array, np.asarray(pc.fill_null(pc.greater(pc.utf8_length(array), target.length), False)))
     if root in BINARIES and encoding.kind in (Kind.AUTO, Kind.BYTES) and forms.binary_format == "base64":
         return _to_bytes(array, target)
+    if root is Root.BOOLEAN and encoding.kind is Kind.AUTO:
+        is_true, is_false = pc.equal(array, "true"), pc.equal(array, "false")
+        return _Plain(is_true, ~np.asarray(pc.fill_null(pc.or_(is_true, is_false), True)))
+    if encoding.kind is Kind.LATIN1:
+        return _characters_to_bytes(array, target) if root in BINARIES else None
+    if encoding.kind is Kind.AUTO and (root in INTEGERS or root in (Root.FLOAT, Root.DOUBLE)):
+        return _text_numbers(array, target)
     if root is Root.DECIMAL:
         if encoding.kind is Kind.DECIMAL:
             return _base64_decimals(array, encoding.scale, target)
@@ -263,6 +270,22 @@ def _iso_dates(array: pa.Array) -> _Plain | None:
         return _Plain(array.cast(pa.date32()))
     except pa.ArrowInvalid:
         return None
+
+
+_INTEGER_TEXT = r"^-?\d{1,18}$"
+_NUMBER_TEXT = r"^-?\d{1,20}(\.\d{1,20})?([eE][+-]?\d{1,2})?$"
+
+
+def _text_numbers(array: pa.Array, target: DataType) -> _Plain | None:
+    """Integers and fractions in plain notation; long ones and words are in doubt."""
+    is_integer = target.root in INTEGERS
+    pattern = _INTEGER_TEXT if is_integer else _NUMBER_TEXT
+    doubt = ~np.asarray(pc.fill_null(pc.match_substring_regex(array, pattern), True))
+    numbers = _hidden(array, doubt).cast(pa.int64() if is_integer else pa.float64())
+    plain = _to_integers(numbers, target) if is_integer else _from_floats(numbers, target)
+    if plain is None:
+        return None
+    return _Plain(plain.values, doubt if plain.doubt is None else doubt | plain.doubt)
 
 
 def _text_decimals(array: pa.Array, target: DataType) -> _Plain | None:
@@ -315,6 +338,27 @@ def _to_bytes(array: pa.Array, target: DataType) -> _Plain:
     if target.length != MAX_LENGTH:
         doubt = doubt | (decoded.lengths > (target.length or 0))
     return _Plain(binary_array(decoded, array.is_valid()), doubt)
+
+
+def _characters_to_bytes(array: pa.Array, target: DataType) -> _Plain:
+    """One byte of each character: the last byte of its UTF-8 form, with the bits that the first one has."""
+    offsets, text = text_of(array)
+    heads = text >= 0xC0
+    doubt = np.zeros(len(array), np.bool_)
+    high = np.flatnonzero(text > 0xC3)
+    if len(high):
+        doubt[np.searchsorted(offsets, high, side="right") - 1] = True
+    data = text.copy()
+    data[1:][heads[:-1]] |= (text[:-1][heads[:-1]] & 3) << 6
+    ends = np.concatenate(([0], np.cumsum(~heads)))
+    stored = ends[offsets].astype(np.int32)
+    buffers = [None, pa.py_buffer(stored), pa.py_buffer(data[~heads])]
+    values = pa.Array.from_buffers(pa.binary(), len(array), buffers)
+    if array.null_count:
+        values = pc.if_else(array.is_valid(), values, pa.scalar(None, pa.binary()))
+    if target.length != MAX_LENGTH:
+        doubt |= np.diff(stored) > (target.length or 0)
+    return _Plain(values, doubt & np.asarray(array.is_valid()))
 
 
 def _base64_decimals(array: pa.Array, scale: int, target: DataType) -> _Plain | None:

@@ -19,6 +19,8 @@ class Kind(StrEnum):
     """String that is the value, as an embedded schema says: never base64 of a number."""
     BYTES = "bytes"
     """String: base64 (or what ``binary_format`` says)."""
+    LATIN1 = "latin bytes"
+    """String: each character is one byte (ISO-8859-1)."""
     DECIMAL = "decimal"
     """String: base64 of the two's complement unscaled value; or a JSON number (``decimal.format=NUMERIC``)."""
     UNSIGNED = "unsigned"

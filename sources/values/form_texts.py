@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"-?\d+")
 _NUMBERED = (Kind.DECIMAL, Kind.TIME, Kind.TIMESTAMP)
 """Kinds with a number in brackets: a scale, or a unit."""
 _FORMS: dict[Kind, pa.DataType] = {
-    **dict.fromkeys((Kind.TEXT, Kind.BYTES, Kind.DECIMAL), pa.string()),
+    **dict.fromkeys((Kind.TEXT, Kind.BYTES, Kind.LATIN1, Kind.DECIMAL), pa.string()),
     **dict.fromkeys((Kind.UNSIGNED, Kind.DATE, Kind.TIME, Kind.TIMESTAMP), pa.int64()),
     Kind.VARIABLE_DECIMAL: pa.struct([("scale", pa.int64()), ("value", pa.string())]),
 }

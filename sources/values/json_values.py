@@ -78,6 +78,16 @@ def read_bytes(value: Any, forms: ValueForms) -> bytes:
         raise Unconvertible(f"{describe(value)} is not {forms.binary_format}") from None
 
 
+def read_characters(value: Any) -> bytes:
+    """The bytes that the characters of a string stand for, one each (ISO-8859-1)."""
+    if not isinstance(value, str):
+        raise Unconvertible(f"{describe(value)} does not hold bytes")
+    try:
+        return value.encode("latin-1")
+    except UnicodeEncodeError:
+        raise Unconvertible(f"{describe(value)} has a character that stands for no byte") from None
+
+
 def read_decimal(value: str, scale: int, target: DataType) -> Decimal:
     """The number of a scale whose unscaled two's complement bytes a base64 string holds.
 

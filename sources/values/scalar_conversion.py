@@ -20,6 +20,7 @@ from sources.values.json_values import (
     decimal_form,
     describe,
     read_bytes,
+    read_characters,
     read_decimal,
     read_variable_decimal,
     text_of_value,
@@ -70,6 +71,8 @@ def convert_value(value: Any, encoding: Encoding, target: DataType, forms: Value
             return _convert_struct(value, encoding, target, forms)
         case Kind.BYTES:
             return store_bytes(read_bytes(value, forms), target, value)
+        case Kind.LATIN1:
+            return store_bytes(read_characters(value), target, value)
         case Kind.DECIMAL if isinstance(value, str):
             return store_decimal(read_decimal(value, encoding.scale, target), target)
         case Kind.DECIMAL:

@@ -83,14 +83,17 @@ def test_a_pipeline_file_gives_each_format_its_own_options(tmp_path: Path) -> No
     options = {"on_tombstone": "ignore", "infinity": "null"}
     assert decoder({"plain-json": options}) == PlainJsonDecoder(PlainPolicies("ignore"), ValueForms(infinity="null"))
     assert isinstance(decoder("debezium-json"), DebeziumJsonDecoder)
+    assert decoder({"canal-json": {"time_zone": "+08:00"}}) != decoder("canal-json")
 
 
 @pytest.mark.parametrize(
     ("form", "told"),
     [
-        ("plane-json", "unknown format; supported: debezium-json, plain-json"),
-        ("canal-json", "format canal-json is not supported yet; use debezium-json or plain-json"),
-        ({}, "give exactly one format: debezium-json, plain-json"),
+        ("plane-json", f"unknown format; supported: {', '.join([*FORMATS, 'plain-json'])}"),
+        ("csv", f"format csv is not supported yet; use {' or '.join([*FORMATS, 'plain-json'])}"),
+        ({}, f"give exactly one format: {', '.join([*FORMATS, 'plain-json'])}"),
+        ({"canal-json": {"time_zone": "Shanghai"}}, "'Shanghai' is no time zone; give a name such as Asia/Shanghai"),
+        ({"canal-json": {"zero_dates": "keep"}}, "Input should be 'null' or 'quarantine'"),
         ({"plain-json": {}, "debezium-json": {}}, "give exactly one format"),
         ({"plain-json": {"on_truncate": "skip"}}, "Extra inputs are not permitted"),
         ({"plain-json": {"on_tombstone": "keep"}}, "Input should be 'delete' or 'ignore'"),

@@ -1,0 +1,61 @@
+"""The decoders of the JSON of replication tools: records of a batch -> change rows, quarantine, observations.
+
+records of one topic partition
+  -> tombstones and texts that are not UTF-8 leave
+  -> heads are judged, records are grouped by source table
+  -> row images are read, rewritten by the types of the source, converted column by column
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from sources.changes import Decoded, DecodeTarget, Goal, SourceTable
+from sources.debezium_json.message_keys import MessageKeys
+from sources.feeds.feed import Feed
+from sources.feeds.feed_options import FeedOptions
+from sources.feeds.moved_rows import with_other_keys
+from sources.feeds.mysql_types import LATIN1_BYTES
+from sources.feeds.sorting import Expected, RecordSorter, readable_texts
+from sources.feeds.table_decoding import FeedDecoding, reading_plan
+from sources.json_changes.outcome import Outcome
+from sources.json_changes.partitions import topic_partitions
+from sources.values.encodings import Encoding
+from sources.values.value_forms import ValueForms
+
+
+@dataclass(frozen=True, slots=True)
+class FeedDecoder:
+    """Decoder of one tool's records; ``binary`` says how that tool writes bytes where it names types."""
+
+    feed: Feed
+    options: FeedOptions = field(default_factory=FeedOptions)
+    binary: Encoding = LATIN1_BYTES
+    forms: ValueForms = field(default_factory=lambda: ValueForms(decimal_format="text"))
+
+    def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
+        """See ``sources.changes.Decoder``."""
+        outcome = Outcome(batch)
+        keys = MessageKeys(batch.column("key"))
+        for topic, partition, positions in topic_partitions(batch):
+            texts = readable_texts(batch, positions, self.feed, outcome)
+            sorter = RecordSorter(self.feed, topic, keys, outcome, self._expected(topic, targets))
+            for source, records in sorter.sort(texts).items():
+                decoding = FeedDecoding(
+                    self.feed, self.options, self.forms, self.binary, topic, partition, outcome, sorter.parsed
+                )
+                with outcome.of(source):
+                    decoding.decode(source, records, targets)
+        decoded = outcome.decoded()
+        return replace(decoded, changes=tuple(with_other_keys(change, targets) for change in decoded.changes))
+
+    def _expected(self, topic: str, targets: Mapping[SourceTable, Goal]) -> Expected | None:
+        """The source table of a topic that alone has a target."""
+        found = [(s, goal) for s, goal in targets.items() if s.topic == topic and isinstance(goal, DecodeTarget)]
+        if len(found) != 1:
+            return None
+        ((source, target),) = found
+        return Expected(source, reading_plan(self.feed, target, self.forms))

@@ -1,0 +1,152 @@
+"""The JSON of AWS Database Migration Service: one row a record, and what it is in ``metadata``.
+
+    {"data": {"id": 1, "note": "new"},
+     "metadata": {"timestamp": "2024-05-01T10:00:00.000000Z", "record-type": "data", "operation": "update",
+                  "partition-key-type": "schema-table", "schema-name": "shop", "table-name": "orders"}}
+
+NULLs are not written unless ``IncludeNullAndEmpty`` is set, so a column that is missing is NULL. The row before an
+update is there with ``EnableBeforeImage`` as ``before-image``, or in ``data`` under names with the prefix ``BI_``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sources.changes import SourceTable
+from sources.debezium_json.message_keys import KeyFields
+from sources.feeds.feed import (
+    SNAPSHOT,
+    TRUNCATE,
+    Bad,
+    Head,
+    NoRows,
+    OfTable,
+    Row,
+    RowChange,
+    Strange,
+    VectorRows,
+    Verdict,
+    epoch_ms,
+    struct_of,
+)
+from sources.json_changes.change_rows import DELETE, INSERT, UPDATE
+from sources.json_changes.column_plan import Plan
+from sources.json_changes.gaps import Mask
+
+_OPS = {"insert": INSERT, "update": UPDATE, "delete": DELETE, "load": SNAPSHOT}
+_TRUNCATES = ("truncate-table", "truncate")
+_HEAD = ("record-type", "operation", "schema-name", "table-name")
+_TIMES = ("commit-timestamp", "timestamp")
+_BEFORE = "before-image"
+_PREFIX = "BI_"
+
+
+@dataclass(frozen=True, slots=True)
+class DmsFeed:
+    """See ``feed.Feed``."""
+
+    tool: str = "AWS DMS"
+    op_names: tuple[str, ...] = ("insert", "update", "delete", "load", "truncate-table")
+    tells_every_column: bool = False
+    types_field: str | None = None
+    old_is_image: bool = False
+
+    @property
+    def head_schema(self) -> pa.Schema:
+        """See ``feed.Feed``."""
+        return pa.schema([("metadata", pa.struct([(name, pa.string()) for name in (*_HEAD, *_TIMES)]))])
+
+    def heads(self, table: pa.Table) -> dict[str, pa.Array]:
+        """See ``feed.Feed``."""
+        metadata = table.column("metadata").combine_chunks()
+        return {name: pc.struct_field(metadata, name) for name in _HEAD}
+
+    def head_of(self, value: Row) -> Head:
+        """See ``feed.Feed``."""
+        metadata = value.get("metadata")
+        return {name: metadata.get(name) if isinstance(metadata, Mapping) else None for name in _HEAD}
+
+    def verdict(self, head: Head, topic: str) -> Verdict:
+        """See ``feed.Feed``."""
+        kind, op, schema, table = (head[name] for name in _HEAD)
+        if not isinstance(op, str) or not isinstance(kind, str):
+            return Strange()
+        is_named = isinstance(table, str) and bool(table)
+        owner = schema if isinstance(schema, str) and schema else None
+        if kind == "control" and not (is_named and op in _TRUNCATES):
+            return NoRows("control message")
+        if not is_named:
+            return Bad(f"value is no record of {self.tool}: metadata has no table-name")
+        source = SourceTable(topic, owner, owner, table)
+        if op in _TRUNCATES:
+            return OfTable(source, TRUNCATE, None)
+        if op not in _OPS:
+            return Bad(f"value is no record of {self.tool}: operation is {op!r}")
+        return OfTable(source, _OPS[op], None)
+
+    def key_of(self, fields: KeyFields, raw: bytes | None) -> KeyFields:
+        """Nothing: the message keys of DMS name no columns."""
+        return None
+
+    def raw_times(self, table: pa.Table) -> pa.Array:
+        """See ``feed.Feed``."""
+        metadata = table.column("metadata").combine_chunks()
+        return pc.coalesce(*(pc.struct_field(metadata, name) for name in _TIMES))
+
+    def raw_time_of(self, value: Row) -> Any:
+        """See ``feed.Feed``."""
+        metadata = value.get("metadata")
+        found = [metadata.get(name) for name in _TIMES] if isinstance(metadata, Mapping) else []
+        return next((time for time in found if isinstance(time, str)), None)
+
+    def times_ms(self, raw: pa.Array) -> pa.Array:
+        """See ``feed.Feed``."""
+        return epoch_ms(raw, "UTC")
+
+    def image_fields(self, plan: Plan) -> list[pa.Field]:
+        """See ``feed.Feed``."""
+        return [pa.field("data", struct_of(plan)), pa.field(_BEFORE, struct_of(plan))]
+
+    def vector_rows(
+        self, texts: pa.Array, table: pa.Table, ops: npt.NDArray[np.int8], plan: Plan, typed: Mapping[str, Mask]
+    ) -> VectorRows:
+        """See ``feed.Feed``."""
+        new, old = (table.column(name).combine_chunks() for name in ("data", _BEFORE))
+        doubt = np.asarray(new.is_null())
+        known = {column.name for column in plan}
+        for name in (f.name for f in new.type if f.name.startswith(_PREFIX) and f.name not in known):
+            doubt = doubt | np.asarray(new.field(name).is_valid())
+        return VectorRows(np.arange(len(new)), new, old, doubt)
+
+    def rows_of(self, value: Row, op: int, columns: Sequence[str]) -> list[RowChange] | str:
+        """See ``feed.Feed``."""
+        row, old = value.get("data"), value.get(_BEFORE)
+        if not isinstance(row, dict) or not row:
+            return f"op {self.op_names[op]} without a row in data"
+        row, earlier = _parted(row, columns)
+        if isinstance(old, dict):
+            earlier = {**earlier, **old}
+        if op == DELETE:
+            return [RowChange(row, None)]
+        return [RowChange({**row, **earlier} if op == UPDATE and earlier else None, row)]
+
+    def types_of(self, value: Row) -> Mapping[str, str] | None:
+        """None: DMS writes types into control messages."""
+        return None
+
+
+def _parted(row: Row, columns: Sequence[str]) -> tuple[Row, Row]:
+    """The row, and the earlier values that stand in it under names with the prefix of before images."""
+    known = {*columns, *row}
+    names = [name for name in row if name.startswith(_PREFIX) and name not in columns]
+    if not any(name.removeprefix(_PREFIX) in known for name in names):
+        return row, {}
+    kept = {name: value for name, value in row.items() if name not in names}
+    return kept, {name.removeprefix(_PREFIX): row[name] for name in names}

@@ -1,0 +1,256 @@
+"""What a replication tool's JSON format tells the shared decoder: the contract of the formats of this folder.
+
+A record is read in two steps. Its head (names, operation, key) says what it is; records with equal heads are judged
+once. Its row images are read later, with the columns of the table that they go to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sources.changes import SourceTable
+from sources.debezium_json.message_keys import KeyFields
+from sources.json_changes.change_rows import DELETE, UPDATE
+from sources.json_changes.column_plan import Plan
+from sources.json_changes.gaps import Mask
+from sources.values.iso_time import parse_timestamp
+
+Head: TypeAlias = Mapping[str, Any]
+"""What a record says of itself, without its rows; values are texts, truth values or None."""
+
+Row: TypeAlias = Mapping[str, Any]
+
+SNAPSHOT: Final = 3
+"""The operation code of a row that the tool read from the table, and not from the log. It counts as an INSERT."""
+TRUNCATE: Final = 4
+
+
+class Absent:
+    """Stands in a row image for the value of a column that the record does not have at all."""
+
+    def __repr__(self) -> str:
+        return "absent"
+
+
+ABSENT: Final = Absent()
+
+
+class AbsentFields:
+    """Gaps (see ``gaps``) of row images from which columns are missing.
+
+    In images as JSON objects ``ABSENT`` stands for the value. Images of Arrow lack the field, which shows as a column
+    of the type null; columns that are there have another type.
+    """
+
+    def mask(self, column: pa.Array | list[Any]) -> Mask | None:
+        if isinstance(column, list):
+            found = np.array([value is ABSENT for value in column], np.bool_)
+            return found if found.any() else None
+        return np.ones(len(column), np.bool_) if pa.types.is_null(column.type) and len(column) else None
+
+
+@dataclass(frozen=True, slots=True)
+class OfTable:
+    """The record holds rows of a source table, or says that it was truncated."""
+
+    source: SourceTable
+    op: int
+    """INSERT, UPDATE, DELETE, or one of the codes of this module."""
+    key: KeyFields
+    """The columns of the primary key, as the record names them; none if it says that there are no such columns, None if
+    it does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoRows:
+    """The record is none of a table; ``kind`` (a noun in the singular) says what it is instead."""
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bad:
+    """The record cannot be read, for this reason."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Strange:
+    """The record is none of this format."""
+
+
+Verdict: TypeAlias = OfTable | NoRows | Bad | Strange
+
+
+@dataclass(frozen=True, slots=True)
+class VectorRows:
+    """Row images that Arrow has read of a stretch of texts.
+
+    ``text_of`` has the text of each row, in rising order. ``new`` is the row after an INSERT or UPDATE, and the row
+    before a DELETE. ``old`` has the values before an UPDATE, NULL for those that the record does not tell; None if no
+    row has one. ``doubt`` marks the texts to be read exactly instead. ``absent`` marks the rows of UPDATEs that lack a
+    column.
+    """
+
+    text_of: npt.NDArray[np.int64]
+    new: pa.StructArray
+    old: pa.StructArray | None
+    doubt: Mask
+    absent: Mapping[str, Mask] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RowChange:
+    """One row of a record, read exactly: whole images, with ``ABSENT`` for what the record does not tell."""
+
+    before: Row | None
+    after: Row | None
+
+
+class Feed(Protocol):
+    """One format. Stateless and picklable."""
+
+    @property
+    def tool(self) -> str:
+        """Who writes the records, for reasons."""
+        ...
+
+    @property
+    def op_names(self) -> Sequence[str]:
+        """The tool's word for each operation code."""
+        ...
+
+    @property
+    def types_field(self) -> str | None:
+        """The field with the source's types of the columns, an object of texts; None if the format has none.
+
+        Records without it are read exactly.
+        """
+        ...
+
+    @property
+    def head_schema(self) -> pa.Schema:
+        """The fields that Arrow reads for the head."""
+        ...
+
+    @property
+    def tells_every_column(self) -> bool:
+        """Whether a row without a column tells that the source has none of that name."""
+        ...
+
+    @property
+    def old_is_image(self) -> bool:
+        """Whether the values before an update stand alone: a column that they lack is unknown. Else it is unchanged."""
+        ...
+
+    def heads(self, table: pa.Table) -> dict[str, pa.Array]:
+        """The heads of records parsed with ``head_schema``: columns of texts and truth values."""
+        ...
+
+    def head_of(self, value: Row) -> Head:
+        """The same of one record parsed exactly."""
+        ...
+
+    def verdict(self, head: Head, topic: str) -> Verdict:
+        """What records with this head are."""
+        ...
+
+    def key_of(self, fields: KeyFields, raw: bytes | None) -> KeyFields:
+        """The primary key that a message key tells, by its fields and, where these say nothing, its bytes."""
+        ...
+
+    def raw_times(self, table: pa.Table) -> pa.Array:
+        """The time of each change as the records have it."""
+        ...
+
+    def raw_time_of(self, value: Row) -> Any:
+        """The same of one record parsed exactly; None if it has no usable one."""
+        ...
+
+    def times_ms(self, raw: pa.Array) -> pa.Array:
+        """Milliseconds since the epoch (int64) from ``raw_times``; NULL where they do not tell."""
+        ...
+
+    def image_fields(self, plan: Plan) -> list[pa.Field]:
+        """The fields that Arrow reads for the rows."""
+        ...
+
+    def vector_rows(
+        self, texts: pa.Array, table: pa.Table, ops: npt.NDArray[np.int8], plan: Plan, typed: Mapping[str, Mask]
+    ) -> VectorRows:
+        """The rows of texts parsed with ``image_fields``; ``ops`` has the operation of each text.
+
+        ``typed`` has, where records name types, per column the texts that name the type of the column.
+        """
+        ...
+
+    def rows_of(self, value: Row, op: int, columns: Sequence[str]) -> list[RowChange] | str:
+        """The rows of one record parsed exactly, or why it has none; ``columns`` are those of the table."""
+        ...
+
+    def types_of(self, value: Row) -> Mapping[str, str] | None:
+        """The source's types of the columns, as one record parsed exactly tells them."""
+        ...
+
+
+def images_in(feed: Feed, value: Any) -> list[Row]:
+    """The row images of a record parsed exactly, whatever its operation."""
+    if not isinstance(value, dict):
+        return []
+    for op in (DELETE, UPDATE):
+        changes = feed.rows_of(value, op, ())
+        if not isinstance(changes, str):
+            return [row for change in changes for row in (change.before, change.after) if row is not None]
+    return []
+
+
+def struct_of(plan: Plan) -> pa.DataType:
+    """The type of row images with the columns of a plan."""
+    return pa.struct([(column.name, column.form) for column in plan])
+
+
+def joined_names(names: pa.Array) -> pa.Array:
+    """Lists of names, each as one text; see ``split_names``."""
+    return pc.binary_join(names, _BETWEEN)
+
+
+def join_names(names: Any) -> str | None:
+    """The same of one list; None for what is no list of names."""
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return None
+    return _BETWEEN.join(names)
+
+
+def split_names(text: str | None) -> KeyFields:
+    """The names in a text of ``joined_names``; none of an empty list, None where there is no list."""
+    if text is None:
+        return None
+    return tuple(text.split(_BETWEEN)) if text else ()
+
+
+_BETWEEN = "\x1f"
+
+
+def epoch_ms(texts: pa.Array, zone: str) -> pa.Array:
+    """Milliseconds since the epoch (int64); NULL for what is no time. Texts without a zone are in ``zone``."""
+    encoded = texts.dictionary_encode()
+    found: list[int | None] = []
+    for text in encoded.dictionary.to_pylist():
+        moment = parse_timestamp(text)
+        if moment is None or not -(1 << 62) < moment[0] < 1 << 62:
+            found.append(None)
+        elif moment[1] or zone == "UTC":
+            found.append(moment[0] // 1_000_000)
+        else:
+            local = pa.scalar(moment[0] // 1_000_000, pa.int64()).cast(pa.timestamp("ms"))
+            instant = pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="latest")
+            found.append(instant.cast(pa.int64()).as_py())
+    return pa.array(found, pa.int64()).take(encoded.indices)

@@ -1,0 +1,54 @@
+"""What the records of replication tools are taken for where they do not say it themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sources.format_options import option, time_zone_problem
+
+UNKNOWN_ZONE = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class FeedOptions:
+    """The options that all formats of replication tools have."""
+
+    on_truncate: str = option(
+        "fail", "What a record does that says that the source table was truncated: pause its table, or nothing.", "skip"
+    )
+    """``fail`` gives a Refusal, ``skip`` counts the record."""
+    time_zone: str = option(
+        UNKNOWN_ZONE,
+        "The time zone in which the tool writes times that are instants, such as `UTC`, `Asia/Shanghai` or "
+        "`+08:00`; records do not name it. While it is `unknown`, such times are stored as they "
+        "are written, without a time zone.",
+        check=time_zone_problem,
+    )
+    zero_dates: str = option(
+        "null",
+        "What dates of MySQL without a month or a day (`0000-00-00`) become: NULL, or the record goes to quarantine.",
+        "quarantine",
+    )
+
+    @property
+    def has_zone(self) -> bool:
+        """Whether the time zone is known."""
+        return self.time_zone != UNKNOWN_ZONE
+
+
+@dataclass(frozen=True, slots=True)
+class CanalOptions:
+    """The options that Canal's messages have beside those."""
+
+    binary_format: str = option(
+        "latin1",
+        "How the bytes of BINARY, BLOB and geometry columns are written: `latin1` is one character for each byte, as"
+        " Canal and TiCDC do.",
+        "hex",
+        "base64",
+    )
+
+    @property
+    def value_form(self) -> str:
+        """The name of the format for the converters of values."""
+        return "base64" if self.binary_format == "latin1" else self.binary_format

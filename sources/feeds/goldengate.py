@@ -1,0 +1,201 @@
+"""GoldenGate's JSON, modelled as operations (``format=json``): one row a record, before and after.
+
+    {"table": "SHOP.ORDERS", "op_type": "U", "op_ts": "2024-05-01 10:00:00.000000", "pos": "00000000000000002928",
+     "primary_keys": ["ID"], "before": {"ID": 1, "NOTE": "a"}, "after": {"ID": 1, "NOTE": "new"}}
+
+An update that was compressed in the trail has its key and the columns that changed; all others keep their values.
+Older versions write every column, and beside it whether it is missing (``NOTE_isMissing``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sources.changes import SourceTable
+from sources.debezium_json.message_keys import KeyFields
+from sources.feeds.feed import (
+    ABSENT,
+    TRUNCATE,
+    Bad,
+    Head,
+    NoRows,
+    OfTable,
+    Row,
+    RowChange,
+    Strange,
+    VectorRows,
+    Verdict,
+    epoch_ms,
+    join_names,
+    joined_names,
+    split_names,
+    struct_of,
+)
+from sources.feeds.feed_options import FeedOptions
+from sources.feeds.presence import Elsewhere, absent_columns
+from sources.json_changes.change_rows import DELETE, INSERT, UPDATE
+from sources.json_changes.column_plan import Plan
+from sources.json_changes.gaps import Mask
+
+_OPS = {"I": INSERT, "U": UPDATE, "D": DELETE, "T": TRUNCATE}
+_MISSING = "_isMissing"
+_ENVELOPE = (
+    "table",
+    "op_type",
+    "op_ts",
+    "current_ts",
+    "pos",
+    "primary_keys",
+    "tokens",
+    "before",
+    "after",
+    "csn",
+    "xid",
+)
+_OBJECTS = 3
+"""The record itself, ``before`` and ``after``."""
+_FLAT = (
+    "op {op} without before and after: the record has its columns beside op_type; set format=json in the handler of"
+    " GoldenGate, and not json_row"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GoldenGateFeed:
+    """See ``feed.Feed``."""
+
+    options: FeedOptions = field(default_factory=FeedOptions)
+    tool: str = "GoldenGate"
+    op_names: tuple[str, ...] = ("I", "U", "D", "I", "T")
+    tells_every_column: bool = False
+    types_field: str | None = None
+    old_is_image: bool = True
+
+    @property
+    def head_schema(self) -> pa.Schema:
+        """See ``feed.Feed``."""
+        texts = [(name, pa.string()) for name in ("table", "op_type", "op_ts", "$schema")]
+        return pa.schema([*texts, ("primary_keys", pa.list_(pa.string()))])
+
+    def heads(self, table: pa.Table) -> dict[str, pa.Array]:
+        """See ``feed.Feed``."""
+        columns = {name: table.column(name).combine_chunks() for name in ("table", "op_type", "$schema")}
+        columns["primary_keys"] = joined_names(table.column("primary_keys").combine_chunks())
+        return columns
+
+    def head_of(self, value: Row) -> Head:
+        """See ``feed.Feed``."""
+        head = {name: value.get(name) for name in ("table", "op_type", "$schema")}
+        head["primary_keys"] = join_names(value.get("primary_keys"))
+        return head
+
+    def verdict(self, head: Head, topic: str) -> Verdict:
+        """See ``feed.Feed``."""
+        op, table = head["op_type"], head["table"]
+        if op is None and isinstance(head["$schema"], str):
+            return NoRows("schema")
+        if not isinstance(table, str) or not isinstance(op, str):
+            return Strange()
+        *owners, name = table.split(".", 2)
+        if not name or not all(owners):
+            return Bad(f"value is no record of {self.tool}: table is {table!r}")
+        if op not in _OPS:
+            return Bad(f"value is no record of {self.tool}: op_type is {op!r}")
+        database, schema = (owners[0], owners[-1]) if owners else (None, None)
+        return OfTable(SourceTable(topic, database, schema, name), _OPS[op], split_names(head["primary_keys"]) or None)
+
+    def key_of(self, fields: KeyFields, raw: bytes | None) -> KeyFields:
+        """Nothing: GoldenGate's message keys name no columns."""
+        return None
+
+    def raw_times(self, table: pa.Table) -> pa.Array:
+        """See ``feed.Feed``."""
+        return table.column("op_ts").combine_chunks()
+
+    def raw_time_of(self, value: Row) -> Any:
+        """See ``feed.Feed``."""
+        time = value.get("op_ts")
+        return time if isinstance(time, str) else None
+
+    def times_ms(self, raw: pa.Array) -> pa.Array:
+        """See ``feed.Feed``; the times are those of the trail, in UTC unless the option says otherwise."""
+        return epoch_ms(raw, self.options.time_zone if self.options.has_zone else "UTC")
+
+    def image_fields(self, plan: Plan) -> list[pa.Field]:
+        """See ``feed.Feed``."""
+        return [pa.field("before", struct_of(plan)), pa.field("after", struct_of(plan))]
+
+    def vector_rows(
+        self, texts: pa.Array, table: pa.Table, ops: npt.NDArray[np.int8], plan: Plan, typed: Mapping[str, Mask]
+    ) -> VectorRows:
+        """See ``feed.Feed``."""
+        before, after = (table.column(name).combine_chunks() for name in ("before", "after"))
+        new = _chosen(after, before, ops == DELETE)
+        is_update = ops == UPDATE
+        has_before = np.asarray(before.is_valid())
+        doubt = np.asarray(new.is_null())
+        rows = np.arange(len(new))
+        for side in (before, after):
+            for name in (f.name for f in side.type if f.name.endswith(_MISSING)):
+                doubt = doubt | np.asarray(side.field(name).is_valid())
+        null = {c.name: np.asarray(new.field(c.name).is_null()) & is_update for c in plan}
+        if any(name in _ENVELOPE and mask.any() for name, mask in null.items()):
+            return VectorRows(rows, new, before, doubt | is_update)
+        others = {c.name: np.asarray(before.field(c.name).is_valid()) & has_before for c in plan}
+        absent, unsure = absent_columns(texts, null, _OBJECTS, Elsewhere(has_before, others))
+        return VectorRows(rows, new, before, doubt | unsure, absent)
+
+    def rows_of(self, value: Row, op: int, columns: Sequence[str]) -> list[RowChange] | str:
+        """See ``feed.Feed``."""
+        before, after = (_image(value.get(side)) for side in ("before", "after"))
+        if (before if op == DELETE else after) is None:
+            if "before" not in value and "after" not in value:
+                return _FLAT.format(op=self.op_names[op])
+            return f"op {self.op_names[op]} without a row in {'before' if op == DELETE else 'after'}"
+        if op == DELETE:
+            return [RowChange(before, None)]
+        if op != UPDATE:
+            return [RowChange(None, after)]
+        lacking = dict.fromkeys(columns, ABSENT)
+        earlier = None if before is None else {**lacking, **before}
+        return [RowChange(earlier, {**lacking, **(after or {})})]
+
+    def types_of(self, value: Row) -> Mapping[str, str] | None:
+        """None: GoldenGate writes types into a topic of their own."""
+        return None
+
+
+def _image(value: Any) -> Row | None:
+    """A row without what is missing in it; None if there is none."""
+    if not isinstance(value, dict) or not value:
+        return None
+    missing = {name for name in value if name.endswith(_MISSING) and name.removesuffix(_MISSING) in value}
+    gone = missing | {name.removesuffix(_MISSING) for name in missing if value[name] is True}
+    return {name: item for name, item in value.items() if name not in gone} if gone else value
+
+
+def _chosen(after: pa.StructArray, before: pa.StructArray, is_before: npt.NDArray[np.bool_]) -> pa.StructArray:
+    """Rows of one side or the other, with the fields of both."""
+    if not is_before.any():
+        return after
+    if is_before.all():
+        return before
+    names = dict.fromkeys([f.name for f in after.type] + [f.name for f in before.type])
+    fields, children = [], []
+    for name in names:
+        sides = [s.field(name) if s.type.get_field_index(name) >= 0 else None for s in (after, before)]
+        kinds = [s.type for s in sides if s is not None]
+        if len({*kinds}) > 1:
+            continue
+        left, right = (pa.nulls(len(after), kinds[0]) if s is None else s for s in sides)
+        children.append(pc.if_else(pa.array(is_before), right, left))
+        fields.append(pa.field(name, kinds[0]))
+    is_null = np.where(is_before, np.asarray(before.is_null()), np.asarray(after.is_null()))
+    return pa.StructArray.from_arrays(children, fields=fields, mask=pa.array(is_null))

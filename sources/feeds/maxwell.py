@@ -1,0 +1,177 @@
+"""Maxwell's JSON: one row a record, with values as JSON has them.
+
+    {"database": "shop", "table": "orders", "type": "update", "ts": 1700000000, "primary_key_columns": ["id"],
+     "data": {"id": 1, "note": "new"}, "old": {"note": "a"}}
+
+``old`` has the earlier values of the columns that changed. Where Maxwell writes no NULLs (``output_nulls=false``), a
+column that is in ``old`` and not in ``data`` became NULL, and one that is in neither did not change. Where records do
+not name the primary key, the message keys do: ``{"database": .., "table": .., "pk.id": 1}``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sources.changes import SourceTable
+from sources.debezium_json.message_keys import KeyFields
+from sources.feeds.feed import (
+    ABSENT,
+    SNAPSHOT,
+    Bad,
+    Head,
+    NoRows,
+    OfTable,
+    Row,
+    RowChange,
+    Strange,
+    VectorRows,
+    Verdict,
+    join_names,
+    joined_names,
+    split_names,
+    struct_of,
+)
+from sources.feeds.presence import absent_columns
+from sources.json_changes.change_rows import DELETE, INSERT, UPDATE
+from sources.json_changes.column_plan import Plan
+from sources.json_changes.gaps import Mask
+
+_OPS = {"insert": INSERT, "update": UPDATE, "delete": DELETE, "bootstrap-insert": SNAPSHOT}
+_CONTROL = {
+    "bootstrap-start": "bootstrap mark",
+    "bootstrap-complete": "bootstrap mark",
+    "heartbeat": "heartbeat",
+    **{f"{what}-{how}": "DDL statement" for what in ("database", "table") for how in ("create", "alter", "drop")},
+}
+_ENVELOPE = (
+    "database", "table", "type", "ts", "xid", "xoffset", "commit", "position", "gtid", "server_id", "thread_id",
+    "schema_id", "primary_key", "primary_key_columns", "push_ts", "comment", "query", "data", "old", "encrypted",
+)  # fmt: skip
+_OBJECTS = 3
+"""The record itself, ``data`` and ``old``."""
+_KEY_PREFIX = "pk."
+_ENCRYPTED = "the row is encrypted: set encrypt=none in Maxwell"
+
+
+@dataclass(frozen=True, slots=True)
+class MaxwellFeed:
+    """See ``feed.Feed``."""
+
+    tool: str = "Maxwell"
+    op_names: tuple[str, ...] = ("insert", "update", "delete", "bootstrap-insert")
+    tells_every_column: bool = False
+    types_field: str | None = None
+    old_is_image: bool = False
+
+    @property
+    def head_schema(self) -> pa.Schema:
+        """See ``feed.Feed``."""
+        texts = [(name, pa.string()) for name in ("database", "table", "type")]
+        secret = pa.struct([("iv", pa.string())])
+        others = [("primary_key_columns", pa.list_(pa.string())), ("ts", pa.int64()), ("encrypted", secret)]
+        return pa.schema([*texts, *others])
+
+    def heads(self, table: pa.Table) -> dict[str, pa.Array]:
+        """See ``feed.Feed``."""
+        columns = {name: table.column(name).combine_chunks() for name in ("database", "table", "type")}
+        columns["primary_key_columns"] = joined_names(table.column("primary_key_columns").combine_chunks())
+        columns["isEncrypted"] = pc.is_valid(table.column("encrypted").combine_chunks())
+        return columns
+
+    def head_of(self, value: Row) -> Head:
+        """See ``feed.Feed``."""
+        head = {name: value.get(name) for name in ("database", "table", "type")}
+        head["primary_key_columns"] = join_names(value.get("primary_key_columns"))
+        head["isEncrypted"] = value.get("encrypted") is not None
+        return head
+
+    def verdict(self, head: Head, topic: str) -> Verdict:
+        """See ``feed.Feed``."""
+        kind, database, table = head["type"], head["database"], head["table"]
+        if head["isEncrypted"]:
+            return Bad(f"op {kind} without a row: {_ENCRYPTED}")
+        if not isinstance(kind, str):
+            return Strange()
+        if kind in _CONTROL:
+            return NoRows(_CONTROL[kind])
+        is_named = isinstance(table, str) and bool(table)
+        if kind not in _OPS:
+            is_mine = is_named and isinstance(database, str) and kind.islower()
+            return Bad(f"value is no record of {self.tool}: type is {kind!r}") if is_mine else Strange()
+        source = SourceTable.of_topic(topic)
+        if is_named:
+            source = SourceTable(topic, database if isinstance(database, str) and database else None, None, table)
+        return OfTable(source, _OPS[kind], split_names(head["primary_key_columns"]) or None)
+
+    def key_of(self, fields: KeyFields, raw: bytes | None) -> KeyFields:
+        """See ``feed.Feed``. Names of columns in message keys are in small letters."""
+        if fields:
+            named = tuple(name.removeprefix(_KEY_PREFIX) for name in fields if name.startswith(_KEY_PREFIX))
+            return named or None
+        try:
+            key = json.loads(raw or b"null")
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(key, list) or len(key) != 3 or not isinstance(key[2], list):
+            return None
+        return tuple(name for part in key[2] if isinstance(part, dict) for name in part) or None
+
+    def raw_times(self, table: pa.Table) -> pa.Array:
+        """See ``feed.Feed``."""
+        return table.column("ts").combine_chunks()
+
+    def raw_time_of(self, value: Row) -> Any:
+        """See ``feed.Feed``."""
+        time = value.get("ts")
+        return time if isinstance(time, int) and not isinstance(time, bool) and abs(time) < 1 << 53 else None
+
+    def times_ms(self, raw: pa.Array) -> pa.Array:
+        """See ``feed.Feed``; the times are in seconds."""
+        usable = pc.and_(pc.greater(raw, 0), pc.less(raw, 1 << 40))
+        return pc.multiply(pc.if_else(usable, raw, pa.scalar(None, pa.int64())), 1000)
+
+    def image_fields(self, plan: Plan) -> list[pa.Field]:
+        """See ``feed.Feed``."""
+        return [pa.field("data", struct_of(plan)), pa.field("old", struct_of(plan))]
+
+    def vector_rows(
+        self, texts: pa.Array, table: pa.Table, ops: npt.NDArray[np.int8], plan: Plan, typed: Mapping[str, Mask]
+    ) -> VectorRows:
+        """See ``feed.Feed``."""
+        new, old = (table.column(name).combine_chunks() for name in ("data", "old"))
+        doubt = np.asarray(new.is_null())
+        is_update = ops == UPDATE
+        null = {c.name: np.asarray(new.field(c.name).is_null()) & is_update for c in plan}
+        if any(name in _ENVELOPE and mask.any() for name, mask in null.items()):
+            return VectorRows(np.arange(len(new)), new, old, doubt | is_update)
+        # A name that stands in ``old`` alone counts as one that is there: the column became NULL.
+        absent, unsure = absent_columns(texts, null, _OBJECTS)
+        return VectorRows(np.arange(len(new)), new, old, doubt | unsure, absent)
+
+    def rows_of(self, value: Row, op: int, columns: Sequence[str]) -> list[RowChange] | str:
+        """See ``feed.Feed``."""
+        row, old = value.get("data"), value.get("old")
+        if not isinstance(row, dict) or not row:
+            return f"op {self.op_names[op]} without a row in data"
+        if op == DELETE:
+            return [RowChange(row, None)]
+        if op != UPDATE:
+            return [RowChange(None, row)]
+        earlier = old if isinstance(old, dict) else {}
+        is_told = isinstance(old, dict)
+        gone = {name: None for name in earlier if name not in row}
+        lacking = dict.fromkeys((name for name in columns if name not in row and name not in gone), ABSENT)
+        after = {**lacking, **gone, **row}
+        return [RowChange({**after, **earlier} if is_told else None, after)]
+
+    def types_of(self, value: Row) -> Mapping[str, str] | None:
+        """None: Maxwell writes no types."""
+        return None

@@ -1,0 +1,51 @@
+"""Rows that an update moved to another primary key, where it does not bring all columns: which key each had before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_table.row_kind import VALUE_KIND, RowKind
+from sources.changes import (
+    OFFSET_COLUMN,
+    OTHER_KEY_COLUMN,
+    UNAVAILABLE_COLUMN,
+    ChangeBatch,
+    DecodeTarget,
+    Goal,
+    SourceTable,
+)
+
+
+def with_other_keys(change: ChangeBatch, targets: Mapping[SourceTable, Goal]) -> ChangeBatch:
+    """The change with the column of other keys, where a row that moved lacks values: those of its old key."""
+    target, rows = targets.get(change.source), change.rows
+    if not isinstance(target, DecodeTarget) or not target.primary_key or UNAVAILABLE_COLUMN not in rows.column_names:
+        return change
+    kinds, offsets = np.asarray(rows.column(VALUE_KIND)), np.asarray(rows.column(OFFSET_COLUMN))
+    lengths = pc.list_value_length(rows.column(UNAVAILABLE_COLUMN))
+    has_gaps = np.asarray(pc.fill_null(pc.greater(lengths, 0), False))
+    moved = np.zeros(len(kinds), np.bool_)
+    moved[1:] = (kinds[1:] == RowKind.INSERT) & (kinds[:-1] == RowKind.DELETE) & (offsets[1:] == offsets[:-1])
+    arrived = np.flatnonzero(moved & has_gaps)
+    if not len(arrived):
+        return change
+    texts: list[str | None] = [None] * len(kinds)
+    keys = rows.select(list(target.primary_key))
+    for number in arrived.tolist():
+        old, new = (_key_text(keys.slice(at, 1).to_pylist()[0]) for at in (number - 1, number))
+        texts[number - 1], texts[number] = new, old
+    return replace(change, rows=rows.append_column(OTHER_KEY_COLUMN, pa.array(texts, pa.string())))
+
+
+def _key_text(key: Mapping[str, Any]) -> str | None:
+    """A key as JSON; None where JSON does not have its values as the table has them."""
+    values = [int(v) if isinstance(v, Decimal) and v == v.to_integral_value() else v for v in key.values()]
+    return json.dumps(values) if all(isinstance(value, int | str) for value in values) else None

@@ -1,0 +1,65 @@
+"""What is said of records that cannot be read or whose primary key is not that of their table, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from paimon_table.errors import MalformedRecord
+from sources.changes import KeyRule
+from sources.record_look import other_format, remedy
+
+_REGISTRY_HEADER_BYTES = 5
+_DEBEZIUM_FIELDS = frozenset({"op", "source"})
+
+
+def strange_bytes(raw: bytes, tool: str) -> str | None:
+    """Why bytes are no JSON, where their beginning tells; None where it does not."""
+    if not raw.strip():
+        return "value is empty: let the producer write null for a tombstone, or leave the record out"
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "value is not UTF-8 text but UTF-16: let the producer write UTF-8"
+    if raw.startswith(b"\x00") and len(raw) > _REGISTRY_HEADER_BYTES:
+        return f"value is not JSON but looks like Avro or Protobuf with a schema registry: let {tool} write JSON"
+    return None
+
+
+def strange_value(value: Any, raw: bytes, tool: str) -> str:
+    """Why a value is no record of the tool; ``value`` is what ``raw`` says, or the MalformedRecord in its place."""
+    if isinstance(value, MalformedRecord):
+        return strange_bytes(raw, tool) or str(value)
+    return f"value is no record of {tool}: it is not a JSON object"
+
+
+def strange_fields(value: Any, tool: str) -> str:
+    """Why a JSON value without the fields that the tool always writes is no record of it."""
+    if isinstance(value, MalformedRecord):
+        return str(value)
+    named = {*value} if isinstance(value, Mapping) else set()
+    if named >= _DEBEZIUM_FIELDS:
+        return f"value is no record of {tool} but an envelope of Debezium: set source.format to debezium-json"
+    other = other_format(named)
+    if other is not None and tool not in other:
+        return f"value is no record of {tool}: it looks like {other}; {remedy(other)}, or leave the topic out"
+    return f"value is no record of {tool}; fields: {', '.join(map(repr, [*value][:5])) or 'none'}"
+
+
+def changed_key(fields: Sequence[str], rule: KeyRule, primary_key: Sequence[str]) -> str:
+    """Why a batch stops at records with another primary key than before."""
+    now, keyed = ", ".join(fields), ", ".join(primary_key)
+    before = f"was ({', '.join(rule.first)}) and " if rule.is_stated else ""
+    return (
+        f"the primary key that its records name {before}is now ({now}), that of table {rule.table} is ({keyed}): rows"
+        " would be mixed up; write the source table into a new table (another `into`) from a new snapshot, or state"
+        f" primary_key: [{keyed}] in the rule if that still tells the rows apart"
+    )
+
+
+def unusable_key(tool: str, rule: KeyRule, primary_key: Sequence[str]) -> str:
+    """Why a record goes to quarantine that names no primary key."""
+    keyed = ", ".join(primary_key)
+    return (
+        f"the message key and the record name no primary key, and table {rule.table} has that of the first records"
+        f" ({keyed}); state primary_key: [{keyed}] in the rule if these columns tell the rows apart, or let {tool}"
+        " write the key"
+    )

@@ -1,0 +1,309 @@
+"""Sorting the records of one topic partition by source table, from their heads alone.
+
+Heads of one table are alike but for their times, so each distinct one is judged once. Whatever is no record of a table
+is dealt with here: bad records go to quarantine, tombstones and control records are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sources.changes import SourceTable
+from sources.debezium_json.envelopes import EnvelopeParser, Layout, VectorStretch
+from sources.debezium_json.message_keys import KeyFields, MessageKeys
+from sources.debezium_json.texts import Texts
+from sources.feeds.cut_objects import NOT_CUT, cut_object
+from sources.feeds.feed import Bad, Feed, NoRows, OfTable, Strange, Verdict, images_in
+from sources.feeds.record_reasons import strange_bytes, strange_fields, strange_value
+from sources.feeds.source_types import NO_TYPES, SourceTypes
+from sources.json_changes.column_plan import Plan
+from sources.json_changes.outcome import Outcome
+
+_MOST_COMBINATIONS = 1 << 30
+_SAMPLED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class TableRecords:
+    """Records of one source table: texts, operation codes, raw times, and per record the index of its key's columns in
+    ``key_fields`` and of the types that it names in ``type_sets``.
+
+    Texts do not have the object with the types; where its index is ``NOT_CUT``, nobody has looked for it.
+    """
+
+    texts: Texts
+    ops: npt.NDArray[np.int8]
+    keys: npt.NDArray[np.int32]
+    types: npt.NDArray[np.int64]
+    times: pa.Array
+    key_fields: tuple[KeyFields, ...]
+    type_sets: tuple[SourceTypes, ...]
+
+    def __len__(self) -> int:
+        return len(self.ops)
+
+    def chosen(self, mask: npt.NDArray[np.bool_]) -> TableRecords:
+        if mask.all():
+            return self
+        return self.taken(np.flatnonzero(mask))
+
+    def taken(self, indices: npt.NDArray[np.int64]) -> TableRecords:
+        return replace(
+            self,
+            texts=self.texts.taken(indices),
+            ops=self.ops[indices],
+            keys=self.keys[indices],
+            types=self.types[indices],
+            times=self.times.take(pa.array(indices)),
+        )
+
+    def halved(self) -> tuple[TableRecords, TableRecords] | None:
+        """Two shares of them; None for a single record."""
+        if len(self) <= 1:
+            return None
+        is_first = np.arange(len(self)) < len(self) // 2
+        return self.chosen(is_first), self.chosen(~is_first)
+
+    def key_masks(self) -> Iterator[tuple[KeyFields, npt.NDArray[np.bool_]]]:
+        """The keys of the records, each with the records that have it."""
+        for code in np.unique(self.keys).tolist():
+            yield self.key_fields[code], self.keys == code
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A source table, and the plan for its rows."""
+
+    source: SourceTable
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedRows:
+    """Records whose rows Arrow has read together with their heads, by their positions, which rise."""
+
+    positions: npt.NDArray[np.int64]
+    table: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """Records and what they are: ``verdict_of`` has the index of each one's verdict."""
+
+    texts: Texts
+    verdicts: list[Verdict]
+    verdict_of: npt.NDArray[np.int64]
+    times: pa.Array
+    types: npt.NDArray[np.int64]
+
+
+class RecordSorter:
+    """Sorts the texts of one topic partition."""
+
+    def __init__(
+        self, feed: Feed, topic: str, message_keys: MessageKeys, outcome: Outcome, expected: Expected | None = None
+    ) -> None:
+        """``expected`` is the only source table of the topic that has a target, if there is one."""
+        self.parsed: list[ParsedRows] = []
+        self._expected = expected
+        self._feed = feed
+        self._topic = topic
+        self._message_keys = message_keys
+        self._outcome = outcome
+        self._parts: dict[SourceTable, list[TableRecords]] = {}
+        self._key_fields: list[KeyFields] = []
+        self._key_codes: dict[KeyFields, int] = {}
+
+    def sort(self, texts: Texts) -> dict[SourceTable, TableRecords]:
+        """The records of each source table, in order of first sight."""
+        texts, types, type_sets = self._without_types(texts)
+        plan = self._plan_at_once(texts)
+        layout = Layout(lambda _: list(self._feed.head_schema), lambda _: [])
+        if plan:
+            layout = Layout(self._fields_at_once, partial(images_in, self._feed))
+        for stretch in EnvelopeParser(texts.values, plan, None, layout).stretches():
+            indices = np.arange(stretch.start, stretch.start + stretch.size)
+            if isinstance(stretch, VectorStretch):
+                if plan:
+                    self.parsed.append(ParsedRows(texts.positions[indices], stretch.table))
+                self._take(self._judge_vectors(texts.taken(indices), stretch.table, types[indices]))
+            else:
+                self._take(self._judge_values(texts.taken(indices), stretch.values, types[indices]))
+        return {
+            source: replace(_joined(parts), key_fields=tuple(self._key_fields), type_sets=type_sets)
+            for source, parts in self._parts.items()
+        }
+
+    def _plan_at_once(self, texts: Texts) -> Plan:
+        """The plan under which heads and rows are read together: where some texts all are of the expected table."""
+        if self._expected is None or not len(texts.positions):
+            return ()
+        for index in np.linspace(0, len(texts.positions) - 1, _SAMPLED).astype(int).tolist():
+            value = texts.parsed(index)
+            verdict = self._feed.verdict(self._feed.head_of(value), self._topic) if isinstance(value, dict) else None
+            if not isinstance(verdict, OfTable) or verdict.source != self._expected.source:
+                return ()
+        return self._expected.plan
+
+    def _fields_at_once(self, plan: Plan) -> list[pa.Field]:
+        return [*self._feed.head_schema, *self._feed.image_fields(plan)]
+
+    def _without_types(self, texts: Texts) -> tuple[Texts, npt.NDArray[np.int64], tuple[SourceTypes, ...]]:
+        """The texts without the object that names types, the index of its types for each text, and these types."""
+        if self._feed.types_field is None:
+            return texts, np.zeros(len(texts.positions), np.int64), (NO_TYPES,)
+        cut = cut_object(texts.values, self._feed.types_field)
+        named = [SourceTypes.of_object(found) for found in cut.objects]
+        sets = dict.fromkeys(named)
+        index = {types: i for i, types in enumerate(sets)}
+        codes = np.array([index[types] for types in named] + [NOT_CUT], np.int64)
+        return Texts(cut.texts, texts.positions), codes[cut.object_of], tuple(sets)
+
+    def _judge_vectors(self, texts: Texts, table: pa.Table, types: npt.NDArray[np.int64]) -> _Judged:
+        columns = self._feed.heads(table)
+        firsts, verdict_of = distinct_rows([*columns.values()], len(texts.positions))
+        heads = [{name: column[first].as_py() for name, column in columns.items()} for first in firsts.tolist()]
+        verdicts = [self._feed.verdict(head, self._topic) for head in heads]
+        return _Judged(texts, verdicts, verdict_of, self._feed.raw_times(table), types)
+
+    def _judge_values(self, texts: Texts, values: tuple[Any, ...], types: npt.NDArray[np.int64]) -> _Judged:
+        verdicts: list[Verdict] = []
+        times: list[Any] = []
+        for index, value in enumerate(values):
+            if isinstance(value, dict):
+                verdicts.append(self._feed.verdict(self._feed.head_of(value), self._topic))
+                times.append(self._feed.raw_time_of(value))
+            else:
+                raw = self._outcome.cell("value", int(texts.positions[index]))
+                is_none = value is None
+                verdicts.append(NoRows("") if is_none else Bad(strange_value(value, raw, self._feed.tool)))
+                times.append(None)
+        kind = self._feed.raw_times(self._feed.head_schema.empty_table()).type
+        return _Judged(texts, verdicts, np.arange(len(values)), pa.array(times, kind), types)
+
+    def _take(self, judged: _Judged) -> None:
+        by_source: dict[SourceTable, list[int]] = {}
+        for index, verdict in enumerate(judged.verdicts):
+            if isinstance(verdict, OfTable):
+                by_source.setdefault(verdict.source, []).append(index)
+            else:
+                members = judged.texts.positions[judged.verdict_of == index].tolist()
+                self._without_rows(verdict, members)
+        for source, indices in by_source.items():
+            members = np.flatnonzero(np.isin(judged.verdict_of, indices))
+            texts, of = judged.texts.taken(members), judged.verdict_of[members]
+            told = {i: v for i in indices if isinstance(v := judged.verdicts[i], OfTable)}
+            ops = np.zeros(len(judged.verdicts), np.int8)
+            ops[list(told)] = [v.op for v in told.values()]
+            keys = self._keys(texts, of, {i: v.key for i, v in told.items()}, len(judged.verdicts))
+            times = judged.times.take(pa.array(members))
+            records = TableRecords(texts, ops[of], keys, judged.types[members], times, (), ())
+            self._parts.setdefault(source, []).append(records)
+
+    def _keys(
+        self, texts: Texts, of: npt.NDArray[np.int64], told: dict[int, KeyFields], count: int
+    ) -> npt.NDArray[np.int32]:
+        """The codes of the keys that the records tell; where they do not, the message keys may."""
+        codes = np.zeros(count, np.int32)
+        codes[list(told)] = [self._key_code(key) for key in told.values()]
+        found = codes[of]
+        unsaid = np.isin(of, [i for i, key in told.items() if key is None])
+        if unsaid.any():
+            positions = texts.positions[unsaid]
+            raw_codes = self._message_keys.codes(positions)
+            meant = np.zeros(len(self._message_keys.fields), np.int32)
+            for code in np.unique(raw_codes).tolist():
+                first = int(positions[np.flatnonzero(raw_codes == code)[0]])
+                fields = self._message_keys.fields[code]
+                meant[code] = self._key_code(self._feed.key_of(fields, self._outcome.cell("key", first)))
+            found[unsaid] = meant[raw_codes]
+        return found
+
+    def _key_code(self, key: KeyFields) -> int:
+        code = self._key_codes.setdefault(key, len(self._key_fields))
+        if code == len(self._key_fields):
+            self._key_fields.append(key)
+        return code
+
+    def _without_rows(self, verdict: Verdict, positions: list[int]) -> None:
+        for position in positions:
+            if isinstance(verdict, Bad):
+                self._outcome.quarantine(position, verdict.reason)
+            elif isinstance(verdict, Strange):
+                value = self._outcome.parsed("value", position)
+                self._outcome.quarantine(position, strange_fields(value, self._feed.tool))
+            elif isinstance(verdict, NoRows) and not verdict.kind:
+                self._outcome.count(tombstones=1)
+            elif isinstance(verdict, NoRows):
+                self._outcome.note_control(self._topic, verdict.kind, position)
+
+
+def _joined(parts: list[TableRecords]) -> TableRecords:
+    """All parts of one source table as one, in arrival order."""
+    if len(parts) == 1:
+        return parts[0]
+    positions = np.concatenate([part.texts.positions for part in parts])
+    joined = TableRecords(
+        Texts(pa.concat_arrays([part.texts.values for part in parts]), positions),
+        np.concatenate([part.ops for part in parts]),
+        np.concatenate([part.keys for part in parts]),
+        np.concatenate([part.types for part in parts]),
+        pa.concat_arrays([part.times for part in parts]),
+        (),
+        (),
+    )
+    return joined.taken(np.argsort(positions, kind="stable"))
+
+
+def distinct_rows(columns: Sequence[pa.Array], count: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The first row of each distinct combination of values, and which combination each row has."""
+    codes, size = np.zeros(count, np.int64), 1
+    for column in columns:
+        encoded = column.dictionary_encode(null_encoding="encode")
+        if len(encoded.dictionary) < 2:
+            continue
+        codes, size = codes * len(encoded.dictionary) + np.asarray(encoded.indices), size * len(encoded.dictionary)
+        if size > _MOST_COMBINATIONS:
+            codes = np.unique(codes, return_inverse=True)[1].reshape(-1)
+            size = int(codes.max(initial=0)) + 1
+    if size == 1:
+        return np.zeros(min(count, 1), np.int64), codes
+    _, firsts, of_row = np.unique(codes, return_index=True, return_inverse=True)
+    return firsts, of_row.reshape(-1)
+
+
+def readable_texts(batch: pa.RecordBatch, positions: npt.NDArray[np.int64], feed: Feed, outcome: Outcome) -> Texts:
+    """The values that are there and UTF-8; the others are counted or go to quarantine."""
+    values = batch.column("value")
+    if len(positions) < batch.num_rows:
+        values = values.take(pa.array(positions))
+    if values.null_count:
+        there = np.asarray(values.is_valid())
+        outcome.count(tombstones=len(positions) - int(there.sum()))
+        positions, values = positions[there], values.drop_null()
+    if not pa.types.is_binary(values.type):
+        values = values.cast(pa.binary())
+    try:
+        values.cast(pa.string())
+    except pa.ArrowInvalid:
+        good = np.array([_is_utf8(v) for v in values.to_pylist()], np.bool_)
+        for index in np.flatnonzero(~good).tolist():
+            reason = strange_bytes(values[index].as_py(), feed.tool) or "value is not UTF-8 text"
+            outcome.quarantine(int(positions[index]), reason)
+        positions, values = positions[good], values.filter(pa.array(good))
+    return Texts(values, positions)
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+        return True
+    except UnicodeDecodeError:
+        return False

@@ -1,0 +1,320 @@
+"""Decoding the records of one source table in one topic partition, whatever tool wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_table.schema.type_widening import common_type
+from sources.changes import Behind, DecodeTarget, Goal, Observation, ObservedColumn, Rejection, SourceTable
+from sources.debezium_json.key_check import is_fit
+from sources.feeds.feed import TRUNCATE, AbsentFields, Feed, Row, images_in
+from sources.feeds.feed_options import FeedOptions
+from sources.feeds.record_reasons import changed_key, unusable_key
+from sources.feeds.row_events import EventGroup, RowReader
+from sources.feeds.sorting import ParsedRows, TableRecords
+from sources.feeds.source_types import SourceTypes
+from sources.json_changes.change_rows import DELETE, UPDATE, Events, image_column, is_null, lacks_key
+from sources.json_changes.column_plan import Plan, plan_columns
+from sources.json_changes.event_log import EventLog
+from sources.json_changes.observing import (
+    all_columns,
+    changed_by_schema,
+    changed_by_values,
+    told_forms,
+    with_forms,
+)
+from sources.json_changes.outcome import RECORD_FAULTS, Outcome, fault_text
+from sources.json_changes.table_rows import TableRows
+from sources.observed_columns import merged
+from sources.values.encodings import Encoding
+from sources.values.value_forms import ValueForms
+
+_MOST_SAMPLED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class FeedDecoding:
+    """Decodes the records of source tables into an outcome."""
+
+    feed: Feed
+    options: FeedOptions
+    forms: ValueForms
+    binary: Encoding
+    topic: str
+    partition: int
+    outcome: Outcome
+    parsed: Sequence[ParsedRows] = ()
+    """Rows of the topic partition that were read with the heads of their records."""
+
+    def decode(self, source: SourceTable, records: TableRecords, goals: Mapping[SourceTable, Goal]) -> None:
+        """Decode; where the code has no way with a record, that one goes to quarantine."""
+        attempt = self.outcome.attempt()
+        try:
+            replace(self, outcome=attempt)._decode(source, records, goals)
+        except pa.ArrowMemoryError:
+            raise
+        except RECORD_FAULTS as error:
+            halves = records.halved()
+            if halves is None:
+                reason = f"the record cannot be decoded: {fault_text(error)}; please report it"
+                self.outcome.quarantine(int(records.texts.positions[0]), reason)
+            for half in halves or ():
+                self.decode(source, half, goals)
+        else:
+            self.outcome.take(attempt)
+
+    def _decode(self, source: SourceTable, records: TableRecords, goals: Mapping[SourceTable, Goal]) -> None:
+        if source not in goals:
+            self.outcome.count(unknown_tables=len(records))
+            self._observe_whole(source, records)
+            return
+        match goals[source]:
+            case None:
+                self.outcome.count(skipped_tables=len(records))
+            case Behind():
+                self.outcome.count(tables_behind=len(records))
+            case Rejection() as rejection:
+                self._reject(source, rejection, records)
+            case target:
+                records = self._without_truncates(source, records)
+                records = self._without_changes(source, target, records)
+                records = self._with_fit_keys(source, target, records)
+                if len(records):
+                    self._decode_known(source, target, records)
+
+    def _without_truncates(self, source: SourceTable, records: TableRecords) -> TableRecords:
+        truncates = records.ops == TRUNCATE
+        for position in records.texts.positions[truncates].tolist():
+            self.outcome.count(truncates=1)
+            if self.options.on_truncate == "fail":
+                word = self.feed.op_names[TRUNCATE]
+                reason = (
+                    f"the source table was truncated (op {word}): set on_truncate to skip and resume, which keeps all"
+                    " rows"
+                )
+                self.outcome.refuse(source, position, reason, is_rebuilt=True)
+        return records.chosen(~truncates)
+
+    def _without_changes(self, source: SourceTable, target: DecodeTarget, records: TableRecords) -> TableRecords:
+        """The inserts alone where a table without primary key takes nothing else."""
+        changes = np.isin(records.ops, (UPDATE, DELETE))
+        if target.on_change in (None, "log") or not changes.any():
+            return records
+        self.outcome.count(changes=int(changes.sum()))
+        if target.on_change == "fail":
+            first = int(np.flatnonzero(changes)[0])
+            reason = (
+                f"op {self.feed.op_names[records.ops[first]]}: the table is written with `mode: append` and has no key"
+                " to find the row by; say `on_change: skip` in the rule to leave updates and deletes out. To store them"
+                " as rows of their own (`on_change: log`), or to apply them (`mode: upsert`), give the rule another"
+                " `into`, with `backfill: true` for what was read already"
+            )
+            self.outcome.refuse(source, int(records.texts.positions[first]), reason)
+        return records.chosen(~changes)
+
+    def _with_fit_keys(self, source: SourceTable, target: DecodeTarget, records: TableRecords) -> TableRecords:
+        """The records without those whose primary key may not be that of the table."""
+        rule, primary_key = target.keys, target.primary_key
+        if rule is None or not len(records):
+            return records
+        columns = {name for name, _ in target.columns}
+        fit = np.ones(len(records), np.bool_)
+        for named, mask in records.key_masks():
+            fields = None if named is None else _as_columns(named, columns)
+            first = int(records.texts.positions[mask].min())
+            if rule.is_stated and not rule.first and fields and {*fields} <= columns:
+                self.outcome.observe(Observation(source, (), fields, self.partition, self.outcome.offset(first)))
+            if is_fit(fields, rule, primary_key):
+                continue
+            fit &= ~mask
+            if fields:
+                self.outcome.refuse(source, first, changed_key(fields, rule, primary_key))
+            else:
+                for position in records.texts.positions[mask].tolist():
+                    self.outcome.quarantine(position, unusable_key(self.feed.tool, rule, primary_key))
+        return records.chosen(fit)
+
+    def _decode_known(self, source: SourceTable, target: DecodeTarget, records: TableRecords) -> None:
+        plan = reading_plan(self.feed, target, self.forms)
+        log = self._event_log(records) if target.on_change == "log" else None
+        reader = RowReader(self.feed, target, plan, self.outcome, self.parsed)
+        for group in reader.groups(records):
+            self._decode_group(source, target, group, log)
+        if self.feed.tells_every_column:
+            self._note_newest(source, target, records)
+
+    def _event_log(self, records: TableRecords) -> EventLog:
+        log = EventLog(self.topic, self.partition, self.outcome.offsets, self.feed.op_names)
+        log.note(records.texts.positions, records.ops, self.feed.times_ms(records.times))
+        return log
+
+    def _decode_group(self, source: SourceTable, target: DecodeTarget, group: EventGroup, log: EventLog | None) -> None:
+        schema = group.types.schema(self.options, self.binary)
+        plan = plan_columns(target, None if schema is None else schema.by_name, self.forms)
+        rows = TableRows(source, self.partition, target, plan, AbsentFields(), self.outcome, log)
+        events = group.types.rewritten(group.events, dict(target.columns), self.options)
+        events = _whole_records(events, rows.storable(events))
+        events = self._with_keys(events, target, plan)
+        if not len(events.ops):
+            return
+        pieces = [rows.change_rows(events)]
+        converted = rows.add(pieces)
+        forms = told_forms(plan, schema, target, pieces, any(part.problems for part in converted))
+        if schema is not None:
+            telling = events.positions
+            columns = self._changed(group.types, schema, target, events)
+        else:
+            telling = rows.telling([events], converted)
+            images = self._exact_images(telling) if len(telling) else ()
+            columns = _without_looks(changed_by_values(images, target, self.forms))
+        columns = with_forms(columns, forms, target)
+        if columns:
+            first = self.outcome.offset(int((telling if len(telling) else events.positions).min()))
+            self.outcome.observe(Observation(source, columns, None, self.partition, first))
+
+    def _with_keys(self, events: Events, target: DecodeTarget, plan: Plan) -> Events:
+        """The events without those whose row is under a key that nobody knows."""
+        if not target.primary_key:
+            return events
+        key = target.primary_key
+        gaps = AbsentFields()
+        bad = (events.ops == DELETE) & lacks_key(events.before, key)
+        updated = events.ops == UPDATE
+        lacking = np.zeros(len(events.ops), np.bool_)
+        for name in key:
+            column = image_column(events.after, name)
+            mask = gaps.mask(column)
+            lacking |= updated & (is_null(column) if mask is None else mask | is_null(column))
+        bad |= lacking
+        if not bad.any():
+            return events
+        wanted = ", ".join(key)
+        for position, op in zip(events.positions[bad].tolist(), events.ops[bad].tolist(), strict=True):
+            reason = (
+                f"op {self.feed.op_names[op]}: the row does not have the key ({wanted}); let the source log whole rows"
+                " (MySQL: binlog_row_image=FULL; Oracle: supplemental logging of all columns)"
+            )
+            self.outcome.quarantine(position, reason)
+        return _whole_records(events, events.chosen(~bad))
+
+    # ------------------------------------------------------------ observations
+
+    def _changed(
+        self, types: SourceTypes, schema: Any, target: DecodeTarget, events: Events
+    ) -> tuple[ObservedColumn, ...]:
+        """Columns that the target lacks, or whose type it does not hold, as wide as their values."""
+        news = changed_by_schema(schema, target, len(events.ops))
+        if not news:
+            return news
+        known = dict(target.columns)
+        names = [column.name for column in news]
+        if not types.lacks_width(names):
+            return news
+        images = list(self._exact_images(events.positions))
+        found = types.observed(names, images, len(events.ops), self.options, self.binary)
+        fits = (replace(column, form=None) if column.name in known else column for column in found)
+        return tuple(c for c in fits if c.name not in known or (c.type is not None and _is_wider(known[c.name], c)))
+
+    def _observe_whole(self, source: SourceTable, records: TableRecords) -> None:
+        records = records.chosen(records.ops != TRUNCATE)
+        if not len(records):
+            return
+        step = -(-len(records) // _MOST_SAMPLED)
+        by_types: dict[SourceTypes, list[Row]] = {}
+        for position in records.texts.positions[::step].tolist():
+            value = self.outcome.parsed("value", position)
+            rows = images_in(self.feed, value)
+            if rows:
+                types = SourceTypes.of(self.feed.types_of(value))
+                by_types.setdefault(types, []).extend(rows)
+        columns = merged([tuple(self._shown(types, rows)) for types, rows in by_types.items()])
+        names = {column.name for column in columns}
+        keys = [_as_columns(named, names) for named, _ in records.key_masks() if named]
+        first = self.outcome.offset(int(records.texts.positions.min()))
+        self.outcome.observe(Observation(source, columns, keys[0] if keys else None, self.partition, first))
+
+    def _shown(self, types: SourceTypes, rows: Sequence[Row]) -> Iterator[ObservedColumn]:
+        names = dict.fromkeys(name for row in rows for name in row)
+        typed = {name for name, _ in types.columns}
+        found = {c.name: c for c in types.observed([*typed], rows, len(rows), self.options, self.binary)}
+        yield from (found[name] for name in dict.fromkeys([*names, *found]) if name in found)
+        others = ({name: value for name, value in row.items() if name not in typed} for row in rows)
+        if names.keys() - typed:
+            yield from _without_looks(all_columns(None, others, len(rows)))
+
+    def _note_newest(self, source: SourceTable, target: DecodeTarget, records: TableRecords) -> None:
+        """Report the columns that the newest row does not have at all."""
+        stored = np.flatnonzero(records.ops != DELETE)
+        if not len(stored):
+            return
+        newest = int(stored[np.argmax(records.texts.positions[stored])])
+        value = self.outcome.parsed("value", int(records.texts.positions[newest]))
+        shown = {name for row in images_in(self.feed, value) for name in row}
+        shown |= {*(self.feed.types_of(value) or {})} if isinstance(value, dict) else set()
+        absent = tuple(name for name, _ in target.columns if name not in shown and name not in target.primary_key)
+        if shown:
+            self.outcome.note_newest(source, int(records.texts.positions[newest]), absent)
+
+    def _reject(self, source: SourceTable, rejection: Rejection, records: TableRecords) -> None:
+        """Quarantine the records; of a table that can still be made, report what they show and count its deletes."""
+        if rejection.is_unmade:
+            self._observe_whole(source, records)
+        passed = np.isin(records.ops, (DELETE, TRUNCATE)) & rejection.is_empty
+        self.outcome.count(without_table=int(passed.sum()))
+        others = zip(records.texts.positions[~passed].tolist(), records.ops[~passed].tolist(), strict=True)
+        for position, op in others:
+            reason = self._missing_row(position, op) if rejection.is_unmade and op != TRUNCATE else None
+            self.outcome.quarantine(position, reason or rejection.reason)
+
+    def _missing_row(self, position: int, op: int) -> str | None:
+        """Why a record has no rows; None if it has."""
+        value = self.outcome.parsed("value", position)
+        rows = self.feed.rows_of(value, op, ()) if isinstance(value, dict) else str(value)
+        return rows if isinstance(rows, str) else None
+
+    def _exact_images(self, positions: npt.NDArray[np.int64]) -> Iterator[Row]:
+        """Row images of records, parsed exactly; evenly spaced ones if there are very many."""
+        step = -(-len(positions) // _MOST_SAMPLED)
+        for position in np.unique(positions)[::step].tolist():
+            value = self.outcome.parsed("value", position)
+            yield from images_in(self.feed, value)
+
+
+def reading_plan(feed: Feed, target: DecodeTarget, forms: ValueForms) -> Plan:
+    """What Arrow is told to expect of the rows, whatever types their source names."""
+    plan = plan_columns(target, None, forms)
+    if feed.types_field is None:
+        return plan
+    # The values are texts, whatever their columns hold.
+    return tuple(replace(column, form=pa.string()) for column in plan)
+
+
+def _whole_records(events: Events, kept: Events) -> Events:
+    """The events that are left, without those of records that lost another one: a record counts whole."""
+    if len(kept.ops) == len(events.ops):
+        return kept
+    all_rows = dict(zip(*np.unique(events.positions, return_counts=True), strict=True))
+    left = dict(zip(*np.unique(kept.positions, return_counts=True), strict=True))
+    whole = np.array([left[position] == all_rows[position] for position in kept.positions.tolist()], np.bool_)
+    return kept.chosen(whole)
+
+
+def _as_columns(fields: Sequence[str], columns: set[str]) -> tuple[str, ...]:
+    """The columns that names of a key mean: some tools write them in small letters."""
+    folded = {name.lower(): name for name in columns}
+    return tuple(name if name in columns else folded.get(name, name) for name in fields)
+
+
+def _without_looks(columns: Sequence[ObservedColumn]) -> tuple[ObservedColumn, ...]:
+    """Without guesses of what values stand for: these tools write no encoded numbers."""
+    return tuple(replace(column, looks_like=None) for column in columns)
+
+
+def _is_wider(known: Any, column: ObservedColumn) -> bool:
+    return column.type is not None and common_type(known, column.type) != known.with_nullable(True)

@@ -1,0 +1,287 @@
+"""What single records of the tools do to a table."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_table.errors import SchemaChangeRefused
+from paimon_table.row_kind import VALUE_KIND, RowKind
+from sources.formats import FORMATS
+from tests.support.feed_records import TYPES, Json, Run, batch_of, canal, dms, golden_gate, maxwell
+
+KEYED: Json = {"match": {"table": "(?i)orders"}, "into": "lake.orders", "primary_key": ["id"]}
+LOG: Json = {"match": {"table": "orders"}, "into": "lake.orders", "mode": "append", "on_change": "log"} | {
+    "options": {"bucket": "-1"}
+}
+ROW: Json = {"id": "1", "qty": "2", "note": "a"}
+
+
+# ---------------------------------------------------------------- Canal
+
+
+def test_unsigned_and_narrow_numbers_are_read_by_their_mysql_type(tmp_path: Path) -> None:
+    types = {
+        "id": "int(0)", "create_time": "bigint(0) unsigned", "one": "tinyint(1)", "one_unsigned": "tinyint(1) unsigned",
+    }  # fmt: skip
+    row = {"id": "1", "create_time": "18446744073709551615", "one": "-1", "one_unsigned": "255"}
+
+    run = Run(tmp_path, "canal-json", [batch_of(canal("INSERT", row, types=types))])
+
+    assert run.rows("shop.orders") == [{"id": 1, "create_time": 2**64 - 1, "one": -1, "one_unsigned": 255}]
+    assert run.types("shop.orders")["create_time"] == "DECIMAL(20, 0)"
+
+
+def test_a_table_without_primary_key_has_the_key_of_its_rule(tmp_path: Path) -> None:
+    update = canal("UPDATE", ROW | {"qty": "3"}, old=[{"qty": "2"}], pkNames=None)
+
+    run = Run(tmp_path, "canal-json", [batch_of(canal("INSERT", ROW, pkNames=None), update)], KEYED)
+
+    assert run.rows("lake.orders") == [{"id": 1, "qty": 3, "note": "a"}]
+
+
+def test_a_table_without_any_key_is_a_log_of_events(tmp_path: Path) -> None:
+    update = canal("UPDATE", ROW | {"qty": "3"}, old=[{"qty": "2"}], pkNames=None)
+
+    run = Run(tmp_path, "canal-json", [batch_of(canal("INSERT", ROW, pkNames=None), update)])
+
+    shown = [(r["event_kind"], r["event_op"], r["qty"]) for r in run.rows("shop.orders", "event_offset")]
+    assert shown == [("+I", "INSERT", 2), ("+U", "UPDATE", 3)]
+
+
+def test_a_log_with_old_rows_tells_null_from_unchanged(tmp_path: Path) -> None:
+    message = canal("UPDATE", ROW, ROW | {"id": "2"}, old=[{"qty": None}, {"note": "b"}])
+
+    run = Run(tmp_path, "canal-json", [batch_of(message)], LOG | {"before": "full"})
+
+    rows = run.table("lake.orders").to_arrow().to_pylist()
+    shown = [(r["event_kind"], r["id"], r["qty"], r["note"]) for r in rows]
+    assert shown == [("-U", 1, None, "a"), ("+U", 1, 2, "a"), ("-U", 2, 2, "b"), ("+U", 2, 2, "a")]
+
+
+def test_a_message_with_one_bad_row_is_in_quarantine_whole(tmp_path: Path) -> None:
+    bad = canal("INSERT", ROW | {"id": "5"}, ROW | {"id": "6", "qty": "many"})
+
+    run = Run(tmp_path, "canal-json", [batch_of(canal("INSERT", ROW), bad)])
+
+    assert [row["id"] for row in run.rows("shop.orders")] == [1]
+    assert run.reasons == {1: 'column qty INT: string "many" does not fit INT'}
+    assert run.report.counts.accounted == 2
+
+
+@pytest.mark.parametrize("named", [{"id", "qty"}, {*TYPES}], ids=["named nowhere", "named in sqlType"])
+def test_an_update_keeps_columns_that_its_message_does_not_have(tmp_path: Path, named: set[str]) -> None:
+    narrow = {"id": TYPES["id"], "qty": TYPES["qty"]}
+    more = {"sqlType": dict.fromkeys(named, 12)}
+    update = canal("UPDATE", {"id": "1", "qty": "9"}, old=[{"qty": "2"}], types=narrow, **more)
+    moved = canal("UPDATE", {"id": "7", "qty": "9"}, old=[{"id": "1"}], types=narrow, **more)
+
+    run = Run(tmp_path, "canal-json", [batch_of(canal("INSERT", ROW)), batch_of(update, moved, first_offset=1)])
+
+    assert run.rows("shop.orders") == [{"id": 7, "qty": 9, "note": "a"}]
+
+
+@pytest.mark.parametrize("types", [None, {}], ids=["null", "none"])
+def test_a_message_without_types_is_read_by_those_of_the_table(tmp_path: Path, types: Any) -> None:
+    later = canal("INSERT", ROW | {"id": "2"}, mysqlType=types)
+
+    run = Run(tmp_path, "canal-json", [batch_of(canal("INSERT", ROW)), batch_of(later, first_offset=1)])
+
+    assert [row["qty"] for row in run.rows("shop.orders")] == [2, 2]
+
+
+def test_the_topic_names_the_table_where_a_message_does_not(tmp_path: Path) -> None:
+    message = {"data": [{"k": "5", "v0": "five"}], "type": "INSERT"}
+    rule: Json = {"match": {"topic": "shop"}, "into": "lake.orders", "primary_key": ["k"]}
+
+    run = Run(tmp_path, "canal-json", [batch_of(message)], rule)
+
+    assert run.rows("lake.orders", "k") == [{"k": "5", "v0": "five"}]
+
+
+def test_a_value_counts_although_its_type_is_not_named(tmp_path: Path) -> None:
+    narrow = {"id": TYPES["id"], "note": TYPES["note"]}
+    updates = [
+        canal("UPDATE", ROW | {"qty": "3"}, old=[{"qty": "2"}], types=narrow),
+        canal("UPDATE", ROW | {"id": "2", "qty": None}, old=[{"qty": "2"}], types=narrow),
+    ]
+
+    run = Run(
+        tmp_path,
+        "canal-json",
+        [batch_of(canal("INSERT", ROW, ROW | {"id": "2"})), batch_of(*updates, first_offset=1)],
+    )
+
+    assert [row["qty"] for row in run.rows("shop.orders")] == [3, None]
+
+
+def test_a_truncate_stops_its_table_unless_it_is_skipped(tmp_path: Path) -> None:
+    truncate = canal("TRUNCATE", isDdl=True, sql="TRUNCATE TABLE orders", pkNames=None, mysqlType=None)
+    records = [batch_of(canal("INSERT", ROW)), batch_of(truncate, first_offset=1)]
+
+    skipped = Run(tmp_path / "skip", "canal-json", records, options={"on_truncate": "skip"})
+    with pytest.raises(SchemaChangeRefused, match=r"truncated \(op TRUNCATE\): set on_truncate to skip"):
+        Run(tmp_path / "fail", "canal-json", records, KEYED)
+
+    assert skipped.reports[1].counts.truncates == 1
+    assert [row["id"] for row in skipped.rows("shop.orders")] == [1]
+
+
+@pytest.mark.parametrize(
+    ("form", "text"), [("latin1", "\x00ÿ"), ("hex", "00ff"), ("base64", "AP8=")], ids=["latin1", "hex", "base64"]
+)
+def test_bytes_are_written_in_several_ways(tmp_path: Path, form: str, text: str) -> None:
+    row = canal("INSERT", {"id": "1", "data": text}, types={"id": "int(11)", "data": "varbinary(9)"})
+
+    run = Run(tmp_path, "canal-json", [batch_of(row)], options={"binary_format": form})
+
+    assert run.rows("shop.orders") == [{"id": 1, "data": b"\x00\xff"}]
+
+
+def test_the_full_load_of_a_transmission_service_is_a_snapshot(tmp_path: Path) -> None:
+    types = {"id": "int", "made": "timestamp"}
+    rows = [
+        canal("INIT", {"id": "1", "made": "2021-05-17 07:22:42 +00:00"}, types=types, es=0, sqlType={}, pkNames=["id"]),
+        canal("INIT_DDL", isDdl=True, mysqlType=None),
+    ]
+
+    run = Run(tmp_path, "canal-json", [batch_of(*rows)], options={"time_zone": "UTC"})
+
+    assert run.rows("shop.orders") == [{"id": 1, "made": datetime(2021, 5, 17, 7, 22, 42, tzinfo=UTC)}]
+    assert run.report.counts.control == 1
+
+
+def test_the_time_zone_of_the_machine_changes_nothing(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from tests.support.feed_records import Run, batch_of, canal\n"
+        "types = {'id': 'int', 'at': 'datetime', 'made': 'timestamp'}\n"
+        "row = {'id': '1', 'at': '2016-10-15 02:15:15', 'made': '2016-10-15 02:15:15'}\n"
+        "messages = [canal(op, row | {'id': str(n)}, types=types) for n, op in enumerate(['INIT', 'INSERT'])]\n"
+        "run = Run(Path(sys.argv[1]), 'canal-json', [batch_of(*messages)], options={'time_zone': 'Asia/Shanghai'})\n"
+        "table = run.table('shop.orders').to_arrow()\n"
+        "print(sorted(zip(map(str, table['at']), map(str, table['made'].cast('int64')))))\n"
+    )
+    shown = []
+    for zone in ("UTC", "Asia/Kathmandu"):
+        run = [sys.executable, "-c", code, str(tmp_path / zone.replace("/", "_"))]
+        done = subprocess.run(run, env={**os.environ, "TZ": zone}, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        shown.append(done.stdout.splitlines()[-1])
+    assert shown[0] == shown[1] == str([("2016-10-15 02:15:15", str(1_476_468_915_000))] * 2)
+
+
+def test_another_primary_key_stops_the_table(tmp_path: Path) -> None:
+    records = [batch_of(canal("INSERT", ROW)), batch_of(canal("INSERT", ROW, pkNames=["id", "qty"]), first_offset=1)]
+
+    with pytest.raises(SchemaChangeRefused, match=r"is now \(id, qty\), that of table shop\.orders is \(id\)"):
+        Run(tmp_path, "canal-json", records)
+
+
+# ---------------------------------------------------------------- Maxwell
+
+
+def test_a_column_that_is_in_old_alone_became_null(tmp_path: Path) -> None:
+    first = maxwell("insert", {"id": 1, "a": "x", "b": "aaaa"}, primary_key_columns=["id"])
+    second = maxwell("update", {"id": 1}, {"b": "aaaa"}, primary_key_columns=["id"])
+
+    run = Run(tmp_path, "maxwell-json", [batch_of(first), batch_of(second, first_offset=1)])
+
+    assert run.rows("shop.orders") == [{"id": 1, "a": "x", "b": None}]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [{"database": "shop", "table": "orders", "pk.id": 1}, b'["shop","orders",[{"id":1}]]'],
+    ids=["hash", "array"],
+)
+def test_message_keys_name_the_primary_key_of_maxwell(tmp_path: Path, key: Any) -> None:
+    records = batch_of(maxwell("insert", {"ID": 1, "a": "x"}), keys=[key])
+
+    assert Run(tmp_path, "maxwell-json", [records]).table("shop.orders").schema.primary_keys == ("ID",)
+
+
+def test_declared_types_read_the_texts_of_maxwell(tmp_path: Path) -> None:
+    types = {"made": "TIMESTAMP_LTZ(6)", "at": "TIMESTAMP(6)", "day": "DATE", "price": "DECIMAL(10, 2)", "bin": "BYTES"}
+    row = {
+        "id": 1, "made": "2024-05-01 10:00:00.5", "at": "2024-05-01 10:00:00.5", "day": "0000-00-00", "price": 12.50,
+        "bin": "AP8=",
+    }  # fmt: skip
+    rule = KEYED | {"columns": {"types": types}}
+
+    run = Run(tmp_path, "maxwell-json", [batch_of(maxwell("insert", row))], rule, options={"time_zone": "+02:00"})
+
+    (found,) = run.rows("lake.orders")
+    assert found["made"] == datetime(2024, 5, 1, 8, 0, 0, 500000, tzinfo=UTC)
+    assert (found["at"], found["day"]) == (datetime(2024, 5, 1, 10, 0, 0, 500000), None)
+    assert (found["price"], found["bin"]) == (Decimal("12.50"), b"\x00\xff")
+
+
+# ---------------------------------------------------------------- all
+
+
+NONE_OF_THEM: list[tuple[str, Any, str]] = [
+    ("canal-json", maxwell("insert", {"id": 1}), "type is 'insert'"),
+    (
+        "canal-json",
+        golden_gate("I", None, {"ID": 1}),
+        "looks like Oracle GoldenGate JSON; set source.format to ogg-json",
+    ),
+    ("maxwell-json", dms("insert", {"id": 1}), "looks like AWS DMS JSON; set source.format to dms-json"),
+    ("ogg-json", canal("INSERT", ROW), "looks like Canal JSON; set source.format to canal-json"),
+    ("dms-json", {"op": "c", "source": {}, "after": {}}, "an envelope of Debezium: set source.format to debezium-json"),
+    ("dms-json", {"id": 1}, "value is no record of AWS DMS; fields: 'id'"),
+    ("ogg-json", [1], "value is no record of GoldenGate: it is not a JSON object"),
+    ("maxwell-json", b"\x00\x00\x00\x00\x07\x02ab", "let Maxwell write JSON"),
+    ("maxwell-json", b"\xff\xfe{\x00", "UTF-16"),
+    ("ogg-json", golden_gate("I", None, None, ID=1), "format=json in the handler"),
+    ("canal-json", canal("INSERT", data=None), "op INSERT without a row in data"),
+    ("canal-json", canal("UPDATE", ROW, old=[{}, {}]), "old does not have one entry for each row"),
+    ("maxwell-json", maxwell("update", {}, encrypted={"iv": "x", "bytes": "y"}), "the row is encrypted"),
+    ("dms-json", dms("merge", {"id": 1}), "operation is 'merge'"),
+]
+
+
+@pytest.mark.parametrize(("form", "value", "words"), NONE_OF_THEM)
+def test_the_reason_says_what_is_wrong_with_a_record(tmp_path: Path, form: str, value: Any, words: str) -> None:
+    raw = str(value).encode() if isinstance(value, list) else value
+
+    run = Run(tmp_path, form, [batch_of(raw)], KEYED | {"columns": {"types": {"id": "INT"}}})
+
+    assert words in run.reasons[0], run.reasons
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_decoders_travel_to_executors(form: str) -> None:
+    decoder = FORMATS[form].decoder({})
+    again = pickle.loads(pickle.dumps(decoder))
+    records = batch_of(canal("INSERT", ROW))
+    assert again.decode(records, {}).counts == decoder.decode(records, {}).counts
+
+
+def test_old_rows_take_back_what_they_added(tmp_path: Path) -> None:
+    options = {"merge-engine": "aggregation", "fields.qty.aggregate-function": "sum"}
+    first = maxwell("insert", {"id": 1, "qty": 5}, primary_key_columns=["id"])
+    second = maxwell("update", {"id": 1, "qty": 7}, {"qty": 5}, primary_key_columns=["id"])
+
+    run = Run(tmp_path, "maxwell-json", [batch_of(first, second)], table_options=options)
+
+    assert run.rows("shop.orders") == [{"id": 1, "qty": 7}]
+
+
+def test_changes_of_a_key_delete_the_old_row(tmp_path: Path) -> None:
+    records = batch_of(
+        golden_gate("I", None, {"ID": 1, "V": "a"}), golden_gate("U", {"ID": 1, "V": "a"}, {"ID": 2, "V": "a"})
+    )
+
+    run = Run(tmp_path, "ogg-json", [records], table_options={"changelog-producer": "input"})
+
+    changes = [row for _, rows in run.table("SHOP.ORDERS").changes() for row in rows.to_pylist()]
+    assert [(RowKind(row[VALUE_KIND]).short, row["ID"]) for row in changes] == [("+I", 1), ("-D", 1), ("+I", 2)]
