@@ -1,4 +1,4 @@
-"""Power cuts around every file of a pipeline's own: marks of tables, requests, and what the checkpoint keeps of itself.
+"""Power cuts around every file of a pipeline's own: marks in tables, requests, and what the checkpoint has of tables.
 
 A process dies just before or just after one of these files is written or removed; the next one goes on from what a disk
 keeps. The tables lie on the same disk, so that what the files say and what the tables hold is compared at every cut.
