@@ -7,11 +7,12 @@ imports no decoder.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sources.debezium_avro.options import AvroOptions
 from sources.debezium_json.policies import DebeziumPolicies
-from sources.format_options import FormatOption, options_of
+from sources.format_options import FormatOption, filled, options_of
 from sources.values.value_forms import ValueForms
 
 if TYPE_CHECKING:
@@ -35,13 +36,14 @@ class RecordFormat:
         """All options, as they stand side by side in a pipeline file."""
         return tuple(option for group in self.groups for option in options_of(group))
 
+    @property
+    def needed(self) -> str | None:
+        """The option that a pipeline file must give, if there is one."""
+        return next((option.name for option in self.options if option.group is not None), None)
+
     def decoder(self, given: Mapping[str, Any]) -> Decoder:
         """The decoder under the options that a pipeline file gives; defaults stand for the others."""
-        return self.make(*(_filled(group, given) for group in self.groups))
-
-
-def _filled(group: type, given: Mapping[str, Any]) -> Any:
-    return group(**{f.name: given[f.name] for f in fields(group) if f.name in given})
+        return self.make(*(filled(group, given) for group in self.groups))
 
 
 def _debezium_json(policies: DebeziumPolicies, forms: ValueForms) -> Decoder:
@@ -50,12 +52,18 @@ def _debezium_json(policies: DebeziumPolicies, forms: ValueForms) -> Decoder:
     return DebeziumJsonDecoder(policies, forms)
 
 
+def _debezium_avro(policies: DebeziumPolicies, options: AvroOptions) -> Decoder:
+    from sources.debezium_avro.decoder import DebeziumAvroDecoder
+
+    return DebeziumAvroDecoder(policies, options)
+
+
 FORMATS: Mapping[str, RecordFormat] = {
     "debezium-json": RecordFormat("Debezium's JSON envelopes", (DebeziumPolicies, ValueForms), _debezium_json),
+    "debezium-avro": RecordFormat("Debezium's Avro envelopes", (DebeziumPolicies, AvroOptions), _debezium_avro),
 }
 
 PLANNED = (
-    "debezium-avro",
     "debezium-protobuf",
     "canal-json",
     "maxwell-json",

@@ -70,7 +70,7 @@ def convert_value(value: Any, encoding: Encoding, target: DataType, forms: Value
             return _convert_struct(value, encoding, target, forms)
         case Kind.BYTES:
             return store_bytes(read_bytes(value, forms), target, value)
-        case Kind.DECIMAL if isinstance(value, str):
+        case Kind.DECIMAL if isinstance(value, str | bytes):
             return store_decimal(read_decimal(value, encoding.scale, target), target)
         case Kind.DECIMAL:
             return _convert_plain(value, target, forms)
