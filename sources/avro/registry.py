@@ -88,12 +88,13 @@ class SchemaFiles:
     def __init__(self, place: str) -> None:
         self._place = place
         self._path = Path(place.removeprefix("file://"))
-        self._texts: Mapping[str, str] | None = None
+        self._texts: Mapping[str, str] = {}
 
     def find(self, ref: SchemaRef) -> Found:
-        texts = self._read() if self._texts is None else self._texts
-        self._texts = texts
-        text = texts.get(ref.value)
+        text = self._texts.get(ref.value)
+        if text is None:
+            self._texts = self._read()  # a schema may have been added
+            text = self._texts.get(ref.value)
         if text is None:
             raise MalformedRecord(f"{self._place} has no {ref}")
         return Found(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import io
 import json
 from collections.abc import Callable, Mapping
@@ -177,8 +178,10 @@ class AvroTopics:
 
     def saved(self, directory: Path) -> RegistrySettings:
         """The settings of a registry that has the schemas so far, in a file."""
-        file = directory / f"schemas-{len(self.schemas)}.json"
-        file.write_text(json.dumps({"schemas": self.schemas}))
+        text = json.dumps({"schemas": self.schemas})
+        # A process reads a schema once: other schemas have another place.
+        file = directory / f"schemas-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
+        file.write_text(text)
         return RegistrySettings(file=str(file))
 
     def decoder(self, directory: Path, policies: DebeziumPolicies | None = None, **options: str) -> DebeziumAvroDecoder:
