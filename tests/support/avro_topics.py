@@ -184,5 +184,5 @@ class AvroTopics:
         file.write_text(text)
         return RegistrySettings(file=str(file))
 
-    def decoder(self, directory: Path, policies: DebeziumPolicies | None = None, **options: str) -> DebeziumAvroDecoder:
+    def decoder(self, directory: Path, policies: DebeziumPolicies | None = None, **options: Any) -> DebeziumAvroDecoder:
         return DebeziumAvroDecoder(policies or DebeziumPolicies(), AvroOptions(self.saved(directory), **options))

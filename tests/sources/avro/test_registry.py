@@ -126,7 +126,7 @@ def test_an_address_that_is_no_registry_blames_no_record(server: RegistryServer)
     ],
 )
 def test_logins_are_sent_and_never_shown(
-    server: RegistryServer, settings: dict[str, str], sent: str, caplog: pytest.LogCaptureFixture
+    server: RegistryServer, settings: dict[str, Any], sent: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.login = sent
     asked = RegistrySettings(url=(server.url(),), **settings)

@@ -174,7 +174,7 @@ def test_headers_name_the_schema_of_bare_avro_that_begins_with_zeros(tmp_path: P
         (None, {}, None),
     ],
 )
-def test_keys_need_not_be_avro(key: bytes | None, options: dict[str, str], fields: Any, tmp_path: Path) -> None:
+def test_keys_need_not_be_avro(key: bytes | None, options: dict[str, Any], fields: Any, tmp_path: Path) -> None:
     topic = Topic()
     topic.add(topic.topics.encoded(envelope(TEXT), event("c", {"id": 1, "v": "a"})), key)
 

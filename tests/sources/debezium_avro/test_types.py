@@ -50,7 +50,9 @@ POINT = {
         of("int32") | {"field": "srid"},
     ]
 }
-UNSIGNED = {"parameters": {"__debezium.source.column.type": "BIGINT UNSIGNED", "__debezium.source.column.name": "c"}}
+UNSIGNED: dict[str, Any] = {
+    "parameters": {"__debezium.source.column.type": "BIGINT UNSIGNED", "__debezium.source.column.name": "c"}
+}
 
 FIELDS: dict[str, Field] = {
     "tinyint": (of("int8"), [1, -128, None]),
