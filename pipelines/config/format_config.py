@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias, cast
 
 from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, create_model, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from pipelines.config.config_values import ConfigModel, Duration, Location, Text, refused
+from pipelines.config.config_values import ConfigModel, Duration, Location, Text, duration_text, refused
 from sources.format_options import FormatOption, filled, options_of
 from sources.formats import FORMATS, PLANNED, RecordFormat
 
@@ -106,8 +107,12 @@ def _option(option: FormatOption, above: str) -> Any:
     values: Any = Literal[option.words] if option.words else _FORMS[option.form]
     if option.default is None:
         values = values | None
+    shown: Any = {"default": duration_text(option.default)} if isinstance(option.default, timedelta) else None
     is_secret = option.form == "secret"
-    return (values, Field(default=option.default, description=option.description, repr=not is_secret))
+    return (
+        values,
+        Field(default=option.default, description=option.description, repr=not is_secret, json_schema_extra=shown),
+    )
 
 
 def _addresses(value: Any) -> Any:

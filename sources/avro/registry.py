@@ -96,7 +96,7 @@ class SchemaFiles:
             self._texts = self._read()  # a schema may have been added
             text = self._texts.get(ref.value)
         if text is None:
-            raise MalformedRecord(f"{self._place} has no {ref}")
+            raise MalformedRecord(f"{ref} is not in registry.file {self._place}")
         return Found(text)
 
     def _read(self) -> Mapping[str, str]:

@@ -125,7 +125,7 @@ class RegistryClient:
         except (OSError, http.client.HTTPException, _Failed):
             body = ""
         if code == 404 and _is_unknown(body, is_native=ref.kind is RefKind.GLOBAL_ID):
-            return MalformedRecord(f"registry {place} does not know {ref}")
+            return MalformedRecord(f"{ref} is not known to registry {place}")
         if code == 404 and ref.kind is RefKind.GUID:
             return ConfigError(f"registry {place} does not answer to GUIDs, which records name in their headers")
         if code == 404:
@@ -138,7 +138,7 @@ class RegistryClient:
                 f"registry {place} refuses the login ({code}): check username and password, or token, under registry"
             ).without_values()
         if code in (400, 422):
-            return MalformedRecord(f"registry {place} does not take the name of {ref} ({code})")
+            return MalformedRecord(f"{ref} is no name that registry {place} takes ({code})")
         if code == 407:
             return ConfigError("the proxy of the registry refuses the login (407): check registry.proxy")
         return _Failed(f"status {code}")

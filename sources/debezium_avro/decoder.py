@@ -38,6 +38,8 @@ from sources.values.value_forms import ValueForms
 
 Positions = npt.NDArray[np.int64]
 
+_NO_KEY = "the message key has no usable schema"
+
 
 class DebeziumAvroDecoder:
     """Decoder of Debezium's change events in Avro. Picklable: the registry travels as its settings.
@@ -84,7 +86,7 @@ def _with_known_keys(reading: RecordReading, outcome: Outcome) -> npt.NDArray[np
             unknown = (frames.codes == code) & (reading.values.codes != NULL)
             usable &= ~unknown
             for position in np.flatnonzero(unknown).tolist():
-                outcome.quarantine(position, f"message key: {problem}; state key_format if keys are no Avro")
+                outcome.quarantine(position, f"{_NO_KEY}: {problem}; state key_format if keys are no Avro")
     return usable
 
 

@@ -64,7 +64,7 @@ class RecordReading:
         try:
             return exact_value(node, data, int(frames.skipped[position]))
         except MalformedRecord as error:
-            return MalformedRecord(f"{side} is no Avro of {frames.refs[code]}: {error}")
+            return MalformedRecord(f"{side} cannot be read as Avro of {frames.refs[code]}: {error}")
 
     def key_fields(self, code: int) -> KeyFields:
         """The names in message keys of a code of ``keys``."""

@@ -65,7 +65,7 @@ def test_an_id_that_the_registry_does_not_know_blames_the_record_and_is_asked_fo
 ) -> None:
     schemas = registry(server)
     for _ in range(3):
-        with pytest.raises(MalformedRecord, match=r"does not know schema 9$"):
+        with pytest.raises(MalformedRecord, match=r"^schema 9 is not known to registry http://127.0.0.1:\d+$"):
             schemas.schema(ref(9))
     assert len(server.requests) == 1
 
@@ -203,7 +203,7 @@ def test_apicurio_is_asked_for_its_global_ids_in_its_own_api(server: RegistrySer
 
     assert schemas.schema(ref(7, RefKind.GLOBAL_ID)).kind is AvroKind.RECORD
     assert schemas.schema(ref(7, RefKind.CONTENT_ID)).kind is AvroKind.INT
-    with pytest.raises(MalformedRecord, match="does not know schema with globalId 8"):
+    with pytest.raises(MalformedRecord, match="schema with globalId 8 is not known to registry"):
         schemas.schema(ref(8, RefKind.GLOBAL_ID))
 
 
@@ -216,7 +216,7 @@ def test_schemas_come_from_files_too(tmp_path: Path) -> None:
     for place in (file, directory):
         assert SchemaFiles(str(place)).find(ref(1)).text == json.dumps(RECORD)
     assert SchemaFiles(str(file)).find(ref(GUID, RefKind.GUID)).text == '"int"'
-    with pytest.raises(MalformedRecord, match="has no schema 2"):
+    with pytest.raises(MalformedRecord, match=r"schema 2 is not in registry\.file"):
         SchemaFiles(str(directory)).find(ref(2))
     with pytest.raises(ConfigError, match=r"registry.file .*none cannot be read: No such file"):
         SchemaFiles(str(tmp_path / "none")).find(ref(1))
