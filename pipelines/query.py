@@ -305,7 +305,7 @@ class PipelineQuery:
         if is_new:
             check_stored_reads(self.config, self._catalog, self._topics.ids)
         self._left_out.reload()  # topics that were made anew are read from their begin
-        blobs = decoded(records, slots, quarantine_io, reader.share_reader)
+        blobs = decoded(records, slots, quarantine_io, self._settings.decoder, reader.share_reader)
         writer = blobs.writeStream.queryName(self.config.name).foreachBatch(self._run_batch)
         writer = writer.option("checkpointLocation", self.config.checkpoint)
         if self._once and self._reader.is_drained_by_spark:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import re
+import zlib
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -68,13 +70,25 @@ def shown_commands(pid: int) -> str:
     return " ".join(found)
 
 
+def told_to_spark(events: Path) -> bytes:
+    """What Spark's event log holds, also inside of properties that are packed."""
+    text = b"".join(path.read_bytes() for path in events.rglob("*") if path.is_file())
+    packed = set(re.findall(rb'"tidemark.decode":"([^"]+)"', text))
+    assert packed
+    return text + b"".join(zlib.decompress(base64.b64decode(one)) for one in packed)
+
+
 def test_a_run_waits_for_its_registry_and_shows_no_secret(tmp_path: Path) -> None:
     dumps, log = dump(tmp_path / "dumps", captured()), tmp_path / "messages"
     login = "Basic " + base64.b64encode(f"me:{PASSWORD}".encode()).decode()
     with running_registry(RegistryServer(SCHEMAS, failure="503", login=login)) as server:
         registry = f"{{ url: '{server.url()}', username: me, password: '{PASSWORD}', proxy: none }}"
         file = tmp_path / "shop.yaml"
-        file.write_text(YAML.format(root=tmp_path, dumps=dumps, registry=registry))
+        events = tmp_path / "events"
+        events.mkdir()
+        settings = "spark.eventLog.enabled: true, spark.eventLog.compress: false"
+        log_events = f"spark: {{ {settings}, spark.eventLog.dir: 'file://{events}' }}\n"
+        file.write_text(YAML.format(root=tmp_path, dumps=dumps, registry=registry) + log_events)
         with running(file, log) as process:
             wait_until(lambda: "no schema registry answers" in log.read_text(), 120, "the outage")
             commands = shown_commands(process.pid)
@@ -90,7 +104,7 @@ def test_a_run_waits_for_its_registry_and_shows_no_secret(tmp_path: Path) -> Non
     kept = [path.read_bytes() for path in (tmp_path / "checkpoint").rglob("*") if path.is_file()]
     for secret in (PASSWORD, login.removeprefix("Basic ")):
         assert secret not in log.read_text() and secret not in commands
-        assert not any(secret.encode() in text for text in kept)
+        assert not any(secret.encode() in text for text in (*kept, told_to_spark(events)))
 
 
 def test_records_of_an_unknown_schema_come_back_from_quarantine_once_it_is_known(tmp_path: Path) -> None:
