@@ -10,6 +10,7 @@ from typing import Any
 import fastavro
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -132,3 +133,31 @@ def test_a_count_of_items_beyond_the_bytes_ends_at_once() -> None:
         assert "more items than bytes" in str(error)
     else:
         raise AssertionError("read")
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        (b"\xff" * 9 + b"\x01", -(2**63)),
+        (b"\xfe" + b"\xff" * 8 + b"\x01", 2**63 - 1),
+        (b"\xff" * 9 + b"\x02", None),  # 65 bits
+        (b"\xff" * 10 + b"\x01", None),
+        (b"\x80\x00", 0),
+        (b"\x82" + b"\x80" * 8 + b"\x00", 1),
+        (b"\x80", None),
+        (b"", None),
+    ],
+)
+def test_numbers_of_all_lengths_are_read_or_left_to_the_exact_reader(text: bytes, number: int | None) -> None:
+    node = read_writer_schema('{"type": "record", "name": "R", "fields": [{"name": "a", "type": "long"}]}')
+    lanes = [b"\x02", text, b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f"]
+
+    array, good = read_values(node, pa.array(lanes, pa.binary()), np.zeros(3, np.int64))
+
+    assert good.tolist() == [True, number is not None, True]
+    assert [array[i].as_py() for i in (0, 2)] == [{"a": 1}, {"a": 2**62 - 1}]
+    if number is None:
+        with pytest.raises(MalformedRecord):
+            exact_value(node, text)
+    else:
+        assert array[1].as_py() == {"a": number} == exact_value(node, text)

@@ -16,7 +16,7 @@ import pytest
 from paimon_table.errors import Outage
 from paimon_table.types import parse_type
 from sources.avro.registry_settings import RegistrySettings
-from sources.changes import RECORD_SCHEMA, Decoded, DecodeTarget, KeyRule, SourceTable
+from sources.changes import RECORD_SCHEMA, Behind, Decoded, DecodeTarget, KeyRule, Rejection, SourceTable
 from sources.debezium_avro.decoder import DebeziumAvroDecoder
 from sources.debezium_avro.options import AvroOptions
 from sources.debezium_json.policies import DebeziumPolicies
@@ -363,3 +363,28 @@ def test_a_decoder_is_small_and_shows_no_secret() -> None:
 
     assert len(pickle.dumps(decoder)) < 2000
     assert "s3cret" not in f"{decoder.options!r} {json.dumps(str(decoder))}"
+
+
+def test_inserts_and_deletes_with_one_image_each_keep_their_rows_apart(tmp_path: Path) -> None:
+    topic = Topic()
+    for number in range(7):
+        row = {"id": number, "v": f"v{number}"}
+        value = event("d", None, row) if number % 3 == 1 else event("c", row)
+        topic.add_event(envelope(TEXT), value, {"id": number})
+
+    decoded = topic.decoded(tmp_path)
+
+    assert [(row["id"], row["v"], row["_VALUE_KIND"]) for row in rows(decoded)] == [
+        (n, f"v{n}", 3 if n % 3 == 1 else 0) for n in range(7)
+    ]
+
+
+def test_records_of_no_interest_are_counted(tmp_path: Path) -> None:
+    topic = Topic()
+    topic.add_event(envelope(TEXT), event("c", {"id": 1, "v": "a"}), {"id": 1})
+    decoder = topic.topics.decoder(tmp_path)
+
+    assert decoder.decode(topic.batch, {TABLE: None}).counts.skipped_tables == 1
+    assert decoder.decode(topic.batch, {TABLE: Behind()}).counts.tables_behind == 1
+    rejected = decoder.decode(topic.batch, {TABLE: Rejection("it has no table")})
+    assert reasons(rejected) == ["it has no table"]
