@@ -30,7 +30,7 @@ _WIDTHS = {AvroKind.NULL: 0, AvroKind.BOOLEAN: 1, AvroKind.FLOAT: 4, AvroKind.DO
 
 
 @dataclass(frozen=True, slots=True)
-class Optional:
+class OptionalRecords:
     """Records that may be null: which lanes have one, and those that are there, without gaps."""
 
     valid: Mask
@@ -146,16 +146,16 @@ class Walk:
         there, at[chosen] = self.read(value, at[chosen], lanes[chosen])
         return there.take(pa.array(np.cumsum(valid) - 1, mask=~valid)), at
 
-    def read_optional(self, node: Node, at: Places, lanes: Lanes) -> tuple[Optional, Places]:
+    def read_optional(self, node: Node, at: Places, lanes: Lanes) -> tuple[OptionalRecords, Places]:
         """The records of a type or of its union with null."""
         value = node.value
         assert value is not None and value.kind is AvroKind.RECORD
         if node.kind is not AvroKind.UNION:
             records, at = self.read(value, at, lanes)
-            return Optional(np.ones(len(at), np.bool_), records), at
+            return OptionalRecords(np.ones(len(at), np.bool_), records), at
         valid, at, chosen = self._present(node, value, at, lanes)
         records, at[chosen] = self.read(value, at[chosen], lanes[chosen])
-        return Optional(valid, records), at
+        return OptionalRecords(valid, records), at
 
     def read_fields(
         self, node: Node, names: Collection[str], at: Places, lanes: Lanes

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import timedelta
 
 from sources.format_options import option_of_form
 
+_URI = re.compile(r"(?!file:/)[A-Za-z][A-Za-z0-9+.-]+:/")
 _LONGEST_TIMEOUT = timedelta(minutes=5)
 
 
@@ -67,6 +69,8 @@ def settings_problem(settings: RegistrySettings) -> tuple[str, str] | None:
              if getattr(settings, name) is not None]  # fmt: skip
     if bool(settings.url) == (settings.file is not None):
         return "", "give exactly one of `url` and `file`"
+    if settings.file is not None and _URI.match(settings.file):
+        return "file", f"'{settings.file}' is no place on the machines that decode: give a path"
     if settings.file is not None and given:
         return given[0], f"`{given[0]}` has no effect with `file`; remove it"
     for url in settings.url:

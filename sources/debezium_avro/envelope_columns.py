@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.errors import MalformedRecord
-from sources.avro.columns import Optional, Walk, arrow_form
+from sources.avro.columns import OptionalRecords, Walk, arrow_form
 from sources.avro.connect_schema import connect_struct
 from sources.avro.record_bytes import Mask, Places, RecordBytes
 from sources.avro.writer_schema import AvroKind, Node
@@ -80,7 +80,7 @@ def read_envelopes(schema: EnvelopeSchema, values: pa.Array, skipped: Places) ->
     records = RecordBytes.of(values, skipped)
     walk, count = Walk(records), len(values)
     at, lanes = records.starts.copy(), np.arange(count)
-    sides: dict[str, Optional] = {}
+    sides: dict[str, OptionalRecords] = {}
     names: Mapping[str, pa.Array] = {}
     op = pa.nulls(count, pa.string())
     for field in schema.node.fields:
@@ -98,12 +98,12 @@ def read_envelopes(schema: EnvelopeSchema, values: pa.Array, skipped: Places) ->
                for n in NAME_FIELDS]  # fmt: skip
     table = pa.table({"op": op, "source": pa.StructArray.from_arrays(columns, fields=list(NAMES))})
     form = arrow_form(next(f.node for f in schema.node.fields if f.name in _SIDES))
-    nothing = Optional(np.zeros(count, np.bool_), pa.nulls(0, form))
+    nothing = OptionalRecords(np.zeros(count, np.bool_), pa.nulls(0, form))
     images = _row_images(*(sides.get(side, nothing) for side in _SIDES))
     return EnvelopeColumns(table, images, _times(names), ~records.doubt & (at == records.ends))
 
 
-def _row_images(before: Optional, after: Optional) -> RowImages:
+def _row_images(before: OptionalRecords, after: OptionalRecords) -> RowImages:
     count = len(before.valid)
     if not before.valid.any() and after.valid.all():
         return RowImages(pa.nulls(count, after.records.type), after.records, after.records)
@@ -122,7 +122,7 @@ def _row_images(before: Optional, after: Optional) -> RowImages:
     return RowImages(_spread(before), _spread(after))
 
 
-def _spread(side: Optional) -> pa.StructArray:
+def _spread(side: OptionalRecords) -> pa.StructArray:
     """One entry per lane; NULL where there is no record."""
     if side.valid.all():
         return side.records

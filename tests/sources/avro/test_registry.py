@@ -231,6 +231,7 @@ def test_schemas_come_from_files_too(tmp_path: Path) -> None:
         ({}, "", "exactly one of `url` and `file`"),
         ({"url": ("http://a",), "file": "x"}, "", "exactly one of `url` and `file`"),
         ({"file": "x", "token": "t"}, "token", "no effect with `file`"),
+        ({"file": "s3://a/b.json"}, "file", "no place on the machines that decode"),
         ({"url": ("a:8081",)}, "url", "no address of a registry"),
         ({"url": ("http://a:99999",)}, "url", "ports are 1 to 65535"),
         ({"url": ("http://me:pw@a",)}, "url", "holds no user and password"),

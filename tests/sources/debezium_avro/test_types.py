@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -206,3 +207,44 @@ def test_a_declared_type_takes_of_each_kind_what_it_takes_of_json(declared: str,
         assert [c.rows for c in avro.changes] == [c.rows for c in plain.changes], name
         assert [row.offset for row in avro.quarantine] == [row.offset for row in plain.quarantine], name
         assert avro.observations == plain.observations, name
+
+
+LOGICAL: dict[str, tuple[Any, Any, str, Any]] = {
+    "date": ("int", 20_000, "DATE", 20_000),
+    "time-millis": ("int", 86_399_999, "TIME(3)", 86_399_999),
+    "time-micros": ("long", 3_661_000_001, "STRING", "01:01:01.000001"),
+    "timestamp-millis": ("long", 1_476_497_715_000, "TIMESTAMP(3)", 1_476_497_715_000),
+    "timestamp-micros": ("long", 1_476_497_715_000_001, "TIMESTAMP(6)", 1_476_497_715_000_001),
+    "timestamp-nanos": ("long", 1_476_497_715_000_000_001, "TIMESTAMP(9)", 1_476_497_715_000_000_001),
+    "local-timestamp-micros": ("long", -1, "TIMESTAMP(6)", -1),
+    "uuid": ("string", "6c3d1b6e-0000-4000-8000-000000000001", "STRING", "6c3d1b6e-0000-4000-8000-000000000001"),
+    "decimal": ("bytes", b"\xfb\x2e", "DECIMAL(9, 2)", Decimal("-12.34")),
+    "unknown": ("long", 7, "BIGINT", 7),
+}
+
+
+@pytest.mark.parametrize("logical", LOGICAL)
+@pytest.mark.parametrize("named", [None, "io.debezium.data.Something"])
+def test_a_logical_type_of_avro_tells_the_meaning_where_connect_does_not(
+    logical: str, named: str | None, tmp_path: Path
+) -> None:
+    kind, value, expected_type, expected = LOGICAL[logical]
+    column = {"type": kind, "logicalType": logical, "precision": 9, "scale": 2}
+    column |= {} if named is None else {"connect.name": named}
+    row = {"type": "record", "name": "Value", "fields": [{"name": "id", "type": "int"}, {"name": "c", "type": column}]}
+    schema = {"type": "record", "name": "Envelope", "fields": [
+        {"name": "after", "type": row}, {"name": "op", "type": "string"},
+    ]}  # fmt: skip
+    topics = AvroTopics()
+    data = topics.encoded(schema, {"after": {"id": 1, "c": value}, "op": "c"})
+    record = {"topic": TABLE.topic, "partition": 0, "offset": 0, "timestamp": 0, "key": b'{"id":1}', "value": data}
+
+    replay = decoded(pa.RecordBatch.from_pylist([record], schema=RECORD_SCHEMA), topics.decoder(tmp_path))
+
+    if named is not None:  # what Connect says wins, and says nothing of a meaning here
+        expected_type = {"int": "INT", "long": "BIGINT", "bytes": "BYTES"}.get(kind, "STRING")
+        expected = value
+    (target,) = replay.targets.values()
+    assert target is not None
+    assert str(dict(target.columns)["c"]) == expected_type
+    assert [row["c"] for row in replay.bags["t"]] == [expected]
