@@ -29,32 +29,31 @@ _LAST_MS, _LARGEST = 10**15, (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class EnvelopeSchema:
-    """A writer schema of envelopes, and the columns of its rows."""
+    """A writer schema of envelopes, which may be null, the record in it, and the columns of its rows."""
 
     node: Node
+    record: Node
     row: EmbeddedSchema
 
 
 @lru_cache(maxsize=1024)
 def envelope_schema(schema: Node) -> EnvelopeSchema | None:
     """What a schema says of envelopes; None for another one. Raises MalformedRecord for columns that none can have."""
-    value = schema.value
-    if value is None or value.kind is not AvroKind.RECORD or value.is_opaque or value is not schema:
+    envelope = _record_of(schema)
+    if envelope is None:
         return None
-    fields = {f.name: f.node for f in value.fields}
-    rows = [_record_of(fields[side]) for side in _SIDES if side in fields]
-    is_alike = bool(rows) and None not in rows and len({id(row) for row in rows}) <= 1
-    op = fields.get("op")
-    if op is None or op.value is None or op.value.kind not in (AvroKind.STRING, AvroKind.ENUM) or not is_alike:
+    fields = {f.name: f.node for f in envelope.fields}
+    rows = [row for side in _SIDES if side in fields and (row := _record_of(fields[side])) is not None]
+    op = None if "op" not in fields else fields["op"].value
+    if op is None or op.kind not in (AvroKind.STRING, AvroKind.ENUM) or not rows:
         return None
-    if "source" in fields and _record_of(fields["source"]) is None:
-        return None
-    row = rows[0]
-    assert row is not None
     try:
-        return EnvelopeSchema(value, EmbeddedSchema(struct_columns(connect_struct(row))))
+        columns, *others = [struct_columns(connect_struct(row)) for row in rows]
     except (ArithmeticError, RecursionError) as error:
-        raise MalformedRecord(f"its schema is not usable: {error}") from error
+        raise MalformedRecord(f"it is not usable: {error}") from error
+    if any(columns != other for other in others) or len({arrow_form(row) for row in rows}) > 1:
+        raise MalformedRecord("before and after are rows of different columns: let both have one type")
+    return EnvelopeSchema(schema, envelope, EmbeddedSchema(columns))
 
 
 def _record_of(node: Node) -> Node | None:
@@ -83,11 +82,15 @@ def read_envelopes(schema: EnvelopeSchema, values: pa.Array, skipped: Places) ->
     sides: dict[str, OptionalRecords] = {}
     names: Mapping[str, pa.Array] = {}
     op = pa.nulls(count, pa.string())
-    for field in schema.node.fields:
+    if schema.node is not schema.record:
+        branches = records.branches(at, lanes, len(schema.node.parts))
+        records.suspect(lanes, branches != schema.node.parts.index(schema.record))
+        at = at + 1
+    for field in schema.record.fields:
         match field.name:
-            case "before" | "after":
+            case "before" | "after" if _record_of(field.node) is not None:
                 sides[field.name], at = walk.read_optional(field.node, at, lanes)
-            case "source":
+            case "source" if _record_of(field.node) is not None:
                 wanted = {*NAME_FIELDS, *(name for name, _ in _TIMES)}
                 names, at = walk.read_fields(field.node, wanted, at, lanes)
             case "op":
@@ -97,7 +100,7 @@ def read_envelopes(schema: EnvelopeSchema, values: pa.Array, skipped: Places) ->
     columns = [names[n] if n in names and pa.types.is_string(names[n].type) else pa.nulls(count, pa.string())
                for n in NAME_FIELDS]  # fmt: skip
     table = pa.table({"op": op, "source": pa.StructArray.from_arrays(columns, fields=list(NAMES))})
-    form = arrow_form(next(f.node for f in schema.node.fields if f.name in _SIDES))
+    form = next(arrow_form(f.node) for f in schema.record.fields if f.name in _SIDES and _record_of(f.node))
     nothing = OptionalRecords(np.zeros(count, np.bool_), pa.nulls(0, form))
     images = _row_images(*(sides.get(side, nothing) for side in _SIDES))
     return EnvelopeColumns(table, images, _times(names), ~records.doubt & (at == records.ends))

@@ -388,3 +388,30 @@ def test_records_of_no_interest_are_counted(tmp_path: Path) -> None:
     assert decoder.decode(topic.batch, {TABLE: Behind()}).counts.tables_behind == 1
     rejected = decoder.decode(topic.batch, {TABLE: Rejection("it has no table")})
     assert reasons(rejected) == ["it has no table"]
+
+
+def test_an_envelope_that_may_be_null_is_read_and_its_null_is_a_tombstone(tmp_path: Path) -> None:
+    topic = Topic()
+    schema = ["null", envelope(TEXT)]
+    for value in (event("c", {"id": 1, "v": "a"}), None, event("u", {"id": 1, "v": "b"})):
+        topic.add_event(schema, value, {"id": 1})
+
+    decoded = topic.decoded(tmp_path)
+
+    assert values(decoded) == ["a", "b"]
+    assert decoded.counts.tombstones == 1
+
+
+def test_rows_of_two_types_are_read_where_these_have_the_same_columns(tmp_path: Path) -> None:
+    same, other = envelope(TEXT), envelope(TEXT)
+    for schema, column in ((same, TEXT), (other, {"name": "v", "type": "long"})):
+        fields = [{"name": "id", "type": "int"}, column]
+        schema["fields"][1]["type"] = ["null", {"type": "record", "name": "Again", "fields": fields}]
+    topic = Topic()
+    topic.add_event(same, event("u", {"id": 1, "v": "b"}, {"id": 1, "v": "a"}), {"id": 1})
+    topic.add_event(other, event("u", {"id": 1, "v": 5}, {"id": 1, "v": "a"}), {"id": 1})
+
+    decoded = topic.decoded(tmp_path)
+
+    assert values(decoded) == ["b"]
+    assert reasons(decoded) == ["schema 3: before and after are rows of different columns: let both have one type"]
