@@ -292,7 +292,7 @@ class PipelineQuery:
         records = reader.stream(spark, slots, self._log_start)
         if is_new:
             check_stored_reads(self.config, self._catalog, self._book.topic_ids)
-        blobs = decoded(records, slots, quarantine_io, reader.share_reader)
+        blobs = decoded(records, slots, quarantine_io, self._settings.decoder, reader.share_reader)
         writer = blobs.writeStream.queryName(self.config.name).foreachBatch(self._run_batch)
         writer = writer.option("checkpointLocation", self.config.checkpoint)
         if self._once and self._reader.is_drained_by_spark:

@@ -1,16 +1,23 @@
 """How a format of records declares its options: as fields of frozen dataclasses.
 
-Whoever reads pipeline files takes name, words, default and meaning of an option from its field.
+Whoever reads pipeline files takes name, form, default and meaning of an option from its field.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 Check: TypeAlias = Callable[[str], str | None]
 """Why a text cannot be the value of an option; None if it can."""
+
+Form: TypeAlias = Literal["text", "secret", "location", "duration", "urls", "group"]
+"""What an option holds: a text; one that no message and no log may show; the place of a file; a time with its unit
+(timedelta); one address or a list of them; options of its own."""
+
+Problem: TypeAlias = Callable[[Any], "tuple[str, str] | None"]
+"""From a filled group of options to the one at fault (or "") and what is wrong; None where nothing is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +25,16 @@ class FormatOption:
     """One option as a pipeline file gives it."""
 
     name: str
-    default: str
+    default: Any
     description: str
     words: tuple[str, ...]
-    """The values that it may have; none stands for any text."""
+    """The values that a text may have; none stands for any text."""
     check: Check | None = None
+    form: Form = "text"
+    group: type | None = None
+    """The dataclass whose fields are the options inside of a group, which must be given."""
+    problem: Problem | None = None
+    """What is asked of a filled group."""
 
 
 def option(default: str, description: str, *others: str, check: Check | None = None) -> Any:
@@ -48,11 +60,34 @@ def time_zone_problem(text: str) -> str | None:
     return None
 
 
+def option_of_form(form: Form, default: Any, description: str) -> Any:
+    """A field that is an option of another form than a text, or a text that may be left out (None)."""
+    metadata = {"description": description, "words": (), "form": form}
+    return field(default=default, repr=form != "secret", metadata=metadata)
+
+
+def option_group(group: type, description: str, problem: Problem) -> Any:
+    """A field that holds a filled ``group`` of options, which a pipeline file must give."""
+    metadata = {"description": description, "words": (), "form": "group", "group": group, "problem": problem}
+    return field(metadata=metadata)
+
+
 def options_of(declared: type) -> tuple[FormatOption, ...]:
     """The options that the fields of a dataclass declare."""
     return tuple(_option(f) for f in fields(declared))
 
 
 def _option(declared: Field[Any]) -> FormatOption:
-    meta = declared.metadata
-    return FormatOption(declared.name, str(declared.default), meta["description"], meta["words"], meta["check"])
+    said = declared.metadata
+    inner = (said.get("check"), said.get("form", "text"), said.get("group"), said.get("problem"))
+    return FormatOption(declared.name, declared.default, said["description"], said["words"], *inner)
+
+
+def filled(declared: type, given: Any) -> Any:
+    """A value of the dataclass with the options that are given, by name; those of a group as a mapping of its own."""
+    values: dict[str, Any] = {}
+    for one in options_of(declared):
+        if one.name in given:
+            value = given[one.name]
+            values[one.name] = value if one.group is None else filled(one.group, value)
+    return declared(**values)

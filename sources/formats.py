@@ -7,12 +7,13 @@ imports no decoder.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sources.debezium_avro.options import AvroOptions
 from sources.debezium_json.policies import DebeziumPolicies
 from sources.feeds.feed_options import CanalOptions, FeedOptions
-from sources.format_options import FormatOption, options_of
+from sources.format_options import FormatOption, filled, options_of
 from sources.values.value_forms import ValueForms
 
 if TYPE_CHECKING:
@@ -36,13 +37,14 @@ class RecordFormat:
         """All options, as they stand side by side in a pipeline file."""
         return tuple(option for group in self.groups for option in options_of(group))
 
+    @property
+    def needed(self) -> str | None:
+        """The option that a pipeline file must give, if there is one."""
+        return next((option.name for option in self.options if option.group is not None), None)
+
     def decoder(self, given: Mapping[str, Any]) -> Decoder:
         """The decoder under the options that a pipeline file gives; defaults stand for the others."""
-        return self.make(*(_filled(group, given) for group in self.groups))
-
-
-def _filled(group: type, given: Mapping[str, Any]) -> Any:
-    return group(**{f.name: given[f.name] for f in fields(group) if f.name in given})
+        return self.make(*(filled(group, given) for group in self.groups))
 
 
 def _debezium_json(policies: DebeziumPolicies, forms: ValueForms) -> Decoder:
@@ -82,8 +84,15 @@ def _dms_json(options: FeedOptions) -> Decoder:
     return FeedDecoder(DmsFeed(), options)
 
 
+def _debezium_avro(policies: DebeziumPolicies, options: AvroOptions) -> Decoder:
+    from sources.debezium_avro.decoder import DebeziumAvroDecoder
+
+    return DebeziumAvroDecoder(policies, options)
+
+
 FORMATS: Mapping[str, RecordFormat] = {
     "debezium-json": RecordFormat("Debezium's JSON envelopes", (DebeziumPolicies, ValueForms), _debezium_json),
+    "debezium-avro": RecordFormat("Debezium's Avro envelopes", (DebeziumPolicies, AvroOptions), _debezium_avro),
     "canal-json": RecordFormat("Canal's flat JSON messages", (FeedOptions, CanalOptions), _canal_json),
     "maxwell-json": RecordFormat("Maxwell's JSON records", (FeedOptions,), _maxwell_json),
     "ogg-json": RecordFormat("GoldenGate's JSON operations", (FeedOptions,), _ogg_json),
@@ -91,7 +100,6 @@ FORMATS: Mapping[str, RecordFormat] = {
 }
 
 PLANNED = (
-    "debezium-avro",
     "debezium-protobuf",
     "avro",
     "csv",

@@ -34,7 +34,7 @@ def record_look(value: bytes | None) -> str:
     if value is None:
         return "no value"
     if len(value) > _AVRO_HEADER and value[0] == _AVRO_MAGIC:
-        return "binary, as Avro with a schema registry is: let the connector write JSON (value.converter)"
+        return "binary, as Avro with a schema registry is, which the format debezium-avro reads"
     try:
         parsed = json.loads(value)
     except (ValueError, RecursionError):

@@ -29,7 +29,7 @@ class BadReason(StrEnum):
     NOT_AN_EVENT = "not-an-event"
     """Its value is JSON, but no change event of the format, or one that lacks its row."""
     SCHEMA = "schema"
-    """The schema in the record cannot be used."""
+    """The schema in the record, or the one that it names, cannot be used."""
     KEY = "key"
     """Its key does not tell the row."""
     NULL = "null"
@@ -45,9 +45,10 @@ class BadReason(StrEnum):
 
 _BAD_REASONS = (
     (BadReason.NOT_A_RECORD, r"byte "),
+    (BadReason.NOT_JSON, r"value (cannot be read as Avro|is JSON and no Avro|names no schema)"),
     (BadReason.NOT_AN_EVENT, r"value is no |op \S+ without (a row|before and after)|op \S+: old does not"),
     (BadReason.NOT_JSON, r"value (is not|is nested|has half|is empty|begins with|is (Avro|JSON Schema) )"),
-    (BadReason.SCHEMA, r"embedded schema "),
+    (BadReason.SCHEMA, r"(embedded )?schema |the headers of the record "),
     (
         BadReason.KEY,
         r"op d: |op u |op \S+: the row does not have the key|(the record has no|the) message key\b"

@@ -3,8 +3,8 @@
 The tasks are planned once per query, not once per batch, and take what Spark's source hands them, records or shares of
 a batch that they read themselves: every further operator would copy each record again. What differs from batch to
 batch, the ``DecodeTask``, travels as a local property of the Spark job, set by the driver before it runs the job. Spark
-may write properties to its event log, so the storage of the quarantine, which can hold credentials, travels with the
-code instead.
+may write properties to its event log. So what can hold credentials travels with the code instead: the storage of the
+quarantine, and the decoder, which may ask a registry of schemas.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pickle
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import cast
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -24,19 +25,22 @@ from paimon_table.storage.file_io import FileIO
 from pipelines.batch.decode_task import DecodeTask
 from sinks.exchange.blob import BLOB_DDL
 from sinks.quarantine import Quarantine
+from sources.changes import Decoder
 from sources.reader import ShareReader
 
 _PROPERTY = "tidemark.decode"
 
 
-def decoded(source: DataFrame, slots: int, quarantine_io: FileIO, reader: ShareReader | None = None) -> DataFrame:
+def decoded(
+    source: DataFrame, slots: int, quarantine_io: FileIO, decoder: Decoder, reader: ShareReader | None = None
+) -> DataFrame:
     """Blobs (``BLOB_DDL``) of the records, decoded by at most ``slots`` tasks as the published task says.
 
     ``source`` holds the records, or in its one column the shares that ``reader`` reads.
     """
 
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task = _published(quarantine_io)
+        task = replace(_published(quarantine_io), decoder=decoder)
         return task(batches if reader is None else reader(_shares(batches)))
 
     return source.coalesce(slots).mapInArrow(decode, BLOB_DDL)
@@ -50,8 +54,10 @@ def _shares(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
 def publish(spark: SparkSession, task: DecodeTask) -> None:
     """Let the jobs that this thread starts from now on decode with ``task``."""
     bad = task.quarantine
-    without_storage = (replace(task, quarantine=None), None if bad is None else (bad.path, bad.has_kept, bad.takes_bad))
-    data = base64.b64encode(zlib.compress(pickle.dumps(without_storage), 1)).decode("ascii")
+    # What stands in the place of the decoder is never asked: ``decoded`` puts the one of the query there.
+    bare = replace(task, quarantine=None, decoder=cast(Decoder, None))
+    without_secrets = (bare, None if bad is None else (bad.path, bad.has_kept, bad.takes_bad))
+    data = base64.b64encode(zlib.compress(pickle.dumps(without_secrets), 1)).decode("ascii")
     spark.sparkContext.setLocalProperty(_PROPERTY, data)
 
 

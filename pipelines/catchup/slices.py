@@ -121,7 +121,7 @@ class SparkSlices:
         quarantine_io, _ = quarantine_of(self.config)
         slots = self.settings.slots
         records = self.reader.slices().records(self.spark, piece, topics, slots)
-        blobs = decoded(records, slots, quarantine_io, self.reader.share_reader)
+        blobs = decoded(records, slots, quarantine_io, self.settings.decoder, self.reader.share_reader)
         compactions, reports = Compactions(), list[BatchReport]()
         exchange = self.exchange(blobs, compactions)
         process_batch(batch, tables, self.settings, exchange, compactions, reports.append)

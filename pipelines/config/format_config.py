@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias, cast
 
-from pydantic import AfterValidator, Field, GetJsonSchemaHandler, create_model, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandler, create_model, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from pipelines.config.config_values import ConfigModel, Text, refused
-from sources.format_options import Check, FormatOption
+from pipelines.config.config_values import ConfigModel, Duration, Location, Text, duration_text, refused
+from sources.format_options import Check, FormatOption, filled, options_of
 from sources.formats import FORMATS, PLANNED, RecordFormat
 
 if TYPE_CHECKING:
     from sources.changes import Decoder
 
-FORMAT_WORDS = " or ".join(f"`{name}`, or `{{{name}: {{option: value}}}}`" for name in FORMATS) + "."
+FORMAT_WORDS = (
+    " or ".join(
+        f"`{name}`, or `{{{name}: {{option: value}}}}`"
+        if form.needed is None
+        else f"`{{{name}: {{{form.needed}: {{...}}, option: value}}}}`"
+        for name, form in FORMATS.items()
+    )
+    + "."
+)
 
 
 class ChosenFormat(ConfigModel):
@@ -29,6 +38,9 @@ class ChosenFormat(ConfigModel):
     @classmethod
     def _from_word(cls, value: Any) -> Any:
         if isinstance(value, str):
+            needed = cls.formats[value].needed if value in cls.formats else None
+            if needed is not None:
+                raise refused(f"format {value} needs `{needed}`: write {{{value}: {{{needed}: {{...}}}}}}")
             if value in cls.NOT_YET:
                 raise refused(f"format {value} is not supported yet; {cls.NOT_YET[value]}")
             if value not in cls.formats:
@@ -44,7 +56,12 @@ class ChosenFormat(ConfigModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"anyOf": [{"enum": [*cls.formats]}, handler.resolve_ref_schema(handler(core))]}
+        return {
+            "anyOf": [
+                {"enum": [name for name, form in cls.formats.items() if form.needed is None]},
+                handler.resolve_ref_schema(handler(core)),
+            ]
+        }
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SourceFormat.model_validate, (self.model_dump(by_alias=True, exclude_unset=True),)
@@ -54,7 +71,7 @@ class ChosenFormat(ConfigModel):
         """The decoder of this format under the options given."""
         (field,) = self.model_fields_set
         name = type(self).model_fields[field].alias or field
-        return self.formats[name].decoder(getattr(self, field).model_dump())
+        return self.formats[name].decoder(_values(getattr(self, field)))
 
     @property
     def precision_tells_unit(self) -> bool:
@@ -78,18 +95,66 @@ def format_model(formats: Mapping[str, RecordFormat]) -> type[ChosenFormat]:
 
 def _block(name: str, format_: RecordFormat, default: Any) -> Any:
     """The field for a format; its options are a mapping of their own."""
-    options: dict[str, Any] = {option.name: _option(option) for option in format_.options}
+    options: dict[str, Any] = {option.name: _option(option, name) for option in format_.options}
     model = create_model(
         f"Options of {name}", __base__=ConfigModel, __doc__=f"How {format_.title} are read.", **options
     )
     return (model, Field(default=default, alias=name, description=f"{format_.title}."))
 
 
-def _option(option: FormatOption) -> Any:
-    values: Any = Literal[option.words] if option.words else Text
+def _option(option: FormatOption, above: str) -> Any:
+    if option.group is not None:
+        return (_group(option, above), Field(description=option.description))
+    values: Any = Literal[option.words] if option.words else _FORMS[option.form]
     if option.check is not None:
         values = Annotated[values, AfterValidator(partial(_checked_text, option.check))]
-    return (values, Field(default=option.default, description=option.description))
+    if option.default is None:
+        values = values | None
+    shown: Any = {"default": duration_text(option.default)} if isinstance(option.default, timedelta) else None
+    is_secret = option.form == "secret"
+    return (
+        values,
+        Field(default=option.default, description=option.description, repr=not is_secret, json_schema_extra=shown),
+    )
+
+
+def _addresses(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+_FORMS: Mapping[str, Any] = {
+    "text": Text,
+    "secret": Text,
+    "location": Location,
+    "duration": Duration,
+    "urls": Annotated[tuple[Text, ...], BeforeValidator(_addresses, json_schema_input_type=str | list[str])],
+}
+"""The type of the values of each form of option."""
+
+
+def _group(option: FormatOption, above: str) -> type[ConfigModel]:
+    """The model of a group of options, which are checked together."""
+    group, problem = option.group, option.problem
+    assert group is not None and problem is not None
+
+    def check(model: ConfigModel) -> ConfigModel:
+        found = problem(filled(group, _values(model)))
+        if found is not None:
+            raise refused(found[1], *filter(None, found[:1]))
+        return model
+
+    return create_model(
+        f"{option.name} of {above}",
+        __base__=ConfigModel,
+        __doc__=option.description,
+        __validators__={"checked": cast(Any, model_validator(mode="after")(check))},
+        **{inner.name: _option(inner, option.name) for inner in options_of(group)},
+    )
+
+
+def _values(model: ConfigModel) -> dict[str, Any]:
+    """The values of a model by the names of its fields, as they are; a group is a mapping of its own."""
+    return {name: _values(value) if isinstance(value, ConfigModel) else value for name, value in model}
 
 
 def _checked_text(check: Check, text: str) -> str:

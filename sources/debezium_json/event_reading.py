@@ -20,6 +20,10 @@ from sources.json_changes.outcome import Outcome
 def read_events(part: TableEvents, plan: Plan, outcome: Outcome) -> list[Events]:
     """Parse the images of data events (op r, c, u, d) with the plan's columns; bad ones go to quarantine."""
     found: list[Events] = []
+    if part.images is not None:
+        images = part.images
+        events = _complete(Events(part.texts.positions, part.ops, images.before, images.after, images.alone), outcome)
+        return [events] if len(events.ops) else []
     for stretch in _stretches(part, plan):
         if isinstance(stretch, VectorStretch):
             events = _from_vectors(stretch, part)

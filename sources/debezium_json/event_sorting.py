@@ -23,10 +23,24 @@ from sources.debezium_json.envelopes import EnvelopeParser, VectorStretch, unwra
 from sources.debezium_json.ops import LETTERS, MESSAGE, OPS, TRUNCATE, UNKNOWN_OP
 from sources.debezium_json.policies import DebeziumPolicies
 from sources.debezium_json.strange_values import strange_value
-from sources.debezium_json.texts import SourceNames, Texts, op_code
+from sources.debezium_json.texts import Records, SourceNames, Texts, op_code
 from sources.json_changes.outcome import Outcome
+from sources.json_changes.taking import taken
 
 _OP_VALUES = pa.array(LETTERS)
+
+
+@dataclass(frozen=True, slots=True)
+class RowImages:
+    """Row images of events as columns; ``alone`` where each event has one image, as in ``Events.images``."""
+
+    before: pa.StructArray
+    after: pa.StructArray
+    alone: pa.StructArray | None = None
+
+    def taken(self, indices: npt.NDArray[np.int64]) -> RowImages:
+        alone = None if self.alone is None else taken(self.alone, indices)
+        return RowImages(taken(self.before, indices), taken(self.after, indices), alone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +50,16 @@ class TableEvents:
     ``heads`` are the parts of the texts with the row images, ``tails`` the others (see ``envelope_split``), both None
     for texts not split.
     ``values`` are the parsed envelopes of texts that only the exact parser takes.
+    ``images`` are the row images, and ``times_ms`` the times in the source, of a format that gives them as columns.
     """
 
-    texts: Texts
+    texts: Records
     ops: npt.NDArray[np.int8]
     heads: Heads | None = None
     tails: Tails | None = None
     values: tuple[Mapping[str, Any], ...] | None = None
+    images: RowImages | None = None
+    times_ms: pa.Array | None = None
 
     def chosen(self, mask: npt.NDArray[np.bool_]) -> TableEvents:
         if mask.all():
@@ -51,7 +68,9 @@ class TableEvents:
         heads = None if self.heads is None else self.heads.taken(indices)
         tails = None if self.tails is None else self.tails.taken(indices)
         values = None if self.values is None else tuple(self.values[i] for i in indices)
-        return TableEvents(self.texts.taken(indices), self.ops[mask], heads, tails, values)
+        images = None if self.images is None else self.images.taken(indices)
+        times = None if self.times_ms is None else taken(self.times_ms, indices)
+        return TableEvents(self.texts.taken(indices), self.ops[mask], heads, tails, values, images, times)
 
 
 def halved(parts: list[TableEvents]) -> tuple[list[TableEvents], list[TableEvents]] | None:
@@ -85,6 +104,14 @@ class EventSorter:
         if left.any():
             self._sort_whole(texts.taken(np.flatnonzero(left)))
 
+    def sort_columns(self, texts: Records, table: pa.Table, images: RowImages, times_ms: pa.Array | None) -> None:
+        """Sort envelopes that are columns already: ``table`` has ``op`` and ``source`` with the names of tables."""
+        self._sort_vectors(texts, table, images, times_ms)
+
+    def sort_values(self, texts: Records, values: tuple[Any, ...]) -> None:
+        """Sort parsed values, of which any may be no envelope."""
+        self._sort_values(texts, values)
+
     def _sort_split(self, texts: Texts, split: SplitEnvelopes, left: npt.NDArray[np.bool_]) -> None:
         """Sort split texts by the shapes of their tails; texts of other events are marked in ``left``."""
         by_table: dict[SourceTable, list[int]] = {}
@@ -111,7 +138,9 @@ class EventSorter:
             else:
                 self._sort_values(texts.taken(indices), stretch.values)
 
-    def _sort_vectors(self, texts: Texts, table: pa.Table) -> None:
+    def _sort_vectors(
+        self, texts: Records, table: pa.Table, images: RowImages | None = None, times_ms: pa.Array | None = None
+    ) -> None:
         ops = np.asarray(pc.fill_null(pc.index_in(table.column("op"), _OP_VALUES), UNKNOWN_OP)).astype(np.int8)
         on_table = (ops >= 0) & (ops <= TRUNCATE)
         for index in np.flatnonzero(~on_table).tolist():
@@ -128,9 +157,12 @@ class EventSorter:
             source = self._names.named(*names_of(row))
             by_table[source] = by_table.get(source, False) | mine
         for source, mine in by_table.items():
-            self._add(source, TableEvents(texts.taken(np.flatnonzero(mine)), ops[mine]))
+            indices = np.flatnonzero(mine)
+            row_images = None if images is None else images.taken(indices)
+            times = None if times_ms is None else taken(times_ms, indices)
+            self._add(source, TableEvents(texts.taken(indices), ops[mine], images=row_images, times_ms=times))
 
-    def _sort_values(self, texts: Texts, values: tuple[Any, ...]) -> None:
+    def _sort_values(self, texts: Records, values: tuple[Any, ...]) -> None:
         by_table: dict[SourceTable, list[int]] = {}
         for index, value in enumerate(values):
             source = self._names.table_of(value)

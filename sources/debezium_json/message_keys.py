@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -92,6 +93,15 @@ def _shape_of(key: bytes | None, fields: KeyFields, are_utf8: bool) -> _Shape | 
     return _Shape(prefix, pattern) if len(pattern) <= _LONGEST else None
 
 
+class KeyForms(Protocol):
+    """What is known of the keys of a batch; see ``MessageKeys``."""
+
+    @property
+    def fields(self) -> list[KeyFields]: ...
+    def codes(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]: ...
+    def which(self, positions: npt.NDArray[np.int64], test: Callable[[KeyFields], bool]) -> Mask: ...
+
+
 class MessageKeys:
     """The keys of a batch. ``fields[codes(positions)[i]]`` are the fields of the key at a position."""
 
@@ -109,12 +119,7 @@ class MessageKeys:
 
     def which(self, positions: npt.NDArray[np.int64], test: Callable[[KeyFields], bool]) -> Mask:
         """The positions whose key has fields that pass a test; each form of key is tested once."""
-        codes = self.codes(positions)
-        if len(self.fields) == 1:
-            return np.full(len(codes), test(self.fields[0]), np.bool_)
-        present, index = np.unique(codes, return_inverse=True)
-        passed: Mask = np.array([test(self.fields[code]) for code in present.tolist()], np.bool_)[index]
-        return passed
+        return passed_codes(self.codes(positions), self.fields, test)
 
     def _told(self) -> npt.NDArray[np.int32]:
         codes = np.full(len(self._keys), -1, np.int32)
@@ -149,6 +154,15 @@ class MessageKeys:
         if code == len(self.fields):
             self.fields.append(fields)
         return code
+
+
+def passed_codes(codes: npt.NDArray[np.int32], fields: Sequence[KeyFields], test: Callable[[KeyFields], bool]) -> Mask:
+    """Which codes are of fields that pass a test."""
+    if len(fields) == 1:
+        return np.full(len(codes), test(fields[0]), np.bool_)
+    present, index = np.unique(codes, return_inverse=True)
+    passed: Mask = np.array([test(fields[code]) for code in present.tolist()], np.bool_)[index]
+    return passed
 
 
 def _are_utf8(keys: pa.Array) -> bool:

@@ -1,7 +1,8 @@
 """Values that the source did not send: Debezium's placeholder in all its disguises.
 
-PostgreSQL does not log unchanged TOAST values; Debezium writes a placeholder instead. It comes as a string, as base64
-of it (bytes), as a UUID made from it, as an hstore or array of it, and as an array of its bytes (integer arrays).
+PostgreSQL does not log unchanged TOAST values; Debezium writes a placeholder instead. It comes as a string, as bytes
+(in JSON base64 of them), as a UUID made from it, as an hstore or array of it, and as an array of its bytes (integer
+arrays).
 """
 
 from __future__ import annotations
@@ -28,12 +29,18 @@ class Placeholder:
     strings: frozenset[str]
     code_points: tuple[int, ...]
 
+    @property
+    def data(self) -> bytes:
+        return bytes(self.code_points)
+
     def is_in(self, value: Any) -> bool:
         """Whether a JSON value is the placeholder."""
         if isinstance(value, str):
             return value in self.strings
+        if isinstance(value, bytes):
+            return value == self.data
         if isinstance(value, list) and len(value) == 1:
-            return isinstance(value[0], str) and value[0] in self.strings
+            return isinstance(value[0], str | bytes) and self.is_in(value[0])
         if isinstance(value, list) and len(value) == len(self.code_points):
             return tuple(value) == self.code_points
         if isinstance(value, dict) and len(value) == 1:
@@ -48,6 +55,10 @@ class Placeholder:
             found = self._strings_mask(column)
         elif pa.types.is_list(column.type):
             found = self._lists_mask(column)
+        elif pa.types.is_binary(column.type):
+            found = np.asarray(pc.fill_null(pc.equal(column, self.data), False))
+        elif pa.types.is_map(column.type):
+            found = np.array([self.is_in(v) for v in column.to_pylist(maps_as_pydicts="lossy")], np.bool_)
         else:
             return None
         return found if found.any() else None

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from sources.debezium_json.envelope_split import Tails
 from sources.debezium_json.event_sorting import TableEvents
-from sources.debezium_json.texts import Texts
+from sources.debezium_json.texts import Records
 
 _NAME = b'"ts_ms":'
 _UNITS = (("ts_ms", 1), ("ts_us", 1000), ("ts_ns", 1_000_000))
@@ -29,6 +29,8 @@ _LONGEST_FORM = 1 << 10
 
 def source_times(events: TableEvents) -> pa.Array:
     """Milliseconds since the epoch as int64; NULL where the event does not tell."""
+    if events.times_ms is not None:
+        return events.times_ms
     if events.values is not None:
         return pa.array([_time_of(value) for value in events.values], pa.int64())
     texts, count = events.texts, len(events.texts.positions)
@@ -43,7 +45,7 @@ def source_times(events: TableEvents) -> pa.Array:
     return pa.array(times, mask=~known)
 
 
-def _find(texts: Texts, tails: Tails, times: npt.NDArray[np.int64], known: npt.NDArray[np.bool_]) -> None:
+def _find(texts: Records, tails: Tails, times: npt.NDArray[np.int64], known: npt.NDArray[np.bool_]) -> None:
     """Fill in the times of the texts whose shapes show where they are."""
     values = texts.values
     ends = np.frombuffer(values.buffers()[1], np.int32)[values.offset + 1 : values.offset + len(values) + 1]

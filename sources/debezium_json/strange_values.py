@@ -22,8 +22,10 @@ def strange_bytes(raw: bytes) -> str | None:
         return "value is not UTF-8 text but UTF-16: let the producer write UTF-8"
     if raw.startswith(b"\x00") and len(raw) > _REGISTRY_HEADER_BYTES:
         schema_id = int.from_bytes(raw[1:_REGISTRY_HEADER_BYTES], "big")
-        form = "JSON Schema" if raw[_REGISTRY_HEADER_BYTES:].startswith(b"{") else "Avro or Protobuf"
-        return f"value is {form} with schema {schema_id} of a schema registry: {_USE_JSON}"
+        schema = f"schema {schema_id} of a schema registry"
+        if raw[_REGISTRY_HEADER_BYTES:].startswith(b"{"):
+            return f"value is JSON Schema with {schema}: {_USE_JSON}"
+        return f"value is Avro or Protobuf with {schema}: read Avro with the format debezium-avro, or {_USE_JSON}"
     if raw.startswith(b"Struct{"):
         return f"value is not JSON but the text of a Java object: {_USE_JSON}"
     return None

@@ -25,13 +25,13 @@ from sources.debezium_json.envelopes import images_of, unwrapped, unwrapped_key
 from sources.debezium_json.event_reading import read_events
 from sources.debezium_json.event_sorting import EventSorter, TableEvents, halved
 from sources.debezium_json.key_check import changed_key, is_fit, unknown_old_key, unusable_key, with_values_of_keys
-from sources.debezium_json.message_keys import MessageKeys
+from sources.debezium_json.message_keys import KeyForms
 from sources.debezium_json.ops import LETTERS, TRUNCATE
 from sources.debezium_json.placeholders import Placeholder
 from sources.debezium_json.policies import DebeziumPolicies
 from sources.debezium_json.source_times import source_times
 from sources.debezium_json.strange_values import missing_row
-from sources.debezium_json.texts import SourceNames, Texts
+from sources.debezium_json.texts import Records, SourceNames, Texts
 from sources.json_changes.change_rows import (
     DELETE,
     UPDATE,
@@ -43,7 +43,6 @@ from sources.json_changes.change_rows import (
 from sources.json_changes.column_plan import plan_columns
 from sources.json_changes.embedded_schema import EmbeddedSchema
 from sources.json_changes.event_log import EventLog
-from sources.json_changes.exact_parse import parse_exactly
 from sources.json_changes.observing import (
     all_columns,
     changed_by_schema,
@@ -75,14 +74,18 @@ class TableDecoding:
     policies: DebeziumPolicies
     forms: ValueForms
     hidden: Placeholder
-    keys: MessageKeys
+    keys: KeyForms
     outcome: Outcome
 
     def decode(self, texts: Texts, goals: Mapping[SourceTable, Goal]) -> None:
         """Decode all texts, one source table after the other."""
         sorter = EventSorter(SourceNames(self.topic), self.policies, self.outcome)
         sorter.sort(texts)
-        for source, parts in sorter.events.items():
+        self.decode_sorted(sorter.events, goals)
+
+    def decode_sorted(self, events: Mapping[SourceTable, list[TableEvents]], goals: Mapping[SourceTable, Goal]) -> None:
+        """Decode events that are sorted by source table."""
+        for source, parts in events.items():
             with self.outcome.of(source):
                 self._decode_bounded(source, parts, goals)
 
@@ -191,7 +194,7 @@ class TableDecoding:
             fields = self.keys.fields[self.keys.codes(np.array([first]))[0]]
             self.outcome.observe(Observation(source, (), fields, self.partition, self.outcome.offset(first)))
 
-    def _columns_of(self, texts: Texts, index: int, target: DecodeTarget) -> set[str]:
+    def _columns_of(self, texts: Records, index: int, target: DecodeTarget) -> set[str]:
         """The columns of the table, and those that one event shows."""
         shown = {name for image in images_of(texts.parsed(index)) for name in image}
         return shown | {name for name, _ in target.columns}
@@ -213,7 +216,7 @@ class TableDecoding:
         names = [column.name for column in columns if column.name in names and column.form is not None]
         if not names:
             return columns
-        values = self.batch.column("value").take(pa.array(positions)).cast(pa.string())
+        values = self.batch.column("value").take(pa.array(positions))
         fine = positions[np.asarray(pc.match_substring_regex(values, _FINE_TIME))]
         texts: dict[str, list[str]] = {name: [] for name in names}
         for image in self._exact_images(fine) if len(fine) else ():
@@ -295,14 +298,12 @@ class TableDecoding:
 
     def _deletes_by_key(self, events: Events, rows: TableRows) -> Iterator[ChangeRows]:
         """Deletes whose ``before`` does not hold the key: the message key does."""
-        keys = self.batch.column("key")
         target = rows.target
         usable: list[int] = []
         images: list[Mapping[str, Any] | None] = []
         before = row_objects(events.before)
         for index, position in enumerate(events.positions.tolist()):
-            data = keys[position].as_py()
-            key = None if data is None else unwrapped_key(parse_exactly(data))
+            key = unwrapped_key(self.outcome.parsed("key", position))
             if isinstance(key, dict) and all(key.get(name) is not None for name in target.primary_key):
                 usable.append(index)
                 images.append({**(before[index] or {}), **key})
@@ -374,16 +375,13 @@ class TableDecoding:
 
     def _some_keys(self, positions: npt.NDArray[np.int64]) -> Iterator[Any]:
         """The message keys of the first records that have one, parsed; a MalformedRecord for one that is no JSON."""
-        keys = self.batch.column("key")
         for position in np.sort(positions)[:_MOST_KEYS].tolist():
-            data = keys[position].as_py()
-            key = None if data is None else unwrapped_key(parse_exactly(data))
+            key = unwrapped_key(self.outcome.parsed("key", position))
             if key is not None:
                 yield key
 
     def _exact_images(self, positions: npt.NDArray[np.int64]) -> Iterator[Mapping[str, Any]]:
         """Row images of records, parsed exactly; evenly spaced ones if there are very many."""
         step = -(-len(positions) // _MOST_SAMPLED)
-        values = self.batch.column("value")
         for position in np.sort(positions)[::step].tolist():
-            yield from images_of(unwrapped(parse_exactly(values[position].as_py())))
+            yield from images_of(unwrapped(self.outcome.parsed("value", position)))

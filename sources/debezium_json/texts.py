@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,19 @@ from sources.json_changes.exact_parse import parse_exactly
 from sources.json_changes.taking import taken
 
 _TABLE_OPS = frozenset("rcudt")
+
+
+class Records(Protocol):
+    """Values of records with their positions in the batch."""
+
+    @property
+    def values(self) -> pa.Array: ...
+    @property
+    def positions(self) -> npt.NDArray[np.int64]: ...
+    def taken(self, indices: npt.NDArray[np.int64]) -> Records: ...
+    def parsed(self, index: int) -> Any:
+        """The envelope of one of them, read exactly, or a MalformedRecord."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

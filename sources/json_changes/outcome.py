@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,9 @@ from sources.record_rows import record_row, timestamp_ms_of
 RECORD_FAULTS = (pa.ArrowException, ArithmeticError, RecursionError, ValueError, MalformedRecord)
 """What decoding raises for values that it has no way with; any other class is a fault that going on would hide."""
 
+Parse: TypeAlias = Callable[[str, int], Any]
+"""From ``key`` or ``value`` and a position to what stands there, as ``Outcome.parsed``."""
+
 
 def fault_text(error: BaseException) -> str:
     """Class and first line of an error."""
@@ -41,8 +44,10 @@ def fault_text(error: BaseException) -> str:
 class Outcome:
     """Grows while a batch is decoded; positions are row numbers of the batch."""
 
-    def __init__(self, batch: pa.RecordBatch) -> None:
+    def __init__(self, batch: pa.RecordBatch, parse: Parse | None = None) -> None:
+        """``parse`` reads keys and values that are no JSON texts."""
         self._batch = batch
+        self._parse = parse
         self._quarantined: dict[int, tuple[str, SourceTable | None]] = {}
         self._source: SourceTable | None = None
         self._changes: dict[tuple[SourceTable, int], list[pa.Table]] = {}
@@ -67,7 +72,7 @@ class Outcome:
 
     def attempt(self) -> Outcome:
         """An outcome of the same batch and source for something that may fail; ``take`` it when it has not."""
-        other = Outcome(self._batch)
+        other = Outcome(self._batch, self._parse)
         other._source = self._source
         return other
 
@@ -144,6 +149,8 @@ class Outcome:
 
     def parsed(self, column: str, position: int) -> Any:
         """The JSON value of a key or value, None where there is none; or the MalformedRecord that says why not."""
+        if self._parse is not None:
+            return self._parse(column, position)
         data = self.cell(column, position)
         return None if data is None else parse_exactly(data)
 

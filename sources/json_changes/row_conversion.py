@@ -94,7 +94,7 @@ def _convert(values: pa.Array | list[Any], column: PlannedColumn) -> Converted:
 def _without(values: pa.Array | list[Any], mask: Mask) -> pa.Array | list[Any]:
     if isinstance(values, list):
         return [None if hide else value for value, hide in zip(values, mask.tolist(), strict=True)]
-    if pa.types.is_list(values.type):
+    if pa.types.is_nested(values.type):
         return pa.array([None if hide else v for v, hide in zip(values.to_pylist(), mask, strict=True)], values.type)
     return pc.if_else(pa.array(mask), pa.scalar(None, values.type), values)
 

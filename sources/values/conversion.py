@@ -15,7 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.types import BINARIES, CHARACTERS, INTEGERS, MAX_LENGTH, TIMESTAMPS, DataType, Root, arrow_type
-from sources.values.base64_columns import LARGEST_DECIMAL_BYTES, binary_array, decode_base64, text_of, unscaled_decimals
+from sources.values.base64_columns import (
+    LARGEST_DECIMAL_BYTES,
+    DecodedBase64,
+    binary_array,
+    decode_base64,
+    text_of,
+    unscaled_decimals,
+)
 from sources.values.decimal_kinds import DecimalKinds, decimal_kinds
 from sources.values.encodings import AUTO, Encoding, Kind
 from sources.values.json_values import Unconvertible
@@ -83,7 +90,8 @@ def _decide(
     forms: ValueForms,
 ) -> Converted:
     """Put the exact conversions of the doubtful entries into ``values`` (all NULL if None)."""
-    decided = convert_values(array.take(pa.array(doubtful)).to_pylist(), encoding, target, forms)
+    doubted = array.take(pa.array(doubtful)).to_pylist(maps_as_pydicts="lossy")
+    decided = convert_values(doubted, encoding, target, forms)
     kept = pa.nulls(len(array), arrow_type(target)) if values is None else values
     index = np.arange(len(array))
     index[doubtful] = len(array) + np.arange(len(doubtful))
@@ -101,6 +109,8 @@ def _convert_plain(array: pa.Array, encoding: Encoding, target: DataType, forms:
         return _from_floats(array, target)
     if pa.types.is_string(kind):
         return _from_strings(array, encoding, target, forms)
+    if pa.types.is_binary(kind):
+        return _from_binaries(array, encoding, target)
     if pa.types.is_decimal(kind) and target.root is Root.DECIMAL and encoding.kind in (Kind.AUTO, Kind.DECIMAL):
         values = _rescaled(array, target)
         return None if values is None else _Plain(values)
@@ -364,8 +374,11 @@ def _characters_to_bytes(array: pa.Array, target: DataType) -> _Plain:
 def _base64_decimals(array: pa.Array, scale: int, target: DataType) -> _Plain | None:
     if not 0 <= scale <= (target.scale or 0):
         return None
-    decoded = decode_base64(array)
-    valid = array.is_valid()
+    return _plain_decimals(decode_base64(array), array.is_valid(), scale, target)
+
+
+def _plain_decimals(decoded: DecodedBase64, valid: pa.Array, scale: int, target: DataType) -> _Plain | None:
+    """Unscaled values of moderate length."""
     out_of_reach = (decoded.lengths == 0) | (decoded.lengths > LARGEST_DECIMAL_BYTES)
     doubt = np.asarray(valid) & (decoded.malformed | out_of_reach)
     numbers = unscaled_decimals(decoded, valid, scale)
@@ -398,6 +411,23 @@ def _iso_timestamps(array: pa.Array, target: DataType) -> _Plain | None:
         numbers, _ = _numbers(values.view(pa.int64()))
         doubt = doubt | (numbers % 10**finer != 0)
     return _Plain(values, doubt)
+
+
+# ---------------------------------------------------------------- bytes
+
+
+def _from_binaries(array: pa.Array, encoding: Encoding, target: DataType) -> _Plain | None:
+    """Bytes of binary formats, which stand for themselves or for the unscaled value of a decimal."""
+    if target.root in BINARIES and encoding.kind in (Kind.AUTO, Kind.BYTES):
+        lengths = np.asarray(pc.fill_null(pc.binary_length(array), 0))
+        return _Plain(array, lengths > (target.length or 0))
+    scale = encoding.scale
+    if target.root is not Root.DECIMAL or encoding.kind is not Kind.DECIMAL or not 0 <= scale <= (target.scale or 0):
+        return None
+    offsets, data = text_of(array)
+    lengths = np.diff(offsets)
+    decoded = DecodedBase64(data, offsets[:-1], lengths, np.zeros(len(lengths), np.bool_))
+    return _plain_decimals(decoded, array.is_valid(), scale, target)
 
 
 # ---------------------------------------------------------------- arrays

@@ -1,4 +1,7 @@
-"""JSON values as parsed: describing them, and reading the bytes, decimals and texts that they stand for."""
+"""JSON values as parsed: describing them, and reading the bytes, decimals and texts that they stand for.
+
+Binary formats have bytes where JSON has base64 of them: a value may be ``bytes``, and then stands for itself.
+"""
 
 from __future__ import annotations
 
@@ -56,6 +59,8 @@ def describe(value: Any) -> str:
             return f"string {json.dumps(_short(value), ensure_ascii=False)}"
         case dict():
             return f"object {_short(json_text(value))}"
+        case bytes():
+            return f"{len(value)} bytes"
         case _:
             return f"array {_short(json_text(value))}"
 
@@ -65,7 +70,9 @@ def _short(text: str) -> str:
 
 
 def read_bytes(value: Any, forms: ValueForms) -> bytes:
-    """The bytes that a string stands for, by ``binary_format``."""
+    """The bytes that a string stands for, by ``binary_format``; those of a binary format as they are."""
+    if isinstance(value, bytes):
+        return value
     if not isinstance(value, str):
         raise Unconvertible(f"{describe(value)} does not hold bytes")
     try:
@@ -88,17 +95,17 @@ def read_characters(value: Any) -> bytes:
         raise Unconvertible(f"{describe(value)} has a character that stands for no byte") from None
 
 
-def read_decimal(value: str, scale: int, target: DataType) -> Decimal:
-    """The number of a scale whose unscaled two's complement bytes a base64 string holds.
+def read_decimal(value: str | bytes, scale: int, target: DataType) -> Decimal:
+    """The number of a scale whose unscaled two's complement bytes a base64 string holds, or ``value`` is.
 
     A number of more digits than ``target`` could hold is refused before it is worked out, which takes time with the
     square of its length.
     """
-    if not value or not BASE64_TEXT.fullmatch(value):
+    if not value or (isinstance(value, str) and not BASE64_TEXT.fullmatch(value)):
         raise Unconvertible(f"{describe(value)} is not the base64 form of a decimal")
     if abs(scale) > LARGEST_SCALE:
         raise Unconvertible(f"a decimal of scale {scale} is no number of a database")
-    data = base64.b64decode(value)
+    data = base64.b64decode(value) if isinstance(value, str) else value
     unscaled = int.from_bytes(data, "big", signed=True)
     if unscaled.bit_length() > _BITS_PER_DIGIT * (_most_digits(target) + max(scale, 0) + 1):
         raise Unconvertible(f"a decimal of {len(data)} bytes has more digits than {target} takes")
@@ -125,9 +132,9 @@ def is_variable_decimal(value: Any) -> bool:
         isinstance(value, dict)
         and value.keys() == {"scale", "value"}
         and isinstance(value["scale"], int)
-        and isinstance(value["value"], str)
+        and isinstance(value["value"], str | bytes)
         and bool(value["value"])
-        and BASE64_TEXT.fullmatch(value["value"]) is not None
+        and (isinstance(value["value"], bytes) or BASE64_TEXT.fullmatch(value["value"]) is not None)
     )
 
 
@@ -135,6 +142,8 @@ def text_of_value(value: Any, target: DataType) -> str:
     """Text of any JSON value: strings as they are, decimals of variable scale in plain notation, others as JSON."""
     if isinstance(value, str):
         return value
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
     if is_variable_decimal(value):
         return format(read_variable_decimal(value, target), "f")
     return json_text(value)
@@ -148,6 +157,8 @@ def json_text(value: Any) -> str:
         return "[" + ",".join(map(json_text, value)) + "]"
     if isinstance(value, Decimal):
         return str(value)
+    if isinstance(value, bytes):
+        value = base64.b64encode(value).decode("ascii")
     return json.dumps(value, ensure_ascii=False)
 
 

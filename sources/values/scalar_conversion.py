@@ -73,7 +73,7 @@ def convert_value(value: Any, encoding: Encoding, target: DataType, forms: Value
             return store_bytes(read_bytes(value, forms), target, value)
         case Kind.LATIN1:
             return store_bytes(read_characters(value), target, value)
-        case Kind.DECIMAL if isinstance(value, str):
+        case Kind.DECIMAL if isinstance(value, str | bytes):
             return store_decimal(read_decimal(value, encoding.scale, target), target)
         case Kind.DECIMAL:
             return _convert_plain(value, target, forms)

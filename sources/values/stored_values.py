@@ -13,7 +13,7 @@ from typing import Any
 
 from paimon_table.types import BINARIES, CHARACTERS, INTEGERS, TIMESTAMPS, DataType, Root, timestamp_unit
 from sources.values.iso_time import NANOS_PER_DAY, NANOS_PER_SECOND, format_date, format_time, format_timestamp
-from sources.values.json_values import EXACT, Unconvertible, describe
+from sources.values.json_values import EXACT, Unconvertible, describe, text_of_value
 
 INTEGER_BITS = {Root.TINYINT: 8, Root.SMALLINT: 16, Root.INT: 32, Root.BIGINT: 64}
 UNITS = {"ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
@@ -114,8 +114,8 @@ def store_bytes(data: bytes, target: DataType, value: Any) -> Any:
         if target.length is not None and len(data) > target.length:
             raise Unconvertible(f"{len(data)} bytes are longer than {target}")
         return data
-    if target.root in CHARACTERS and isinstance(value, str):
-        return store_text(value, target)
+    if target.root in CHARACTERS and isinstance(value, str | bytes):
+        return store_text(text_of_value(value, target), target)
     raise Unconvertible(f"bytes do not fit {target}")
 
 

@@ -56,6 +56,12 @@ def test_a_single_record_that_was_skipped_is_called_by_what_one_is() -> None:
         ("table lake.t is not there yet, and no event so far shows columns to make it with", BadReason.NO_TABLE),
         ("into: 'lake.{table}' for topic t: table 'a/b' has a slash", BadReason.NO_TABLE),
         ("byte 12 of f.jsonl: it is no JSON", BadReason.NOT_A_RECORD),
+        ("value cannot be read as Avro of schema 7: 3 bytes are left behind the value", BadReason.NOT_JSON),
+        ("value names no schema: neither a header nor its first byte does", BadReason.NOT_JSON),
+        ("value is JSON and no Avro: use format debezium-json", BadReason.NOT_JSON),
+        ("schema 9 is not known to registry http://a", BadReason.SCHEMA),
+        ("the headers of the record name no usable schema of the value", BadReason.SCHEMA),
+        ("the message key has no usable schema: schema 9 is not known to registry http://a", BadReason.KEY),
         ("written by hand", BadReason.OTHER),
     ],
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
@@ -13,7 +14,7 @@ import pyarrow as pa
 from paimon_table.row_kind import RowKind
 from paimon_table.schema.type_widening import common_type
 from paimon_table.types import DataType, Root
-from sources.changes import Decoded, DecodeTarget, Observation, SourceTable
+from sources.changes import Decoded, Decoder, DecodeTarget, Observation, SourceTable
 from sources.column_forms import ColumnForms
 from sources.debezium_json.decoder import DebeziumJsonDecoder
 from sources.dumps.dump_records import record_batches_from_dump
@@ -37,12 +38,25 @@ class Replay:
 
 
 def replay_capture(
-    name: str, declared: Mapping[str, Mapping[str, DataType]] | None = None, rows: int = 10_000
+    name: str,
+    declared: Mapping[str, Mapping[str, DataType]] | None = None,
+    rows: int = 10_000,
+    decoder: Decoder | None = None,
 ) -> Replay:
     """Decode a capture in batches of so many records, evolving targets like the driver does, and apply the changes."""
+    return replay_batches(record_batches_from_dump(str(CAPTURES / f"{name}.jsonl.gz")), declared, rows, decoder)
+
+
+def replay_batches(
+    batches: Iterable[pa.RecordBatch],
+    declared: Mapping[str, Mapping[str, DataType]] | None = None,
+    rows: int = 10_000,
+    decoder: Decoder | None = None,
+) -> Replay:
+    """``replay_capture`` of records that are not in a file."""
     replay = Replay()
-    decoder = DebeziumJsonDecoder()
-    for whole in record_batches_from_dump(str(CAPTURES / f"{name}.jsonl.gz")):
+    decoder = decoder or DebeziumJsonDecoder()
+    for whole in batches:
         for start in range(0, whole.num_rows, rows):
             batch = whole.slice(start, rows)
             decoded = decoder.decode(batch, replay.targets)
@@ -128,6 +142,24 @@ def plain_rows(rows: pa.Table) -> list[Row]:
 
 
 # ---------------------------------------------------------------- final content
+
+
+def assert_final(replay: Replay, scenario: str, table: str, key: Iterable[str], without: Iterable[str] = ()) -> None:
+    types = {name: t for name, t in replay.types(table).items() if name not in set(without)}
+    expected = {tuple(row[k] for k in key): row for row in final_rows(scenario, table, types)}
+    actual = {k: {n: row.get(n) for n in next(iter(expected.values()))} for k, row in replay.tables[table].items()}
+    assert actual.keys() == expected.keys()
+    for k, row in expected.items():
+        assert same(actual[k]) == same(row)
+
+
+def same(row: Row) -> Row:
+    """NaN made comparable."""
+    return {n: "NaN" if isinstance(v, float) and math.isnan(v) else v for n, v in row.items()}
+
+
+def assert_nothing_lost(replay: Replay) -> None:
+    assert [row for decoded in replay.decoded for row in decoded.quarantine] == []
 
 
 def final_rows(scenario: str, table: str, types: Mapping[str, DataType]) -> list[Row]:

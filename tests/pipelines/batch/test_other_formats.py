@@ -34,6 +34,9 @@ CONFIG: Any = create_model(
 """Pipeline files where the format is registered."""
 
 
+SUPPORTED = ", ".join([*FORMATS, "plain-json"])
+
+
 def config(directory: Path, form: object = "plain-json", **rule: object) -> PipelineConfig:
     loaded: PipelineConfig = CONFIG.model_validate(
         {
@@ -89,9 +92,9 @@ def test_a_pipeline_file_gives_each_format_its_own_options(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("form", "told"),
     [
-        ("plane-json", f"unknown format; supported: {', '.join([*FORMATS, 'plain-json'])}"),
-        ("csv", f"format csv is not supported yet; use {' or '.join([*FORMATS, 'plain-json'])}"),
-        ({}, f"give exactly one format: {', '.join([*FORMATS, 'plain-json'])}"),
+        ("plane-json", f"unknown format; supported: {SUPPORTED}"),
+        ("csv", f"format csv is not supported yet; use {SUPPORTED.replace(', ', ' or ')}"),
+        ({}, f"give exactly one format: {SUPPORTED}"),
         ({"canal-json": {"time_zone": "Shanghai"}}, "'Shanghai' is no time zone; give a name such as Asia/Shanghai"),
         ({"canal-json": {"zero_dates": "keep"}}, "Input should be 'null' or 'quarantine'"),
         ({"plain-json": {}, "debezium-json": {}}, "give exactly one format"),

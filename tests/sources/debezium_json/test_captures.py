@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from paimon_table.types import DataType, Root, parse_type
-from tests.support.replay import Replay, Row, final_rows, replay_capture
+from tests.support.replay import assert_final, assert_nothing_lost, replay_capture
 
 SHOP_TYPES = {
     "customers": {"credit": parse_type("DECIMAL(12, 2)"), "created_at": parse_type("TIMESTAMP_LTZ(6)")},
@@ -40,24 +39,6 @@ VARIED_TYPES = {
 }
 ELSEWHERE = {"iv", "hs", "ttz", "pt", "bit8", "vbit"}
 """Columns of ``varied`` whose Paimon form is another text than PostgreSQL's; they have tests of their own."""
-
-
-def assert_final(replay: Replay, scenario: str, table: str, key: Iterable[str], without: Iterable[str] = ()) -> None:
-    types = {name: t for name, t in replay.types(table).items() if name not in set(without)}
-    expected = {tuple(row[k] for k in key): row for row in final_rows(scenario, table, types)}
-    actual = {k: {n: row.get(n) for n in next(iter(expected.values()))} for k, row in replay.tables[table].items()}
-    assert actual.keys() == expected.keys()
-    for k, row in expected.items():
-        assert same(actual[k]) == same(row)
-
-
-def same(row: Row) -> Row:
-    """NaN made comparable."""
-    return {n: "NaN" if isinstance(v, float) and math.isnan(v) else v for n, v in row.items()}
-
-
-def assert_nothing_lost(replay: Replay) -> None:
-    assert [row for decoded in replay.decoded for row in decoded.quarantine] == []
 
 
 @pytest.mark.parametrize("rows", [10_000, 97])

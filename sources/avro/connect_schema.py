@@ -1,0 +1,96 @@
+"""What Kafka Connect's Avro converters say of a value beside its Avro type, as Connect's own schema says it.
+
+``connect.name`` tells the meaning first, then Avro's ``logicalType``; ``connect.type`` the width of a whole number;
+``connect.parameters`` what else Connect knows. The result has the form that JsonConverter embeds, so both formats give
+the same columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sources.avro.column_names import column_names, parameters
+from sources.avro.writer_schema import AvroKind, Node, NodeField
+
+_TYPES = {
+    AvroKind.BOOLEAN: "boolean",
+    AvroKind.INT: "int32",
+    AvroKind.LONG: "int64",
+    AvroKind.FLOAT: "float",
+    AvroKind.DOUBLE: "double",
+    AvroKind.BYTES: "bytes",
+    AvroKind.FIXED: "bytes",
+    AvroKind.STRING: "string",
+    AvroKind.ENUM: "string",
+}
+_NARROW = {"int8": AvroKind.INT, "int16": AvroKind.INT}
+_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_OF_NUMBERS = {
+    "date": "org.apache.kafka.connect.data.Date",
+    "time-millis": "org.apache.kafka.connect.data.Time",
+    "time-micros": "io.debezium.time.MicroTime",
+    "timestamp-millis": "org.apache.kafka.connect.data.Timestamp",
+    "timestamp-micros": "io.debezium.time.MicroTimestamp",
+    "timestamp-nanos": "io.debezium.time.NanoTimestamp",
+    "local-timestamp-millis": "org.apache.kafka.connect.data.Timestamp",
+    "local-timestamp-micros": "io.debezium.time.MicroTimestamp",
+    "local-timestamp-nanos": "io.debezium.time.NanoTimestamp",
+}
+"""Avro's logical types of whole numbers, by the Connect name of the same meaning."""
+_MOST_PRECISION = 38
+
+
+def connect_struct(record: Node) -> dict[str, Any]:
+    """The Connect schema of a record, with one field per column."""
+    named = zip(column_names(record), record.fields, strict=True)
+    return {"type": "struct", "fields": [_field(name, field) for name, field in named]}
+
+
+def _field(name: str, field: NodeField) -> dict[str, Any]:
+    schema = _schema(field.node)
+    default = field.properties.get("default", schema.get("default"))
+    return {**schema, "field": name, "default": default}
+
+
+def _schema(node: Node) -> dict[str, Any]:
+    value = node.value
+    if value is None or value.is_opaque or value.kind is AvroKind.NULL:
+        return {"type": "string", "optional": True}
+    schema = _of_value(value) | {"optional": node.is_optional}
+    default = value.properties.get("connect.default")
+    return schema if default is None else schema | {"default": default}
+
+
+def _of_value(node: Node) -> dict[str, Any]:
+    match node.kind:
+        case AvroKind.ARRAY:
+            return {"type": "array", "items": _schema(node.parts[0])}
+        case AvroKind.MAP:
+            return {"type": "map", "keys": {"type": "string"}, "values": _schema(node.parts[0])}
+        case AvroKind.RECORD:
+            return connect_struct(node) | {"name": node.properties.get("connect.name", node.name)}
+    connect_type = node.properties.get("connect.type")
+    kind = connect_type if _NARROW.get(str(connect_type)) is node.kind else _TYPES[node.kind]
+    return {"type": kind, "name": _name(node), "parameters": _parameters(node)}
+
+
+def _name(node: Node) -> Any:
+    name, logical = node.properties.get("connect.name"), node.properties.get("logicalType")
+    is_binary = node.kind in (AvroKind.BYTES, AvroKind.FIXED)
+    if name == _DECIMAL or (name is None and logical == "decimal"):
+        return _DECIMAL if is_binary else None
+    if name is None and node.kind in (AvroKind.INT, AvroKind.LONG):
+        return _OF_NUMBERS.get(logical) if isinstance(logical, str) else None
+    return name
+
+
+def _parameters(node: Node) -> Mapping[str, Any]:
+    """Those of Connect; what only Avro says of a decimal in their place."""
+    found = dict(parameters(node.properties))
+    if "scale" not in found and isinstance(node.properties.get("scale"), int):
+        found["scale"] = node.properties["scale"]
+        precision = node.properties.get("precision")
+        if isinstance(precision, int) and 0 < precision <= _MOST_PRECISION:
+            found.setdefault("connect.decimal.precision", precision)
+    return found

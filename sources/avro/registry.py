@@ -1,0 +1,135 @@
+"""Schemas by the names that records have for them, from a registry or from files.
+
+A schema is asked for once: what a name stands for never changes, so the process keeps it, by registry and name.
+Names that a registry does not know are asked for again after a while, for a record may outrun the copy of a registry.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from paimon_table.errors import ConfigError, MalformedRecord
+from sources.avro.framing import SchemaRef
+from sources.avro.registry_client import Found, RegistryClient
+from sources.avro.registry_settings import RegistrySettings
+from sources.avro.writer_schema import Node, read_writer_schema
+
+_UNKNOWN_FOR_S = 30.0
+_MOST_UNKNOWN = 10_000
+_FILE_ENDINGS = (".avsc", ".json")
+
+
+class SchemaSource(Protocol):
+    """Where schemas are asked for."""
+
+    def find(self, ref: SchemaRef) -> Found:
+        """The text of a schema. MalformedRecord where there is none; Outage where nobody answers."""
+        ...
+
+
+class Registry:
+    """The schemas of one registry, as the process knows them."""
+
+    def __init__(self, settings: RegistrySettings, source: SchemaSource) -> None:
+        self._name = settings.name
+        self._source = source
+        self._lock = threading.Lock()
+        self._known: dict[SchemaRef, Node | MalformedRecord] = {}
+        self._unknown: OrderedDict[SchemaRef, tuple[float, MalformedRecord]] = OrderedDict()
+
+    def schema(self, ref: SchemaRef) -> Node:
+        """The writer schema of a name.
+
+        MalformedRecord for a name that the registry does not know and for a schema that is no Avro; Outage while the
+        registry does not answer; ConfigError where it refuses the settings.
+        """
+        with self._lock:
+            found = self._known.get(ref) or self._still_unknown(ref)
+            if found is None:
+                found = self._asked(ref)
+        if isinstance(found, MalformedRecord):
+            raise found.told(str(found))  # each with a trace of its own
+        return found
+
+    def _still_unknown(self, ref: SchemaRef) -> MalformedRecord | None:
+        since, error = self._unknown.get(ref, (None, None))
+        return error if since is not None and time.monotonic() - since < _UNKNOWN_FOR_S else None
+
+    def _asked(self, ref: SchemaRef) -> Node | MalformedRecord:
+        try:
+            text = self._source.find(ref)
+        except MalformedRecord as error:
+            self._unknown.pop(ref, None)
+            self._unknown[ref] = (time.monotonic(), error)
+            if len(self._unknown) > _MOST_UNKNOWN:
+                self._unknown.popitem(last=False)
+            return error
+        self._known[ref] = self._parsed(ref, text)
+        return self._known[ref]
+
+    def _parsed(self, ref: SchemaRef, found: Found) -> Node | MalformedRecord:
+        if found.kind != "AVRO":
+            return MalformedRecord(f"{ref} of {self._name} is of type {found.kind}, not Avro")
+        try:
+            return read_writer_schema(found.text, found.references)
+        except MalformedRecord as error:
+            return MalformedRecord(f"{ref} of {self._name} cannot be used: {error}")
+
+
+class SchemaFiles:
+    """Schemas in a JSON file, or in a directory with one file each."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+        self._path = Path(place.removeprefix("file://"))
+        self._texts: Mapping[str, str] = {}
+
+    def find(self, ref: SchemaRef) -> Found:
+        text = self._texts.get(ref.value)
+        if text is None:
+            self._texts = self._read()  # a schema may have been added
+            text = self._texts.get(ref.value)
+        if text is None:
+            raise MalformedRecord(f"{ref} is not in registry.file {self._place}")
+        return Found(text)
+
+    def _read(self) -> Mapping[str, str]:
+        try:
+            if self._path.is_dir():
+                files = sorted(path for path in self._path.iterdir() if path.suffix in _FILE_ENDINGS)
+                return {path.stem: path.read_text(encoding="utf-8") for path in files}
+            schemas = json.loads(self._path.read_text(encoding="utf-8"))["schemas"]
+            return {str(name): _text_of(schema) for name, schema in schemas.items()}
+        except OSError as error:
+            raise ConfigError(f"registry.file {self._place} cannot be read: {error.strerror}") from error
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ConfigError(
+                f'registry.file {self._place} is no JSON object {{"schemas": {{"1": ...}}}}: write one, or name a'
+                " directory with a file per schema, such as 1.avsc"
+            ) from error
+
+
+def _text_of(schema: Any) -> str:
+    """The JSON of a schema, which may stand in the file as its text, as in answers of a registry."""
+    if isinstance(schema, Mapping) and isinstance(schema.get("schema"), str):
+        return str(schema["schema"])
+    return json.dumps(schema)
+
+
+_REGISTRIES: dict[RegistrySettings, Registry] = {}
+_LOCK = threading.Lock()
+
+
+def registry_of(settings: RegistrySettings) -> Registry:
+    """The registry of the settings, one per process."""
+    with _LOCK:
+        if settings not in _REGISTRIES:
+            client = RegistryClient(settings) if settings.file is None else SchemaFiles(settings.file)
+            _REGISTRIES[settings] = Registry(settings, client)
+        return _REGISTRIES[settings]

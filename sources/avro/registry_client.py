@@ -1,0 +1,224 @@
+"""Asks a registry of schemas over HTTP, in Confluent's REST API.
+
+    GET /schemas/ids/7           {"schema": "...", "schemaType": "AVRO", "references": [...]}
+    GET /schemas/guids/GUID      the same
+    404 with error_code 404xx    the registry does not know the name
+
+Apicurio has ids that its part for Confluent's API does not know (``globalId``): these are asked for in its own API
+beside that part. What fails may pass: the other addresses are asked, then an Outage makes the batch wait.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import re
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from paimon_table.errors import ConfigError, MalformedRecord, Outage, TidemarkError
+from sources.avro.framing import RefKind, SchemaRef
+from sources.avro.registry_settings import RegistrySettings, without_login
+
+_ACCEPTED = "application/vnd.schemaregistry.v1+json, application/json"
+_MOST_BYTES = 16 << 20
+_BLOCK_BYTES = 1 << 16
+_MOST_REFERENCES = 200
+_APICURIO = re.compile(r"/apis/ccompat/v\d+$")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The text of a schema, its type, and the texts of those that it refers to, the innermost first."""
+
+    text: str
+    kind: str = "AVRO"
+    references: tuple[str, ...] = ()
+
+
+class _Failed(Exception):
+    """One address did not answer as a registry does; another one may."""
+
+
+class RegistryClient:
+    """One registry, which may have several addresses."""
+
+    def __init__(self, settings: RegistrySettings) -> None:
+        self._settings = settings
+        self._urls = [url.rstrip("/") for url in settings.url]
+        self._timeout_s = settings.timeout.total_seconds()
+        self._headers = {"Accept": _ACCEPTED, "User-Agent": "tidemark"}
+        login = _authorization(settings)
+        self._login = {} if login is None else {"Authorization": login}
+        self._opener = urllib.request.build_opener(*_handlers(settings))
+
+    def find(self, ref: SchemaRef) -> Found:
+        """The text of a schema. MalformedRecord where the registry does not know it; Outage, ConfigError."""
+        if ref.kind is RefKind.GLOBAL_ID and _APICURIO.search(self._urls[0]):
+            return Found(self._ask(ref, f"/ids/globalIds/{ref.value}", is_native=True))
+        word = "guids" if ref.kind is RefKind.GUID else "ids"
+        answer = _object(self._ask(ref, f"/schemas/{word}/{ref.value}"))
+        references = tuple(self._referenced(ref, answer, []))
+        return Found(str(answer.get("schema")), str(answer.get("schemaType") or "AVRO"), references)
+
+    def _referenced(self, ref: SchemaRef, answer: Mapping[str, Any], seen: list[str]) -> Iterator[str]:
+        """The texts that a schema refers to, each behind those that it refers to itself."""
+        for reference in answer.get("references") or ():
+            if not isinstance(reference, Mapping):
+                continue
+            path = f"/subjects/{quote(str(reference.get('subject')), safe='')}/versions/{reference.get('version')}"
+            if path in seen:
+                continue
+            seen.append(path)
+            if len(seen) > _MOST_REFERENCES:
+                raise MalformedRecord(f"{ref} refers to more than {_MOST_REFERENCES} others")
+            inner = _object(self._ask(ref, path))
+            yield from self._referenced(ref, inner, seen)
+            yield str(inner.get("schema"))
+
+    def _ask(self, ref: SchemaRef, path: str, *, is_native: bool = False) -> str:
+        """The text of an answer of the first address that gives one."""
+        failures: list[str] = []
+        for index, url in enumerate(self._urls):
+            base = _APICURIO.sub("/apis/registry/v2", url) if is_native else url
+            try:
+                text = self._answer(ref, base, path)
+                if not is_native and "schema" not in _object(text):
+                    raise _Failed("it is no answer of a registry")
+            except _Failed as error:
+                failures.append(f"{without_login(url)}: {error}")
+                continue
+            # The address that answers is asked first from now on.
+            self._urls.insert(0, self._urls.pop(index))
+            return text
+        raise Outage(f"no schema registry answers ({'; '.join(failures)}): {ref} is asked for again")
+
+    def _answer(self, ref: SchemaRef, base: str, path: str) -> str:
+        request = urllib.request.Request(base + path, headers=self._headers)
+        for name, value in self._login.items():
+            request.add_unredirected_header(name, value)
+        deadline = time.monotonic() + self._timeout_s
+        try:
+            with self._opener.open(request, timeout=self._timeout_s) as answer:
+                return _body(answer, deadline)
+        except urllib.error.HTTPError as error:
+            with error:
+                raise self._refusal(ref, base, error, deadline) from None
+        except urllib.error.URLError as error:
+            raise _of_connection(base, error.reason) from None
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise _of_connection(base, error) from None
+
+    def _refusal(
+        self, ref: SchemaRef, base: str, error: urllib.error.HTTPError, deadline: float
+    ) -> TidemarkError | _Failed:
+        place, code = without_login(base), error.code
+        try:
+            body = _body(error, deadline)
+        except (OSError, http.client.HTTPException, _Failed):
+            body = ""
+        if code == 404 and _is_unknown(body, is_native=ref.kind is RefKind.GLOBAL_ID):
+            return MalformedRecord(f"{ref} is not known to registry {place}")
+        if code == 404 and ref.kind is RefKind.GUID:
+            return ConfigError(f"registry {place} does not answer to GUIDs, which records name in their headers")
+        if code == 404:
+            return ConfigError(
+                f"{place} is no schema registry (404 for {ref}, without its error_code): check registry.url; Apicurio"
+                " needs /apis/ccompat/v7 behind its address"
+            ).without_values()
+        if code in (401, 403):
+            return ConfigError(
+                f"registry {place} refuses the login ({code}): check username and password, or token, under registry"
+            ).without_values()
+        if code in (400, 422):
+            return MalformedRecord(f"{ref} is no name that registry {place} takes ({code})")
+        if code == 407:
+            return ConfigError("the proxy of the registry refuses the login (407): check registry.proxy")
+        return _Failed(f"status {code}")
+
+
+def _authorization(settings: RegistrySettings) -> str | None:
+    if settings.token is not None:
+        return f"Bearer {settings.token}"
+    if settings.username is None:
+        return None
+    login = f"{settings.username}:{settings.password}".encode()
+    return f"Basic {base64.b64encode(login).decode('ascii')}"
+
+
+def _handlers(settings: RegistrySettings) -> list[urllib.request.BaseHandler]:
+    handlers: list[urllib.request.BaseHandler] = [urllib.request.HTTPSHandler(context=_tls(settings))]
+    if settings.proxy is not None:
+        proxies = {} if settings.proxy == "none" else dict.fromkeys(("http", "https"), settings.proxy)
+        handlers.append(urllib.request.ProxyHandler(proxies))
+    return handlers
+
+
+def _tls(settings: RegistrySettings) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=settings.ca)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"registry.ca {settings.ca} cannot be used: {error.strerror or error}") from error
+    if settings.certificate is not None:
+        try:
+            context.load_cert_chain(settings.certificate, settings.key)
+        except (OSError, ssl.SSLError) as error:
+            place = settings.certificate
+            raise ConfigError(f"registry.certificate {place} cannot be used: {error.strerror or error}") from error
+    return context
+
+
+def _body(answer: Any, deadline: float) -> str:
+    """The text of an answer, which may take its time but not longer than until the deadline."""
+    blocks: list[bytes] = []
+    size = 0
+    while block := answer.read1(_BLOCK_BYTES):
+        blocks.append(block)
+        size += len(block)
+        if size > _MOST_BYTES:
+            raise _Failed(f"its answer has more than {_MOST_BYTES >> 20} MB")
+        if time.monotonic() > deadline:
+            raise _Failed("its answer does not end in time")
+    try:
+        return b"".join(blocks).decode("utf-8")
+    except UnicodeDecodeError:
+        raise _Failed("its answer is not UTF-8") from None
+
+
+def _object(text: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise _Failed("its answer is no JSON") from None
+    if not isinstance(found, Mapping):
+        raise _Failed("its answer is no JSON object")
+    return found
+
+
+def _is_unknown(body: str, is_native: bool) -> bool:
+    """Whether an answer 404 is about the name, rather than about the address: 404 alone is so in Apicurio's own API."""
+    try:
+        answer = _object(body)
+    except _Failed:
+        return False
+    code = answer.get("error_code", answer.get("status"))
+    return isinstance(code, int) and (40400 < code < 40500 or (is_native and code == 404))
+
+
+def _of_connection(base: str, reason: object) -> TidemarkError | _Failed:
+    """What a connection that fails means: certificates are for a person to mend, all else may pass."""
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        return ConfigError(
+            f"the certificate of registry {without_login(base)} is not trusted ({reason.verify_message}): name the"
+            " authority's certificate as registry.ca, or use the host name that stands in it"
+        ).without_values()
+    if isinstance(reason, TimeoutError):
+        return _Failed("no answer in time")
+    return _Failed(getattr(reason, "strerror", None) or str(reason) or type(reason).__name__)

@@ -1,0 +1,184 @@
+"""The decoder of Debezium's envelopes in Avro: records of a batch -> change rows, quarantine, observations.
+
+records of one topic partition
+  -> tombstones leave, and values that name no schema
+  -> values are grouped by the schema that wrote them, which the registry has
+  -> envelopes of one schema become columns; those in doubt, and what is no envelope, are read one by one
+  -> from there on as Debezium JSON with an embedded schema (``sources.debezium_json``)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_table.errors import MalformedRecord
+from sources.avro.framing import NULL, Frames
+from sources.avro.registry import registry_of
+from sources.changes import Decoded, Goal, SourceTable
+from sources.debezium_avro.avro_keys import AvroKeys
+from sources.debezium_avro.envelope_columns import EnvelopeSchema, envelope_schema, read_envelopes
+from sources.debezium_avro.options import AvroOptions
+from sources.debezium_avro.record_reading import KeyFormat, RecordReading, no_schema
+from sources.debezium_json.event_sorting import EventSorter
+from sources.debezium_json.moved_keys import with_other_keys
+from sources.debezium_json.placeholders import placeholder
+from sources.debezium_json.policies import DebeziumPolicies
+from sources.debezium_json.table_decoding import TableDecoding
+from sources.debezium_json.texts import SourceNames
+from sources.json_changes.outcome import Outcome
+from sources.json_changes.partitions import topic_partitions
+from sources.json_changes.taking import taken
+from sources.values.value_forms import ValueForms
+
+Positions = npt.NDArray[np.int64]
+
+_NO_KEY = "the message key has no usable schema"
+
+
+class DebeziumAvroDecoder:
+    """Decoder of Debezium's change events in Avro. Picklable: the registry travels as its settings.
+
+    ``decode`` raises Outage while the registry does not answer and ConfigError where it refuses the settings; the batch
+    is decoded again then.
+    """
+
+    def __init__(self, policies: DebeziumPolicies, options: AvroOptions) -> None:
+        self.policies = policies
+        self.options = options
+        self._forms = ValueForms(binary_format=options.binary_format, infinity=options.infinity)
+        self._hidden = placeholder(policies.unavailable_value)
+
+    def __reduce__(self) -> tuple[type[DebeziumAvroDecoder], tuple[DebeziumPolicies, AvroOptions]]:
+        return DebeziumAvroDecoder, (self.policies, self.options)
+
+    def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
+        """See ``sources.changes.Decoder``."""
+        key_format = cast(KeyFormat, self.options.key_format)
+        reading = RecordReading(batch, registry_of(self.options.registry), key_format)
+        outcome = Outcome(batch, reading.parsed)
+        keys = AvroKeys(batch.column("key"), reading, key_format)
+        usable = _with_known_keys(reading, outcome)
+        for topic, partition, positions in topic_partitions(batch):
+            part = _Partition(batch, topic, partition, reading, self.policies, self._forms, outcome)
+            for code, members in part.by_schema(positions, usable):
+                part.decode(code, members, TableDecoding(
+                    batch, topic, partition, None, self.policies, self._forms, self._hidden, keys, outcome
+                ), targets)  # fmt: skip
+        decoded = outcome.decoded()
+        return replace(decoded, changes=with_other_keys(batch, decoded.changes, targets))
+
+
+def _with_known_keys(reading: RecordReading, outcome: Outcome) -> npt.NDArray[np.bool_]:
+    """Which records have no message key whose schema nobody knows; the others go to quarantine."""
+    frames = reading.keys
+    usable = np.ones(len(reading.values.codes), np.bool_)
+    if frames is None:
+        return usable
+    for code in np.unique(frames.codes[frames.codes > NULL]).tolist():
+        problem = reading.schema(frames, code)
+        if isinstance(problem, MalformedRecord):
+            unknown = (frames.codes == code) & (reading.values.codes != NULL)
+            usable &= ~unknown
+            for position in np.flatnonzero(unknown).tolist():
+                outcome.quarantine(position, f"{_NO_KEY}: {problem}; state key_format if keys are no Avro")
+    return usable
+
+
+@dataclass(frozen=True, slots=True)
+class _Envelopes:
+    """Values of records with their positions; see ``sources.debezium_json.texts.Records``."""
+
+    reading: RecordReading
+    values: pa.Array
+    positions: Positions
+
+    def taken(self, indices: Positions) -> _Envelopes:
+        return _Envelopes(self.reading, taken(self.values, indices), self.positions[indices])
+
+    def parsed(self, index: int) -> Any:
+        return self.reading.parsed("value", int(self.positions[index]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Partition:
+    """The records of one topic partition."""
+
+    batch: pa.RecordBatch
+    topic: str
+    partition: int
+    reading: RecordReading
+    policies: DebeziumPolicies
+    forms: ValueForms
+    outcome: Outcome
+
+    @property
+    def frames(self) -> Frames:
+        return self.reading.values
+
+    def by_schema(self, positions: Positions, usable: npt.NDArray[np.bool_]) -> list[tuple[int, Positions]]:
+        """Positions by the codes of their schemas; records without a value or without a schema are dealt with."""
+        positions = positions[usable[positions]]
+        codes = self.frames.codes[positions]
+        self.outcome.count(tombstones=int((codes == NULL).sum()))
+        for position in positions[codes < NULL].tolist():
+            data = self.outcome.cell("value", position)
+            self.outcome.quarantine(position, no_schema("value", int(self.frames.codes[position]), data))
+        return [(code, positions[codes == code]) for code in np.unique(codes[codes > NULL]).tolist()]
+
+    def decode(
+        self, code: int, positions: Positions, tables: TableDecoding, targets: Mapping[SourceTable, Goal]
+    ) -> None:
+        """Decode the records of one schema."""
+        envelope = self._envelope(code)
+        if isinstance(envelope, MalformedRecord):
+            for position in positions.tolist():
+                self.outcome.quarantine(position, str(envelope))
+            return
+        values = self.batch.column("value")
+        values = values if pa.types.is_binary(values.type) else values.cast(pa.binary())
+        records = _Envelopes(self.reading, taken(values, positions), positions)
+        sorter = EventSorter(SourceNames(self.topic), self.policies, self.outcome)
+        if envelope is None:
+            self._sort_exactly(records, sorter)
+            tables.decode_sorted(sorter.events, targets)
+            return
+        self._sort(records, self.frames.skipped[positions], envelope, sorter)
+        replace(tables, schema=envelope.row).decode_sorted(sorter.events, targets)
+
+    def _envelope(self, code: int) -> EnvelopeSchema | MalformedRecord | None:
+        """What a schema says of envelopes, or why it cannot be used; None where it has none."""
+        schema = self.reading.schema(self.frames, code)
+        try:
+            return schema if isinstance(schema, MalformedRecord) else envelope_schema(schema)
+        except MalformedRecord as error:
+            return MalformedRecord(f"{self.frames.refs[code]}: {error}")
+
+    def _sort(self, records: _Envelopes, skipped: Positions, schema: EnvelopeSchema, sorter: EventSorter) -> None:
+        found = read_envelopes(schema, records.values, skipped)
+        if found.good.all():
+            sorter.sort_columns(records, found.table, found.images, found.times_ms)
+            return
+        good, doubtful = np.flatnonzero(found.good), np.flatnonzero(~found.good)
+        if len(good):
+            times = None if found.times_ms is None else found.times_ms.take(pa.array(good))
+            table = found.table.take(pa.array(good))
+            sorter.sort_columns(records.taken(good), table, found.images.taken(good), times)
+        self.outcome.count(exact=len(doubtful))
+        self._sort_exactly(records.taken(doubtful), sorter)
+
+    def _sort_exactly(self, records: _Envelopes, sorter: EventSorter) -> None:
+        """Sort records that are read one by one; those that cannot be read go to quarantine."""
+        values = [records.parsed(index) for index in range(len(records.positions))]
+        kept = [index for index, value in enumerate(values) if not isinstance(value, MalformedRecord)]
+        for index, value in enumerate(values):
+            if isinstance(value, MalformedRecord):
+                self.outcome.quarantine(int(records.positions[index]), str(value))
+        if kept:
+            chosen = np.array(kept, np.int64)
+            sorter.sort_values(records.taken(chosen), tuple(values[index] for index in kept))

@@ -1,0 +1,38 @@
+"""Options of the format ``debezium-avro`` beside those of all of Debezium's formats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sources.avro.registry_settings import RegistrySettings, settings_problem
+from sources.format_options import option, option_group
+
+
+@dataclass(frozen=True, slots=True)
+class AvroOptions:
+    """Where schemas come from, and what values without a meaning of their own stand for."""
+
+    registry: RegistrySettings = option_group(  # noqa: RUF009  a field, as those below
+        RegistrySettings, "The registry with the schemas of keys and values.", settings_problem
+    )
+    key_format: str = option(
+        "auto",
+        "How message keys are written: `auto` takes keys that name a schema for Avro and others for JSON; `text` are"
+        " keys without fields, such as plain strings and numbers.",
+        "avro",
+        "json",
+        "text",
+    )
+    binary_format: str = option(
+        "base64",
+        "How bytes are written that the connector sends as text; its `binary.handling.mode`.",
+        "base64-url-safe",
+        "hex",
+    )
+    infinity: str = option(
+        "extreme",
+        "What `infinity` and `-infinity` become in timestamps: the largest and smallest value, NULL, or the record "
+        "goes to quarantine.",
+        "null",
+        "quarantine",
+    )

@@ -1,0 +1,64 @@
+"""docs/FORMATS.md: the example of debezium-avro gives the table that stands below it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from paimon_table.table import Table
+from pipelines.config.config_file import load_pipeline
+from pipelines.tables.tables import PipelineTables
+from sources.dumps.dump_records import record_batches_from_dump
+from tests.docs.documents import blocks, page
+from tests.support.command import tidemark
+from tests.support.local_batches import reported_batches
+
+HEADING = "debezium-avro"
+
+
+def test_the_example_gives_its_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    schemas, records = (block.text for block in blocks(page("FORMATS.md"), "json") if block.heading == HEADING)
+    (pipeline,) = (block.text for block in blocks(page("FORMATS.md"), "yaml") if block.heading == HEADING)
+    Path("schemas.json").write_text(schemas)
+    Path("dumps").mkdir()
+    Path("dumps/orders.jsonl").write_text(records)
+    Path("shop.yaml").write_text(pipeline)
+    assert tidemark("validate", "shop.yaml").returncode == 0
+    config = load_pipeline(Path("shop.yaml"))
+    tables = PipelineTables(config, "tidemark-shop-test")
+
+    quarantine, _ = reported_batches(
+        tables, record_batches_from_dump("dumps/orders.jsonl"), tmp_path, decoder=config.source.format.decoder
+    )
+
+    assert not Path(quarantine.path).exists()
+    stored = Table.open(tables.sinks["lake.orders"].table.paths.root).to_arrow()
+    shown = [stored.column_names, *([str(value) for value in row.values()] for row in stored.to_pylist())]
+    assert shown == table_below(records)
+
+
+def table_below(records: str) -> list[list[str]]:
+    """Header and rows of the table in Markdown behind a block."""
+    behind = page("FORMATS.md").read_text(encoding="utf-8").partition(records)[2]
+    found = re.match(r"```\n\n((?:\|.*\|\n)+)", behind)
+    assert found is not None
+    header, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in found[1].splitlines())
+    return [header, *rows]
+
+
+def test_the_fragment_with_a_registry_is_valid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REGISTRY_PASSWORD", "s3cret")
+    (fragment,) = (block.text for block in blocks(page("FORMATS.md"), "yaml") if block.heading == "The registry")
+    (pipeline,) = (block.text for block in blocks(page("FORMATS.md"), "yaml") if block.heading == HEADING)
+    start, end = pipeline.index("  format:"), pipeline.index("checkpoint:")
+    (tmp_path / "dumps").mkdir()
+    file = tmp_path / "shop.yaml"
+    file.write_text(pipeline[:start] + re.sub("(?m)^(?=.)", "  ", fragment) + pipeline[end:])
+
+    done = tidemark("validate", file)
+
+    assert done.returncode == 0, done.stderr
+    assert "s3cret" not in done.stdout + done.stderr
