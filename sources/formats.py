@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sources.debezium_json.policies import DebeziumPolicies
 from sources.format_options import FormatOption, options_of
+from sources.upsert_json.policies import UpsertPolicies
 from sources.values.value_forms import ValueForms
 
 if TYPE_CHECKING:
@@ -50,8 +51,17 @@ def _debezium_json(policies: DebeziumPolicies, forms: ValueForms) -> Decoder:
     return DebeziumJsonDecoder(policies, forms)
 
 
+def _upsert_json(policies: UpsertPolicies, forms: ValueForms) -> Decoder:
+    from sources.upsert_json.decoder import UpsertJsonDecoder
+
+    return UpsertJsonDecoder(policies, forms)
+
+
 FORMATS: Mapping[str, RecordFormat] = {
     "debezium-json": RecordFormat("Debezium's JSON envelopes", (DebeziumPolicies, ValueForms), _debezium_json),
+    "upsert-json": RecordFormat(
+        "rows as JSON objects, keyed by their message", (UpsertPolicies, ValueForms), _upsert_json
+    ),
 }
 
 PLANNED = (

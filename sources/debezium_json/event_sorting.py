@@ -35,7 +35,8 @@ class TableEvents:
 
     ``heads`` are the parts of the texts with the row images, ``tails`` the others (see ``envelope_split``), both None
     for texts not split.
-    ``values`` are the parsed envelopes of texts that only the exact parser takes.
+    ``values`` are the parsed envelopes of texts that only the exact parser takes. ``times_ms`` has the times of the
+    changes where they were read already.
     """
 
     texts: Texts
@@ -43,6 +44,7 @@ class TableEvents:
     heads: Heads | None = None
     tails: Tails | None = None
     values: tuple[Mapping[str, Any], ...] | None = None
+    times_ms: pa.Array | None = None
 
     def chosen(self, mask: npt.NDArray[np.bool_]) -> TableEvents:
         if mask.all():
@@ -51,7 +53,8 @@ class TableEvents:
         heads = None if self.heads is None else self.heads.taken(indices)
         tails = None if self.tails is None else self.tails.taken(indices)
         values = None if self.values is None else tuple(self.values[i] for i in indices)
-        return TableEvents(self.texts.taken(indices), self.ops[mask], heads, tails, values)
+        times = None if self.times_ms is None else self.times_ms.take(pa.array(indices))
+        return TableEvents(self.texts.taken(indices), self.ops[mask], heads, tails, values, times)
 
 
 def halved(parts: list[TableEvents]) -> tuple[list[TableEvents], list[TableEvents]] | None:

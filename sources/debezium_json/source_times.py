@@ -29,6 +29,8 @@ _LONGEST_FORM = 1 << 10
 
 def source_times(events: TableEvents) -> pa.Array:
     """Milliseconds since the epoch as int64; NULL where the event does not tell."""
+    if events.times_ms is not None:
+        return events.times_ms
     if events.values is not None:
         return pa.array([_time_of(value) for value in events.values], pa.int64())
     texts, count = events.texts, len(events.texts.positions)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
@@ -13,7 +13,7 @@ import pyarrow as pa
 from paimon_table.row_kind import RowKind
 from paimon_table.schema.type_widening import common_type
 from paimon_table.types import DataType, Root
-from sources.changes import Decoded, DecodeTarget, Observation, SourceTable
+from sources.changes import Decoded, Decoder, DecodeTarget, Observation, SourceTable
 from sources.column_forms import ColumnForms
 from sources.debezium_json.decoder import DebeziumJsonDecoder
 from sources.dumps.dump_records import record_batches_from_dump
@@ -40,9 +40,19 @@ def replay_capture(
     name: str, declared: Mapping[str, Mapping[str, DataType]] | None = None, rows: int = 10_000
 ) -> Replay:
     """Decode a capture in batches of so many records, evolving targets like the driver does, and apply the changes."""
+    return replay_batches(record_batches_from_dump(str(CAPTURES / f"{name}.jsonl.gz")), declared, rows)
+
+
+def replay_batches(
+    batches: Iterable[pa.RecordBatch],
+    declared: Mapping[str, Mapping[str, DataType]] | None = None,
+    rows: int = 10_000,
+    decoder: Decoder | None = None,
+) -> Replay:
+    """``replay_capture`` for any records and decoder."""
     replay = Replay()
-    decoder = DebeziumJsonDecoder()
-    for whole in record_batches_from_dump(str(CAPTURES / f"{name}.jsonl.gz")):
+    decoder = decoder or DebeziumJsonDecoder()
+    for whole in batches:
         for start in range(0, whole.num_rows, rows):
             batch = whole.slice(start, rows)
             decoded = decoder.decode(batch, replay.targets)

@@ -1,0 +1,43 @@
+"""The values of records that can be parsed: there, and UTF-8."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sources.debezium_json.strange_values import strange_bytes
+from sources.debezium_json.texts import Texts
+from sources.json_changes.outcome import Outcome
+
+
+def present_texts(
+    batch: pa.RecordBatch, positions: npt.NDArray[np.int64], outcome: Outcome
+) -> tuple[Texts, npt.NDArray[np.int64]]:
+    """The values at these positions that are UTF-8, and the positions of nulls; other values go to quarantine."""
+    values = batch.column("value")
+    nulls = positions[:0]
+    if len(positions) < batch.num_rows:
+        values = values.take(pa.array(positions))
+    if values.null_count:
+        there = np.asarray(values.is_valid())
+        nulls, positions, values = positions[~there], positions[there], values.drop_null()
+    if not pa.types.is_binary(values.type):
+        values = values.cast(pa.binary())
+    try:
+        values.cast(pa.string())
+    except pa.ArrowInvalid:
+        good = np.array([_is_utf8(v) for v in values.to_pylist()], np.bool_)
+        for index in np.flatnonzero(~good).tolist():
+            reason = strange_bytes(values[index].as_py()) or "value is not UTF-8 text"
+            outcome.quarantine(int(positions[index]), reason)
+        positions, values = positions[good], values.filter(pa.array(good))
+    return Texts(values, positions), nulls
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+        return True
+    except UnicodeDecodeError:
+        return False
