@@ -59,9 +59,7 @@ def _upsert_json(policies: UpsertPolicies, forms: ValueForms) -> Decoder:
 
 FORMATS: Mapping[str, RecordFormat] = {
     "debezium-json": RecordFormat("Debezium's JSON envelopes", (DebeziumPolicies, ValueForms), _debezium_json),
-    "upsert-json": RecordFormat(
-        "rows as JSON objects, keyed by their message", (UpsertPolicies, ValueForms), _upsert_json
-    ),
+    "upsert-json": RecordFormat("JSON rows under message keys", (UpsertPolicies, ValueForms), _upsert_json),
 }
 
 PLANNED = (

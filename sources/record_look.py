@@ -17,7 +17,7 @@ _OTHER_FORMATS: tuple[tuple[str, frozenset[str]], ...] = (
 )
 """Formats of other tools, by fields which all their records have."""
 
-_ROWS = "rows without an envelope: if Debezium writes them, remove the transform ExtractNewRecordState of the connector"
+_ROWS = "rows without an envelope, which the format upsert-json reads"
 _AVRO_MAGIC = 0
 _AVRO_HEADER = 5
 

@@ -16,6 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_table.errors import MalformedRecord
+
 HEARTBEAT_PREFIX = "__debezium-heartbeat"
 
 _ENVELOPE_FIELDS = frozenset({"op", "before", "after"})
@@ -71,7 +73,13 @@ def _is_heartbeat(value: Mapping[str, Any], key: Any, topic: str) -> bool:
     if "ts_ms" not in value or not value.keys() <= _TIMES:
         return False
     is_named = isinstance(key, Mapping) and key.keys() == {"serverName"}
-    return is_named or (key is None and "heartbeat" in topic.lower()) or topic.startswith(HEARTBEAT_PREFIX)
+    # The key may be of another converter: what is no JSON is no key of a row in JSON either.
+    return (
+        is_named
+        or isinstance(key, MalformedRecord)
+        or (key is None and "heartbeat" in topic.lower())
+        or topic.startswith(HEARTBEAT_PREFIX)
+    )
 
 
 def _is_transaction(value: Mapping[str, Any]) -> bool:

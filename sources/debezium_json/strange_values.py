@@ -11,7 +11,10 @@ from sources.record_look import other_format
 _USE_JSON = "set value.converter to org.apache.kafka.connect.json.JsonConverter"
 _NO_ENVELOPE = "value is no Debezium envelope: "
 _NOT_READ = "only Debezium's envelopes are read: let Debezium write the topic, or leave the topic out"
-_UNWRAPPED = "it is a row without envelope: take the transform ExtractNewRecordState out of the connector"
+_UNWRAPPED = (
+    "it is a row without envelope: read it with the format upsert-json, or take the transform ExtractNewRecordState"
+    " out of the connector"
+)
 _REGISTRY_HEADER_BYTES = 5
 
 

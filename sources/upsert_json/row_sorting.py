@@ -23,7 +23,7 @@ from sources.debezium_json.control_records import control_kind, may_be_no_row
 from sources.debezium_json.envelope_split import Heads
 from sources.debezium_json.envelopes import EnvelopeParser, VectorStretch, unwrapped, unwrapped_key
 from sources.debezium_json.event_sorting import TableEvents
-from sources.debezium_json.ops import OPS, UNKNOWN_OP, UNSTATED
+from sources.debezium_json.ops import LETTERS, MESSAGE, OPS, UNKNOWN_OP, UNSTATED
 from sources.debezium_json.strange_values import strange_bytes
 from sources.debezium_json.texts import Texts
 from sources.json_changes.change_rows import DELETE
@@ -141,15 +141,14 @@ class RowSorter:
         if not isinstance(value, Mapping):
             self._outcome.quarantine(position, _no_row(value, self._outcome.cell("value", position)))
             return False
-        if (
-            isinstance(value.get("source"), Mapping)
-            and value.get("op") in [*OPS]
-            and value.keys() & {"before", "after"}
-        ):
-            self._outcome.quarantine(
-                position, f"{_NO_ROW}it is an envelope of Debezium, which the format debezium-json reads"
-            )
-            return False
+        if isinstance(value.get("source"), Mapping) and value.get("op") in [*OPS]:
+            if value["op"] == LETTERS[MESSAGE] and isinstance(value.get("message"), Mapping):
+                self._outcome.count(messages=1)
+                return False
+            if value.keys() & {"before", "after"}:
+                reason = f"{_NO_ROW}it is an envelope of Debezium, which the format debezium-json reads"
+                self._outcome.quarantine(position, reason)
+                return False
         kind = control_kind(value, unwrapped_key(self._outcome.parsed("key", position)), self._topic)
         if kind is not None:
             self._outcome.note_control(self._topic, kind, position)

@@ -15,6 +15,7 @@ NOTIFICATION = {"id": "c4", "aggregate_type": "Initial Snapshot", "type": "START
 RESOLVED = {"resolved": "1735689600000000000.0000000000"}
 KINDS: list[tuple[str, Any, Any]] = [
     ("heartbeat", SERVER, {"ts_ms": 1}),
+    ("heartbeat", b"Struct{serverName=srv}", {"ts_ms": 1}),
     ("heartbeat", SERVER, {"ts_ms": 1, "ts_us": 1000, "ts_ns": 1_000_000}),
     ("transaction record", {"id": "7:1"}, TRANSACTION),
     ("transaction record", None, {**TRANSACTION, "status": "END", "event_count": 2, "data_collections": []}),
@@ -30,7 +31,8 @@ KINDS: list[tuple[str, Any, Any]] = [
 @pytest.mark.parametrize(("kind", "key", "value"), KINDS)
 def test_control_records_are_counted_by_kind(kind: str, key: Any, value: Any, schema: bool, copies: int) -> None:
     def wrapped(part: Any) -> Any:
-        return {"schema": {"type": "struct", "fields": []}, "payload": part} if schema and part is not None else part
+        is_bare = not schema or part is None or isinstance(part, bytes)
+        return part if is_bare else {"schema": {"type": "struct", "fields": []}, "payload": part}
 
     rows = [({"id": 1}, {"id": 1, "v": "a"}), (wrapped(key), wrapped(value))] * copies
 
@@ -38,6 +40,16 @@ def test_control_records_are_counted_by_kind(kind: str, key: Any, value: Any, sc
 
     assert (found.counts.control, found.counts.with_rows, found.quarantine) == (copies, copies, ())
     assert [(c.kind, c.offset) for c in found.control] == [(kind, 101)]
+
+
+@pytest.mark.parametrize("copies", [1, 20])
+def test_logical_messages_are_counted(copies: int) -> None:
+    """The transform hands them on as they are."""
+    message = {"op": "m", "ts_ms": 1, "source": {"db": "shop"}, "message": {"prefix": "p", "content": "aGk="}}
+
+    found = decoded(rows_of(*[({"prefix": "p"}, message)] * copies, topic="srv.message"), {})
+
+    assert (found.counts.messages, found.counts.accounted, found.observations) == (copies, copies, ())
 
 
 @pytest.mark.parametrize(("key", "value"), [case[1:] for case in KINDS if case[0] != "schema change"])
