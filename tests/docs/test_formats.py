@@ -1,0 +1,82 @@
+"""docs/FORMATS.md: every example there gives the table that stands below it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_table.table import Table
+from pipelines.config.config_file import load_pipeline
+from pipelines.tables.tables import PipelineTables
+from sources.changes import RECORD_SCHEMA
+from sources.formats import FORMATS
+from tests.docs.documents import page
+from tests.support.local_batches import reported_batches
+
+_EXAMPLE = re.compile(r"^```yaml\n(.*?)^```\n\n```json\n(.*?)^```\n\n((?:^\|[^\n]*\|\n)+)", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Example:
+    heading: str
+    file: str
+    records: str
+    table: str
+
+
+def examples() -> list[Example]:
+    """A pipeline file, records one a line, and a table, one right behind the other."""
+    text = page("FORMATS.md").read_text()
+    found = []
+    for match in _EXAMPLE.finditer(text):
+        headings = re.findall(r"^## (.*)$", text[: match.start()], re.MULTILINE)
+        found.append(Example(headings[-1], match[1], match[2], match[3]))
+    return found
+
+
+def raw(value: Any) -> bytes | None:
+    return None if value is None else value.encode() if isinstance(value, str) else json.dumps(value).encode()
+
+
+def batch_of(lines: str) -> pa.RecordBatch:
+    rows = [json.loads(line) for line in lines.splitlines()]
+    records = [
+        {**row, "partition": 0, "offset": offset, "key": raw(row["key"]), "value": raw(row["value"])}
+        for offset, row in enumerate(rows)
+    ]
+    return pa.RecordBatch.from_pylist(records, schema=RECORD_SCHEMA)
+
+
+def cells(table: str) -> list[list[str]]:
+    """Header and rows of a table in Markdown."""
+    header, _, *rows = ([cell.strip() for cell in line.strip().strip("|").split("|")] for line in table.splitlines())
+    return [header, *sorted(rows)]
+
+
+@pytest.mark.parametrize("example", examples(), ids=lambda example: example.heading)
+def test_an_example_gives_its_table(example: Example, tmp_path: Path) -> None:
+    (tmp_path / "shop.yaml").write_text(example.file)
+    config = load_pipeline(tmp_path / "shop.yaml")
+    tables = PipelineTables(config, "tidemark-shop-test")
+
+    quarantine, _ = reported_batches(
+        tables, [batch_of(example.records)], tmp_path, decoder=config.source.format.decoder
+    )
+
+    assert not Path(quarantine.path).exists()
+    (sink,) = tables.sinks.values()
+    stored = Table.open(sink.table.paths.root).to_arrow()
+    rows = sorted(["NULL" if v is None else str(v) for v in row.values()] for row in stored.to_pylist())
+    assert [stored.column_names, *rows] == cells(example.table)
+
+
+def test_every_format_has_a_line_and_an_example() -> None:
+    text = page("FORMATS.md").read_text()
+    assert {example.heading for example in examples()} == {*FORMATS}
+    assert [name for name in FORMATS if f"| [`{name}`](#{name}) |" not in text] == []
