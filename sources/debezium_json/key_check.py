@@ -9,13 +9,11 @@ NULL into the column's DEFAULT.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from sources.changes import DecodeTarget, KeyRule
-from sources.debezium_json.envelopes import unwrapped, unwrapped_key
 from sources.debezium_json.message_keys import KeyFields
 from sources.debezium_json.ops import UNSTATED
 from sources.debezium_json.record_shapes import ENVELOPES, RecordShape
@@ -27,11 +25,8 @@ from sources.json_changes.change_rows import (
     image_column,
     is_null,
     lacks_key,
-    present,
-    row_objects,
 )
 from sources.json_changes.embedded_schema import EmbeddedSchema
-from sources.json_changes.outcome import Outcome
 
 
 def is_fit(fields: KeyFields, rule: KeyRule, primary_key: Sequence[str]) -> bool:
@@ -109,42 +104,6 @@ def unknown_old_key(
                 " `before: full` in the rule"
             )
     return found
-
-
-def with_values_of_keys(
-    events: Events,
-    target: DecodeTarget,
-    schema: EmbeddedSchema | None,
-    outcome: Outcome,
-    shape: RecordShape = ENVELOPES,
-) -> Events:
-    """The events with those columns of the primary key that only the message key has, as after a router.
-
-    Where a row has the column, its NULL stays one.
-    """
-    lacking = np.zeros(len(events.ops), np.bool_)
-    for name in target.primary_key:
-        column = image_column(events.after, name)
-        if not isinstance(column, list) and not column.null_count:
-            continue
-        if schema is None or name not in schema.by_name:
-            lacking |= present(events.after) & is_null(column)
-    filled: dict[int, tuple[Mapping[str, Any] | None, Mapping[str, Any]]] = {}
-    for index in np.flatnonzero(lacking & (events.ops != DELETE)).tolist():
-        position = int(events.positions[index])
-        envelope = shape.event(unwrapped(outcome.parsed("value", position)))
-        key = unwrapped_key(outcome.parsed("key", position))
-        old, new = envelope.get("before"), envelope["after"]
-        names = [n for n in target.primary_key if n not in new and n in key] if isinstance(key, dict) else []
-        if names:
-            values = {name: key[name] for name in names}
-            filled[index] = ({**values, **old} if isinstance(old, dict) else None, {**new, **values})
-    if not filled:
-        return events
-    before, after = [*row_objects(events.before)], [*row_objects(events.after)]
-    for index, (old, new) in filled.items():
-        before[index], after[index] = old, new
-    return Events(events.positions, events.ops, before, after)
 
 
 def _is_whole(events: Events, fields: Sequence[KeyFields], schema: EmbeddedSchema | None) -> Mask:

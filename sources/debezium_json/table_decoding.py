@@ -25,7 +25,8 @@ from sources.debezium_json.absent_fields import with_defaults
 from sources.debezium_json.envelopes import images_of, unwrapped, unwrapped_key
 from sources.debezium_json.event_reading import read_events
 from sources.debezium_json.event_sorting import EventSorter, TableEvents, halved
-from sources.debezium_json.key_check import changed_key, is_fit, unknown_old_key, unusable_key, with_values_of_keys
+from sources.debezium_json.key_check import changed_key, is_fit, unknown_old_key, unusable_key
+from sources.debezium_json.key_values import with_values_of_keys
 from sources.debezium_json.message_keys import MessageKeys
 from sources.debezium_json.ops import LETTERS, TRUNCATE
 from sources.debezium_json.placeholders import Placeholder

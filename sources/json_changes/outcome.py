@@ -147,6 +147,10 @@ class Outcome:
         """The values of some records, as they came."""
         return self._batch.column("value").take(pa.array(positions))
 
+    def keys_at(self, positions: npt.NDArray[np.int64]) -> pa.Array:
+        """The message keys of some records."""
+        return self._batch.column("key").take(pa.array(positions))
+
     def parsed(self, column: str, position: int) -> Any:
         """The JSON value of a key or value, None where there is none; or the MalformedRecord that says why not."""
         data = self.cell(column, position)

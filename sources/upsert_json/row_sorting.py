@@ -33,6 +33,7 @@ from sources.json_changes.outcome import Outcome
 from sources.upsert_json.metadata import OPERATION_HEADER, TIMES, FlatRows, Metadata, Role
 from sources.upsert_json.record_headers import RecordHeaders
 from sources.upsert_json.row_split import SplitRows, split_rows
+from sources.upsert_json.source_names import RowNames
 from sources.values.encodings import AUTO
 from sources.values.json_values import json_text
 from sources.values.value_forms import ValueForms
@@ -42,23 +43,6 @@ _OP_VALUES = pa.array(_ROW_OPS)
 _OP_CODES = np.array([OPS[letter] for letter in _ROW_OPS], np.int8)
 _NAMES = (Role.DATABASE, Role.SCHEMA, Role.TABLE)
 _NO_ROW = "value is no row: "
-
-
-@dataclass(frozen=True, slots=True)
-class RowNames:
-    """Names of source tables: metadata says them, the topic says what is missing."""
-
-    topic: str
-
-    def table_of(self, database: str | None, schema: str | None, table: str | None) -> SourceTable:
-        told = SourceTable.of_topic(self.topic)
-        if not table:
-            return told
-        if self.topic.endswith(f".{table}"):
-            # The name of the table may have dots itself.
-            told = SourceTable.of_topic(f"{self.topic[: -len(table)]}x")
-        schema = schema or (None if told.schema == database else told.schema)
-        return SourceTable(self.topic, database or told.database, schema, table)
 
 
 class _WholeRows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from paimon_table.errors import MalformedRecord
 from paimon_table.types import CHARACTERS
-from sources.changes import Behind, DecodeTarget, Goal, SourceTable
+from sources.changes import DecodeTarget, Goal
 from sources.debezium_json.envelope_split import Heads
 from sources.debezium_json.envelopes import unwrapped_key
 from sources.debezium_json.event_sorting import TableEvents
@@ -23,8 +23,6 @@ from sources.json_changes.exact_parse import parse_json
 from sources.upsert_json.metadata import KeyRows
 from sources.values.json_values import json_text
 
-_OBJECT = ord("{")
-
 
 @dataclass(frozen=True, slots=True)
 class DeletedRows:
@@ -32,16 +30,6 @@ class DeletedRows:
 
     schema: EmbeddedSchema | None
     events: TableEvents
-
-
-def tables_of_topic(
-    topic: str, found: Mapping[SourceTable, object], goals: Mapping[SourceTable, Goal]
-) -> list[SourceTable]:
-    """The source tables that a tombstone of a topic may be of: those with a table, else those with a goal or rows."""
-    known = [source for source in goals if source.topic == topic]
-    stored = [source for source in known if isinstance(goals[source], DecodeTarget | Behind)]
-    new = [source for source in found if source not in goals]
-    return [*stored, *new] or known or [*found] or [SourceTable.of_topic(topic)]
 
 
 def deleted_rows(

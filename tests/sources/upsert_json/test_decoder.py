@@ -165,6 +165,35 @@ def test_a_delete_finds_the_table_of_its_topic() -> None:
     assert "add.headers=table" in found.quarantine[0].reason
 
 
+def test_records_that_say_less_or_more_of_their_table_are_of_the_same_one() -> None:
+    """As when the connector adds a field midway."""
+    known = SourceTable(TOPIC, None, "public", "orders")
+    more = {**ROW, "__db": "shop", "__schema": "public", "__table": "orders"}
+    batch = rows_of((K1, ROW), (K1, more), (K2, None, {"__db": "shop", "__table": "orders"}))
+
+    assert [(change.source, len(change.rows)) for change in decoded(batch, {known: TARGET}).changes] == [(known, 3)]
+    both = {known: TARGET, SourceTable(TOPIC, "shop", "public", "orders"): TARGET}
+    assert [len(change.rows) for change in decoded(batch, both).changes] == [1, 2]
+
+
+def test_schemas_may_be_switched_on_and_off_midway() -> None:
+    decimal = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}
+    of_row = schema(id={"type": "int32"}, v=decimal)
+    goal = target(id="INT NOT NULL", v="DECIMAL(10, 2)")
+
+    def value(row: dict[str, Any], *, has_schema: bool) -> dict[str, Any]:
+        return {"schema": of_row, "payload": row} if has_schema else row
+
+    rows = [(K1, value({"id": 1, "v": "MDk="}, has_schema=number % 3 > 0)) for number in range(30)]
+    deletes = [({"schema": schema(id={"type": "int32"}), "payload": K1}, None), (K1, None)]
+
+    found = decoded(rows_of(*rows, *deletes), goal)
+
+    kinds = [(kind, None if v is None else str(v)) for kind, _, v, _ in stored(found)]
+    assert kinds == [("+I", "123.45")] * 30 + [("-D", None)] * 2
+    assert [row[-1] for row in stored(found)] == [*range(100, 132)]
+
+
 def test_a_null_beside_a_mark_may_be_skipped() -> None:
     found = decoded(rows_of((K1, {**ROW, "__deleted": "true"}), (K1, None), (K2, b"null")), on_tombstone="skip")
 
@@ -229,10 +258,40 @@ def test_a_delete_whose_key_lacks_a_column_goes_to_quarantine(key: bytes) -> Non
     )
 
 
-def test_a_column_may_be_in_the_message_key_alone() -> None:
-    found = decoded(rows_of((K1, {"v": "a"}), (K1, None)))
+@pytest.mark.parametrize("copies", [1, 20])
+def test_a_column_may_be_in_the_message_key_alone(copies: int) -> None:
+    rows = [(K1, {"v": "a"}), (K1, None), ({"w": 5, "id": 3}, {"v": "b", "__op": "u"}), (K2, {"v": "id"})]
 
-    assert stored(found) == [("+I", 1, "a", 100), ("-D", 1, None, 101)]
+    found = decoded(rows_of(*rows * copies))
+
+    expected = [("+I", 1, "a"), ("-D", 1, None), ("+U", 3, "b"), ("+I", 2, "id")] * copies
+    assert stored(found) == [(*row, offset) for offset, row in enumerate(expected, 100)]
+    assert found.counts.exact == 0
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "stored_id"),
+    [
+        ({"schema": schema(id={"type": "int32"}), "payload": K1}, {"v": "a"}, 1),
+        ({"payload": K1}, {"v": "a"}, 1),
+        (b'{"\\u0069d":1}', {"v": "a"}, 1),
+        ({"id": "7"}, {"v": "a"}, 7),
+        ({"id": [1]}, {"v": "a"}, None),
+        (K1, {"id": None, "v": "a"}, None),
+        (K1, {"v": '"id"'}, 1),
+        (b"{", {"v": "a"}, None),
+        (None, {"v": "a"}, None),
+        ({"other": 1}, {"v": "a"}, None),
+    ],
+)
+@pytest.mark.parametrize("copies", [1, 20])
+def test_odd_keys_fill_a_column_just_as_well(key: Any, value: Any, stored_id: int | None, copies: int) -> None:
+    """Those that do not, send the record to quarantine, and a NULL in the row stays one."""
+    found = decoded(rows_of(*[(key, value), (K2, {"v": "b"})] * copies))
+
+    ids = [row[1] for row in stored(found)]
+    assert ids == ([2] if stored_id is None else [stored_id, 2]) * copies
+    assert len(found.quarantine) == (copies if stored_id is None else 0)
 
 
 # ---------------------------------------------------------------- what is not sent
