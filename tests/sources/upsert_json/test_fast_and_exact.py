@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from sources.changes import Decoded, SourceTable
+from sources.upsert_json.metadata import FlatRows, metadata
+from sources.upsert_json.row_split import split_rows
 from tests.support.envelope_records import target
 from tests.support.row_records import TOPIC, decoded, rows_of
 
@@ -32,18 +34,23 @@ VALUES: dict[str, list[Any]] = {
 
 def drawn(r: random.Random) -> dict[str, Any]:
     row: dict[str, Any] = {"id": r.randrange(50), "v": r.choice(["a", None, 'x","__op":"d', "é"]), "n": r.random()}
-    if r.random() < 0.05:
-        row["__op"] = "u"
-    names = [name for name in VALUES if r.random() < 0.9] if r.random() < 0.5 else [*VALUES]
-    common = r.random() < 0.7
-    return {**row, **{name: VALUES[name][0] if common else r.choice(VALUES[name]) for name in names}}
+    front = {"__op": "d"} if r.random() < 0.05 else {}
+    odd = r.random() < 0.15
+    names = [name for name in VALUES if r.random() < 0.9] if odd else [*VALUES]
+    found = {name: VALUES[name][0] for name in names}
+    table = {"__table": r.choice(VALUES["__table"][:3])}
+    behind = {**found, **table, **({name: r.choice(VALUES[name]) for name in names} if odd else {})}
+    return {**row, **front, **{name: value for name, value in behind.items() if name not in front}}
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_all_ways_give_the_same(seed: int) -> None:
     r = random.Random(seed)
     rows = [({"id": row["id"]}, row) for row in (drawn(r) for _ in range(200))]
-    whole = outcome(decoded(rows_of(*rows), GOALS))
+    batch = rows_of(*rows)
+    split = split_rows(batch.column("value"), FlatRows(metadata("__", "auto")))
+    assert split is not None and len(split.indices) > 100
+    whole = outcome(decoded(batch, GOALS))
 
     singly = [outcome(decoded(rows_of(row, first=at), GOALS)) for at, row in enumerate(rows, 100)]
     spaced = [(key, b" " + json.dumps(row, ensure_ascii=False).encode()) for key, row in rows]
