@@ -34,13 +34,13 @@ VALUES: dict[str, list[Any]] = {
 
 def drawn(r: random.Random) -> dict[str, Any]:
     row: dict[str, Any] = {"id": r.randrange(50), "v": r.choice(["a", None, 'x","__op":"d', "é"]), "n": r.random()}
-    front = {"__op": "d"} if r.random() < 0.05 else {}
+    among = {"__deleted": "true"} if r.random() < 0.05 else {}
     odd = r.random() < 0.15
     names = [name for name in VALUES if r.random() < 0.9] if odd else [*VALUES]
     found = {name: VALUES[name][0] for name in names}
     table = {"__table": r.choice(VALUES["__table"][:3])}
     behind = {**found, **table, **({name: r.choice(VALUES[name]) for name in names} if odd else {})}
-    return {**row, **front, **{name: value for name, value in behind.items() if name not in front}}
+    return {**among, **row, **{name: value for name, value in behind.items() if name not in among}}
 
 
 @pytest.mark.parametrize("seed", range(4))
