@@ -9,6 +9,7 @@ import pyarrow as pa
 from sources.debezium_json.strange_values import strange_bytes
 from sources.debezium_json.texts import Texts
 from sources.json_changes.outcome import Outcome
+from sources.json_changes.text_parts import are_utf8
 
 
 def present_texts(
@@ -24,20 +25,10 @@ def present_texts(
         nulls, positions, values = positions[~there], positions[there], values.drop_null()
     if not pa.types.is_binary(values.type):
         values = values.cast(pa.binary())
-    try:
-        values.cast(pa.string())
-    except pa.ArrowInvalid:
-        good = np.array([_is_utf8(v) for v in values.to_pylist()], np.bool_)
+    good = are_utf8(values)
+    if not good.all():
         for index in np.flatnonzero(~good).tolist():
             reason = strange_bytes(values[index].as_py()) or "value is not UTF-8 text"
             outcome.quarantine(int(positions[index]), reason)
         positions, values = positions[good], values.filter(pa.array(good))
     return Texts(values, positions), nulls
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode("utf-8")
-        return True
-    except UnicodeDecodeError:
-        return False

@@ -11,6 +11,23 @@ _BLOCK_BYTES = 1 << 18
 _MOST_TAIL_LENGTHS = 48
 
 
+def are_utf8(values: pa.Array) -> npt.NDArray[np.bool_]:
+    """Which binary values, none of them null, are UTF-8 text."""
+    try:
+        values.cast(pa.string())
+    except pa.ArrowInvalid:
+        return np.array([_is_utf8(value) for value in values.to_pylist()], np.bool_)
+    return np.ones(len(values), np.bool_)
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+        return True
+    except UnicodeDecodeError:
+        return False
+
+
 def ended_with(end: bytes, texts: pa.Array) -> pa.Array:
     """The texts, which nobody else has seen yet, with their last bytes replaced."""
     data = np.frombuffer(texts.buffers()[2], np.uint8)

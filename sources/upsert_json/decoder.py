@@ -30,6 +30,7 @@ from sources.debezium_json.texts import Texts
 from sources.json_changes.embedded_schema import EmbeddedSchema, SchemaCutter
 from sources.json_changes.outcome import Outcome
 from sources.json_changes.partitions import topic_partitions
+from sources.json_changes.text_parts import are_utf8
 from sources.upsert_json.metadata import FlatRows, KeyRows, Metadata, Role, metadata
 from sources.upsert_json.policies import UpsertPolicies
 from sources.upsert_json.record_headers import RecordHeaders
@@ -124,7 +125,10 @@ class _Partition:
         cutter: SchemaCutter,
     ) -> None:
         """Delete the rows of the message keys at ``positions``; ``found`` are the source tables of the rows beside."""
-        for source, members in self._tables_of(positions, found, in_headers):
+        readable = are_utf8(self.batch.column("key").take(pa.array(positions)))
+        for position in positions[~readable].tolist():
+            self.outcome.quarantine(position, "the message key is not UTF-8 text, so it does not say what to delete")
+        for source, members in self._tables_of(positions[readable], found, in_headers):
             keys = self.batch.column("key").take(pa.array(members))
             for part in deleted_rows(keys, members, self.targets.get(source), cutter):
                 decoding = replace(self._decoding(part.schema, KeyRows()), is_of_keys=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from paimon_table.errors import ConfigError
 from sources.format_options import option
 
 
@@ -29,3 +30,13 @@ class UpsertPolicies:
         "__debezium_unavailable_value",
         "The connector's `unavailable.value.placeholder`: a column that holds it keeps its earlier value.",
     )
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError for a list of fields that no connector takes."""
+        for entry in self.add_fields.split(","):
+            path, _, renamed = entry.strip().partition(":")
+            if not path.strip(".") or path.count(".") > 1 or ":" in renamed or entry.strip().endswith((":", ".")):
+                raise ConfigError(
+                    f"source.format.upsert-json.add_fields: {entry.strip()!r} is no field; repeat the connector's"
+                    " add.fields: names such as op, source.ts_ms or op:operation, with commas between them"
+                )

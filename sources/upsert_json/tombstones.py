@@ -35,7 +35,7 @@ class DeletedRows:
 def deleted_rows(
     keys: pa.Array, positions: npt.NDArray[np.int64], goal: Goal, cutter: SchemaCutter
 ) -> Iterator[DeletedRows]:
-    """What tombstones at ``positions`` delete; ``keys`` are the message keys of these positions, none of them null.
+    """What tombstones at ``positions`` delete; ``keys`` are the message keys of these positions, all of them UTF-8.
 
     A key that is no object is the value of the primary key, if that is one column.
     """
@@ -73,10 +73,11 @@ def _object_text(key: bytes, column: str | None, is_text: bool) -> bytes:
     try:
         value = unwrapped_key(parse_json(key))
     except MalformedRecord:
-        value = key.decode("utf-8", "replace")
+        # Bare text, unless it was meant to be JSON.
+        value = {} if key[:1] in (b"{", b"[", b'"') else key.decode("utf-8")
     if isinstance(value, dict) or column is None:
         return json_text(value if isinstance(value, dict) else {}).encode()
     if is_text and not isinstance(value, str):
         # A bare text that happens to be a number, or true or false, in JSON.
-        value = key.decode("utf-8", "replace")
+        value = key.decode("utf-8")
     return (f"{{{json.dumps(column)}:" + json_text(value) + "}").encode()

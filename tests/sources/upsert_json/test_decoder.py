@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from paimon_table.errors import ConfigError
 from sources.changes import Behind, KeyRule, Rejection, SourceTable
 from sources.upsert_json.decoder import UpsertJsonDecoder
 from sources.upsert_json.policies import UpsertPolicies
@@ -99,6 +100,12 @@ def test_fields_are_named_as_the_connector_names_them(policies: dict[str, str], 
 
     assert stored(found) == [("+U", 1, "a", 100)]
     assert {c.name for seen in found.observations for c in seen.columns} == {"v"}
+
+
+@pytest.mark.parametrize("fields", ["op:a:b", "op,,table", "op:", "a.b.c", "source.", " "])
+def test_a_list_of_fields_that_no_connector_takes_is_refused(fields: str) -> None:
+    with pytest.raises(ConfigError, match=r"add_fields: .* is no field; repeat the connector's add.fields"):
+        UpsertPolicies(add_fields=fields)
 
 
 def test_without_a_prefix_columns_stay_columns() -> None:
@@ -228,6 +235,20 @@ def test_a_key_without_names_is_that_of_a_table_with_one_key_column(key: bytes, 
     found = decoded(rows_of((key, None)), target(id=column, v="STRING"))
 
     assert (stored(found), found.quarantine) == ([("-D", stored_key, None, 100)], ())
+
+
+@pytest.mark.parametrize(
+    "key",
+    [b"\xff", b'{"payload":{"id":"\xff"}}', b'{"id":"\xff"}', b'{"schema":\xff', b'{"id":"\\ud800"}', b'{"id"', b'"a'],
+)
+@pytest.mark.parametrize("column", ["STRING NOT NULL", "INT NOT NULL"])
+@pytest.mark.parametrize("value", [None, b"null"])
+def test_a_key_that_cannot_be_read_deletes_nothing(key: bytes, column: str, value: bytes | None) -> None:
+    found = decoded(rows_of((K1, None), (key, value), ("x", None)), target(id=column, v="STRING"))
+
+    assert 101 in [row.offset for row in found.quarantine]
+    assert 101 not in [row[-1] for row in stored(found)]
+    assert found.counts.accounted == 3
 
 
 def test_a_key_column_may_be_named_payload() -> None:
