@@ -291,6 +291,17 @@ def test_a_column_may_be_in_the_message_key_alone(copies: int) -> None:
     assert found.counts.exact == 0
 
 
+def test_a_row_that_only_arrow_reads_and_that_lacks_its_key_goes_to_quarantine() -> None:
+    deep: Any = 1
+    for _ in range(120):
+        deep = [deep]
+
+    found = decoded(rows_of(*[(K1, {"v": "a", "x": deep}), (K2, {"v": "id"})] * 10))
+
+    assert [row.offset for row in found.quarantine] == [*range(100, 120, 2)]
+    assert [row[1] for row in stored(found)] == [2] * 10
+
+
 @pytest.mark.parametrize(
     ("key", "value", "stored_id"),
     [
