@@ -1,5 +1,7 @@
 """What one core needs to decode Debezium JSON events, and what the alternatives need (docs/decisions/0003).
 
+The same events flattened, as rows keyed by their message, stand beside them.
+
 python -m benchmarks.json_decoding [EVENTS]
 """
 
@@ -24,10 +26,13 @@ from sources.debezium_json.envelope_split import Heads, split_envelopes
 from sources.debezium_json.envelopes import EnvelopeParser
 from sources.debezium_json.message_keys import MessageKeys
 from sources.json_changes.column_plan import plan_columns
+from sources.upsert_json.decoder import UpsertJsonDecoder
 from sources.values.value_forms import ValueForms
 
 TOPIC = "shop.public.orders"
 SOURCE = SourceTable(TOPIC, "shop", "public", "orders")
+FLAT_SOURCE = SourceTable(TOPIC, None, "public", "orders")
+UPSERTS = UpsertJsonDecoder()
 TYPES = {
     "id": "BIGINT",
     "customer_id": "INT",
@@ -74,6 +79,16 @@ def event(number: int, rng: random.Random) -> bytes:
     times = {"ts_ms": millis, "ts_us": millis * 1000, "ts_ns": millis * 10**6}
     value = images | {"source": source, "transaction": None, "op": op} | times
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def flattened(value: bytes, *, with_metadata: bool = True) -> bytes:
+    """An event behind ExtractNewRecordState, with ``rewrite`` and the fields that users add most often."""
+    envelope = json.loads(value)
+    row = envelope["after"] or envelope["before"]
+    if with_metadata:
+        row |= {"__deleted": "true" if envelope["op"] == "d" else "false", "__op": envelope["op"], "__table": "orders"}
+        row |= {"__lsn": envelope["source"]["lsn"], "__source_ts_ms": envelope["source"]["ts_ms"]}
+    return json.dumps(row, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def batch_of(values: list[bytes], rng: random.Random) -> pa.RecordBatch:
@@ -129,6 +144,10 @@ def main(events: int) -> None:
     measured("decoder, all of it", events, lambda: decoder.decode(batch, {SOURCE: TARGET}))
     measured("  split heads from tails, tails by shape", events, lambda: split_envelopes(texts))
     measured("  Arrow's JSON parser on row images", events, lambda: parse(texts, split.heads))
+    flat = batch_of([flattened(value) for value in values], rng)
+    measured("flattened rows, all of it", events, lambda: UPSERTS.decode(flat, {FLAT_SOURCE: TARGET}))
+    bare = batch_of([flattened(value, with_metadata=False) for value in values], rng)
+    measured("rows without metadata, all of it", events, lambda: UPSERTS.decode(bare, {FLAT_SOURCE: TARGET}))
     positions = np.arange(events)
     measured("  the fields of message keys", events, lambda: MessageKeys(batch.column("key")).codes(positions))
     measured("Arrow's JSON parser on whole texts", events, lambda: parse(texts, None))

@@ -14,6 +14,7 @@ from sources.debezium_avro.options import AvroOptions
 from sources.debezium_json.policies import DebeziumPolicies
 from sources.feeds.feed_options import CanalOptions, FeedOptions
 from sources.format_options import FormatOption, filled, options_of
+from sources.upsert_json.policies import UpsertPolicies
 from sources.values.value_forms import ValueForms
 
 if TYPE_CHECKING:
@@ -51,6 +52,12 @@ def _debezium_json(policies: DebeziumPolicies, forms: ValueForms) -> Decoder:
     from sources.debezium_json.decoder import DebeziumJsonDecoder
 
     return DebeziumJsonDecoder(policies, forms)
+
+
+def _upsert_json(policies: UpsertPolicies, forms: ValueForms) -> Decoder:
+    from sources.upsert_json.decoder import UpsertJsonDecoder
+
+    return UpsertJsonDecoder(policies, forms)
 
 
 def _canal_json(options: FeedOptions, canal: CanalOptions) -> Decoder:
@@ -92,6 +99,7 @@ def _debezium_avro(policies: DebeziumPolicies, options: AvroOptions) -> Decoder:
 
 FORMATS: Mapping[str, RecordFormat] = {
     "debezium-json": RecordFormat("Debezium's JSON envelopes", (DebeziumPolicies, ValueForms), _debezium_json),
+    "upsert-json": RecordFormat("JSON rows under message keys", (UpsertPolicies, ValueForms), _upsert_json),
     "debezium-avro": RecordFormat("Debezium's Avro envelopes", (DebeziumPolicies, AvroOptions), _debezium_avro),
     "canal-json": RecordFormat("Canal's flat JSON messages", (FeedOptions, CanalOptions), _canal_json),
     "maxwell-json": RecordFormat("Maxwell's JSON records", (FeedOptions,), _maxwell_json),

@@ -24,7 +24,7 @@ _FORMAT_NAMES = {
 }
 """What ``source.format`` calls them."""
 
-_ROWS = "rows without an envelope: if Debezium writes them, remove the transform ExtractNewRecordState of the connector"
+_ROWS = "rows without an envelope, which the format upsert-json reads"
 _AVRO_MAGIC = 0
 _AVRO_HEADER = 5
 

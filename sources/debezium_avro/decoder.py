@@ -29,6 +29,7 @@ from sources.debezium_json.event_sorting import EventSorter
 from sources.debezium_json.moved_keys import with_other_keys
 from sources.debezium_json.placeholders import placeholder
 from sources.debezium_json.policies import DebeziumPolicies
+from sources.debezium_json.record_shapes import ENVELOPES, RecordShape
 from sources.debezium_json.table_decoding import TableDecoding
 from sources.debezium_json.texts import SourceNames
 from sources.json_changes.outcome import Outcome
@@ -97,6 +98,10 @@ class _Envelopes:
     reading: RecordReading
     values: pa.Array
     positions: Positions
+
+    @property
+    def shape(self) -> RecordShape:
+        return ENVELOPES
 
     def taken(self, indices: Positions) -> _Envelopes:
         return _Envelopes(self.reading, taken(self.values, indices), self.positions[indices])

@@ -11,6 +11,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_table.errors import MalformedRecord
+
 HEARTBEAT_PREFIX = "__debezium-heartbeat"
 
 _ENVELOPE_FIELDS = frozenset({"op", "before", "after"})
@@ -23,6 +30,22 @@ _SIGNALS = frozenset(
 )
 _HYBRID_TIME = re.compile(r"\d{10,}\.\d{10}", re.ASCII)
 """CockroachDB's hybrid logical clock."""
+
+
+_TELLING = '"(?:event_count|databaseName|aggregate_type|resolved|' + "|".join(sorted(_SIGNALS)) + ')"'
+"""What all transaction records, schema changes, notifications, resolved messages and signals have in quotes."""
+_SOURCE_BLOCK = r'"source"\s*:\s*\{'
+"""What all envelopes have."""
+_LONGEST_HEARTBEAT = 200
+
+
+def may_be_no_row(texts: pa.Array) -> npt.NDArray[np.bool_]:
+    """Which JSON texts without embedded schema may be control records or envelopes; the others are neither for sure."""
+    found = np.array(pc.match_substring_regex(texts, f"{_TELLING}|{_SOURCE_BLOCK}"))
+    short = np.flatnonzero(np.asarray(pc.binary_length(texts)) <= _LONGEST_HEARTBEAT)
+    if len(short):
+        found[short] |= np.asarray(pc.match_substring(texts.take(pa.array(short)), '"ts_ms"'))
+    return found
 
 
 def control_kind(value: Mapping[str, Any], key: Any, topic: str) -> str | None:
@@ -50,7 +73,13 @@ def _is_heartbeat(value: Mapping[str, Any], key: Any, topic: str) -> bool:
     if "ts_ms" not in value or not value.keys() <= _TIMES:
         return False
     is_named = isinstance(key, Mapping) and key.keys() == {"serverName"}
-    return is_named or (key is None and "heartbeat" in topic.lower()) or topic.startswith(HEARTBEAT_PREFIX)
+    # The key may be of another converter: what is no JSON is no key of a row in JSON either.
+    return (
+        is_named
+        or isinstance(key, MalformedRecord)
+        or (key is None and "heartbeat" in topic.lower())
+        or topic.startswith(HEARTBEAT_PREFIX)
+    )
 
 
 def _is_transaction(value: Mapping[str, Any]) -> bool:

@@ -24,14 +24,12 @@ from paimon_table.errors import MalformedRecord
 from sources.debezium_json.envelope_schema import NAME_FIELDS
 from sources.json_changes.exact_parse import parse_json
 from sources.json_changes.taking import taken
+from sources.json_changes.text_parts import blanked, cuts_at, ended_with, slices, stands_at
 
 _MARK = b',"source":{'
-_BLANKED = bytes.maketrans(b"123456789", b"0" * 9)
 _AFTER_ALONE = b'{"before":null,"after":'
 _BEFORE_ALONE = (b'{"before":', b',"after":null')
-_BLOCK_BYTES = 1 << 18
 _LEAST_TEXTS = 16
-_MOST_TAIL_LENGTHS = 48
 _MOST_SHAPES = 256
 
 
@@ -83,16 +81,16 @@ def split_envelopes(texts: pa.Array) -> SplitEnvelopes | None:
     if offsets[-1] == offsets[0]:
         return None
     data = np.frombuffer(texts.buffers()[2], np.uint8)
-    cuts = _cuts(data, offsets)
+    cuts = cuts_at(_MARK, data, offsets)
     found = np.flatnonzero(cuts >= 0)
     if len(found) * 2 < len(texts):
         return None
     starts, cuts, ends = offsets[:-1][found], cuts[found], offsets[1:][found]
-    blanked = _blanked(text_slices(texts, data, cuts, ends))
-    if blanked is None or len(blanked.dictionary) > _MOST_SHAPES:
+    alike = blanked(slices(texts, data, cuts, ends))
+    if alike is None or len(alike.dictionary) > _MOST_SHAPES:
         return None
-    shape_of = np.asarray(blanked.indices).astype(np.int64)
-    firsts, shapes, usable = _parsed_shapes(shape_of, len(blanked.dictionary), data, cuts, ends)
+    shape_of = np.asarray(alike.indices).astype(np.int64)
+    firsts, shapes, usable = _parsed_shapes(shape_of, len(alike.dictionary), data, cuts, ends)
     usable &= data[starts] == ord("{")
     heads = _heads(texts, data, starts[usable], cuts[usable])
     return SplitEnvelopes(found[usable], heads, Tails(firsts, shape_of[usable]), shapes)
@@ -109,87 +107,8 @@ def _heads(
     lasts = ends - np.where(is_before, len(right), 0)
     alone = (is_after | is_before) & (lasts - firsts >= 2)
     if not alone.all() or (data[firsts] != ord("{")).any() or (data[lasts - 1] != ord("}")).any():
-        return Heads(_ended_with(b"}\n", text_slices(texts, data, starts, ends + 2)))
-    return Heads(_ended_with(b"\n", text_slices(texts, data, firsts, lasts + 1)), is_before)
-
-
-def _ended_with(end: bytes, texts: pa.Array) -> pa.Array:
-    """The texts, which nobody else has seen yet, with their last bytes replaced."""
-    data = np.frombuffer(texts.buffers()[2], np.uint8)
-    ends = np.frombuffer(texts.buffers()[1], np.int32)[1 : len(texts) + 1]
-    for distance, char in enumerate(reversed(end), start=1):
-        data[ends - distance] = char
-    return texts
-
-
-def _cuts(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Where the tail of each text begins, -1 where it was not found.
-
-    Tails have few distinct lengths: a length found in one text is tried on all others at once.
-    """
-    cuts = np.full(len(offsets) - 1, -1, np.int64)
-    rest = np.arange(len(cuts))
-    for _ in range(_MOST_TAIL_LENGTHS):
-        if not len(rest):
-            break
-        start, end = offsets[rest[0]], offsets[rest[0] + 1]
-        cut = data[start:end].tobytes().rfind(_MARK)
-        if cut < 0:
-            rest = rest[1:]
-            continue
-        at = offsets[rest + 1] - (end - start - cut)
-        fits = (at >= offsets[rest]) & stands_at(data, at, _MARK)
-        cuts[rest[fits]] = at[fits]
-        rest = rest[~fits]
-    for index in rest.tolist():
-        cut = data[offsets[index] : offsets[index + 1]].tobytes().rfind(_MARK)
-        cuts[index] = -1 if cut < 0 else offsets[index] + cut
-    return cuts
-
-
-def stands_at(data: npt.NDArray[np.uint8], positions: npt.NDArray[np.int64], text: bytes) -> npt.NDArray[np.bool_]:
-    """At which of the positions the text stands."""
-    found = (positions >= 0) & (positions <= len(data) - len(text))
-    if not found.any():
-        return found
-    places = positions if found.all() else np.where(found, positions, 0)
-    word = np.dtype((np.void, len(text)))
-    words = np.ndarray(len(data) - len(text) + 1, word, data.data, strides=(1,))
-    found &= words[places] == np.frombuffer(text, word)[0]
-    return found
-
-
-def text_slices(
-    texts: pa.Array, data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
-) -> pa.Array:
-    """Parts of the texts as a binary array of their own; by way of a view array, whose entries may lie anywhere.
-
-    The views have no prefixes, which serve comparisons only.
-    """
-    lengths = ends - starts
-    views = np.zeros(len(starts), [("length", "<i4"), ("prefix", "<i4"), ("buffer", "<i4"), ("offset", "<i4")])
-    views["length"] = lengths
-    views["offset"] = starts
-    inlined = views.view(np.uint8).reshape(-1, 16)
-    for short in np.flatnonzero(lengths <= 12).tolist():
-        inlined[short, 4:] = 0
-        inlined[short, 4 : 4 + lengths[short]] = data[starts[short] : ends[short]]
-    view_array = pa.Array.from_buffers(pa.binary_view(), len(starts), [None, pa.py_buffer(views), texts.buffers()[2]])
-    return view_array.cast(pa.binary())
-
-
-def _blanked(tails: pa.Array) -> pa.DictionaryArray | None:
-    """The tails, in place, with blanked digits, dictionary encoded; None if a sample shows too many shapes."""
-    sample = {tail.translate(_BLANKED) for tail in tails[:64].to_pylist()}
-    if len(sample) > 48:
-        return None
-    chars = np.frombuffer(tails.buffers()[2], np.uint8)
-    for start in range(0, len(chars), _BLOCK_BYTES):
-        block = chars[start : start + _BLOCK_BYTES]
-        above_zero = block - ord("0")
-        above_zero *= above_zero < 10
-        block -= above_zero
-    return tails.dictionary_encode()
+        return Heads(ended_with(b"}\n", slices(texts, data, starts, ends + 2)))
+    return Heads(ended_with(b"\n", slices(texts, data, firsts, lasts + 1)), is_before)
 
 
 def _parsed_shapes(

@@ -22,6 +22,7 @@ import pyarrow.json as pj
 
 from sources.debezium_json.envelope_schema import NAME_FIELDS
 from sources.debezium_json.envelope_split import Heads
+from sources.debezium_json.record_shapes import ENVELOPES, RecordShape
 from sources.json_changes.column_plan import Plan, fitted_to
 from sources.json_changes.exact_parse import parse_exactly
 
@@ -115,16 +116,31 @@ class Layout:
     images: Callable[[Any], list[Mapping[str, Any]]]
 
 
-ENVELOPES = Layout(envelope_fields, images_of)
+ENVELOPE_LAYOUT = Layout(envelope_fields, images_of)
 
 
 class EnvelopeParser:
-    """Parses the texts of one source table, in stretches; of split texts only the heads, where Arrow parses them."""
+    """Parses the texts of one source table, in stretches; of split texts only the heads, where Arrow parses them.
 
-    def __init__(self, texts: pa.Array, plan: Plan, heads: Heads | None = None, layout: Layout = ENVELOPES) -> None:
+    Unless ``plan`` is ``whole``, rows are parsed with the planned columns alone. ``shape`` makes envelopes of parsed
+    values, ``layout`` says where Arrow finds the rows.
+    """
+
+    def __init__(
+        self,
+        texts: pa.Array,
+        plan: Plan,
+        heads: Heads | None = None,
+        shape: RecordShape = ENVELOPES,
+        *,
+        whole: bool = True,
+        layout: Layout = ENVELOPE_LAYOUT,
+    ) -> None:
         self._texts = texts
         self._heads = heads
+        self._shape = shape
         self._layout = layout
+        self._unexpected = "infer" if plan and whole else "ignore"
         self._eligible = _is_one_object(texts) if heads is None else np.ones(len(texts), np.bool_)
         self._eligible &= ~_may_be_deep(texts if heads is None else heads.lines)
         self._refits_left = _MOST_REFITS
@@ -201,25 +217,29 @@ class EnvelopeParser:
         else:
             lines = _bytes_of(self._heads.lines.slice(start, stop - start))
             fields = fields[:2] if is_before is None else list(fields[0].type)
-        unexpected = "infer" if plan else "ignore"
         try:
             table = pj.read_json(
                 pa.BufferReader(lines),
                 read_options=pj.ReadOptions(use_threads=False, block_size=lines.size + 1),
-                parse_options=pj.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior=unexpected),
+                parse_options=pj.ParseOptions(
+                    explicit_schema=pa.schema(fields), unexpected_field_behavior=self._unexpected
+                ),
             )
         except pa.ArrowInvalid as error:
             found = _ROW_IN_ERROR.search(str(error))
             raise _Refused(int(found[1]) if found else None) from None
         if table.num_rows != stop - start:
             raise _Refused(None)
-        return table if is_before is None else _two_sided(table, is_before[start:stop])
+        if is_before is None:
+            return table
+        columns = [name for name in table.column_names if not self._shape.is_metadata(name)]
+        return _two_sided(table.select(columns), is_before[start:stop])
 
     def _exact_stretch(self, start: int, stop: int) -> ExactStretch:
         return ExactStretch(start, tuple(self._exact(i) for i in range(start, stop)))
 
     def _exact(self, index: int) -> Any:
-        return unwrapped(parse_exactly(self._texts[index].as_py()))
+        return self._shape.event(unwrapped(parse_exactly(self._texts[index].as_py())))
 
 
 def _two_sided(images: pa.Table, is_before: npt.NDArray[np.bool_]) -> pa.Table:

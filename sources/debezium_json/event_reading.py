@@ -38,7 +38,7 @@ def read_events(part: TableEvents, plan: Plan, outcome: Outcome) -> list[Events]
 
 def _stretches(part: TableEvents, plan: Plan) -> Iterator[Stretch]:
     if part.values is None:
-        yield from EnvelopeParser(part.texts.values, plan, part.heads).stretches()
+        yield from EnvelopeParser(part.texts.values, plan, part.heads, part.texts.shape).stretches()
     else:
         yield ExactStretch(0, part.values)
 

@@ -9,14 +9,14 @@ NULL into the column's DEFAULT.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from sources.changes import DecodeTarget, KeyRule
-from sources.debezium_json.envelopes import unwrapped, unwrapped_key
 from sources.debezium_json.message_keys import KeyFields
+from sources.debezium_json.ops import UNSTATED
+from sources.debezium_json.record_shapes import ENVELOPES, RecordShape
 from sources.json_changes.change_rows import (
     DELETE,
     UPDATE,
@@ -25,11 +25,8 @@ from sources.json_changes.change_rows import (
     image_column,
     is_null,
     lacks_key,
-    present,
-    row_objects,
 )
 from sources.json_changes.embedded_schema import EmbeddedSchema
-from sources.json_changes.outcome import Outcome
 
 
 def is_fit(fields: KeyFields, rule: KeyRule, primary_key: Sequence[str]) -> bool:
@@ -70,7 +67,11 @@ def unusable_key(fields: KeyFields, rule: KeyRule, primary_key: Sequence[str]) -
 
 
 def unknown_old_key(
-    events: Events, target: DecodeTarget, fields: Sequence[KeyFields], schema: EmbeddedSchema | None
+    events: Events,
+    target: DecodeTarget,
+    fields: Sequence[KeyFields],
+    schema: EmbeddedSchema | None,
+    shape: RecordShape = ENVELOPES,
 ) -> dict[int, str]:
     """Events whose old row may be under a key that nobody knows, by index, and why; ``fields`` has each one's key."""
     beyond = [None if not f else next((c for c in target.primary_key if c not in f), None) for f in fields]
@@ -78,16 +79,23 @@ def unknown_old_key(
     if not concerned.any():
         return {}
     lacking = lacks_key(events.before, target.primary_key)
-    updates = concerned & (events.ops == UPDATE) & lacking
+    updates = concerned & np.isin(events.ops, (UPDATE, UNSTATED)) & lacking
     deletes = concerned & (events.ops == DELETE) & ~lacking
     if not target.has_whole_before and deletes.any():
         deletes &= ~_is_whole(events, fields, schema)
     found: dict[int, str] = {}
     for index in np.flatnonzero(updates).tolist():
-        found[index] = (
-            f"op u without the old row: {beyond[index]} of the primary key is not in the message key, so the row may"
-            " have had another key; let the source send whole old rows (PostgreSQL: REPLICA IDENTITY FULL)"
-        )
+        if shape.has_old_rows:
+            found[index] = (
+                f"op u without the old row: {beyond[index]} of the primary key is not in the message key, so the row"
+                " may have had another key; let the source send whole old rows (PostgreSQL: REPLICA IDENTITY FULL)"
+            )
+        else:
+            found[index] = (
+                f"the message key lacks {beyond[index]} of the primary key, so the row may have had another key: choose"
+                " a primary_key of fields of the message key, or let the connector write envelopes with whole old rows"
+                " (format debezium-json)"
+            )
     if not target.has_whole_before:
         for index in np.flatnonzero(deletes).tolist():
             found[index] = (
@@ -96,37 +104,6 @@ def unknown_old_key(
                 " `before: full` in the rule"
             )
     return found
-
-
-def with_values_of_keys(
-    events: Events, target: DecodeTarget, schema: EmbeddedSchema | None, outcome: Outcome
-) -> Events:
-    """The events with those columns of the primary key that only the message key has, as after a router.
-
-    Where a row has the column, its NULL stays one.
-    """
-    lacking = np.zeros(len(events.ops), np.bool_)
-    for name in target.primary_key:
-        column = image_column(events.after, name)
-        if not isinstance(column, list) and not column.null_count:
-            continue
-        if schema is None or name not in schema.by_name:
-            lacking |= present(events.after) & is_null(column)
-    filled: dict[int, tuple[Mapping[str, Any] | None, Mapping[str, Any]]] = {}
-    for index in np.flatnonzero(lacking & (events.ops != DELETE)).tolist():
-        position = int(events.positions[index])
-        envelope, key = unwrapped(outcome.parsed("value", position)), unwrapped_key(outcome.parsed("key", position))
-        old, new = envelope.get("before"), envelope["after"]
-        names = [n for n in target.primary_key if n not in new and n in key] if isinstance(key, dict) else []
-        if names:
-            values = {name: key[name] for name in names}
-            filled[index] = ({**values, **old} if isinstance(old, dict) else None, {**new, **values})
-    if not filled:
-        return events
-    before, after = [*row_objects(events.before)], [*row_objects(events.after)]
-    for index, (old, new) in filled.items():
-        before[index], after[index] = old, new
-    return Events(events.positions, events.ops, before, after)
 
 
 def _is_whole(events: Events, fields: Sequence[KeyFields], schema: EmbeddedSchema | None) -> Mask:

@@ -10,7 +10,8 @@ from sources.record_look import other_format, remedy
 
 _USE_JSON = "set value.converter to org.apache.kafka.connect.json.JsonConverter"
 _NO_ENVELOPE = "value is no Debezium envelope: "
-_UNWRAPPED = "it is a row without envelope: take the transform ExtractNewRecordState out of the connector"
+_UNWRAPPED = "it is a row without envelope: "
+_KEEP_ENVELOPES = "take the transform ExtractNewRecordState out of the connector"
 _REGISTRY_HEADER_BYTES = 5
 
 
@@ -48,10 +49,13 @@ def strange_value(value: Any, raw: bytes) -> str:
         return f"{_NO_ENVELOPE}it has no field op; with CockroachDB create the changefeed WITH envelope='enriched'"
     if not value:
         return f"{_NO_ENVELOPE}it has no field op, nor any other"
+    unwrapped = f"{_UNWRAPPED}{_KEEP_ENVELOPES}"
+    if raw.lstrip().startswith(b"{"):
+        unwrapped = f"{_UNWRAPPED}read it with the format upsert-json, or {_KEEP_ENVELOPES}"
     if value.keys() <= {"ts_ms", "ts_us", "ts_ns"}:
-        return f"{_NO_ENVELOPE}it has no field op but a time, as heartbeats do, whose key is serverName; {_UNWRAPPED}"
+        return f"{_NO_ENVELOPE}it has no field op but a time, as heartbeats do, whose key is serverName; {unwrapped}"
     fields = ", ".join(map(repr, [*value][:5]))
-    return f"{_NO_ENVELOPE}it has no field op; {_UNWRAPPED}, or leave the topic out; fields: {fields}"
+    return f"{_NO_ENVELOPE}it has no field op; {unwrapped}, or leave the topic out; fields: {fields}"
 
 
 def missing_row(op: str, envelope: Any) -> str:

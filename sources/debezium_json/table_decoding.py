@@ -21,14 +21,17 @@ from sources.changes import (
     Rejection,
     SourceTable,
 )
+from sources.debezium_json.absent_fields import with_defaults
 from sources.debezium_json.envelopes import images_of, unwrapped, unwrapped_key
 from sources.debezium_json.event_reading import read_events
 from sources.debezium_json.event_sorting import EventSorter, TableEvents, halved
-from sources.debezium_json.key_check import changed_key, is_fit, unknown_old_key, unusable_key, with_values_of_keys
+from sources.debezium_json.key_check import changed_key, is_fit, unknown_old_key, unusable_key
+from sources.debezium_json.key_values import with_values_of_keys
 from sources.debezium_json.message_keys import KeyForms
 from sources.debezium_json.ops import LETTERS, TRUNCATE
 from sources.debezium_json.placeholders import Placeholder
 from sources.debezium_json.policies import DebeziumPolicies
+from sources.debezium_json.record_shapes import ENVELOPES, RecordShape
 from sources.debezium_json.source_times import source_times
 from sources.debezium_json.strange_values import missing_row
 from sources.debezium_json.texts import Records, SourceNames, Texts
@@ -76,6 +79,9 @@ class TableDecoding:
     hidden: Placeholder
     keys: KeyForms
     outcome: Outcome
+    shape: RecordShape = ENVELOPES
+    is_of_keys: bool = False
+    """The texts are message keys: they say which row is gone, and nothing about the columns of the source table."""
 
     def decode(self, texts: Texts, goals: Mapping[SourceTable, Goal]) -> None:
         """Decode all texts, one source table after the other."""
@@ -205,6 +211,8 @@ class TableDecoding:
         self._observe_whole(source, self._all_columns(positions), positions)
 
     def _all_columns(self, positions: npt.NDArray[np.int64]) -> tuple[ObservedColumn, ...]:
+        if self.is_of_keys:
+            return ()
         rows = self._exact_images(positions) if self.schema is None else ()
         return self._with_fine_times(all_columns(self.schema, rows, len(positions)), positions)
 
@@ -237,7 +245,6 @@ class TableDecoding:
         for part in parts:
             for index, position in enumerate(part.texts.positions.tolist()):
                 value = part.texts.parsed(index)
-                op = LETTERS[part.ops[index]]
                 if isinstance(value, MalformedRecord):
                     self.outcome.quarantine(position, str(value))
                 elif part.ops[index] in (DELETE, TRUNCATE):
@@ -246,7 +253,7 @@ class TableDecoding:
                     else:
                         self.outcome.quarantine(position, rejection.reason)
                 elif rejection.is_unmade and not images_of({"after": value.get("after")}):
-                    self.outcome.quarantine(position, missing_row(op, value))
+                    self.outcome.quarantine(position, missing_row(LETTERS[part.ops[index]], value))
                 else:
                     self.outcome.quarantine(position, rejection.reason)
 
@@ -254,7 +261,8 @@ class TableDecoding:
         plan = plan_columns(target, None if self.schema is None else self.schema.by_name, self.forms)
         log = self._event_log(parts) if target.on_change == "log" else None
         rows = TableRows(source, self.partition, target, plan, self.hidden, self.outcome, log)
-        found = [rows.storable(e) for part in parts for e in read_events(part, plan, self.outcome)]
+        read = (self._with_defaults(e, target) for part in parts for e in read_events(part, plan, self.outcome))
+        found = [rows.storable(events) for events in read]
         events = [e for e in found if len(e.ops)]
         if not events:
             return
@@ -263,8 +271,11 @@ class TableDecoding:
         told = told_forms(plan, self.schema, target, pieces, any(part.problems for part in converted))
         self._observe_known(rows, events, converted, told)
 
+    def _with_defaults(self, events: Events, target: DecodeTarget) -> Events:
+        return with_defaults(events, self.schema, [name for name, _ in target.columns], self.outcome, self.shape)
+
     def _event_log(self, parts: list[TableEvents]) -> EventLog:
-        log = EventLog(self.topic, self.partition, self.outcome.offsets, LETTERS)
+        log = EventLog(self.topic, self.partition, self.outcome.offsets, (*LETTERS, None))
         for part in parts:
             log.note(part.texts.positions, part.ops, source_times(part))
         return log
@@ -273,13 +284,16 @@ class TableDecoding:
 
     def _change_rows(self, events: Events, rows: TableRows) -> Iterator[ChangeRows]:
         target = rows.target
-        events = self._with_known_keys(with_values_of_keys(events, target, self.schema, self.outcome), target)
+        events = self._with_known_keys(self._with_values_of_keys(events, target), target)
         keyed = (events.ops == DELETE) & lacks_key(events.before, target.primary_key)
         if keyed.any():
             yield from self._deletes_by_key(events.chosen(keyed), rows)
             events = events.chosen(~keyed)
         if len(events.ops):
             yield rows.change_rows(events)
+
+    def _with_values_of_keys(self, events: Events, target: DecodeTarget) -> Events:
+        return with_values_of_keys(events, target, self.schema, self.outcome, self.shape)
 
     def _with_known_keys(self, events: Events, target: DecodeTarget) -> Events:
         """The events without those that change a row whose key in the table nobody knows."""
@@ -289,7 +303,7 @@ class TableDecoding:
         if not self.keys.which(events.positions, lambda fields: bool(fields) and not key <= set(fields or ())).any():
             return events
         fields = [self.keys.fields[code] for code in self.keys.codes(events.positions).tolist()]
-        unknown = unknown_old_key(events, target, fields, self.schema)
+        unknown = unknown_old_key(events, target, fields, self.schema, self.shape)
         kept = np.ones(len(events.ops), np.bool_)
         for index, reason in unknown.items():
             self.outcome.quarantine(int(events.positions[index]), reason)
@@ -312,8 +326,12 @@ class TableDecoding:
                 lacking = f"neither before nor the message key has the key ({wanted})"
                 if not target.primary_key:
                     lacking = "there is neither an old row in before nor a message key"
-                reason = f"op d: {lacking}; let the source send whole"
-                self.outcome.quarantine(position, f"{reason} old rows (PostgreSQL: REPLICA IDENTITY FULL)")
+                reason = f"op d: {lacking}; let the source send whole old rows (PostgreSQL: REPLICA IDENTITY FULL)"
+                if self.is_of_keys:
+                    reason = (
+                        f"the message key lacks part of the primary key ({wanted}), and no value deletes by it alone"
+                    )
+                self.outcome.quarantine(position, reason)
         if usable:
             chosen = np.zeros(len(events.ops), np.bool_)
             chosen[usable] = True
@@ -329,7 +347,10 @@ class TableDecoding:
         positions = np.concatenate([e.positions for e in events])
         self._note_newest(source, target, events)
         columns: tuple[ObservedColumn, ...] = ()
-        if self.schema is not None:
+        telling = positions[:0]
+        if self.is_of_keys:
+            pass
+        elif self.schema is not None:
             changed = changed_by_schema(self.schema, target, len(positions))
             columns, telling = self._with_fine_times(changed, positions), positions
         else:
@@ -342,6 +363,8 @@ class TableDecoding:
 
     def _note_newest(self, source: SourceTable, target: DecodeTarget, events: list[Events]) -> None:
         """Report the columns that the newest row does not have at all; Debezium writes those that are NULL."""
+        if self.is_of_keys:
+            return
         rows = [e.positions if self.schema is not None else e.positions[e.ops != DELETE] for e in events]
         newest = max((int(positions.max()) for positions in rows if len(positions)), default=None)
         if newest is None:
@@ -384,4 +407,4 @@ class TableDecoding:
         """Row images of records, parsed exactly; evenly spaced ones if there are very many."""
         step = -(-len(positions) // _MOST_SAMPLED)
         for position in np.sort(positions)[::step].tolist():
-            yield from images_of(unwrapped(self.outcome.parsed("value", position)))
+            yield from images_of(self.shape.event(unwrapped(self.outcome.parsed("value", position))))

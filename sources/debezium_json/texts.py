@@ -14,6 +14,7 @@ from sources.changes import SourceTable
 from sources.debezium_json.envelope_schema import names_of
 from sources.debezium_json.envelopes import unwrapped
 from sources.debezium_json.ops import OPS
+from sources.debezium_json.record_shapes import ENVELOPES, RecordShape
 from sources.json_changes.exact_parse import parse_exactly
 from sources.json_changes.taking import taken
 
@@ -27,6 +28,8 @@ class Records(Protocol):
     def values(self) -> pa.Array: ...
     @property
     def positions(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def shape(self) -> RecordShape: ...
     def taken(self, indices: npt.NDArray[np.int64]) -> Records: ...
     def parsed(self, index: int) -> Any:
         """The envelope of one of them, read exactly, or a MalformedRecord."""
@@ -35,17 +38,18 @@ class Records(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Binary JSON texts with their positions in the batch."""
+    """Binary JSON texts with their positions in the batch, all of one shape."""
 
     values: pa.Array
     positions: npt.NDArray[np.int64]
+    shape: RecordShape = ENVELOPES
 
     def taken(self, indices: npt.NDArray[np.int64]) -> Texts:
-        return Texts(taken(self.values, indices), self.positions[indices])
+        return Texts(taken(self.values, indices), self.positions[indices], self.shape)
 
     def parsed(self, index: int) -> Any:
-        """One text parsed exactly: the payload, or a MalformedRecord."""
-        return unwrapped(parse_exactly(self.values[int(index)].as_py()))
+        """One text parsed exactly: the envelope that it stands for, or a MalformedRecord."""
+        return self.shape.event(unwrapped(parse_exactly(self.values[int(index)].as_py())))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.errors import MalformedRecord
-from sources.debezium_json.envelope_split import text_slices
 from sources.json_changes.exact_parse import parse_json
+from sources.json_changes.text_parts import slices
 
 NOT_CUT = -1
 
@@ -55,7 +55,7 @@ def cut_object(texts: pa.Array, name: str) -> CutTexts:
     found, starts, ends = found[inside], starts[inside], ends[inside]
     if not len(found):
         return CutTexts(texts, (), object_of)
-    pieces = text_slices(texts, data, starts + len(mark) - 1, ends).dictionary_encode()
+    pieces = slices(texts, data, starts + len(mark) - 1, ends).dictionary_encode()
     parsed = [_object(piece) for piece in pieces.dictionary.to_pylist()]
     is_good = np.array([value is not None for value in parsed], np.bool_)
     codes = np.asarray(pieces.indices).astype(np.int64)
@@ -65,8 +65,8 @@ def cut_object(texts: pa.Array, name: str) -> CutTexts:
     firsts, lasts = offsets[:-1].copy(), offsets[1:].copy()
     cut_starts, cut_ends = lasts.copy(), lasts.copy()
     cut_starts[found], cut_ends[found] = starts, ends
-    left = text_slices(texts, data, firsts, cut_starts)
-    right = text_slices(texts, data, cut_ends, lasts)
+    left = slices(texts, data, firsts, cut_starts)
+    right = slices(texts, data, cut_ends, lasts)
     return CutTexts(pc.binary_join_element_wise(left, right, b""), tuple(v or {} for v in parsed), object_of)
 
 

@@ -60,7 +60,7 @@ class RowReader:
             return
         layout = Layout(self.feed.image_fields, self._images)
         exact: list[npt.NDArray[np.int64]] = []
-        for stretch in EnvelopeParser(records.texts.values, self.plan, None, layout).stretches():
+        for stretch in EnvelopeParser(records.texts.values, self.plan, layout=layout).stretches():
             indices = np.arange(stretch.start, stretch.start + stretch.size)
             if isinstance(stretch, VectorStretch):
                 doubt = yield from self._vector_groups(records, stretch)

@@ -128,7 +128,7 @@ class RecordSorter:
         layout = Layout(lambda _: list(self._feed.head_schema), lambda _: [])
         if plan:
             layout = Layout(self._fields_at_once, partial(images_in, self._feed))
-        for stretch in EnvelopeParser(texts.values, plan, None, layout).stretches():
+        for stretch in EnvelopeParser(texts.values, plan, layout=layout).stretches():
             indices = np.arange(stretch.start, stretch.start + stretch.size)
             if isinstance(stretch, VectorStretch):
                 if plan:

@@ -85,8 +85,12 @@ class SchemaCutter:
         self._plain_opening = plain_opening
         self._by_prefix: OrderedDict[bytes, EmbeddedSchema | None] = OrderedDict()
 
-    def split(self, texts: pa.Array) -> list[SchemaGroup]:
-        """Group UTF-8 texts by embedded schema. Texts without one, or with one that cannot be read, form a group."""
+    def split(self, texts: pa.Array, plain_opening: bytes | None = None) -> list[SchemaGroup]:
+        """Group UTF-8 texts by embedded schema. Texts without one, or with one that cannot be read, form a group.
+
+        ``plain_opening`` stands in for that of the cutter.
+        """
+        opening = self._plain_opening if plain_opening is None else plain_opening
         rest = np.arange(len(texts), dtype=np.int64)
         groups: list[SchemaGroup] = []
         with_schema = np.asarray(pc.starts_with(texts, _OPENING))
@@ -110,9 +114,9 @@ class SchemaCutter:
             rest = rest[~same]
         others = np.sort(np.concatenate(plain))
         if len(others) == len(texts):
-            return self._unusual(others, texts)
+            return self._unusual(others, texts, opening)
         if len(others):
-            groups += self._unusual(others, texts.take(pa.array(others)))
+            groups += self._unusual(others, texts.take(pa.array(others)), opening)
         return groups
 
     def _prefix_of(self, text: bytes) -> bytes | None:
@@ -139,13 +143,13 @@ class SchemaCutter:
             self._by_prefix.popitem(last=False)
         return prefix
 
-    def _unusual(self, indices: npt.NDArray[np.int64], texts: pa.Array) -> list[SchemaGroup]:
+    def _unusual(self, indices: npt.NDArray[np.int64], texts: pa.Array, opening: bytes) -> list[SchemaGroup]:
         """Texts that do not begin as JsonConverter writes them: wrapped in another layout, or without a schema."""
         wrapped = np.zeros(len(texts), np.bool_)
         found: dict[tuple[str | None, str], list[int]] = {}
         schemas: dict[tuple[str | None, str], EmbeddedSchema | None] = {}
         payloads: dict[int, bytes] = {}
-        for index in self._candidates(texts).tolist():
+        for index in _candidates(texts, opening).tolist():
             try:
                 value = parse_json(texts[index].as_py())
             except MalformedRecord:
@@ -171,17 +175,18 @@ class SchemaCutter:
         rest = SchemaGroup(None, indices[~wrapped], texts.filter(pa.array(~wrapped)))
         return [*groups, rest] if len(rest.indices) else groups
 
-    def _candidates(self, texts: pa.Array) -> npt.NDArray[np.int64]:
-        """The texts that may be wrapped."""
-        candidates = np.flatnonzero(~np.asarray(pc.starts_with(texts, self._plain_opening)))
-        if not len(candidates):
-            return candidates
-        members = texts.take(pa.array(candidates))
-        both = pc.and_(pc.match_substring(members, '"schema"'), pc.match_substring(members, '"payload"'))
-        alone = pc.match_substring_regex(members, _PAYLOAD_FIRST)
-        escaped = pc.match_substring_regex(members, _ESCAPED_LETTER)
-        may_be: npt.NDArray[np.bool_] = np.asarray(pc.or_(pc.or_(both, alone), escaped))
-        return candidates[may_be]
+
+def _candidates(texts: pa.Array, plain_opening: bytes) -> npt.NDArray[np.int64]:
+    """The texts that may be wrapped."""
+    candidates = np.flatnonzero(~np.asarray(pc.starts_with(texts, plain_opening)))
+    if not len(candidates):
+        return candidates
+    members = texts.take(pa.array(candidates))
+    both = pc.and_(pc.match_substring(members, '"schema"'), pc.match_substring(members, '"payload"'))
+    alone = pc.match_substring_regex(members, _PAYLOAD_FIRST)
+    escaped = pc.match_substring_regex(members, _ESCAPED_LETTER)
+    may_be: npt.NDArray[np.bool_] = np.asarray(pc.or_(pc.or_(both, alone), escaped))
+    return candidates[may_be]
 
 
 def _wrapped_alone(texts: pa.Array, with_schema: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:

@@ -20,12 +20,12 @@ _KINDS = pa.array([kind.short for kind in RowKind])
 class EventLog:
     """Operations and times of the events of one topic partition, by position in the batch of records."""
 
-    def __init__(self, topic: str, partition: int, offsets: pa.Array, op_names: Sequence[str]) -> None:
-        """``offsets`` are those of the whole batch; ``op_names`` has the source's word for each code."""
+    def __init__(self, topic: str, partition: int, offsets: pa.Array, op_names: Sequence[str | None]) -> None:
+        """``offsets`` are those of the whole batch; ``op_names`` has the source's word for each code, if any."""
         self._topic = topic
         self._partition = partition
         self._offsets = offsets
-        self._op_names = pa.array(op_names)
+        self._op_names = pa.array(op_names, pa.string())
         self._ops = np.zeros(len(offsets), np.int8)
         self._times = np.zeros(len(offsets), np.int64)
         self._has_time = np.zeros(len(offsets), np.bool_)

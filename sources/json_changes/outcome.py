@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_table.errors import MalformedRecord
@@ -146,6 +147,19 @@ class Outcome:
     def cell(self, column: str, position: int) -> Any:
         """One value of the batch of records."""
         return self._batch.column(column)[int(position)].as_py()
+
+    def values_at(self, positions: npt.NDArray[np.int64]) -> pa.Array:
+        """The values of some records, as they came."""
+        return self._batch.column("value").take(pa.array(positions))
+
+    def keys_at(self, positions: npt.NDArray[np.int64]) -> pa.Array:
+        """The message keys of some records."""
+        return self._batch.column("key").take(pa.array(positions))
+
+    @property
+    def is_json(self) -> bool:
+        """Whether keys and values are JSON texts."""
+        return self._parse is None
 
     def parsed(self, column: str, position: int) -> Any:
         """The JSON value of a key or value, None where there is none; or the MalformedRecord that says why not."""

@@ -7,7 +7,7 @@ Covers the primitive types, Connect's logical types and those of Debezium (``io.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -36,6 +36,8 @@ class ConnectColumn:
     """Whether the source's column may be NULL."""
     has_default: bool = False
     """Whether a NULL may arrive as the column's DEFAULT: Debezium's converters put it there unless told otherwise."""
+    default: Any = field(default=None, compare=False)
+    """The DEFAULT in the form of the column's values."""
 
     @property
     def is_iso_time(self) -> bool:
@@ -181,7 +183,8 @@ def struct_columns(schema: Mapping[str, Any]) -> tuple[ConnectColumn, ...]:
         columns = []
         for f in schema["fields"]:
             mapped = _map_schema(f)
-            nullability = (f.get("optional") is True, f.get("default") is not None)
+            default = f.get("default")
+            nullability = (f.get("optional") is True, default is not None, default)
             columns.append(ConnectColumn(str(f["field"]), mapped.type, mapped.encoding, mapped.form, *nullability))
         return tuple(columns)
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -22,6 +22,19 @@ from sources.dumps.dump_records import record_batches_from_dump
 
 ALL_TABLES: list[dict[str, object]] = [{"match": {"schema": "public", "table": "(.*)"}, "into": "lake.{table}"}]
 """The rule that takes every source table of the schema public."""
+SHOP_TYPES = {
+    "customers": {"credit": "DECIMAL(12, 2)", "created_at": "TIMESTAMP_LTZ(6)"},
+    "orders": {"total": "DECIMAL(10, 2)", "placed_at": "TIMESTAMP_LTZ(6)", "updated_at": "TIMESTAMP_LTZ(6)"},
+    "order_items": {"unit_price": "DECIMAL(10, 2)"},
+}
+
+
+def shop_rules() -> list[dict[str, object]]:
+    """Rules for the tables of the captured shop, with the types that records without schema do not tell."""
+    return [
+        {"match": {"table": name}, "into": f"lake.{name}", "columns": {"types": types}}
+        for name, types in SHOP_TYPES.items()
+    ]
 
 
 def run_batches(

@@ -16,22 +16,17 @@ from sinks.commit.positions import newest_position
 from sources.changes import RECORD_SCHEMA
 from tests.support.changelog import replay_strictly
 from tests.support.events import History, records_of
-from tests.support.local_batches import ALL_TABLES, dump_batches, pipeline_tables, processed, run_batches, task_settings
+from tests.support.local_batches import (
+    ALL_TABLES,
+    dump_batches,
+    pipeline_tables,
+    processed,
+    run_batches,
+    shop_rules,
+    task_settings,
+)
 from tests.support.replay import CAPTURES, final_rows
 from tests.support.source_content import assert_equals_source, open_table
-
-SHOP_TYPES = {
-    "customers": {"credit": "DECIMAL(12, 2)", "created_at": "TIMESTAMP_LTZ(6)"},
-    "orders": {"total": "DECIMAL(10, 2)", "placed_at": "TIMESTAMP_LTZ(6)", "updated_at": "TIMESTAMP_LTZ(6)"},
-    "order_items": {"unit_price": "DECIMAL(10, 2)"},
-}
-
-
-def shop_rules() -> list[dict[str, object]]:
-    return [
-        {"match": {"table": name}, "into": f"lake.{name}", "columns": {"types": types}}
-        for name, types in SHOP_TYPES.items()
-    ]
 
 
 @pytest.mark.parametrize("records", [10_000, 150])

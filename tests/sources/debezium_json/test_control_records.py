@@ -47,6 +47,11 @@ def test_control_records_are_counted_by_kind(kind: str, value: Json, key: Any, w
     assert [(c.topic, c.kind, c.partition, c.offset) for c in found.control] == [("any.topic", kind, 2, 100)]
 
 
+@pytest.mark.parametrize("key", [b"Struct{serverName=srv}", b"\x00\x00\x00\x00\x01\x06srv", SERVER])
+def test_a_heartbeat_may_have_a_key_of_another_converter(key: Any) -> None:
+    assert decoded({"ts_ms": 1, "ts_us": 1000, "ts_ns": 1_000_000}, key).counts.control == 1
+
+
 @pytest.mark.parametrize("key", [None, {"id": 1}])
 def test_a_heartbeat_topic_stands_in_for_the_key(key: Json | None) -> None:
     assert decoded({"ts_ms": 1}, key, "__debezium-heartbeat.srv").counts.control == 1

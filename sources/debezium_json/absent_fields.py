@@ -1,0 +1,57 @@
+"""Fields that a row leaves out although its embedded schema has them: each has the value of its DEFAULT.
+
+A NULL stays NULL, whatever the DEFAULT is. Kafka Connect's converters write every field, other producers do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from sources.debezium_json.envelopes import unwrapped
+from sources.debezium_json.record_shapes import RecordShape
+from sources.json_changes.change_rows import DELETE, Events, image_column, is_null, present, row_objects
+from sources.json_changes.embedded_schema import EmbeddedSchema
+from sources.json_changes.outcome import Outcome
+from sources.values.json_values import json_text
+
+
+def with_defaults(
+    events: Events, schema: EmbeddedSchema | None, names: Iterable[str], outcome: Outcome, shape: RecordShape
+) -> Events:
+    """The events with the defaults of the columns ``names`` where their rows leave these out."""
+    # Avro leaves nothing out: a record has all fields of its schema.
+    defaults = (
+        {}
+        if schema is None or not outcome.is_json
+        else {n: c.default for n, c in schema.by_name.items() if c.has_default}
+    )
+    absent: dict[int, dict[str, Any]] = {}
+    for name in names:
+        if name not in defaults:
+            continue
+        missing = present(events.after) & is_null(image_column(events.after, name)) & (events.ops != DELETE)
+        indices = np.flatnonzero(missing)
+        if not len(indices):
+            continue
+        texts = outcome.values_at(events.positions[indices])
+        named = np.asarray(pc.match_substring(texts, f"{json_text(name)}:"))
+        for index in indices[~named].tolist():
+            if name not in _row(outcome, int(events.positions[index]), shape):
+                absent.setdefault(index, {})[name] = defaults[name]
+    if not absent:
+        return events
+    after = [*row_objects(events.after)]
+    for index, values in absent.items():
+        after[index] = {**(after[index] or {}), **values}
+    return replace(events, before=[*row_objects(events.before)], after=after, images=None)
+
+
+def _row(outcome: Outcome, position: int, shape: RecordShape) -> Mapping[str, Any]:
+    event = shape.event(unwrapped(outcome.parsed("value", position)))
+    row = event.get("after") if isinstance(event, Mapping) else None
+    return row if isinstance(row, Mapping) else {}

@@ -1,0 +1,39 @@
+"""Shapes of records: where a parsed value says what became of a row, and what the row is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+class RecordShape(Protocol):
+    """Makes an envelope of a value: the rest of the decoder knows envelopes only. Picklable."""
+
+    @property
+    def has_old_rows(self) -> bool:
+        """Whether an update may bring the row as it was before."""
+        ...
+
+    def event(self, value: Any) -> Any:
+        """The envelope that a parsed payload stands for, with ``before`` or ``after``; a MalformedRecord stays one."""
+        ...
+
+    def is_metadata(self, name: str) -> bool:
+        """Whether a field of a bare row image is no column."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Envelopes:
+    """Values that are envelopes already."""
+
+    has_old_rows: bool = True
+
+    def event(self, value: Any) -> Any:
+        return value
+
+    def is_metadata(self, name: str) -> bool:
+        return False
+
+
+ENVELOPES = Envelopes()

@@ -1,0 +1,176 @@
+"""What the fields beside a row say: those that ExtractNewRecordState adds to rows and headers (``add.fields``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+DELETED_FIELD = "__deleted"
+"""Written by ``rewrite``, whatever the prefix is: the text true or false."""
+OPERATION_HEADER = "__debezium-operation"
+"""The header of ``operation.header``, which older connectors write."""
+
+_ENVELOPE = ("op", "ts_ms", "ts_us", "ts_ns")
+_TRANSACTION = ("id", "total_order", "data_collection_order")
+_SOURCE = (
+    *("version", "connector", "name", "ts_ms", "ts_us", "ts_ns", "snapshot", "db", "sequence", "schema", "table"),
+    *("collection", "keyspace_name", "table_name", "txId", "lsn", "xmin", "origin", "origin_lsn"),
+    *("server_id", "gtid", "file", "pos", "row", "thread", "query"),
+    *("change_lsn", "commit_lsn", "event_serial_no", "change_table"),
+    *("scn", "commit_scn", "lcr_position", "rs_id", "ssn", "redo_thread", "user_name", "row_id", "redo_sql"),
+    *("start_scn", "start_ts_ms", "commit_ts_ms", "ord", "h", "tord", "stxnid", "lsid", "txnNumber", "wallTime"),
+)
+
+
+class Role(StrEnum):
+    """What Tidemark reads of metadata; the other fields are known by name only."""
+
+    OP = "op"
+    DATABASE = "db"
+    SCHEMA = "schema"
+    TABLE = "table"
+    TIME_MS = "ts_ms"
+    TIME_US = "ts_us"
+    TIME_NS = "ts_ns"
+    DELETED = "deleted"
+
+
+TIMES: Mapping[Role, int] = {Role.TIME_MS: 1, Role.TIME_US: 1000, Role.TIME_NS: 1_000_000}
+"""The roles that say when a change was made, each with its parts of a millisecond."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    """One entry of ``add.fields``: the struct of the envelope that has the field, and the name that it gets."""
+
+    struct: str
+    field: str
+    name: str
+
+    @property
+    def role(self) -> Role | None:
+        try:
+            role = Role(self.field)
+        except ValueError:
+            return None
+        if self.struct == "transaction" or role is Role.DELETED:
+            return None
+        return role if role in TIMES or (role is Role.OP) == (self.struct == "") else None
+
+
+def _stated(prefix: str, add_fields: str) -> list[_Reference]:
+    """The entries as the connector reads them: ``field``, ``struct.field``, either with ``:name``."""
+    references = []
+    for entry in filter(None, (part.strip() for part in add_fields.split(","))):
+        path, _, renamed = entry.partition(":")
+        struct, dot, field = path.rpartition(".")
+        if not dot:
+            struct = "" if field in _ENVELOPE else "transaction" if field in _TRANSACTION else "source"
+        name = renamed or (f"{struct}_{field}" if dot else field)
+        references.append(_Reference(struct, field, prefix + name))
+    return references
+
+
+def _all_known(prefix: str) -> list[_Reference]:
+    if not prefix:
+        return []
+    known = ",".join(
+        [
+            *(f"source.{field}" for field in _SOURCE),
+            *(f"transaction.{field}" for field in _TRANSACTION),
+            *_TRANSACTION,
+            *_SOURCE,
+            *_ENVELOPE,
+        ]
+    )
+    return _stated(prefix, known)
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """The metadata fields of rows, or of headers, under a connector's settings."""
+
+    prefix: str = "__"
+    add_fields: str = "auto"
+
+    @cached_property
+    def roles(self) -> Mapping[str, Role]:
+        """By field name what it tells; of two names for one role the earlier one counts first.
+
+        The time of the change in the source counts before the one at which the connector read it.
+        """
+        references = sorted(self._references, key=lambda reference: reference.struct != "source")
+        found = {reference.name: reference.role for reference in references}
+        return {DELETED_FIELD: Role.DELETED} | {name: role for name, role in found.items() if role is not None}
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """All metadata fields."""
+        return frozenset({DELETED_FIELD, *(reference.name for reference in self._references)})
+
+    @cached_property
+    def _references(self) -> list[_Reference]:
+        return _all_known(self.prefix) if self.add_fields == "auto" else _stated(self.prefix, self.add_fields)
+
+    def named(self, role: Role) -> tuple[str, ...]:
+        """The fields with a role, the one that counts first in front."""
+        return tuple(name for name, of in self.roles.items() if of is role)
+
+
+def metadata(prefix: str, add_fields: str) -> Metadata:
+    """The metadata under the options of the format, where ``none`` stands for an empty prefix."""
+    return Metadata("" if prefix == "none" else prefix, add_fields)
+
+
+@dataclass(frozen=True)
+class FlatRows:
+    """The shape of rows without an envelope (see ``sources.debezium_json.record_shapes``)."""
+
+    metadata: Metadata
+    is_kept: bool = False
+    """Metadata fields are columns too, all but the one that marks deleted rows."""
+    has_old_rows: bool = False
+
+    def event(self, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        row = {name: field for name, field in value.items() if not self.is_metadata(name)}
+        return {"before" if self.is_delete(value) else "after": row}
+
+    def is_metadata(self, name: str) -> bool:
+        return name == DELETED_FIELD if self.is_kept else name in self.metadata.names
+
+    def is_delete(self, row: Mapping[str, Any]) -> bool:
+        """Whether a row says of itself that it is gone."""
+        if is_true(row.get(DELETED_FIELD)):
+            return True
+        return any(row.get(name) == "d" for name in self.metadata.named(Role.OP))
+
+    def row_of_struct(self, struct: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The struct of an embedded schema without metadata fields."""
+        fields = [f for f in struct["fields"] if not (isinstance(f, Mapping) and self._is_metadata(f.get("field")))]
+        return {**struct, "fields": fields}
+
+    def _is_metadata(self, name: Any) -> bool:
+        return isinstance(name, str) and self.is_metadata(name)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRows:
+    """The shape of message keys that stand for the rows which they delete."""
+
+    has_old_rows: bool = False
+
+    def event(self, value: Any) -> Any:
+        return {"before": value} if isinstance(value, dict) else value
+
+    def is_metadata(self, name: str) -> bool:
+        return False
+
+
+def is_true(value: Any) -> bool:
+    """Whether the mark of deleted rows is set: Debezium writes it as text."""
+    return value is True or (isinstance(value, str) and value.lower() == "true")

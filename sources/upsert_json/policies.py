@@ -1,0 +1,42 @@
+"""The options of the format upsert-json that are not about the forms of values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paimon_table.errors import ConfigError
+from sources.format_options import option
+
+
+@dataclass(frozen=True, slots=True)
+class UpsertPolicies:
+    """What records mean beside their rows, as the connector's transform ExtractNewRecordState is set."""
+
+    on_tombstone: str = option("delete", "What a null value does: delete the row of its key, or nothing.", "skip")
+    """``skip`` is for topics where another record says the same (``__deleted``)."""
+    metadata: str = option(
+        "drop", "Whether metadata fields, such as `__op` and `__lsn`, are left out of the table or kept in it.", "keep"
+    )
+    """``__deleted`` is never kept: where it is true there is no row."""
+    add_fields: str = option(
+        "auto",
+        "The connector's `add.fields`, which names the metadata fields. `auto` takes all fields of envelopes and of"
+        " their source with the prefix; the list is needed where fields are renamed (`op:operation`) or the prefix is"
+        " empty.",
+    )
+    add_fields_prefix: str = option("__", "The connector's `add.fields.prefix`; `none` stands for an empty one.")
+    add_headers_prefix: str = option("__", "The connector's `add.headers.prefix`; `none` stands for an empty one.")
+    unavailable_value: str = option(
+        "__debezium_unavailable_value",
+        "The connector's `unavailable.value.placeholder`: a column that holds it keeps its earlier value.",
+    )
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError for a list of fields that no connector takes."""
+        for entry in self.add_fields.split(","):
+            path, _, renamed = entry.strip().partition(":")
+            if not path.strip(".") or path.count(".") > 1 or ":" in renamed or entry.strip().endswith((":", ".")):
+                raise ConfigError(
+                    f"source.format.upsert-json.add_fields: {entry.strip()!r} is no field; repeat the connector's"
+                    " add.fields: names such as op, source.ts_ms or op:operation, with commas between them"
+                )

@@ -1,0 +1,276 @@
+"""Sorting rows without envelope by source table and operation, before anything of their columns is read.
+
+The metadata fields beside a row, or in the headers of its record, tell both. Arrow parses these fields alone, and skips
+the others. Whatever is no row is dealt with here: control records are counted, what cannot be a row goes to quarantine,
+and nulls are handed on as deletes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_table.errors import MalformedRecord
+from paimon_table.types import string
+from sources.changes import SourceTable
+from sources.debezium_json.control_records import control_kind, may_be_no_row
+from sources.debezium_json.envelope_split import Heads
+from sources.debezium_json.envelopes import EnvelopeParser, VectorStretch, unwrapped, unwrapped_key
+from sources.debezium_json.event_sorting import TableEvents
+from sources.debezium_json.ops import LETTERS, MESSAGE, OPS, UNKNOWN_OP, UNSTATED
+from sources.debezium_json.strange_values import strange_bytes
+from sources.debezium_json.texts import Texts
+from sources.json_changes.change_rows import DELETE
+from sources.json_changes.column_plan import Plan, PlannedColumn
+from sources.json_changes.exact_parse import parse_exactly
+from sources.json_changes.outcome import Outcome
+from sources.upsert_json.metadata import OPERATION_HEADER, TIMES, FlatRows, Metadata, Role
+from sources.upsert_json.record_headers import RecordHeaders
+from sources.upsert_json.row_split import SplitRows, split_rows
+from sources.upsert_json.source_names import RowNames
+from sources.values.encodings import AUTO
+from sources.values.json_values import json_text
+from sources.values.value_forms import ValueForms
+
+_ROW_OPS = tuple(letter for letter in OPS if letter in "crud")
+_OP_VALUES = pa.array(_ROW_OPS)
+_OP_CODES = np.array([OPS[letter] for letter in _ROW_OPS], np.int8)
+_NAMES = (Role.DATABASE, Role.SCHEMA, Role.TABLE)
+_NO_ROW = "value is no row: "
+
+
+class _WholeRows:
+    """Rows with their metadata fields."""
+
+    has_old_rows = False
+
+    def event(self, value: Any) -> Any:
+        return {"after": value} if isinstance(value, dict) else value
+
+    def is_metadata(self, name: str) -> bool:
+        return False
+
+
+class RowSorter:
+    """Sorts the texts of one topic partition; ``events`` has the rows found, by source table in order of first sight.
+
+    ``deleted`` has the positions of records whose value is JSON's null.
+    """
+
+    def __init__(
+        self, topic: str, shape: FlatRows, in_headers: Metadata, headers: RecordHeaders, outcome: Outcome
+    ) -> None:
+        self.events: dict[SourceTable, list[TableEvents]] = {}
+        self.deleted: list[int] = []
+        self._topic = topic
+        self._names = RowNames(topic)
+        self._shape = shape
+        self._in_headers = in_headers
+        self._headers = headers
+        self._outcome = outcome
+
+    def sort(self, texts: Texts) -> None:
+        texts = Texts(texts.values, texts.positions, self._shape)
+        split = split_rows(texts.values, self._shape)
+        if split is not None:
+            left = np.ones(len(texts.positions), np.bool_)
+            left[split.indices] = False
+            self._sort_split(texts.taken(split.indices), split)
+            texts = texts.taken(np.flatnonzero(left))
+        if len(texts.positions):
+            self._sort_whole(texts)
+
+    def _sort_split(self, texts: Texts, split: SplitRows) -> None:
+        """Sort split texts by what the shapes of their tails say."""
+        codes = pa.array(split.shape_of)
+        fields = {
+            name: pa.array([_field_text(shape.get(name)) for shape in split.shapes], pa.string()).take(codes)
+            for name, role in self._roles.items()
+            if role not in TIMES and any(name in shape for shape in split.shapes)
+        }
+        self._sort_fields(texts, fields, split.heads, None, split.times_ms)
+
+    def _sort_whole(self, texts: Texts) -> None:
+        """Sort texts by parsing them."""
+        plain = np.asarray(pc.and_(pc.starts_with(texts.values, b"{"), pc.ends_with(texts.values, b"}")))
+        plain &= ~may_be_no_row(texts.values)
+        if not plain.all():
+            self._sort_strange(texts.taken(np.flatnonzero(~plain)))
+            texts = texts.taken(np.flatnonzero(plain))
+        if len(texts.positions):
+            self._sort_plain(texts)
+
+    # ------------------------------------------------------------ what may be no row
+
+    def _sort_strange(self, texts: Texts) -> None:
+        """Texts that are parsed one by one to see what they are."""
+        values = [unwrapped(parse_exactly(text)) for text in texts.values.to_pylist()]
+        rows = [index for index, value in enumerate(values) if self._is_row(value, int(texts.positions[index]))]
+        if rows:
+            chosen = [values[index] for index in rows]
+            fields = {name: pa.array([_field_text(row.get(name)) for row in chosen]) for name in self._roles}
+            events = tuple(self._shape.event(row) for row in chosen)
+            self._sort_fields(texts.taken(np.array(rows, np.int64)), fields, None, events)
+
+    def _is_row(self, value: Any, position: int) -> bool:
+        if value is None:
+            self.deleted.append(position)
+            return False
+        if not isinstance(value, Mapping):
+            self._outcome.quarantine(position, _no_row(value, self._outcome.cell("value", position)))
+            return False
+        if isinstance(value.get("source"), Mapping) and value.get("op") in [*OPS]:
+            if value["op"] == LETTERS[MESSAGE] and isinstance(value.get("message"), Mapping):
+                self._outcome.count(messages=1)
+                return False
+            if value.keys() & {"before", "after"}:
+                reason = f"{_NO_ROW}it is an envelope of Debezium, which the format debezium-json reads"
+                self._outcome.quarantine(position, reason)
+                return False
+        kind = control_kind(value, unwrapped_key(self._outcome.parsed("key", position)), self._topic)
+        if kind is not None:
+            self._outcome.note_control(self._topic, kind, position)
+        return kind is None
+
+    # ------------------------------------------------------------ rows
+
+    @property
+    def _roles(self) -> Mapping[str, Role]:
+        return self._shape.metadata.roles
+
+    def _named(self, texts: pa.Array) -> list[str]:
+        """The metadata fields with a role that some text may have."""
+        begin, end = np.frombuffer(texts.buffers()[1], np.int32)[[texts.offset, texts.offset + len(texts)]].tolist()
+        data = texts.buffers()[2].slice(begin, end - begin).to_pybytes()
+        openings = {f'"{name[:2]}'.encode() for name in self._roles}
+        if not any(opening in data for opening in openings):
+            return []
+        return [name for name in self._roles if f'"{name}"'.encode() in data]
+
+    def _sort_plain(self, texts: Texts) -> None:
+        names = self._named(texts.values)
+        lines = pc.binary_join_element_wise(texts.values, pa.scalar(b"", pa.binary()), b"\n")
+        if not names:
+            self._sort_fields(texts, {}, lines, None)
+            return
+        plan: Plan = tuple(PlannedColumn(name, string(), AUTO, pa.string(), ValueForms()) for name in names)
+        heads = Heads(lines, np.zeros(len(lines), np.bool_))
+        for stretch in EnvelopeParser(texts.values, plan, heads, _WholeRows(), whole=False).stretches():
+            indices = stretch.start + np.arange(stretch.size)
+            if isinstance(stretch, VectorStretch):
+                image = stretch.table.column("image").combine_chunks()
+                fields = {name: _texts_or_numbers(image.field(name)) for name in names}
+                self._sort_fields(texts.taken(indices), fields, lines.slice(stretch.start, stretch.size), None)
+            else:
+                self._sort_strange(texts.taken(indices))
+
+    def _sort_fields(
+        self,
+        texts: Texts,
+        fields: Mapping[str, pa.Array],
+        lines: pa.Array | None,
+        values: tuple[Mapping[str, Any], ...] | None,
+        times_ms: pa.Array | None = None,
+    ) -> None:
+        """Sort rows by their metadata fields, texts or integers; ``times_ms`` are those that the fields tell."""
+        found = _Found(fields, self._roles, self._in_headers, self._headers, texts.positions)
+        ops = found.ops()
+        for index in np.flatnonzero(ops == UNKNOWN_OP).tolist():
+            op = found.text(Role.OP)
+            told = None if op is None else op[index].as_py()
+            self._outcome.quarantine(int(texts.positions[index]), f"{_NO_ROW}op is {told!r}, and not c, r, u or d")
+        times = found.times_ms() if times_ms is None else pc.coalesce(times_ms, found.times_ms())
+        for names, members in found.tables():
+            members &= ops != UNKNOWN_OP
+            if not members.any():
+                continue
+            chosen = np.flatnonzero(members)
+            heads = None if lines is None else Heads(lines, ops == DELETE).taken(chosen)
+            own = None if values is None else tuple(values[i] for i in chosen.tolist())
+            part = TableEvents(
+                texts.taken(chosen), ops[chosen], heads, None, own, times_ms=times.take(pa.array(chosen))
+            )
+            self.events.setdefault(self._names.table_of(*names), []).append(part)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The metadata of rows: fields of the rows first, then headers of their records."""
+
+    fields: Mapping[str, pa.Array]
+    roles: Mapping[str, Role]
+    in_headers: Metadata
+    headers: RecordHeaders
+    positions: npt.NDArray[np.int64]
+
+    def text(self, role: Role) -> pa.Array | None:
+        """The texts of a role, NULL where neither says it; None where none does."""
+        parts = [_as_text(self.fields[name]) for name in self.fields if self.roles[name] is role]
+        if role is not Role.DELETED:
+            names = [*self.in_headers.named(role), *([OPERATION_HEADER] if role is Role.OP else [])]
+            told = (self.headers.texts(name) for name in names)
+            parts += [texts.take(pa.array(self.positions)) for texts in told if texts is not None]
+        return pc.coalesce(*parts) if parts else None
+
+    def ops(self) -> npt.NDArray[np.int8]:
+        """Codes: those of c, r, u and d, else UNSTATED or UNKNOWN_OP."""
+        ops = np.full(len(self.positions), UNSTATED, np.int8)
+        stated = self.text(Role.OP)
+        if stated is not None:
+            given = np.asarray(stated.is_valid())
+            index = np.asarray(pc.fill_null(pc.index_in(stated, _OP_VALUES), -1))
+            ops[given] = np.where(index >= 0, _OP_CODES[index], UNKNOWN_OP)[given]
+        deleted = self.text(Role.DELETED)
+        if deleted is not None:
+            ops[np.asarray(pc.fill_null(pc.equal(pc.utf8_lower(deleted), "true"), False))] = DELETE
+        return ops
+
+    def times_ms(self) -> pa.Array:
+        """When the source made each change, as int64; NULL where nothing tells."""
+        parts = []
+        for role, per_ms in TIMES.items():
+            texts = self.text(role)
+            if texts is not None:
+                is_time = pc.fill_null(pc.match_substring_regex(texts, r"\A[0-9]{1,18}\z"), False)
+                numbers = pc.if_else(is_time, texts, None).cast(pa.int64())
+                parts.append(numbers if per_ms == 1 else pc.divide(numbers, per_ms))
+        return pc.coalesce(*parts) if parts else pa.nulls(len(self.positions), pa.int64())
+
+    def tables(self) -> Iterator[tuple[Sequence[str | None], npt.NDArray[np.bool_]]]:
+        """Database, schema and table as stated, and the rows that state them."""
+        told = {role.value: texts for role in _NAMES if (texts := self.text(role)) is not None}
+        if not told:
+            yield (None, None, None), np.ones(len(self.positions), np.bool_)
+            return
+        for row in pa.table(told).group_by([*told], use_threads=False).aggregate([]).to_pylist():
+            mine = np.ones(len(self.positions), np.bool_)
+            for name, texts in told.items():
+                is_same = texts.is_null() if row[name] is None else pc.fill_null(pc.equal(texts, row[name]), False)
+                mine &= np.asarray(is_same)
+            yield [row.get(role.value) for role in _NAMES], mine
+
+
+def _texts_or_numbers(column: pa.Array) -> pa.Array:
+    return column if pa.types.is_integer(column.type) else _as_text(column)
+
+
+def _as_text(column: pa.Array) -> pa.Array:
+    return column if pa.types.is_string(column.type) else column.cast(pa.string())
+
+
+def _field_text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else json_text(value)
+
+
+def _no_row(value: Any, raw: bytes) -> str:
+    if isinstance(value, MalformedRecord):
+        return strange_bytes(raw) or str(value)
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        return f"{_NO_ROW}it is a JSON text inside a string: convert it once (JsonConverter as value.converter)"
+    return f"{_NO_ROW}it is not a JSON object"

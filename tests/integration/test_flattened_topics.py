@@ -1,0 +1,97 @@
+"""PostgreSQL -> Debezium with ExtractNewRecordState -> Kafka -> Tidemark -> Paimon with real parts, in each mode."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from paimon_table.table import Table
+from tests.integration.comparison import differences, source_rows
+from tests.integration.source_tables import TABLES
+from tests.integration.workload import new_workload
+from tests.stack.connect import Connect
+from tests.stack.postgres import Postgres
+from tests.stack.topics import Topics
+from tests.support.changelog import replay_strictly
+from tests.support.pipeline_run import running
+from tests.support.waiting import seconds
+
+pytestmark = pytest.mark.stack
+PIPELINE = """\
+version: 1
+name: {name}
+source:
+  kafka:
+    bootstrap_servers: {servers}
+    topics: {{ include: ['.*{name}.*'] }}
+    max_records_per_batch: 300
+    options: {{ metadata.max.age.ms: 1000 }}
+  format: {{ upsert-json: {options} }}
+trigger: {{ interval: 500ms }}
+checkpoint: {root}/checkpoint
+catalog: {{ warehouse: {root}/warehouse }}
+spark: {{ master: 'local[2]', spark.driver.memory: 1g }}
+defaults: {{ options: {{ bucket: 2, changelog-producer: lookup }} }}
+tables:
+  - match: {{ schema: public, table: '(?!zz_).*' }}
+    into: 'lake.{{table}}'
+"""
+MODES = {
+    "flat_rewrite": ({"delete.tombstone.handling.mode": "rewrite", "add.fields": "op,table,lsn,source.ts_ms"}, "{}"),
+    "flat_both": (
+        {
+            "delete.tombstone.handling.mode": "rewrite-with-tombstone",
+            "add.fields": "op:operation,db,schema,table",
+            "add.fields.prefix": "m.",
+        },
+        "{ add_fields_prefix: m., add_fields: 'op:operation,db,schema,table' }",
+    ),
+    "flat_null": ({"delete.tombstone.handling.mode": "tombstone", "add.headers": "op,table"}, "{}"),
+}
+
+
+@pytest.mark.parametrize("name", MODES)
+def test_tables_equal_their_source(
+    tmp_path: Path, kafka: Topics, postgres: Postgres, connect: Connect, name: str
+) -> None:
+    transform, options = MODES[name]
+    workload = new_workload(postgres, name, seed=29)
+    workload.fill(30)
+    settings = {f"transforms.unwrap.{key}": value for key, value in transform.items()}
+    settings |= {"transforms": "unwrap", "transforms.unwrap.type": "io.debezium.transforms.ExtractNewRecordState"}
+    settings |= {"key.converter.schemas.enable": "true", "value.converter.schemas.enable": "true"}
+    settings |= {"heartbeat.interval.ms": "1000", "provide.transaction.metadata": "true"}
+    connect.capture(name, postgres, name, settings)
+    workload.run(120)
+    file, log = tmp_path / "pipeline.yaml", tmp_path / "tidemark.log"
+    text = PIPELINE.format(name=name, servers=kafka.bootstrap_servers, root=tmp_path, options=options)
+    file.write_text(text)
+
+    def remaining() -> list[str]:
+        problems = []
+        for table in TABLES:
+            root = tmp_path / "warehouse" / "lake.db" / table.name
+            rows = Table.open(str(root)).to_arrow().to_pylist() if root.exists() else []
+            problems += differences(table, source_rows(workload.connection, table), rows)
+        return problems
+
+    with running(file, log) as process:
+        workload.run(60)
+        deadline = time.monotonic() + 240
+        while (problems := remaining()) and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(1)
+        assert problems == [], log.read_text()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=seconds(60)) == 0, log.read_text()
+    connect.release(name)
+    for table in TABLES:
+        paimon = Table.open(f"{tmp_path}/warehouse/lake.db/{table.name}")
+        replayed = replay_strictly((rows for _, rows in paimon.changes()), [column.name for column in table.key])
+        assert len(replayed) == len(paimon.to_arrow())
+        assert [f.name for f in paimon.schema.fields] == [column.name for column in table.columns]
+    assert not (tmp_path / "checkpoint-quarantine").exists()
+    assert log.read_text().count("a transaction record, which is no row") == 1
+    assert log.read_text().count("a heartbeat, which is no row") == 1
