@@ -50,7 +50,7 @@ def _shares(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
 def publish(spark: SparkSession, task: DecodeTask) -> None:
     """Let the jobs that this thread starts from now on decode with ``task``."""
     bad = task.quarantine
-    without_storage = (replace(task, quarantine=None), None if bad is None else (bad.path, bad.has_kept, bad.takes_bad))
+    without_storage = (replace(task, quarantine=None), None if bad is None else (bad.path, bad.takes_bad, bad.run))
     data = base64.b64encode(zlib.compress(pickle.dumps(without_storage), 1)).decode("ascii")
     spark.sparkContext.setLocalProperty(_PROPERTY, data)
 
@@ -64,5 +64,5 @@ def _published(quarantine_io: FileIO) -> DecodeTask:
     task, bad = pickle.loads(zlib.decompress(base64.b64decode(data)))
     if bad is None:
         return task
-    path, has_kept, takes_bad = bad
-    return replace(task, quarantine=Quarantine(quarantine_io, path, context.partitionId(), has_kept, takes_bad))
+    path, takes_bad, run = bad
+    return replace(task, quarantine=Quarantine(quarantine_io, path, context.partitionId(), takes_bad, run))

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias
 
 from paimon_table.errors import ConfigError
-from pipelines.bad_records.bad_lines import BadFile, BadLine, RecordPlace, read_line
-from pipelines.quarantine.slices import digest
+from pipelines.bad_records.dead_letters import BadLine, read_line
+from pipelines.bad_records.log import Place
 from pipelines.report.safe_text import shown
 from sources.dumps.dump_lines import MALFORMED_PREFIX, NoRecord, record_of_line
 
 MOST_TOLD = 5
+
+_Record: TypeAlias = tuple[str, int, int]
+"""Topic, partition and offset: what a line may leave out is the time."""
 
 
 class EditedLines:
@@ -24,11 +29,11 @@ class EditedLines:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._places: dict[RecordPlace, tuple[int, int, int]] = {}
-        self._times: dict[RecordPlace, int | None] = {}
-        self._taken_for: dict[RecordPlace, str] = {}
-        self._contents: dict[RecordPlace, str] = {}
-        self._found: set[RecordPlace] = set()
+        self._places: dict[_Record, tuple[int, int, int]] = {}
+        self._times: dict[_Record, int | None] = {}
+        self._taken_for: dict[_Record, Place] = {}
+        self._contents: dict[_Record, str] = {}
+        self._found: set[_Record] = set()
         try:
             self._file = path.open("rb")
         except OSError as error:
@@ -65,20 +70,21 @@ class EditedLines:
         A topic that was made anew has other records in the places of those before, which have other times. ConfigError
         where the file does not tell which of two is meant.
         """
-        place, time_ms = self._places.get(line.record), self._times.get(line.record)
+        record = _record(line)
+        place, time_ms = self._places.get(record), self._times.get(record)
         if place is None or (None not in (time_ms, line.ts) and time_ms != line.ts):
             return None
-        content = digest(line.content.encode())
-        if self._taken_for.setdefault(line.record, content) != content:
-            topic, partition, offset = line.record
+        if self._taken_for.setdefault(record, line.record) != line.record:
+            topic, partition, offset = record
             raise ConfigError(
                 f"--file {self._path}:{place[0]}: the quarantine has two records of {topic} partition {partition}"
                 f" offset {offset} (the topic was made anew, or a dump replaced), and the line does not say which it"
                 " is: leave its field `ts` as `quarantine show` prints it, or drop the other record first"
             )
-        self._found.add(line.record)
+        self._found.add(record)
         self._file.seek(place[1])
-        return self._file.read(place[2])
+        text = self._file.read(place[2])
+        return text if time_ms is not None else json.dumps({**json.loads(text), "ts": line.ts}).encode()
 
     def unknown(self) -> list[int]:
         """The numbers of the lines whose records were nowhere in the quarantine."""
@@ -86,7 +92,7 @@ class EditedLines:
 
     def _added(self, number: int, position: int, text: bytes) -> str | None:
         """Note a line; gives what is wrong with it."""
-        line = read_line(BadFile(str(self._path), "", 0, True), number, text)
+        line = read_line(str(self._path), number, text)
         if not isinstance(line, BadLine):
             return line.problem
         if not line.topic.startswith(MALFORMED_PREFIX):
@@ -94,11 +100,20 @@ class EditedLines:
                 record_of_line(text)
             except NoRecord as error:
                 return str(error)
-        known, content = self._places.get(line.record), digest(line.content.encode())
-        if known is not None and self._contents[line.record] != content:
+        record, content = _record(line), _digest(line)
+        known = self._places.get(record)
+        if known is not None and self._contents[record] != content:
             return f"the record of line {known[0]} stands here again, otherwise; leave one"
         if known is None:
-            self._places[line.record] = (number, position, len(text))
-            self._contents[line.record] = content
-            self._times[line.record] = line.ts
+            self._places[record] = (number, position, len(text))
+            self._contents[record] = content
+            self._times[record] = line.ts
         return None
+
+
+def _record(line: BadLine) -> _Record:
+    return line.topic, line.partition, line.offset
+
+
+def _digest(line: BadLine) -> str:
+    return hashlib.sha256(line.content.encode()).hexdigest()[:32]

@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,14 @@ import pyarrow as pa
 import pytest
 
 from paimon_table import Table, TableName
-from pipelines.bad_records.elsewhere import AheadOfStream, QuarantinedPlaces
+from pipelines.bad_records.facts import TableJudge, settle
+from pipelines.bad_records.log import QuarantineLog
 from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.compactions import Compactions
 from pipelines.batch.local_exchange import LocalExchange
 from pipelines.batch.plan import BatchRun, TaskSettings
+from pipelines.batch.step_facts import AheadOfStream, AllOpen
 from pipelines.catchup.away_tables import SourceNow, note_away
 from pipelines.catchup.catch_up import CatchUp, SliceWork, Step
 from pipelines.catchup.older_tables import WentBack, commits_of, leave_out_older, note_found
@@ -34,8 +35,7 @@ from pipelines.checkpoint.commit_counts import CommitCounts
 from pipelines.checkpoint.sources_away import SourcesAway
 from pipelines.checkpoint.topic_record import TopicRecord
 from pipelines.config.config import PipelineConfig
-from pipelines.quarantine.once import keep_once_behind, take_out_good
-from pipelines.storage import catalog_of, quarantine_under
+from pipelines.storage import catalog_of, quarantine_of, quarantine_under
 from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.left_out import LeftOut
 from pipelines.tables.own_tables import OwnPositions, OwnTables
@@ -146,8 +146,10 @@ class PausedPipeline:
         )
         quarantine = quarantine_under(self.config, query) if has_quarantine else None
         self.checkpoint = Checkpoint(self.config)
-        ahead = AheadOfStream(self.config, self.checkpoint, query)
-        self.settings = replace(task_settings(root, quarantine, decoder), quarantined_elsewhere=ahead)
+        self._opened_letters = AllOpen(QuarantineLog(*quarantine_of(self.config)), catalog_of(self.config))
+        ahead = AheadOfStream(self._opened_letters, self.checkpoint, reads_kafka=False)
+        log = self._opened_letters.log
+        self.settings = replace(task_settings(root, quarantine, decoder), log=log, reads_again=ahead)
         self.checkpoint.write("metadata", json.dumps({"id": query}).encode())
         self.left_out = LeftOut(BehindMarks(self.checkpoint), self.checkpoint)
         catalog = catalog_of(self.config)
@@ -156,7 +158,6 @@ class PausedPipeline:
         self._own = OwnTables(self.config, catalog, record)
         self.topics = TopicRecord(self.checkpoint)
         self._slices: Any = (slices or ListSlices)(records)
-        self._places = QuarantinedPlaces(self.config)
         self.counts = CommitCounts(self.checkpoint)
         positions = self._own.positions()
         self._has_noted_away = not self.checkpoint.is_new
@@ -168,7 +169,7 @@ class PausedPipeline:
             note_found(self.counts, self._own, positions)
         record.start()
         self.tables = self._opened()
-        take_out_good(self.config)
+        settle(self._opened_letters.log, TableJudge(catalog))
         self.stream = StreamEnd(self.checkpoint, self._own.catalog, lambda: self.tables)
         self.left_out.has_passed = lambda topic: (
             topic in (self._slices.topics(position(self.stream.next_batch * self._batch_size)) or ())
@@ -230,11 +231,10 @@ class PausedPipeline:
         self.left_out.leave_out(table, Cause.ASKED, "by hand", number, topics, is_running=has_begun)
 
     def catch_up(self, table: str) -> CatchUp:
-        settle = partial(keep_once_behind, self.config)
         away = SourcesAway(self.checkpoint)
         went_back = WentBack(self.config, self._own, self.counts, self.left_out, self._slices, away)
-        run = self._runner(lambda: slice_settings(self.settings, self.left_out.marks[table], self._places))
-        work = SliceWork(self._slices, run, self._aside, lambda: self._slice_size, settle, went_back)
+        run = self._runner(lambda: slice_settings(self.settings, self.left_out.marks[table], self._opened_letters))
+        work = SliceWork(self._slices, run, self._aside, lambda: self._slice_size, went_back=went_back)
         return CatchUp(table, self.left_out, self.stream, work)
 
     def caught_up(self, *tables: str, batch_between: bool = False) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from paimon_table.errors import CorruptFile
-from pipelines.bad_records.bad_lines import aside_owner
 from pipelines.checkpoint.behind_marks import DIRECTORY, BehindMark, BehindMarks, Cause, SlicePlan
 from pipelines.checkpoint.checkpoint import Checkpoint
 from tests.support.local_batches import ALL_TABLES, pipeline_tables
@@ -48,7 +47,7 @@ def test_names_of_any_length_have_marks_of_their_own(tmp_path: Path, letter: str
     for name in names:
         BehindMarks(checkpoint).put(replace(MARK, table=name))
     assert sorted(BehindMarks(checkpoint).all) == names
-    owners = [aside_owner("2a2d3a6b-7c9b-4a53-9d7b-0f7b3a3e0d11", replace(MARK, table=name)) for name in names]
+    owners = ["2a2d3a6b-7c9b-4a53-9d7b-0f7b3a3e0d11" + replace(MARK, table=name).aside_name for name in names]
     assert len({*owners}) == 2 and max(map(len, owners)) <= 255
 
 
