@@ -29,6 +29,7 @@ from paimon_table.errors import (
 from paimon_table.storage.private_directory import process_directory
 from pipelines.bad_records.facts import TableJudge, settle
 from pipelines.bad_records.log import QuarantineLog
+from pipelines.bad_records.pruning import prune
 from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_commit import compact_batch, unfinished_batches
 from pipelines.batch.batch_report import BatchObserver, BatchReport
@@ -560,7 +561,9 @@ class PipelineQuery:
         return self.tables
 
     def _tables_of(self, query_id: str) -> PipelineTables:
-        settle(self._opened.log, TableJudge(self._catalog))
+        judge = TableJudge(self._catalog)
+        settle(self._opened.log, judge)
+        prune(self._opened.log, judge)
         quarantine = quarantine_under(self.config, query_id)
         ahead = AheadOfStream(self._opened, self._checkpoint, reads_kafka=self.config.source.kafka is not None)
         self._settings = replace(self._settings, quarantine=quarantine, log=self._opened.log, reads_again=ahead)

@@ -241,6 +241,7 @@ def rewrite(io: FileIO, path: str, kept: Sequence[bytes]) -> None:
         io.write(path, b"".join(line + b"\n" for line in kept))
     else:
         io.delete(path)
+        io.delete_if_empty(path.rpartition("/")[0])
 
 
 def sealed_files(log: QuarantineLog) -> list[str]:

@@ -182,7 +182,7 @@ _EMPTY = np.empty(0, np.int64)
 def facts_of(log: QuarantineLog, judge: Judge) -> Facts:
     """What the entries of the log come to, as the tables are now."""
     rows, rebuilds = _Rows(), defaultdict[str, list[tuple[int, Sealed]]](list)
-    voided = {number for entry in log.entries.values() if isinstance(entry, Voided) for number in entry.entries}
+    voided = log.voided
     for number, entry in sorted(log.entries.items()):
         match entry:
             case Sealed() if entry.rebuild:
@@ -210,7 +210,7 @@ def settle(log: QuarantineLog, judge: Judge) -> None:
     To be called by whoever holds the checkpoint: what a killed process has committed, and what was rolled back.
     """
     log.refresh()
-    voided = {number for entry in log.entries.values() if isinstance(entry, Voided) for number in entry.entries}
+    voided = log.voided
     noted = {
         (entry.by, entry.evidence.table)
         for number, entry in log.entries.items()

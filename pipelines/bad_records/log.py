@@ -181,8 +181,6 @@ class QuarantineLog:
         self.path = path
         """The quarantine."""
         self.entries: dict[int, Entry] = {}
-        self.version = 0
-        """Another number whenever the entries are others."""
         self._is_read = False
         self._unnamed: set[str] = set()
         """Owners whose first step of this process has begun."""
@@ -196,9 +194,7 @@ class QuarantineLog:
             entry = self.entries.get(number) or self._read(number)
             if entry is not None:
                 found[number] = entry
-        if found.keys() != self.entries.keys():
-            self.entries, self.version = found, self.version + 1
-        self._is_read = True
+        self.entries, self._is_read = found, True
 
     def read(self) -> None:
         """``refresh``, if nothing was read yet."""
@@ -217,7 +213,6 @@ class QuarantineLog:
                 if number > first:
                     self.refresh()
                 self.entries[number] = entry
-                self.version += 1
                 return number
         raise BrokenInvariant(f"{self.path}/{DIRECTORY} grows faster than an entry can be written; please report")
 
@@ -226,7 +221,11 @@ class QuarantineLog:
         for number in sorted(numbers):
             self.io.delete(self._file(number))
             del self.entries[number]
-        self.version += bool(numbers)
+
+    @property
+    def voided(self) -> frozenset[int]:
+        """The numbers of entries that do not count any more."""
+        return frozenset(n for entry in self.entries.values() if isinstance(entry, Voided) for n in entry.entries)
 
     def last_sealed(self, step: str) -> Sealed | None:
         """What was sealed for a step last."""
