@@ -109,7 +109,7 @@ def test_what_is_open(tmp_path: Path, case: str) -> None:
 
 def test_what_tables_tell_now_is_written_down(tmp_path: Path) -> None:
     """Their snapshots may have expired when somebody looks the next time."""
-    entries = [bad(P), good(P, step="committed"), bad(REPLACED), applied(REPLACED, snapshot=4)]
+    entries: list[Entry] = [bad(P), good(P, step="committed"), bad(REPLACED), applied(REPLACED, snapshot=4)]
     log = log_of(tmp_path, entries)
     settle(log, Tables(steps={"committed": 2}))
     settle(log, Tables(steps={"committed": 2}))
