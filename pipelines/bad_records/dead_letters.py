@@ -1,4 +1,4 @@
-"""The open records of a pipeline's quarantine, read from their files in order of their places.
+"""The open records of a pipeline's quarantine, read from their files.
 
 A line is a record as ``sinks.quarantine`` writes it, or as somebody has mended it in its file. One that is no such
 record (torn, edited by hand) is damaged: it is told by its place and never lost.
@@ -21,7 +21,9 @@ from pipelines.storage import catalog_of, quarantine_of
 PART = 5_000
 """So many records are looked up in their files at once."""
 
-_FILES_KEPT = 16
+_KEPT_BYTES = 64 << 20
+"""Of files that were read, as long as they are."""
+
 _CONTENT = ("ts", "key", "key_b64", "payload", "payload_b64", "headers", "headers_b64")
 
 
@@ -107,8 +109,8 @@ class DeadLetters:
     def lines(
         self, facts: Facts | None = None, on_part: Callable[[int], None] = lambda _: None
     ) -> Iterator[BadLine | DamagedLine]:
-        """The lines of open records in order of their places, each once; ``on_part`` hears how many were looked at."""
-        facts = self.facts() if facts is None else facts
+        """The lines of open records in the order of ``facts``, each once; ``on_part`` hears how many were looked at."""
+        facts = self.facts().in_file_order() if facts is None else facts
         files = _Files(self.io, self.path, facts)
         for begin in range(0, len(facts), PART):
             end = min(len(facts), begin + PART)
@@ -130,6 +132,7 @@ class _Files:
         self._path = path
         self._facts = facts
         self._kept: OrderedDict[int, Mapping[Place, BadLine]] = OrderedDict()
+        self._sizes: dict[int, int] = {}
         self._damaged: list[DamagedLine] = []
         self._read: set[int] = set()
 
@@ -159,8 +162,9 @@ class _Files:
                 self._damaged.append(line)
         self._read.add(file)
         self._kept[file] = found
-        if len(self._kept) > _FILES_KEPT:
-            self._kept.popitem(last=False)
+        self._sizes[file] = sum(len(line.text) for line in found.values())
+        while len(self._kept) > 1 and sum(self._sizes.values()) > _KEPT_BYTES:
+            del self._sizes[self._kept.popitem(last=False)[0]]
         return found
 
 

@@ -100,11 +100,11 @@ def apply(config: PipelineConfig, own: OwnTables, slice_: Slice) -> Applied:
     report = _run(config, own, slice_, records, {*all_records} - still)
 
     facts = records.facts()
-    failed = {place for at, place in enumerate(facts.places()) if facts.files[facts.file[at]][0] == slice_.step}
+    failed_again = facts.of_step(slice_.step)
+    failed = {*failed_again.places()}
     left = [place for place in all_records if place not in failed and facts.at(place) is not None]
     _close(records, own, slice_, left)
-    found = (line for line in records.records(facts) if line.record in failed)
-    reasons = Counter(kind_of_reason(line.reason) for line in found if failed)
+    reasons = Counter(kind_of_reason(line.reason) for line in records.records(failed_again))
     skipped = dict(report.counts.skipped)
     with_rows = len(all_records) - len(failed) - sum(skipped.values())
     return Applied(len(all_records), with_rows, len(failed), skipped, dict(reasons))

@@ -30,7 +30,7 @@ _LONGEST_REASON = 100
 def list_groups(file: Path, selection: Selection, output: RowFormat) -> None:
     """Print the groups of records."""
     quarantine = Opened(load_pipeline(file))
-    facts = quarantine.bad.facts()
+    facts = quarantine.bad.facts().in_file_order()
     with watched("records") as progress:
         groups = grouped(quarantine.records(facts, selection, progress), quarantine.names.of)
     with quiet_pipe():
@@ -91,7 +91,7 @@ def show(file: Path, selection: Selection, limit: int | None, output: RowFormat)
     printed = left = 0
     with quiet_pipe(), watched("records") as progress:
         out = checked_stdout()
-        for line in quarantine.records(quarantine.bad.facts(), selection, progress):
+        for line in quarantine.records(quarantine.bad.facts().in_file_order(), selection, progress):
             if most is not None and printed >= most:
                 left += 1
                 if limit is not None:
@@ -152,7 +152,7 @@ def drop(file: Path, selection: Selection, yes: bool, dry_run: bool) -> None:
     """Remove records from the quarantine, once that is confirmed."""
     quarantine = Opened(load_pipeline(file))
     quarantine.check_known(selection.table)
-    facts = quarantine.bad.facts()
+    facts = quarantine.bad.facts().in_file_order()
     with watched("records") as progress:
         groups = grouped(quarantine.records(facts, selection, progress), quarantine.names.of)
     total = sum(group.count for group in groups)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
@@ -170,22 +169,22 @@ def sliced(chosen: Iterator[Chosen]) -> Iterator[list[Chosen]]:
 def retry(file: Path, selection: Selection, edited_file: Path | None, even_if_older: bool, dry_run: bool) -> None:
     """Read records of the quarantine again and apply them."""
     quarantine = Opened(load_pipeline(file))
-    with nullcontext() if edited_file is None else EditedLines(edited_file) as edited:
-        job = Retry(quarantine, selection, edited, even_if_older)
-        quarantine.check_known(selection.table)
-        why = None if selection.table is None else job.refusal(selection.table)
-        if why is not None:
-            if edited is None and not quarantine.is_any(selection):
-                say(job.nothing())
-                return
-            raise ConfigError(why)
-        if dry_run:
-            _tell_dry_run(job)
-            return
-        with watched("records") as progress:
-            total = retried(job, progress, _tell)
-        _tell_total(total, job)
-        unknown = [] if edited is None else edited.unknown()
+    edited = None if edited_file is None else EditedLines(edited_file)
+    job = Retry(quarantine, selection, edited, even_if_older)
+    quarantine.check_known(selection.table)
+    why = None if selection.table is None else job.refusal(selection.table)
+    if why is not None and (edited is not None or quarantine.is_any(selection)):
+        raise ConfigError(why)
+    if why is not None:
+        say(job.nothing())
+        return
+    if dry_run:
+        _tell_dry_run(job)
+        return
+    with watched("records") as progress:
+        total = retried(job, progress, _tell)
+    _tell_total(total, job)
+    unknown = [] if edited is None else edited.unknown()
     if unknown:
         numbers = ", ".join(first_of([str(number) for number in unknown], 10))
         _tell(f"{counted(len(unknown), 'line')} of --file are of records that are not there (any more): line {numbers}")

@@ -107,7 +107,7 @@ class Opened:
         self.damaged_count = 0
 
     def records(self, facts: Facts, selection: Selection, progress: BarProgress) -> Iterator[BadLine]:
-        """The open records that a selection takes, in order of their places; damaged lines are noted."""
+        """The open records that a selection takes; damaged lines are noted."""
         progress.begin("reading the quarantine", len(facts))
         for line in self.bad.lines(facts, progress.advance):
             if isinstance(line, BadLine):

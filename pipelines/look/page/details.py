@@ -127,7 +127,7 @@ def bad_records(config: PipelineConfig) -> dict[str, Any]:
         return {"files": 0, "read": 0, "groups": []}
     bad = DeadLetters(config)
     facts = bad.facts()
-    newest = facts.newest(RECORDS_READ)
+    newest = facts.newest(RECORDS_READ).in_file_order()
     names = TargetNames(config, lambda: own_tables(config).positions().known.items())
     groups = [
         {
