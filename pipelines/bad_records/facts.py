@@ -192,7 +192,7 @@ _EMPTY = np.empty(0, np.int64)
 def facts_of(log: QuarantineLog, judge: Judge) -> Facts:
     """What the entries of the log come to, as the tables are now."""
     rows, rebuilds = _Rows(), defaultdict[str, list[tuple[int, Sealed]]](list)
-    voided = log.voided
+    counting, noted = _counting(log, judge)
     for number, entry in sorted(log.entries.items()):
         match entry:
             case Sealed() if entry.rebuild:
@@ -200,13 +200,13 @@ def facts_of(log: QuarantineLog, judge: Judge) -> Facts:
             case Sealed():
                 rows.seal(entry, number)
                 for table, places in entry.good.items():
-                    if judge.committed(entry, table) is not None:
+                    if (entry.step, table) not in noted and judge.committed(entry, table) is not None:
                         rows.close(places)
-            case Applied() if number not in voided and judge.holds(entry.evidence):
+            case Applied() if number in counting:
                 rows.close(entry.places)
             case Closed():
                 rows.close(entry.places)
-            case Switched() if number not in voided and judge.holds(entry.evidence):
+            case Switched() if number in counting:
                 for sealed_number, sealed in rebuilds[entry.rebuild]:
                     rows.seal(sealed, sealed_number)
                     for places in sealed.good.values():
@@ -220,25 +220,30 @@ def settle(log: QuarantineLog, judge: Judge) -> None:
     To be called by whoever holds the checkpoint: what a killed process has committed, and what was rolled back.
     """
     log.refresh()
+    counting, noted = _counting(log, judge)
     voided = log.voided
-    noted = {
-        (entry.by, entry.evidence.table)
-        for number, entry in log.entries.items()
-        if isinstance(entry, Applied) and number not in voided
-    }
-    gone: list[int] = []
-    for number, entry in sorted(log.entries.items()):
-        match entry:
-            case Sealed() if not entry.rebuild:
-                for table, places in entry.good.items():
-                    evidence = None if (entry.step, table) in noted else judge.committed(entry, table)
-                    left = None if evidence is None else _without_later(log, number, places)
-                    if evidence is not None and left:
-                        log.append(Applied(by=entry.step, evidence=evidence, places=left))
-            case Applied() | Switched() if number not in voided and not judge.holds(entry.evidence):
-                gone.append(number)
+    gone = [n for n, e in log.entries.items() if isinstance(e, Applied | Switched) and n not in counting | voided]
     if gone:
-        log.append(Voided(entries=tuple(gone)))
+        log.append(Voided(entries=tuple(sorted(gone))))
+    for number, entry in sorted(log.entries.items()):
+        if not isinstance(entry, Sealed) or entry.rebuild:
+            continue
+        for table, places in entry.good.items():
+            evidence = None if (entry.step, table) in noted else judge.committed(entry, table)
+            left = None if evidence is None else _without_later(log, number, places)
+            if evidence is not None and left:
+                log.append(Applied(by=entry.step, evidence=evidence, places=left))
+
+
+def _counting(log: QuarantineLog, judge: Judge) -> tuple[frozenset[int], set[tuple[str, str]]]:
+    """The entries whose snapshots their tables have, and the (step, table) of which one says that it is applied."""
+    voided = log.voided
+    found = {
+        number: entry
+        for number, entry in log.entries.items()
+        if isinstance(entry, Applied | Switched) and number not in voided and judge.holds(entry.evidence)
+    }
+    return frozenset(found), {(e.by, e.evidence.table) for e in found.values() if isinstance(e, Applied)}
 
 
 def _without_later(log: QuarantineLog, number: int, places: Stretches) -> Stretches:

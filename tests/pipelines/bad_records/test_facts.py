@@ -113,7 +113,7 @@ def test_what_tables_tell_now_is_written_down(tmp_path: Path) -> None:
     log = log_of(tmp_path, entries)
     settle(log, Tables(steps={"committed": 2}))
     settle(log, Tables(steps={"committed": 2}))
-    assert [entry.kind for _, entry in sorted(log.entries.items())][len(entries) :] == ["applied", "voided"]
+    assert [entry.kind for _, entry in sorted(log.entries.items())][len(entries) :] == ["voided", "applied"]
     everything = Tables({*range(10)})
     assert {*facts_of(log, everything).places()} == {REPLACED}
 
