@@ -230,8 +230,8 @@ class QuarantineLog:
     def last_sealed(self, step: str) -> Sealed | None:
         """What was sealed for a step last."""
         self.read()
-        of_step = [entry for _, entry in sorted(self._sealed()) if entry.step == step]
-        return of_step[-1] if of_step else None
+        newest_first = reversed(self.entries.values())
+        return next((e for e in newest_first if isinstance(e, Sealed) and e.step == step), None)
 
     def _sealed(self) -> Iterator[tuple[int, Sealed]]:
         return ((number, entry) for number, entry in self.entries.items() if isinstance(entry, Sealed))
