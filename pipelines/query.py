@@ -566,7 +566,13 @@ class PipelineQuery:
         prune(self._opened.log, judge)
         quarantine = quarantine_under(self.config, query_id)
         ahead = AheadOfStream(self._opened, self._checkpoint, reads_kafka=self.config.source.kafka is not None)
-        self._settings = replace(self._settings, quarantine=quarantine, log=self._opened.log, reads_again=ahead)
+        self._settings = replace(
+            self._settings,
+            quarantine=quarantine,
+            log=self._opened.log,
+            reads_again=ahead,
+            topic_ids=self._topic_ids,
+        )
         user = commit_user(self.config, query_id)
         return PipelineTables(
             self.config,

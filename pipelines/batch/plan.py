@@ -40,6 +40,8 @@ class TaskSettings:
     """The facts about bad records; None: those beside the directory of ``quarantine``, read anew for each step."""
     reads_again: Callable[[bool], OpenOffsets] | None = None
     """Gives the open records that the next step may read again; it gets whether this is its first run."""
+    topic_ids: Callable[[], Mapping[str, str]] = dict
+    """Gives the topics that are read, by name the id that they got when they were made."""
     rebuild: str = ""
     """The rebuild that the steps are part of."""
     read_again: ReadAgain = field(default_factory=ReadAgain)

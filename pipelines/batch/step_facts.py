@@ -40,6 +40,7 @@ class StepFacts:
     """For the tasks of this run."""
     log: QuarantineLog | None
     rebuild: str
+    topic_ids: Mapping[str, str]
     read_again: ReadAgain
     sealed: Sealed | None = None
 
@@ -48,7 +49,7 @@ class StepFacts:
         log, quarantine = self.log, self.quarantine
         if log is None or quarantine is None:
             return
-        ids = self.tables.topic_ids
+        ids = self.topic_ids
         bad = {name: stretches(_placed(of, ids)) for report in reports for name, of in report.bad_files}
         good = self._good(log, reports)
         if bad or good:
@@ -91,7 +92,7 @@ class StepFacts:
         for report in reports:
             for index, records in report.good.items():
                 for topic, partition, offset, ts in records:
-                    at = facts.at(Place(topic, "", partition, offset, ts), self.tables.topic_ids)
+                    at = facts.at(Place(topic, "", partition, offset, ts), self.topic_ids)
                     if at is not None:
                         found[names[index]].add(facts.place(at))
         return found
@@ -105,7 +106,7 @@ def step_facts(settings: TaskSettings, batch: BatchRun, tables: PipelineTables, 
     """
     quarantine, log = settings.quarantine, settings.log
     if quarantine is None:
-        return StepFacts(batch, tables, None, None, "", ReadAgain({}, _stored(batch, tables, asks=not is_first)))
+        return StepFacts(batch, tables, None, None, "", {}, ReadAgain({}, _stored(batch, tables, asks=not is_first)))
     log = log or QuarantineLog(quarantine.io, quarantine.root)
     step = quarantine.step(batch.id)
     before = log.last_sealed(step)
@@ -115,7 +116,7 @@ def step_facts(settings: TaskSettings, batch: BatchRun, tables: PipelineTables, 
     offsets = {} if settings.reads_again is None else settings.reads_again(is_first)
     stored = _stored(batch, tables, asks=bool(offsets) or not is_first or before is not None)
     of_run = replace(quarantine, run=uuid4().hex[:8])
-    return StepFacts(batch, tables, of_run, log, settings.rebuild, ReadAgain(offsets, stored))
+    return StepFacts(batch, tables, of_run, log, settings.rebuild, settings.topic_ids(), ReadAgain(offsets, stored))
 
 
 def _stored(batch: BatchRun, tables: PipelineTables, *, asks: bool) -> frozenset[int]:

@@ -37,7 +37,13 @@ def again_settings(
 ) -> TaskSettings:
     """Settings of tasks that read records again which the stream has gone by."""
     return replace(
-        settings, quarantine=quarantine, notes_gaps=False, log=opened.log, reads_again=opened, rebuild=rebuild
+        settings,
+        quarantine=quarantine,
+        notes_gaps=False,
+        log=opened.log,
+        reads_again=opened,
+        topic_ids=opened.topic_ids,
+        rebuild=rebuild,
     )
 
 

@@ -138,7 +138,7 @@ def _run(
     recorded = {RETRY_PROPERTY: config.name, **({RETRY_EDITED_PROPERTY: "true"} if slice_.is_edited else {})}
     check = (lambda _name, _table: None) if slice_.even_if_older else refusal
     beside = BesideStream(lambda _: recorded, check, after=slice_.after)
-    tables = PipelineTables(config, _user(config, slice_), own, beside=beside, topic_ids=lambda: slice_.topic_ids)
+    tables = PipelineTables(config, _user(config, slice_), own, beside=beside)
     decoder = config.source.format.decoder
     settings = TaskSettings(
         decoder if slice_.even_if_older else WithoutLateDeletes(decoder),
@@ -146,6 +146,7 @@ def _run(
         process_directory(tempfile.gettempdir()),
         Quarantine(io, f"{path}/{slice_.retry}"),
         log=records.log,
+        topic_ids=lambda: slice_.topic_ids,
         reads_again=AllOpen(records.log, own.catalog, lambda: slice_.topic_ids),
     )
     reports: list[BatchReport] = []

@@ -89,7 +89,6 @@ class PipelineTables:
         ``counts`` says how many commits of the pipeline the tables have.
         """
         self.config = config
-        self._topic_ids = topic_ids
         self._beside = beside
         self._own = own or OwnTables(config, catalog_of(config))
         self._left_out = left_out
@@ -158,11 +157,6 @@ class PipelineTables:
     def own(self) -> OwnTables:
         """What earlier runs have written."""
         return self._own
-
-    @property
-    def topic_ids(self) -> Mapping[str, str]:
-        """The topics that are read, by name the id that they got when they were made."""
-        return self._topic_ids()
 
     @property
     def is_catch_up(self) -> bool:
