@@ -214,12 +214,11 @@ def replay(
     if begin is None and not rebuild:
         raise ConfigError("--from: say where to begin; earliest, a time, snapshot:ID, or offsets as JSON")
     from pipelines.config.config_file import load_pipeline
-    from pipelines.quarantine.once import keep_once
     from pipelines.replay.replaying import Wanted
     from pipelines.replay.replaying import replay as replay_table
 
     config = load_pipeline(file)
-    replay_table(config, Wanted(table, begin or "earliest", end, abandon, rebuild, missing), keep_once)
+    replay_table(config, Wanted(table, begin or "earliest", end, abandon, rebuild, missing))
 
 
 @app.command()

@@ -27,7 +27,9 @@ from paimon_table.errors import (
     TidemarkError,
 )
 from paimon_table.storage.private_directory import process_directory
-from pipelines.bad_records.elsewhere import AheadOfStream, QuarantinedPlaces
+from pipelines.bad_records.facts import TableJudge, settle
+from pipelines.bad_records.log import QuarantineLog
+from pipelines.bad_records.pruning import prune
 from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_commit import compact_batch, unfinished_batches
 from pipelines.batch.batch_report import BatchObserver, BatchReport
@@ -38,6 +40,7 @@ from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.batch.spark_compactions import compacted_by
 from pipelines.batch.spark_exchange import spark_exchange
 from pipelines.batch.spooled_writes import SpooledWrites
+from pipelines.batch.step_facts import AheadOfStream, AllOpen
 from pipelines.catchup.catch_up import CatchUp, SliceWork, StreamEnd
 from pipelines.catchup.shown_standing import Standing, say_paused
 from pipelines.catchup.side_work import COMMANDS, SideWork, TableRequests
@@ -51,8 +54,7 @@ from pipelines.live.pipeline_state import PipelineState
 from pipelines.live.table_counts import catching_up
 from pipelines.live.views import Beside
 from pipelines.prepared import PreparedPipeline, commit_user
-from pipelines.quarantine import applier
-from pipelines.quarantine.once import keep_once_behind, take_out_good
+from pipelines.quarantine import applying
 from pipelines.replay.closed_stream import ClosedStream
 from pipelines.replay.replay_requests import COMMAND as REPLAY_SLICE
 from pipelines.replay.replay_requests import GIVE_UP, ReplaySlices, giving_up
@@ -134,6 +136,7 @@ class PipelineQuery:
         self._writes = None if shared is None else SpooledWrites(spark.sparkContext, self._settings.slots, shared)
         self._exchange = partial(spark_exchange, self._writes)
         self._spark = spark
+        self._opened = AllOpen(QuarantineLog(*quarantine_of(config)), self._catalog, self._topic_ids)
         self._seen = seen or PipelineState(config.name)
         self._replays: ReplaySlices | None = None
         self._shown = ShownReplays(self._checkpoint, self._catalog, self._seen)
@@ -389,8 +392,8 @@ class PipelineQuery:
     def _handlers(self) -> Mapping[str, Handler]:
         """Who takes which requests."""
         tables = TableRequests(self._paused, self._side, self._known_tables, self._pause).handlers
-        retry = applier.handler(self.config, self._own, self._compactions.wait)
-        return {**tables, applier.COMMAND: retry, REPLAY_SLICE: self._replay_slice, GIVE_UP: self._give_up}
+        retry = applying.handler(self.config, self._own, self._compactions.wait)
+        return {**tables, applying.COMMAND: retry, REPLAY_SLICE: self._replay_slice, GIVE_UP: self._give_up}
 
     def _replay_slice(self, request: Request, tell: Tell) -> Answer:
         """Do a slice of a replay, once the pipeline's tables are known."""
@@ -467,14 +470,13 @@ class PipelineQuery:
                 self.config, user, self._own, only=only, topics_to_read=topics, topic_ids=self._topic_ids
             )
 
-        settle, look = partial(keep_once_behind, self.config), self._standings.look_at
-        work = SliceWork(self._reader.slices(), run, open_tables, lambda: pace.records, settle, look)
+        work = SliceWork(
+            self._reader.slices(), run, open_tables, lambda: pace.records, went_back=self._standings.look_at
+        )
         return CatchUp(identifier, self._paused, self._stream, work)
 
     def _slices(self) -> SparkSlices:
-        return SparkSlices(
-            self._spark, self.config, self._reader, self._settings, self._exchange, QuarantinedPlaces(self.config)
-        )
+        return SparkSlices(self._spark, self.config, self._reader, self._settings, self._exchange, self._opened)
 
     def _note_compactions(self) -> None:
         """Look whether compactions have failed beside the query."""
@@ -515,10 +517,18 @@ class PipelineQuery:
         return self.tables
 
     def _tables_of(self, query_id: str) -> PipelineTables:
-        take_out_good(self.config)
+        judge = TableJudge(self._catalog)
+        settle(self._opened.log, judge)
+        prune(self._opened.log, judge)
         quarantine = quarantine_under(self.config, query_id)
-        ahead = AheadOfStream(self.config, self._checkpoint, query_id)
-        self._settings = replace(self._settings, quarantine=quarantine, quarantined_elsewhere=ahead)
+        ahead = AheadOfStream(self._opened, self._checkpoint, reads_kafka=self.config.source.kafka is not None)
+        self._settings = replace(
+            self._settings,
+            quarantine=quarantine,
+            log=self._opened.log,
+            reads_again=ahead,
+            topic_ids=self._topic_ids,
+        )
         user = commit_user(self.config, query_id)
         return PipelineTables(
             self.config,

@@ -1,22 +1,20 @@
-"""Where records go that cannot be decoded or converted: one directory of JSON lines per batch.
+"""Where decode tasks put records that cannot be decoded or converted: JSON lines, whole and with the reason.
 
 A line is the whole record in the form of a dump (as ``kcat -J`` prints it) with the reason, so that it can be mended
-and read again by a pipeline whose source is files. The files of a batch lie in a directory of its own, which is emptied
-before the batch (re)runs: a replayed batch leaves each bad record once. Lines of tables that have the batch already
-stay, in a file of their own. Files are named after the task that writes them and its stretch of records, so two never
-meet, and a task that Spark tries again writes the same ones.
+and read again. A file is no fact yet: its records are in the quarantine once the driver has sealed the step, which
+names the file in the log of facts (``pipelines.bad_records.log``). A batch that runs again, or that must not fill the
+quarantine, leaves files behind that no log names; nobody reads them, and they are removed.
 
-A batch may bring records that another directory still holds, once what was wrong with them is mended: a table that is
-caught up or built anew reads them again. It leaves notes of them in its own directory, lines of the same form in files
-with another ending, and they leave the quarantine when what the batch is part of is done.
+Files are named after the topic, partition and offset of their first record, the task, its stretch of records and the
+run of the batch. So two never meet, and a task that Spark tries again within a run writes the same ones.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from paimon_table.storage.file_io import FileIO
@@ -24,15 +22,8 @@ from paimon_table.storage.file_io import FileIO
 _TOPIC_CHARACTERS = 100
 """Of the topic in a file name: topics have up to 249, file names 255 with all that comes after and before."""
 
-
-_KEPT = "kept"
-"""The file of lines that outlast a run, without its ending; those of tasks have dashes in their names."""
-
 LINES = ".jsonl"
-NOTES = ".good"
 """How the files end."""
-
-_THOUGHT = ("reason", "source")
 
 
 class SourceNames(Protocol):
@@ -71,82 +62,41 @@ class BadRecord(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """A directory that holds the bad records of one pipeline. Used by the driver (clear) and by decode tasks (add)."""
+    """The files of bad records of one owner (a query, a replay, a retry): a directory with one for each step."""
 
     io: FileIO
     path: str
     task: int = 0
     """Number of the decode task in its job."""
-    has_kept: bool = False
-    """Whether lines of an earlier run of the batch stay: their records are not written again."""
     takes_bad: bool = True
     """False: a bad record stops the pipeline (``on_bad_record: fail``); what is here from before stays in order."""
+    run: str = ""
+    """Tells the files of this run of the step from those of its earlier runs."""
 
-    def clear(self, batch_id: int, keeps: Callable[[Mapping[str, Any] | None], bool] = lambda _: False) -> Quarantine:
-        """Forget what an earlier run of this batch left, but for the lines that ``keeps`` asks for; for its next run.
+    @property
+    def root(self) -> str:
+        """The quarantine of the pipeline, which has the log."""
+        return self.path.rpartition("/")[0]
 
-        So it is with the notes of records that were good.
-
-        A line that is no JSON object is shown to it as None.
-        """
-        directory = self.directory(batch_id)
-        all_names = self.io.list_names(directory)
-        notes = [name for name in all_names if name.endswith(NOTES)]
-        lines = [name for name in all_names if not name.endswith(NOTES)]
-        self._keep(directory, notes, NOTES, keeps)
-        return replace(self, has_kept=self._keep(directory, lines, LINES, keeps))
-
-    def _keep(
-        self, directory: str, names: list[str], ending: str, keeps: Callable[[Mapping[str, Any] | None], bool]
-    ) -> bool:
-        """Leave in one file what ``keeps`` asks for of several; gives whether there is any."""
-        kept = [line for name in names for line in self._lines(f"{directory}/{name}") if keeps(_fields(line))]
-        if kept:
-            self.io.write(f"{directory}/{_KEPT}{ending}", b"".join(line + b"\n" for line in dict.fromkeys(kept)))
-        for name in names:
-            if name != f"{_KEPT}{ending}" or not kept:
-                self.io.delete(f"{directory}/{name}")
-        return bool(kept)
-
-    def _lines(self, path: str) -> list[bytes]:
-        return [line for line in self.io.read(path).split(b"\n") if line.strip()]
-
-    def add(self, batch_id: int, stretch: int, records: Iterable[BadRecord]) -> None:
-        """Write bad records; ``stretch`` counts how often this task has done that."""
-        directory = self.directory(batch_id)
-        file = f"{directory}/{_KEPT}{LINES}"
-        kept = {_record(_fields(line)) for line in self._lines(file)} if self.has_kept else set()
-        rows = [record for record in records if not kept or _record(record_line(record)) not in kept]
-        self._write(batch_id, stretch, rows, LINES)
-
-    def note_good(self, batch_id: int, stretch: int, records: Iterable[BadRecord]) -> None:
-        """Note records that are good and that the quarantine holds elsewhere; ``stretch`` as in ``add``."""
-        self._write(batch_id, stretch, list(records), NOTES)
-
-    def _write(self, batch_id: int, stretch: int, rows: Sequence[BadRecord], ending: str) -> None:
-        if not rows:
-            return
-        first, directory = rows[0], self.directory(batch_id)
-        self.io.mkdirs(directory)
-        name = f"{_readable(first.topic)}-{first.partition}-{first.offset}-{self.task}-{stretch}{ending}"
-        text = "".join(json.dumps(record_line(r), ensure_ascii=False) + "\n" for r in rows)
-        self.io.write(f"{directory}/{name}", text.encode())
+    def step(self, batch_id: int) -> str:
+        """The directory of a step, below the quarantine of the pipeline."""
+        return f"{self.path.rpartition('/')[2]}/batch-{batch_id:012d}"
 
     def directory(self, batch_id: int) -> str:
-        return f"{self.path}/batch-{batch_id:012d}"
+        return f"{self.root}/{self.step(batch_id)}"
 
+    def add(self, batch_id: int, stretch: int, records: Sequence[BadRecord]) -> str:
+        """Write bad records, at least one; gives the name of their file.
 
-def _fields(line: bytes) -> Mapping[str, Any] | None:
-    try:
-        fields = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return fields if isinstance(fields, dict) else None
-
-
-def _record(line: Mapping[str, Any] | None) -> str:
-    """What a line holds of its record, without what was thought of it."""
-    return json.dumps({name: value for name, value in (line or {}).items() if name not in _THOUGHT})
+        ``stretch`` counts how often this task has done that.
+        """
+        first, directory = records[0], self.directory(batch_id)
+        run = f"-{self.run}" if self.run else ""
+        name = f"{_readable(first.topic)}-{first.partition}-{first.offset}-{self.task}-{stretch}{run}{LINES}"
+        text = "".join(json.dumps(record_line(record), ensure_ascii=False) + "\n" for record in records)
+        self.io.mkdirs(directory)
+        self.io.write(f"{directory}/{name}", text.encode())
+        return name
 
 
 def record_line(record: BadRecord) -> dict[str, Any]:

@@ -32,10 +32,10 @@ from pipelines.batch.batch_report import BatchReport, Stopwatch
 from pipelines.batch.compactions import Compactions
 from pipelines.batch.decode_task import DecodeReport
 from pipelines.batch.error_budgets import exceeded_budgets
-from pipelines.batch.exchange import Exchange
+from pipelines.batch.exchange import Exchange, Written
 from pipelines.batch.plan import BatchPlan, BatchRun, TaskSettings, plan_batch, plan_decode
-from pipelines.batch.put_aside import cleared, looked_up
 from pipelines.batch.rebuild_remedy import rebuild_remedy
+from pipelines.batch.step_facts import StepFacts, step_facts
 from pipelines.tables.table_failure import TableFailure
 from pipelines.tables.tables import PipelineTables
 from sinks import faults
@@ -123,44 +123,55 @@ def _append_planned(
     if exchange.is_one_job:
         compactions.wait()
         clock.lap("wait")
+    facts = step_facts(settings, batch, tables, is_first=attempts.plans == 1)
+    settings = replace(settings, quarantine=facts.quarantine, read_again=facts.read_again)
+    reports: Sequence[DecodeReport] = ()
     left_out = tables.left_out
-    quarantine = cleared(settings.quarantine, batch, tables)
-    put_aside = looked_up(settings, batch, tables, is_first=attempts.plans == 1)
-    settings = replace(settings, quarantine=quarantine, put_aside=put_aside)
     plan = plan_batch(tables, batch, settings) if exchange.is_one_job else None
     decode = plan_decode(tables, batch, settings) if plan is None else plan.decode
     clock.lap("plan")
-
-    reports = exchange.decode(decode, None if plan is None else plan.write)
-    clock.lap("decode" if plan is None else "write")
-    check_read(reports)
-    compactions.wait()
-    clock.lap("wait")
-    stop_on_refusals(reports, settings, tables)
-    is_new = tables.apply(o for report in reports for o in report.observations)
-    is_split = decode.slots > 1 and any(report.moved_count for report in reports)
-    attempts.in_one_task |= is_split
-    if is_new or (is_split and exchange.is_one_job):
-        return None
-    if is_split:
-        settings = replace(settings, slots=1)
-
-    plan = plan or plan_batch(tables, batch, settings)
-    clock.lap("plan")
-    if tables.left_out != left_out:
-        return None  # compactions of the batch before have failed since the decode step was planned
-    if plan.decode.schema_ids != decode.schema_ids or plan.decode.lanes != decode.lanes:
-        return None  # another writer has changed a schema or who owns which keys since then
-    if plan.decode.floors != decode.floors:
-        return None  # another process of the pipeline has committed rows of these offsets
-    keep_budgets(batch, reports, tables, settings)
-    written = exchange.write(plan.write, in_one_task=settings.slots == 1)
-    clock.lap("write")
     try:
-        return append(plan, written, tables, clock)
+        reports = exchange.decode(decode, None if plan is None else plan.write)
+        clock.lap("decode" if plan is None else "write")
+        check_read(reports)
+        compactions.wait()
+        clock.lap("wait")
+        stop_on_refusals(reports, settings, tables)
+        is_new = tables.apply(o for report in reports for o in report.observations)
+        is_split = decode.slots > 1 and any(report.moved_count for report in reports)
+        attempts.in_one_task |= is_split
+        if is_new or (is_split and exchange.is_one_job):
+            return None
+        if is_split:
+            settings = replace(settings, slots=1)
+
+        plan = plan or plan_batch(tables, batch, settings)
+        clock.lap("plan")
+        if tables.left_out != left_out:
+            return None  # compactions of the batch before have failed since the decode step was planned
+        if plan.decode.schema_ids != decode.schema_ids or plan.decode.lanes != decode.lanes:
+            return None  # another writer has changed a schema or who owns which keys since then
+        if plan.decode.floors != decode.floors:
+            return None  # another process of the pipeline has committed rows of these offsets
+        keep_budgets(batch, reports, tables)
+        written = exchange.write(plan.write, in_one_task=settings.slots == 1)
+        clock.lap("write")
+        return _append(plan, written, tables, clock, facts)
+    finally:
+        facts.discard(reports)
+
+
+def _append(
+    plan: BatchPlan, written: Written, tables: PipelineTables, clock: Stopwatch, facts: StepFacts
+) -> AppendedBatch | None:
+    """Publish the rows, with the facts about bad records before and after; None where keys are to be shared anew."""
+    try:
+        appended = append(plan, written, tables, clock, facts.seal)
     except LanesDoNotFit:
         share_keys(plan, written.result.failures, tables)
         return None
+    facts.applied(appended.snapshots)
+    return appended
 
 
 def share_keys(plan: BatchPlan, failures: Sequence[Failed], tables: PipelineTables) -> None:
@@ -173,16 +184,12 @@ def share_keys(plan: BatchPlan, failures: Sequence[Failed], tables: PipelineTabl
         tables.sinks[plan.identifiers[target]].share_keys(lanes)
 
 
-def keep_budgets(
-    batch: BatchRun, reports: Sequence[DecodeReport], tables: PipelineTables, settings: TaskSettings
-) -> None:
-    """Raise TooManyBadRecords of a table, once the bad records of the batch are out of the quarantine again."""
+def keep_budgets(batch: BatchRun, reports: Sequence[DecodeReport], tables: PipelineTables) -> None:
+    """Raise TooManyBadRecords of a table; nothing of the batch is in the quarantine yet."""
     exceeded = exceeded_budgets(batch.id, reports, tables)
-    if not exceeded:
-        return
-    cleared(settings.quarantine, batch, tables)
-    first = exceeded[0]
-    raise TableFailure(first.table, first) if first.table else first
+    if exceeded:
+        first = exceeded[0]
+        raise TableFailure(first.table, first) if first.table else first
 
 
 def stop_on_refusals(reports: Iterable[DecodeReport], settings: TaskSettings, tables: PipelineTables) -> None:

@@ -15,6 +15,7 @@ from paimon_table.side_by_side import Start, side_by_side
 from paimon_table.surroundings import now_ms
 from pipelines.batch.accounting import check_accounted, counted
 from pipelines.batch.batch_report import BatchReport, Stopwatch, TableReport
+from pipelines.batch.decode_task import DecodeReport
 from pipelines.batch.exchange import Written
 from pipelines.batch.job_result import JobResult, unpacked
 from pipelines.batch.plan import BatchPlan, BatchRun, TaskSettings, plan_write
@@ -61,8 +62,16 @@ RunCompactions = Callable[[CompactTask, Sequence[tuple[int, BucketId]]], Iterabl
 """Runs a task over (target index, bucket) pairs somewhere and gives its pickled results, as they come or at the end."""
 
 
-def append(plan: BatchPlan, written: Written, tables: PipelineTables, clock: Stopwatch) -> AppendedBatch:
+def append(
+    plan: BatchPlan,
+    written: Written,
+    tables: PipelineTables,
+    clock: Stopwatch,
+    seal: Callable[[Sequence[DecodeReport]], None] = lambda _: None,
+) -> AppendedBatch:
     """Publish the rows in every touched table; a table that is not touched gets no snapshot.
+
+    ``seal`` notes the bad records durably, before anything is published.
 
     Nothing is published unless every record is accounted for and every task has done its part; what could not be done
     is raised. After a TableFailure the batch can be planned anew: tables that have its rows are known.
@@ -76,6 +85,7 @@ def append(plan: BatchPlan, written: Written, tables: PipelineTables, clock: Sto
         tables.unsent_warnings.note(plan.batch.id, name, result.unsent(index), now_ms())
     tables.control_notes.note(first for report in result.reports for first in report.control.values())
     tables.note_newest(row for report in result.reports for row in report.newest.values())
+    seal(result.reports)
     faults.reached("after-write", plan.batch.id)
     offsets = greatest(report.ends for report in result.reports)
     topics: defaultdict[str, set[str]] = defaultdict(set)

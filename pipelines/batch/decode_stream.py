@@ -56,7 +56,7 @@ def publish(spark: SparkSession, task: DecodeTask) -> None:
     bad = task.quarantine
     # What stands in the place of the decoder is never asked: ``decoded`` puts the one of the query there.
     bare = replace(task, quarantine=None, decoder=cast(Decoder, None))
-    without_secrets = (bare, None if bad is None else (bad.path, bad.has_kept, bad.takes_bad))
+    without_secrets = (bare, None if bad is None else (bad.path, bad.takes_bad, bad.run))
     data = base64.b64encode(zlib.compress(pickle.dumps(without_secrets), 1)).decode("ascii")
     spark.sparkContext.setLocalProperty(_PROPERTY, data)
 
@@ -70,5 +70,5 @@ def _published(quarantine_io: FileIO) -> DecodeTask:
     task, bad = pickle.loads(zlib.decompress(base64.b64decode(data)))
     if bad is None:
         return task
-    path, has_kept, takes_bad = bad
-    return replace(task, quarantine=Quarantine(quarantine_io, path, context.partitionId(), has_kept, takes_bad))
+    path, takes_bad, run = bad
+    return replace(task, quarantine=Quarantine(quarantine_io, path, context.partitionId(), takes_bad, run))

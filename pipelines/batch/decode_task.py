@@ -44,6 +44,9 @@ from sources.record_rows import rows_at
 BadKind: TypeAlias = tuple[str, SourceTable | None, str]
 """Topic of bad records, the source table that they name, and the kind of reason."""
 
+RecordAt: TypeAlias = tuple[str, int, int, int | None]
+"""Topic, partition, offset and time (ms) of a record."""
+
 
 @dataclass(slots=True)
 class DecodeReport:
@@ -65,8 +68,10 @@ class DecodeReport:
     """Rows that need values from a row under another key, which may be in another bucket."""
     stretch_count: int = 0
     """How often records went to quarantine."""
-    note_count: int = 0
-    """How often records were noted that are good now."""
+    bad_files: list[tuple[str, list[RecordAt]]] = field(default_factory=list)
+    """The files that went to quarantine, by name, and whose records they are."""
+    good: dict[int, list[RecordAt]] = field(default_factory=dict)
+    """Per target the records that come into it and that may be open in the quarantine."""
     first_quarantined: QuarantineRow | None = None
     bad_kinds: Counter[BadKind] = field(default_factory=Counter)
     """Bad records by where they come from and what is wrong with them."""
@@ -91,13 +96,13 @@ class DecodeReport:
 
 
 @dataclass(frozen=True, slots=True)
-class PutAside:
-    """What the quarantine and the tables have of the records of a batch before it runs."""
+class ReadAgain:
+    """What the quarantine and the tables have of the records of a step before it runs."""
 
-    elsewhere: Mapping[tuple[str, int], np.ndarray] = field(default_factory=dict)
-    """Per (topic, partition) offsets of records that other directories of the quarantine hold."""
+    open: Mapping[tuple[str, int], np.ndarray] = field(default_factory=dict)
+    """Per (topic, partition) offsets of open records of the quarantine."""
     stored: frozenset[int] = frozenset()
-    """The targets that have the batch: they take nothing of it any more."""
+    """The targets that have the step: they take nothing of it any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +127,7 @@ class DecodeTask:
     """Whether the reports say which offsets were not there."""
     topics_behind: frozenset[str] = frozenset()
     """Topics that feed only tables which are behind: these meet the bad records that name no source table later."""
-    put_aside: PutAside = field(default_factory=PutAside)
+    read_again: ReadAgain = field(default_factory=ReadAgain)
 
     @property
     def schema_ids(self) -> tuple[int, ...]:
@@ -170,7 +175,7 @@ class DecodeTask:
         report.refusals.extend(decoded.refusals)
         report.counts += decoded.counts + DecodeCounts(quarantined=len(malformed))
         bad = (*malformed, *decoded.quarantine)
-        if bad and (self.put_aside.stored or any(target.floors for target in self.targets)):
+        if bad and (self.read_again.stored or any(target.floors for target in self.targets)):
             new = tuple(row for row in bad if not self._is_told_before(row))
             before = len(bad) - len(new)
             report.counts += DecodeCounts(quarantined=-before, already_stored=before)
@@ -205,30 +210,28 @@ class DecodeTask:
     def _is_told_before(self, row: QuarantineRow) -> bool:
         """Whether an earlier run, or an earlier checkpoint, has dealt with a record that is bad now.
 
-        It lies below what its table took over from an earlier checkpoint, or its table has the batch: then the record
-        is in the quarantine, was mended and applied since, or was good then. One that names no source table was put
-        aside when the stream passed it, whatever table tells of that.
+        Its table has passed it, or has the step: then the record is in the quarantine, was mended and applied since, or
+        was good then. One that names no source table was put aside when the stream passed it, whatever table tells of
+        that.
         """
         topic, place = row.topic, (row.topic, row.partition)
         fed = [self.routes.get(row.source)] if row.source else [i for s, i in self.routes.items() if s.topic == topic]
         known = [index for index in fed if index is not None]
         if any(row.offset < self.targets[index].floors.get(place, 0) for index in known):
             return True
-        return bool(known) and all(index in self.put_aside.stored for index in known)
+        return bool(known) and all(index in self.read_again.stored for index in known)
 
     def _note_good(self, batch: pa.RecordBatch, change: ChangeBatch, index: int, report: DecodeReport) -> None:
-        """Leave a note of records that come into a table and that the quarantine still holds: they leave it then."""
+        """Note records that come into a table and that may be open in the quarantine."""
         topic, partition = change.source.topic, change.partition
-        held = self.put_aside.elsewhere.get((topic, partition))
-        if held is None or self.quarantine is None or index in self.put_aside.stored:
+        held = self.read_again.open.get((topic, partition))
+        if held is None or index in self.read_again.stored:
             return
         offsets = np.unique(np.asarray(change.rows.column(OFFSET_COLUMN)))
         offsets = offsets[offsets >= self.targets[index].floors.get((topic, partition), 0)]
         found = offsets[np.isin(offsets, held)]
         if len(found):
-            rows = rows_at(batch, change.source, partition, found)
-            self.quarantine.note_good(self.batch_id, report.note_count, rows)
-            report.note_count += 1
+            report.good.setdefault(index, []).extend(map(_place, rows_at(batch, change.source, partition, found)))
 
     def _to_quarantine(self, bad: Sequence[QuarantineRow], report: DecodeReport) -> None:
         if not bad:
@@ -240,8 +243,13 @@ class DecodeTask:
                 report.bad_looks[row.topic, row.source] = record_look(row.value)
         report.bad_kinds.update((row.topic, row.source, kind_of_reason(row.reason)) for row in bad)
         if self.quarantine is not None and self.quarantine.takes_bad:
-            self.quarantine.add(self.batch_id, report.stretch_count, bad)
+            name = self.quarantine.add(self.batch_id, report.stretch_count, bad)
+            report.bad_files.append((name, list(map(_place, bad))))
         report.stretch_count += 1
+
+
+def _place(row: QuarantineRow) -> RecordAt:
+    return row.topic, row.partition, row.offset, row.timestamp_ms
 
 
 def _moved_count(rows: pa.Table) -> int:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-import numpy as np
-
 from paimon_table import BucketId
 from paimon_table.side_by_side import all_done, waits_at_once
 from paimon_table.storage.private_directory import SharedDirectory
-from pipelines.batch.decode_task import DecodeTask, PutAside
+from pipelines.bad_records.facts import OpenOffsets
+from pipelines.bad_records.log import QuarantineLog
+from pipelines.batch.decode_task import DecodeTask, ReadAgain
 from pipelines.tables.table_failure import blaming
 from pipelines.tables.tables import PipelineTables
 from sinks.commit.table_sink import TableSink
@@ -36,10 +36,16 @@ class TaskSettings:
     """Where large blobs wait for their write task; None: in Spark's shuffle."""
     notes_gaps: bool = False
     """Whether decode tasks say which offsets were not there."""
-    quarantined_elsewhere: Callable[[], Mapping[tuple[str, int], np.ndarray]] | None = None
-    """Gives ``PutAside.elsewhere`` for the next batch; on the driver."""
-    put_aside: PutAside = field(default_factory=PutAside)
-    """Of the batch that runs."""
+    log: QuarantineLog | None = None
+    """The facts about bad records; None: those beside the directory of ``quarantine``, read anew for each step."""
+    reads_again: Callable[[bool], OpenOffsets] | None = None
+    """Gives the open records that the next step may read again; it gets whether this is its first run."""
+    topic_ids: Callable[[], Mapping[str, str]] = dict
+    """Gives the topics that are read, by name the id that they got when they were made."""
+    rebuild: str = ""
+    """The rebuild that the steps are part of."""
+    read_again: ReadAgain = field(default_factory=ReadAgain)
+    """Of the step that runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +106,7 @@ def plan_decode(tables: PipelineTables, batch: BatchRun, settings: TaskSettings)
         settings.spool,
         settings.notes_gaps,
         tables.topics_behind,
-        settings.put_aside,
+        settings.read_again,
     )
 
 

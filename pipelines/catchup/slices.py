@@ -10,18 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from functools import partial
 
 from pyspark.sql import SparkSession
 
 from paimon_table.errors import BrokenInvariant
-from pipelines.bad_records.elsewhere import QuarantinedPlaces
 from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.compactions import Compactions
 from pipelines.batch.decode_stream import decoded
 from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.batch.spark_exchange import MakeExchange
+from pipelines.batch.step_facts import AllOpen
 from pipelines.checkpoint.book import Pause
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import quarantine_of
@@ -83,18 +82,27 @@ class SlicePace:
         return min(max(0.0, seconds - slope_s * records), seconds, other_s)
 
 
-def slice_settings(settings: TaskSettings, pause: Pause, places: QuarantinedPlaces) -> TaskSettings:
+def slice_settings(settings: TaskSettings, pause: Pause, opened: AllOpen) -> TaskSettings:
     """Settings of the tasks of a pause's slices, whose numbers begin anew: with a quarantine of their own."""
     quarantine = settings.quarantine
     if quarantine is not None:
         quarantine = replace(quarantine, path=quarantine.path + pause.aside_name)
-    return again_settings(settings, quarantine, places)
+    return again_settings(settings, quarantine, opened)
 
 
-def again_settings(settings: TaskSettings, quarantine: Quarantine | None, places: QuarantinedPlaces) -> TaskSettings:
+def again_settings(
+    settings: TaskSettings, quarantine: Quarantine | None, opened: AllOpen, rebuild: str = ""
+) -> TaskSettings:
     """Settings of tasks that read records again which the stream has gone by."""
-    elsewhere = None if quarantine is None else partial(places.outside, quarantine.path.rpartition("/")[2])
-    return replace(settings, quarantine=quarantine, notes_gaps=False, quarantined_elsewhere=elsewhere)
+    return replace(
+        settings,
+        quarantine=quarantine,
+        notes_gaps=False,
+        log=opened.log,
+        reads_again=opened,
+        topic_ids=opened.topic_ids,
+        rebuild=rebuild,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +114,15 @@ class SparkSlices:
     reader: SourceReader
     settings: TaskSettings
     exchange: MakeExchange
-    places: QuarantinedPlaces
+    opened: AllOpen
 
-    def with_quarantine(self, quarantine: Quarantine) -> SparkSlices:
+    def with_quarantine(self, quarantine: Quarantine, rebuild: str = "") -> SparkSlices:
         """The same for slices with numbers of their own, whose bad records go there."""
-        return replace(self, settings=again_settings(self.settings, quarantine, self.places))
+        return replace(self, settings=again_settings(self.settings, quarantine, self.opened, rebuild))
 
     def of_pause(self, pause: Pause) -> SparkSlices:
         """The same for a paused table."""
-        return replace(self, settings=slice_settings(self.settings, pause, self.places))
+        return replace(self, settings=slice_settings(self.settings, pause, self.opened))
 
     def run(self, batch: BatchRun, tables: PipelineTables, piece: Slice, topics: Collection[str] | None) -> BatchReport:
         """Bring one slice into ``tables``; returns when its compactions are committed too. See ``RunSlice``."""

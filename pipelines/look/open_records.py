@@ -1,7 +1,7 @@
 """How many bad records are in the quarantines of a run: counted beside it, now and then, whoever looks.
 
-Whoever looks gets what was counted last. A count lists the quarantine and reads the files that are new or changed since
-the one before; counting takes a bounded share of one processor, so it is rarer where it takes long.
+Whoever looks gets what was counted last. A count reads the log of facts, and the files whose open records are
+others than at the one before; counting takes a bounded share of one processor, so it is rarer where it takes long.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from contextlib import contextmanager, suppress
 from typing import TypeAlias
 
 from paimon_table.errors import TidemarkError
-from pipelines.bad_records.bad_lines import BadFile, BadLine, BadLines
+from pipelines.bad_records.dead_letters import DeadLetters
+from pipelines.bad_records.facts import Facts
+from pipelines.bad_records.log import QuarantineLog
 from pipelines.batch.decode_task import kind_of_reason
 from pipelines.config.config import PipelineConfig
 from pipelines.live.bad_counts import Group
@@ -51,20 +53,24 @@ class OpenRecords:
     def __init__(self, rest: Callable[[float], None] = lambda _: None) -> None:
         """``rest`` is called within a count with the seconds that its last part took."""
         self._rest = rest
-        self._known: dict[str, tuple[tuple[int, int], tuple[tuple[_Kind, int], ...]]] = {}
+        self._log: QuarantineLog | None = None
+        self._known: dict[tuple[str, str], tuple[bytes, tuple[tuple[_Kind, int], ...]]] = {}
+        """By file: which of its records were open, and what was counted of them."""
         self._kinds: dict[_Kind, _Kind] = {}
 
     def count(self, config: PipelineConfig) -> Mapping[Group, int]:
         """By table and kind of reason, the records that `tidemark quarantine list` lists."""
         if config.source.on_bad_record == "fail":
             return {}
-        bad = BadLines(config)
-        before, self._known = self._known, {}
+        bad = DeadLetters(config, self._log)
+        self._log = bad.log
+        facts, before, self._known = bad.facts(), self._known, {}
         kinds: Counter[_Kind] = Counter()
-        for file in bad.files():
-            version, known = (file.size_bytes, file.modified_ms), before.get(file.path)
-            counts = known[1] if known is not None and known[0] == version else self._read(bad, file)
-            self._known[file.path] = version, counts
+        for file, of_file in facts.by_file():
+            opened = b"".join(column.tobytes() for column in (of_file.key, of_file.offset, of_file.ts))
+            known = before.get(file)
+            counts = known[1] if known is not None and known[0] == opened else self._read(bad, of_file)
+            self._known[file] = opened, counts
             kinds.update(dict(counts))
         names = TargetNames(config, lambda: _positions(config))
         groups: Counter[Group] = Counter()
@@ -72,13 +78,12 @@ class OpenRecords:
             groups[names.table(topic, source), reason] += count
         return groups
 
-    def _read(self, bad: BadLines, file: BadFile) -> tuple[tuple[_Kind, int], ...]:
+    def _read(self, bad: DeadLetters, facts: Facts) -> tuple[tuple[_Kind, int], ...]:
         began_s = time.monotonic()
         found: Counter[_Kind] = Counter()
-        for line in bad.lines([file], lambda: None):
-            if isinstance(line, BadLine):
-                kind = (line.topic, line.source, kind_of_reason(line.reason))
-                found[self._kinds.setdefault(kind, kind)] += 1
+        for line in bad.records(facts):
+            kind = (line.topic, line.source, kind_of_reason(line.reason))
+            found[self._kinds.setdefault(kind, kind)] += 1
         self._rest(time.monotonic() - began_s)
         return tuple(found.items())
 

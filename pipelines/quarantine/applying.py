@@ -1,23 +1,41 @@
-"""Applying a slice of a retry through the code of the stream's batches, in this process and without Spark."""
+"""Applying the slices of a retry, without Spark, by the code of the stream's batches.
+
+The process that runs the pipeline does it between two batches when the command asks for it; where none runs the command
+itself does, which holds the checkpoint for that long.
+"""
 
 from __future__ import annotations
 
+import logging
+import re
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from paimon_table import CLOCK_SKEW_MS, TableName
-from paimon_table.errors import TidemarkError
+from paimon_table.errors import ConfigError, SinkUnavailable
 from paimon_table.storage.private_directory import process_directory
+from pipelines.bad_records.dead_letters import DeadLetters
+from pipelines.bad_records.facts import TableJudge, settle
+from pipelines.bad_records.log import Applied as AppliedEntry
+from pipelines.bad_records.log import Closed, Place, Sealed, stretches
 from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.compactions import Compactions
+from pipelines.batch.decode_task import kind_of_reason
 from pipelines.batch.local_exchange import LocalExchange
 from pipelines.batch.plan import BatchRun, TaskSettings
+from pipelines.batch.step_facts import AllOpen
 from pipelines.checkpoint.document import known_fields
+from pipelines.checkpoint.lock import held_checkpoints, holder_of
 from pipelines.config.config import PipelineConfig
+from pipelines.control.asking import done_or_raised, wait_for
+from pipelines.control.request_desk import Handler, Tell
+from pipelines.control.requests import Answer, Request, State
+from pipelines.control.same_rules import check_rules, digest_of_rules
+from pipelines.prepared import own_tables
 from pipelines.quarantine.older_records import WithoutLateDeletes, refusal
 from pipelines.quarantine.slices import Slice, Slices
 from pipelines.storage import quarantine_of
@@ -27,6 +45,12 @@ from pipelines.tables.table_failure import TableFailure
 from pipelines.tables.tables import PipelineTables
 from sinks.commit.positions import RETRY_EDITED_PROPERTY, RETRY_PROPERTY
 from sinks.quarantine import Quarantine
+from sources.dumps.dump_lines import MALFORMED_PREFIX
+
+log = logging.getLogger(__name__)
+
+COMMAND = "retry-slice"
+_NAME = re.compile(r"retry-[0-9A-Za-z-]+/slice-[0-9]{12}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +77,8 @@ class Applied:
         )
 
     @staticmethod
-    def of(report: BatchReport) -> Applied:
-        counts = report.counts
-        reasons = dict(report.quarantined_reasons)
-        return Applied(report.record_count, counts.with_rows, counts.quarantined, counts.skipped, reasons)
-
-    @staticmethod
     def from_details(details: Mapping[str, Any]) -> Applied:
         return Applied(**known_fields(Applied, details))
-
-
-def commit_user_of(config: PipelineConfig, slice_: Slice) -> str:
-    """Who commits the slices of a retry."""
-    return f"{slice_.retry}-{config.name}"
 
 
 def apply(config: PipelineConfig, own: OwnTables, slice_: Slice) -> Applied:
@@ -73,42 +86,152 @@ def apply(config: PipelineConfig, own: OwnTables, slice_: Slice) -> Applied:
 
     While this runs no batch of the pipeline may. Called again for the same slice it finds what it has done.
     """
+    records = DeadLetters(config)
+    settle(records.log, TableJudge(own.catalog))
+    facts, all_records = records.facts(), slice_.records
+    own_ones = {
+        place
+        for entry in records.log.entries.values()
+        if isinstance(entry, AppliedEntry) and entry.by == slice_.step
+        for stretch in entry.places
+        for place in stretch.places()
+    }
+    still = {*facts.places()} | own_ones
+    report = _run(config, own, slice_, records, {*all_records} - still)
+
+    facts = records.facts()
+    failed_again = facts.of_step(slice_.step)
+    failed = {*failed_again.places()}
+    left = [place for place in all_records if place not in failed and facts.at(place) is not None]
+    _close(records, own, slice_, left)
+    reasons = Counter(kind_of_reason(line.reason) for line in records.records(failed_again))
+    skipped = dict(report.counts.skipped)
+    with_rows = len(all_records) - len(failed) - sum(skipped.values())
+    return Applied(len(all_records), with_rows, len(failed), skipped, dict(reasons))
+
+
+def _close(records: DeadLetters, own: OwnTables, slice_: Slice, left: Sequence[Place]) -> None:
+    """Note what gave nothing, and lines that were no records before and are now: these have other places."""
+    mended = [place for place in left if place.topic.startswith(MALFORMED_PREFIX)]
+    sealed = Sealed(
+        step=slice_.step, user=_user(records.config, slice_), number=slice_.number, since_ms=slice_.started_ms
+    )
+    judge = TableJudge(own.catalog)
+    found = (judge.committed(sealed, str(name)) for name in own.names()) if mended else ()
+    evidence = next((one for one in found if one is not None), None)
+    if evidence is not None:
+        records.log.append(AppliedEntry(by=slice_.step, evidence=evidence, places=stretches(mended)))
+        left = [place for place in left if place not in mended]
+    if left:
+        records.log.append(Closed(why="skipped", places=stretches(left)))
+
+
+def _user(config: PipelineConfig, slice_: Slice) -> str:
+    """Who commits the slices of a retry."""
+    return f"{slice_.retry}-{config.name}"
+
+
+def _run(
+    config: PipelineConfig, own: OwnTables, slice_: Slice, records: DeadLetters, but: Collection[Place]
+) -> BatchReport:
     io, path = quarantine_of(config)
     recorded = {RETRY_PROPERTY: config.name, **({RETRY_EDITED_PROPERTY: "true"} if slice_.is_edited else {})}
     check = (lambda _name, _table: None) if slice_.even_if_older else refusal
     beside = BesideStream(lambda _: recorded, check, after=slice_.after)
-    tables = PipelineTables(config, commit_user_of(config, slice_), own, beside=beside)
+    tables = PipelineTables(config, _user(config, slice_), own, beside=beside)
     decoder = config.source.format.decoder
     settings = TaskSettings(
         decoder if slice_.even_if_older else WithoutLateDeletes(decoder),
         1,
         process_directory(tempfile.gettempdir()),
         Quarantine(io, f"{path}/{slice_.retry}"),
+        log=records.log,
+        topic_ids=lambda: slice_.topic_ids,
+        reads_again=AllOpen(records.log, own.catalog, lambda: slice_.topic_ids),
     )
     reports: list[BatchReport] = []
     compactions = Compactions()
-    exchange = LocalExchange([Slices(io, path).records(slice_)])
+    exchange = LocalExchange([Slices(io, path).records(slice_, but)])
     run = BatchRun(slice_.number, slice_.started_ms)
     try:
         process_batch(run, tables, settings, exchange, compactions, reports.append)
         compactions.wait()
     except TableFailure as failure:
         raise failure.error from failure
-    return Applied.of(reports[0])
+    return reports[0]
 
 
 def is_begun(config: PipelineConfig, own: OwnTables, slice_: Slice) -> bool:
-    """Whether some table has rows of the slice, or may have them: snapshots have expired since."""
-    user = commit_user_of(config, slice_)
-    return any(_is_written(own, name, user, slice_) for name in own.names())
-
-
-def _is_written(own: OwnTables, name: TableName, user: str, slice_: Slice) -> bool:
+    """Whether some table has rows of the slice, or may have them."""
+    records = DeadLetters(config)
+    sealed = records.log.last_sealed(slice_.step)
+    judge = TableJudge(own.catalog)
     try:
-        snapshots = own.catalog.files(name).snapshots
-        since_ms = slice_.started_ms - CLOCK_SKEW_MS
-        found = snapshots.search_user(user, snapshots.latest_id(), slice_.after.get(str(name), 0), since_ms)
-    except (TidemarkError, OSError):
+        return sealed is not None and any(judge.committed(sealed, table) is not None for table in sealed.good)
+    except (SinkUnavailable, OSError):
         return True  # who cannot look does not give the slice up
-    newest = found.newest
-    return not found.exhaustive or (newest is not None and newest.commit_identifier >= slice_.number)
+
+
+Apply = Callable[[Slice], Applied]
+
+
+@contextmanager
+def applier(config: PipelineConfig, tell: Callable[[str], None]) -> Iterator[Apply]:
+    """Applies slices for the length of the block; ``tell`` gets words for somebody who waits."""
+    with ExitStack() as stack:
+        yield _Applier(config, stack, tell).apply
+
+
+class _Applier:
+    """Asks the running process for as long as there is one; then holds the checkpoint until ``stack`` closes."""
+
+    def __init__(self, config: PipelineConfig, stack: ExitStack, tell: Callable[[str], None]) -> None:
+        self._config = config
+        self._stack = stack
+        self._tell = tell
+        self._own: OwnTables | None = None
+
+    def apply(self, slice_: Slice) -> Applied:
+        while self._own is None:
+            if holder_of(self._config) is not None:
+                applied = self._asked(slice_)
+                if applied is not None:
+                    return applied
+            self._hold()
+        return apply(self._config, self._own, slice_)
+
+    def _hold(self) -> None:
+        """Take the checkpoint, unless somebody else has been faster."""
+        try:
+            self._stack.enter_context(held_checkpoints([self._config]))
+        except SinkUnavailable as error:
+            log.info("%s", error)
+            return
+        self._own = own_tables(self._config)
+
+    def _asked(self, slice_: Slice) -> Applied | None:
+        """What the running process says; None when there is none any more, or perhaps never was."""
+        arguments = {"slice": slice_.name, "rules": digest_of_rules(self._config)}
+        answer = wait_for(self._config, COMMAND, arguments, self._tell)
+        return None if answer is None else Applied.from_details(done_or_raised(answer))
+
+
+def handler(config: PipelineConfig, own: OwnTables, before: Callable[[], None]) -> Handler:
+    """Takes requests for slices in the process that runs the pipeline; ``before`` waits for what its batch has left."""
+
+    def handle(request: Request, _tell: Tell) -> Answer:
+        name = request.text("slice")
+        check_rules(config, request)
+        if _NAME.fullmatch(name) is None:
+            raise ConfigError(f"{name!r} is no slice of a retry")
+        try:
+            slice_ = Slices(*quarantine_of(config)).read(name)
+        except FileNotFoundError as error:
+            raise ConfigError(f"slice {name} is done already, or was given up") from error
+        before()
+        applied = apply(config, own, slice_)
+        return Answer(
+            State.DONE, f"{name}: {applied.with_rows:,} of {applied.records:,} records applied", asdict(applied)
+        )
+
+    return handle

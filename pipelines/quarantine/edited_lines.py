@@ -2,62 +2,50 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import TypeAlias
 
 from paimon_table.errors import ConfigError
-from pipelines.bad_records.bad_lines import BadFile, BadLine, RecordPlace, read_line
-from pipelines.quarantine.slices import digest
+from pipelines.bad_records.dead_letters import BadLine, read_line
+from pipelines.bad_records.log import Place
 from pipelines.report.safe_text import shown
 from sources.dumps.dump_lines import MALFORMED_PREFIX, NoRecord, record_of_line
 
 MOST_TOLD = 5
 
+_Record: TypeAlias = tuple[str, int, int]
+"""Topic, partition and offset: a line may leave out the time."""
+
+
+@dataclass(slots=True)
+class _Edited:
+    line: BadLine
+    taken_for: Place | None = None
+    """The record of the quarantine that it was for."""
+
 
 class EditedLines:
-    """The lines of the file by topic, partition and offset, which are not to be changed; they stay on the disk.
+    """The lines of the file by their records; they fit into memory.
 
-    Raises ConfigError, with the numbers of the lines, where one is no record or two have one record otherwise mended. A
-    record may lie in a quarantine twice, and so in the file.
+    Raises ConfigError, with the numbers of the lines, where one is no record or two have one record otherwise mended.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._places: dict[RecordPlace, tuple[int, int, int]] = {}
-        self._times: dict[RecordPlace, int | None] = {}
-        self._taken_for: dict[RecordPlace, str] = {}
-        self._contents: dict[RecordPlace, str] = {}
-        self._found: set[RecordPlace] = set()
+        self._lines: dict[_Record, _Edited] = {}
         try:
-            self._file = path.open("rb")
+            texts = path.read_bytes().splitlines()
         except OSError as error:
             raise ConfigError(f"--file {path} cannot be read: {error.strerror or error}") from error
-        problems: list[str] = []
-        position = 0
-        for number, line in enumerate(self._file, 1):
-            text = line.rstrip(b"\r\n")
-            problem = self._added(number, position, text) if text.strip() else None
-            if problem is not None:
-                problems.append(f"{path}:{number}: {shown(problem, 200)}")
-            position += len(line)
-        if not problems and not self._places:
-            self._file.close()
-            raise ConfigError(f"--file {path} has no lines; `tidemark quarantine show FILE --format json` prints some")
+        told = [(number, self._added(number, text)) for number, text in enumerate(texts, 1) if text.strip()]
+        problems = [f"{path}:{number}: {shown(problem, 200)}" for number, problem in told if problem is not None]
         if problems:
-            self._file.close()
             more = [f"and {len(problems) - MOST_TOLD} more"] if len(problems) > MOST_TOLD else []
             raise ConfigError("\n".join([*problems[:MOST_TOLD], *more]))
-        self._contents.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._file.close()
-
-    def __len__(self) -> int:
-        return len(self._places)
+        if not told:
+            raise ConfigError(f"--file {path} has no lines; `tidemark quarantine show FILE --format json` prints some")
 
     def of(self, line: BadLine) -> bytes | None:
         """The mended line of a record; None where the file has none.
@@ -65,28 +53,28 @@ class EditedLines:
         A topic that was made anew has other records in the places of those before, which have other times. ConfigError
         where the file does not tell which of two is meant.
         """
-        place, time_ms = self._places.get(line.record), self._times.get(line.record)
-        if place is None or (None not in (time_ms, line.ts) and time_ms != line.ts):
+        edited = self._lines.get(_record(line))
+        if edited is None or (None not in (edited.line.ts, line.ts) and edited.line.ts != line.ts):
             return None
-        content = digest(line.content.encode())
-        if self._taken_for.setdefault(line.record, content) != content:
-            topic, partition, offset = line.record
+        if edited.taken_for not in (None, line.record):
             raise ConfigError(
-                f"--file {self._path}:{place[0]}: the quarantine has two records of {topic} partition {partition}"
-                f" offset {offset} (the topic was made anew, or a dump replaced), and the line does not say which it"
-                " is: leave its field `ts` as `quarantine show` prints it, or drop the other record first"
+                f"--file {self._path}:{edited.line.number}: the quarantine has two records of {line.topic} partition"
+                f" {line.partition} offset {line.offset} (the topic was made anew, or a dump replaced), and the line"
+                " does not say which it is: leave its field `ts` as `quarantine show` prints it, or drop the other"
+                " record first"
             )
-        self._found.add(line.record)
-        self._file.seek(place[1])
-        return self._file.read(place[2])
+        edited.taken_for = line.record
+        if edited.line.ts is None and line.ts is not None:
+            return json.dumps({**json.loads(edited.line.text), "ts": line.ts}).encode()
+        return edited.line.text
 
     def unknown(self) -> list[int]:
         """The numbers of the lines whose records were nowhere in the quarantine."""
-        return sorted(place[0] for record, place in self._places.items() if record not in self._found)
+        return sorted(edited.line.number for edited in self._lines.values() if edited.taken_for is None)
 
-    def _added(self, number: int, position: int, text: bytes) -> str | None:
+    def _added(self, number: int, text: bytes) -> str | None:
         """Note a line; gives what is wrong with it."""
-        line = read_line(BadFile(str(self._path), "", 0, True), number, text)
+        line = read_line(str(self._path), number, text)
         if not isinstance(line, BadLine):
             return line.problem
         if not line.topic.startswith(MALFORMED_PREFIX):
@@ -94,11 +82,11 @@ class EditedLines:
                 record_of_line(text)
             except NoRecord as error:
                 return str(error)
-        known, content = self._places.get(line.record), digest(line.content.encode())
-        if known is not None and self._contents[line.record] != content:
-            return f"the record of line {known[0]} stands here again, otherwise; leave one"
-        if known is None:
-            self._places[line.record] = (number, position, len(text))
-            self._contents[line.record] = content
-            self._times[line.record] = line.ts
+        known = self._lines.setdefault(_record(line), _Edited(line)).line
+        if known.content != line.content:
+            return f"the record of line {known.number} stands here again, otherwise; leave one"
         return None
+
+
+def _record(line: BadLine) -> _Record:
+    return line.topic, line.partition, line.offset

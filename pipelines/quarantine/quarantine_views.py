@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -11,95 +10,47 @@ from typing import IO, Any
 from rich.text import Text
 
 from paimon_table.errors import ConfigError
-from pipelines.bad_records.bad_lines import BadFile, BadLine, BadLines, DamagedLine
-from pipelines.config.config import PipelineConfig
+from pipelines.bad_records.dead_letters import BadLine, remove_payloads
+from pipelines.bad_records.log import Closed, Place, stretches
 from pipelines.config.config_file import load_pipeline
 from pipelines.jobs.consent import confirm
-from pipelines.jobs.job_progress import BarProgress, watched
-from pipelines.prepared import own_tables
-from pipelines.quarantine.alone import alone
-from pipelines.quarantine.kept_lines import take_out
-from pipelines.quarantine.no_match import check_known, group_line, no_records
-from pipelines.quarantine.selection import Group, Selection, grouped
-from pipelines.quarantine.slices import Slices
+from pipelines.jobs.job_progress import watched
+from pipelines.quarantine.selection import SHOWN, Group, Opened, Selection, grouped
+from pipelines.quarantine.slices import Slices, alone
 from pipelines.report.output import RowFormat, checked_stdout, quiet_pipe
 from pipelines.report.row_output import print_table, rich_table
 from pipelines.report.safe_text import json_line, safe_json, shown
 from pipelines.report.say import say
-from pipelines.tables.target_names import TargetNames
 from sources.wording import counted, first_of
-
-SHOWN = 20
-"""Records that ``show`` prints for people, unless it is told another number."""
 
 _LONGEST_VALUE = 2_000
 _LONGEST_REASON = 100
-_DAMAGED_TOLD = 10
-
-
-class Opened:
-    """The quarantine of a pipeline file and what is known of its lines."""
-
-    def __init__(self, config: PipelineConfig) -> None:
-        if config.source.on_bad_record == "fail":
-            raise ConfigError(f"pipeline {config.name} has no quarantine: it says on_bad_record: fail")
-        self.config = config
-        self.bad = BadLines(config)
-        self.names = TargetNames(config, lambda: own_tables(config).positions().known.items())
-        self.damaged: list[DamagedLine] = []
-        self.damaged_count = 0
-
-    def records(self, files: list[BadFile], progress: BarProgress) -> Iterator[BadLine]:
-        """The records of the files; damaged lines are put aside."""
-        progress.begin("reading the quarantine", len(files))
-        for line in self.bad.lines(files, lambda: progress.advance(1)):
-            if isinstance(line, BadLine):
-                yield line
-                continue
-            self.damaged_count += 1
-            if len(self.damaged) < _DAMAGED_TOLD:
-                self.damaged.append(line)
-
-    def tell_damaged(self) -> None:
-        """Say on stderr which lines are no records."""
-        for line in self.damaged:
-            say(f"damaged: {self.bad.location}/{line.place}: {shown(line.problem, 200)}", err=True)
-        more = self.damaged_count - len(self.damaged)
-        if more:
-            say(f"and {counted(more, 'more damaged line')}", err=True)
-        if self.damaged:
-            say("damaged lines are counted nowhere and stay; mend them in their files, or drop all", err=True)
-
-
-def opened(file: Path) -> Opened:
-    """The quarantine of the pipeline that ``file`` describes."""
-    return Opened(load_pipeline(file))
 
 
 def list_groups(file: Path, selection: Selection, output: RowFormat) -> None:
     """Print the groups of records."""
-    quarantine = opened(file)
-    files = quarantine.bad.files()
-    with watched("files") as progress:
-        records = (r for r in quarantine.records(files, progress) if selection.takes(r, quarantine.names.of))
-        groups = grouped(records, quarantine.names.of)
+    quarantine = Opened(load_pipeline(file))
+    facts = quarantine.bad.facts().in_file_order()
+    with watched("records") as progress:
+        groups = grouped(quarantine.records(facts, selection, progress), quarantine.names.of)
     with quiet_pipe():
         _print_groups(groups, output, checked_stdout())
     total = sum(group.count for group in groups)
     tables = len({group.table for group in groups})
     if total:
-        told = f"{counted(total, 'record')} of {counted(tables, 'table')} in {counted(len(files), 'file')} below "
+        told = f"{counted(total, 'record')} of {counted(tables, 'table')} in {counted(facts.file_count, 'file')} below "
         say(told + quarantine.bad.location, err=True)
     else:
-        say(no_records(quarantine.bad, quarantine.names, files, selection), err=True)
+        say(quarantine.no_records(selection), err=True)
     _tell_unfinished(quarantine)
     quarantine.tell_damaged()
 
 
 def _tell_unfinished(quarantine: Opened) -> None:
-    waiting = sum(slice_.record_count for slice_ in Slices(quarantine.bad.io, quarantine.bad.path).unfinished())
-    if waiting:
-        say(f"a retry of {counted(waiting, 'record')} has not ended; the next retry finishes it", err=True)
+    slices = Slices(quarantine.bad.io, quarantine.bad.path).unfinished()
+    if slices:
+        waiting = counted(sum(len(slice_.records) for slice_ in slices), "record")
+        say(f"a retry of {waiting} has not ended; the next retry finishes it", err=True)
 
 
 def _print_groups(groups: list[Group], output: RowFormat, out: IO[str]) -> None:
@@ -135,15 +86,12 @@ def show(file: Path, selection: Selection, limit: int | None, output: RowFormat)
     """Print records: for people, or as the lines that they are."""
     if output not in (RowFormat.JSON, RowFormat.TABLE):
         raise ConfigError("--format: records are printed as table or json")
-    quarantine = opened(file)
-    files = quarantine.bad.files()
+    quarantine = Opened(load_pipeline(file))
     most = limit if limit is not None else SHOWN if output is RowFormat.TABLE else None
     printed = left = 0
-    with quiet_pipe(), watched("files") as progress:
+    with quiet_pipe(), watched("records") as progress:
         out = checked_stdout()
-        for line in quarantine.records(files, progress):
-            if not selection.takes(line, quarantine.names.of):
-                continue
+        for line in quarantine.records(quarantine.bad.facts().in_file_order(), selection, progress):
             if most is not None and printed >= most:
                 left += 1
                 if limit is not None:
@@ -153,7 +101,7 @@ def show(file: Path, selection: Selection, limit: int | None, output: RowFormat)
             is_json = output is RowFormat.JSON
             out.write(safe_json(_text(line)) + "\n" if is_json else _told(line, quarantine.names.of(line)))
     if not printed:
-        say(no_records(quarantine.bad, quarantine.names, files, selection), err=True)
+        say(quarantine.no_records(selection), err=True)
     elif left and limit is None:
         say(f"and {counted(left, 'more record')}; --limit shows more, --format json all", err=True)
     quarantine.tell_damaged()
@@ -202,42 +150,30 @@ def moment(time_ms: int | None) -> str:
 
 def drop(file: Path, selection: Selection, yes: bool, dry_run: bool) -> None:
     """Remove records from the quarantine, once that is confirmed."""
-    quarantine = opened(file)
-    check_known(quarantine.config, quarantine.bad, quarantine.names, selection)
-    files = [f for f in quarantine.bad.files() if f.is_final]
-    left = len(quarantine.bad.files()) - len(files)
-    with watched("files") as progress:
-        records = (r for r in quarantine.records(files, progress) if selection.takes(r, quarantine.names.of))
-        groups = grouped(records, quarantine.names.of)
+    quarantine = Opened(load_pipeline(file))
+    quarantine.check_known(selection.table)
+    facts = quarantine.bad.facts().in_file_order()
+    with watched("records") as progress:
+        groups = grouped(quarantine.records(facts, selection, progress), quarantine.names.of)
     total = sum(group.count for group in groups)
     damaged = quarantine.damaged_count if selection.is_all else 0
     _tell_unfinished(quarantine)
-    if left:
-        say(f"{counted(left, 'file')} of a batch that may run again stay", err=True)
     if not total and not damaged:
-        say(f"nothing to drop: {no_records(quarantine.bad, quarantine.names, files, selection)}")
+        say(f"nothing to drop: {quarantine.no_records(selection)}")
         return
-    lines = list(map(group_line, groups))
+    lines = [group.words for group in groups]
     also = [f"  {counted(damaged, 'damaged line')}"] if damaged else []
     head = f"{'would drop' if dry_run else 'dropping'} {counted(total, 'record')} for good:"
     say("\n".join([head, *first_of(lines, SHOWN, "groups"), *also]))
     if dry_run:
         return
     confirm("Drop them?", yes, done="dropped")
-    with alone(quarantine.bad), watched("files") as progress:
-        taken = _drop(quarantine, files, selection, progress)
-    say(f"dropped {counted(taken, 'line')}")
-
-
-def _drop(quarantine: Opened, files: list[BadFile], selection: Selection, progress: BarProgress) -> int:
-    def is_taken(line: BadLine | DamagedLine) -> bool:
-        if isinstance(line, DamagedLine):
-            return selection.is_all
-        return selection.takes(line, quarantine.names.of)
-
-    progress.begin("dropping", len(files))
-    taken = 0
-    for file in files:
-        taken += take_out(quarantine.bad.io, file, is_taken)
-        progress.advance(1)
-    return taken
+    with alone(quarantine.bad), watched("records") as progress:
+        dropped: set[Place] = (
+            {*facts.places()}
+            if selection.is_all
+            else {line.record for line in quarantine.records(facts, selection, progress)}
+        )
+        quarantine.bad.log.append(Closed(why="dropped", places=stretches(dropped)))
+        remove_payloads(quarantine.bad, dropped, everything=selection.is_all)
+    say(f"dropped {counted(total + damaged, 'line')}")

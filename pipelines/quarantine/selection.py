@@ -1,18 +1,33 @@
-"""Which of the bad records a command is about, and their groups: by table and kind of reason."""
+"""The quarantine as commands see it: its open records, which of them a command is about, and their groups."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from pipelines.bad_records.bad_lines import BadLine
+from paimon_table.errors import ConfigError
+from paimon_table.nearest_name import did_you_mean
+from pipelines.bad_records.dead_letters import BadLine, DamagedLine, DeadLetters
+from pipelines.bad_records.facts import Facts
 from pipelines.batch.decode_task import kind_of_reason
+from pipelines.config.config import PipelineConfig
+from pipelines.jobs.job_progress import BarProgress
+from pipelines.prepared import own_tables, table_names
+from pipelines.report.safe_text import shown
+from pipelines.report.say import say
+from pipelines.tables.target_names import NO_TABLE, TargetNames
+from sources.wording import counted, first_of
 
 MOST_GROUPS = 1_000
 """Beyond so many, records of further kinds of reasons of a table are counted together."""
 
+SHOWN = 20
+"""Groups or records that are printed for people, unless another number is asked for."""
+
 EXAMPLES = 3
 OTHER_REASONS = "(other reasons)"
+_LONGEST_REASON = 100
+_DAMAGED_TOLD = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +77,11 @@ class Group:
         if len(self.examples) < EXAMPLES:
             self.examples.append(line)
 
+    @property
+    def words(self) -> str:
+        """The group for people."""
+        return f"  {self.table}: {counted(self.count, 'record')}: {shown(self.reason, _LONGEST_REASON)}"
+
 
 def grouped(lines: Iterable[BadLine], table_of: Callable[[BadLine], str]) -> list[Group]:
     """The groups, those of one table together, the largest first."""
@@ -72,3 +92,65 @@ def grouped(lines: Iterable[BadLine], table_of: Callable[[BadLine], str]) -> lis
             reason = OTHER_REASONS
         groups.setdefault((table, reason), Group(table, reason)).add(line)
     return sorted(groups.values(), key=lambda group: (group.table, -group.count, group.reason))
+
+
+class Opened:
+    """The quarantine of a pipeline and what is known of its lines."""
+
+    def __init__(self, config: PipelineConfig) -> None:
+        if config.source.on_bad_record == "fail":
+            raise ConfigError(f"pipeline {config.name} has no quarantine: it says on_bad_record: fail")
+        self.config = config
+        self.bad = DeadLetters(config)
+        self.names = TargetNames(config, lambda: own_tables(config).positions().known.items())
+        self.damaged: list[DamagedLine] = []
+        self.damaged_count = 0
+
+    def records(self, facts: Facts, selection: Selection, progress: BarProgress) -> Iterator[BadLine]:
+        """The open records that a selection takes; damaged lines are noted."""
+        progress.begin("reading the quarantine", len(facts))
+        for line in self.bad.lines(facts, progress.advance):
+            if isinstance(line, BadLine):
+                if selection.takes(line, self.names.of):
+                    yield line
+                continue
+            self.damaged_count += 1
+            if len(self.damaged) < _DAMAGED_TOLD:
+                self.damaged.append(line)
+
+    def tell_damaged(self) -> None:
+        """Say on stderr which lines are no records."""
+        for line in self.damaged:
+            say(f"damaged: {self.bad.location}/{line.place}: {shown(line.problem, 200)}", err=True)
+        more = self.damaged_count - len(self.damaged)
+        if more:
+            say(f"and {counted(more, 'more damaged line')}", err=True)
+        if self.damaged:
+            say("damaged lines are counted nowhere and stay; mend them in their files, or drop all", err=True)
+
+    def is_any(self, selection: Selection) -> bool:
+        """Whether the selection takes any open record; reads up to the first one."""
+        return any(selection.takes(line, self.names.of) for line in self.bad.records())
+
+    def check_known(self, table: str | None) -> None:
+        """ConfigError for a ``--table`` that the pipeline does not have and that no record is for."""
+        if table is None or table == NO_TABLE:
+            return
+        known = table_names(self.config)
+        if table not in known and not self.is_any(Selection(table)):
+            raise ConfigError(
+                f"--table: pipeline {self.config.name} has no table {table!r}; {did_you_mean(table, known)}"
+            )
+
+    def no_records(self, selection: Selection) -> str:
+        """That the selection takes none, with the reasons there are instead: those of its table, or else all."""
+        head = f"no records{selection.words} in {self.bad.location}"
+        if selection.is_all:
+            return head
+        groups = grouped(self.bad.records(), self.names.of)
+        of_table = [group for group in groups if group.table == selection.table]
+        if not groups:
+            return f"{head}, which holds none at all"
+        there = f"table {selection.table}" if of_table else "the quarantine"
+        lines = [group.words for group in of_table or groups]
+        return "\n".join([f"{head}; {there} has these:", *first_of(lines, SHOWN, "groups")])

@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from functools import partial
 
 from paimon_table.errors import ConfigError
-from pipelines.bad_records.elsewhere import QuarantinedPlaces
+from pipelines.bad_records.facts import TableJudge, settle
+from pipelines.bad_records.log import QuarantineLog
 from pipelines.batch.plan import TaskSettings
 from pipelines.batch.spark_exchange import spark_exchange
 from pipelines.batch.spooled_writes import SpooledWrites
+from pipelines.batch.step_facts import AllOpen
 from pipelines.catchup.slices import SparkSlices
 from pipelines.config.config import PipelineConfig
 from pipelines.prepared import commit_user, prepared
@@ -19,6 +21,7 @@ from pipelines.replay.replay_requests import ReplaySlices
 from pipelines.replay.spark_work import spark_work
 from pipelines.spark.java import check_java
 from pipelines.spark.session import lookup_root, open_session, spool, write_slots
+from pipelines.storage import quarantine_of
 
 
 @contextmanager
@@ -36,9 +39,9 @@ def local_slices(config: PipelineConfig) -> Iterator[ReplaySlices]:
         writes = None if shared is None else SpooledWrites(spark.sparkContext, slots, shared)
         stream = ClosedStream(config.name, user, pipeline.checkpoint, pipeline.catalog)
         pipeline.reader.attach(spark)
-        slices = SparkSlices(
-            spark, config, pipeline.reader, settings, partial(spark_exchange, writes), QuarantinedPlaces(config)
-        )
+        opened = AllOpen(QuarantineLog(*quarantine_of(config)), pipeline.catalog, lambda: pipeline.book.topic_ids)
+        settle(opened.log, TableJudge(pipeline.catalog))
+        slices = SparkSlices(spark, config, pipeline.reader, settings, partial(spark_exchange, writes), opened)
         work = spark_work(slices, stream)
         yield ReplaySlices(config, pipeline.checkpoint, pipeline.own, work, user)
     finally:

@@ -15,7 +15,6 @@ from paimon_table import Table, TableName
 from paimon_table.errors import ConfigError, SinkUnavailable
 from paimon_table.history.tags import TagStore
 from paimon_table.nearest_name import did_you_mean
-from pipelines.bad_records.settled import Settled
 from pipelines.checkpoint.book import Book
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.lock import held_checkpoints, holder_of
@@ -33,6 +32,7 @@ from pipelines.replay.replay_progress import ReplayProgress, shown_progress
 from pipelines.replay.replay_range import point_of, read_of
 from pipelines.replay.replay_requests import COMMAND, GIVE_UP, check_in_stream
 from pipelines.replay.replay_rules import refusal
+from pipelines.replay.replayed_letters import note_end
 from pipelines.report.say import say
 from pipelines.tables.merged_sources import told as source_told
 from pipelines.tables.own_tables import OwnTables
@@ -44,9 +44,6 @@ WAIT_S = 0.3
 
 DoSlice = Callable[[str], Progress]
 """Does the next slice of the replay with this id."""
-
-
-KeepOnce = Callable[[PipelineConfig, ReplayState], Settled]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +61,8 @@ class Wanted:
     """Rebuild also what may lack rows that the table has."""
 
 
-def replay(config: PipelineConfig, wanted: Wanted, keep_once: KeepOnce) -> None:
-    """Replay a range of a table's topics into the table, or build its content anew from it.
-
-    ``keep_once`` takes out of the quarantine what the replay has brought into the table, and what is there twice, once
-    the replay is done.
-    """
+def replay(config: PipelineConfig, wanted: Wanted) -> None:
+    """Replay a range of a table's topics into the table, or build its content anew from it."""
     checkpoint = Checkpoint(config)
     if wanted.rebuilds and wanted.abandons:
         _give_up(config, checkpoint, wanted.table)
@@ -87,19 +80,15 @@ def replay(config: PipelineConfig, wanted: Wanted, keep_once: KeepOnce) -> None:
             replays.remove(state.id)
         raise
     state = replays.get(state.id)
-    failed, settled = "", keep_once(config, state)
+    failed, good = "", note_end(config, state)
     if done.failed_count:
-        already = f" ({settled.twice:,} already were)" if settled.twice else ""
-        failed = f", {done.failed_count:,} could not be read and are in the quarantine{already}"
+        failed = f", {done.failed_count:,} could not be read and are in the quarantine"
     if state.rebuild is not None:
         unpin(state.id, _table(own_tables(config), config, state.table))
     replays.remove(state.id)
     say(f"replayed {done.record_count:,} records of the topics of {state.table}, {state.words}{failed}")
-    if settled.good:
-        say(
-            f"{counted(settled.good, 'record')} left the quarantine: the table has them now. Should you roll it back to"
-            f" what it was, rename {settled.notes} to end with .jsonl, which puts them there again"
-        )
+    if good:
+        say(f"{counted(good, 'record')} left the quarantine: the table has them now")
     for one in Book(checkpoint).entry(state.table).ruleless if state.rebuild is not None else ():
         say(
             f"no rule leads records of {source_told(one.source)} to {state.table} now, so it has none of them any more:"

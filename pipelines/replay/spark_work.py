@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 
-from pipelines.bad_records.bad_lines import replay_owner
+from pipelines.bad_records.log import replay_owner
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.plan import BatchRun
 from pipelines.catchup.slices import SlicePace, SparkSlices
@@ -36,7 +36,8 @@ def spark_work(
     paces: dict[str, SlicePace] = {}
 
     def work(state: ReplayState) -> Work:
-        own = slices.with_quarantine(quarantine_under(config, replay_owner(state)))
+        rebuild = "" if state.rebuild is None else state.id
+        own = slices.with_quarantine(quarantine_under(config, replay_owner(state.id)), rebuild)
 
         pace = paces.setdefault(state.table, SlicePace(config.source.reader.max_records_per_batch, slice_s))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from paimon_table.errors import ConfigError
-from pipelines.bad_records.bad_lines import BadLine
+from pipelines.bad_records.dead_letters import BadLine
 from pipelines.config.config import PipelineConfig
 from sinks.commit.positions import Position
 from sources.changes import SourceTable

@@ -25,7 +25,7 @@ NAMED = sorted(
 
 @pytest.mark.parametrize(("name", "text"), NAMED, ids=[text for _, text in NAMED])
 def test_a_named_command_is_there_with_its_options(name: str, text: str) -> None:
-    words = [word for word in shlex.split(text.partition(">")[0]) if word != "..."][1:]
+    words = [word for word in shlex.split(re.split(r"[>|]", text)[0]) if word != "..."][1:]
     found = get_command(app)
     while isinstance(found, TyperGroup) and words and not words[0].startswith("-"):
         inner = found.get_command(typer.Context(found), words.pop(0))

@@ -27,7 +27,7 @@ from paimon_table.errors import ConfigError, SinkUnavailable, TidemarkError
 from paimon_table.history.retention import Limits
 from paimon_table.history.rollback import plan_rollback, roll_back
 from paimon_table.maintenance.expiration import Surroundings, expire
-from pipelines.bad_records.bad_lines import BadLine, BadLines
+from pipelines.bad_records.dead_letters import DeadLetters
 from pipelines.batch import attempts
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.compactions import Compactions
@@ -38,7 +38,6 @@ from pipelines.config.config import PipelineConfig
 from pipelines.control.asking import wait_for
 from pipelines.control.requests import Requests
 from pipelines.prepared import prepared
-from pipelines.quarantine.once import keep_once
 from pipelines.quarantine.retry import retry_quietly
 from pipelines.quarantine.selection import Selection
 from pipelines.query import PipelineQuery
@@ -175,12 +174,12 @@ class Adapter:
         wanted = Wanted(
             table, "earliest", None, abandons=not rebuilds, rebuilds=rebuilds, allows_missing=allows_missing
         )
-        return self._command(lambda: replay(self.config, wanted, keep_once))
+        return self._command(lambda: replay(self.config, wanted))
 
     def abandon(self, table: str) -> str:
         """``tidemark replay --rebuild --abandon``."""
         wanted = Wanted(table, "earliest", None, abandons=True, rebuilds=True)
-        return self._command(lambda: replay(self.config, wanted, keep_once))
+        return self._command(lambda: replay(self.config, wanted))
 
     def _command(self, run: Callable[[], str | None]) -> str:
         """A command in a process of its own, which may be killed as well; the pipeline does not end with it."""
@@ -227,9 +226,7 @@ class Adapter:
 
     def quarantined(self) -> list[int]:
         """The numbers of the open records in the quarantine, as often as they are there."""
-        bad = BadLines(self.config)
-        lines = bad.lines([file for file in bad.files() if file.is_final], lambda: None)
-        return [number_of(line.ts) for line in lines if isinstance(line, BadLine) and line.ts is not None]
+        return [number_of(line.ts) for line in DeadLetters(self.config).records() if line.ts is not None]
 
     def awaits_compaction(self, name: str) -> bool:
         """Whether a table has rows of which its changelog does not tell yet."""
@@ -300,7 +297,7 @@ class Adapter:
         patch.setattr(surroundings, "time", self.clock)
         patch.setattr(uuid, "uuid4", self.clock.uuid4)
         waits = partial(wait_for, sleep=self._wait)
-        patch.setattr("pipelines.quarantine.applier.wait_for", waits)
+        patch.setattr("pipelines.quarantine.applying.wait_for", waits)
         patch.setattr(replaying, "wait_for", waits)
         patch.setattr(replaying, "WAIT_S", 0)
         patch.setattr(replaying, "say", lambda *_args, **_keys: None)

@@ -152,11 +152,9 @@ class JudgedPipeline(RuleBasedStateMachine):
         self._sees(self.truth.tables[table])
 
     def _sees(self, table: TrueTable) -> None:
-        """Let the truth know what a table is known to have, and which retried records may have gone with a copy."""
+        """Let the truth know what a table is known to have."""
         known = self.known.seen[table.name]
         table.seen = dict(known[-1][1]) if known else {}
-        if self.is_mended:
-            table.may_miss |= {record.v for record in self.truth.records_of(table) if record.is_wide}
 
     # ------------------------------------------------------------ what must be true
 
@@ -171,7 +169,7 @@ class JudgedPipeline(RuleBasedStateMachine):
         assert behind.keys() <= self.known.paused | hidden | waiting, f"tables that nobody has paused: {behind}"
         quarantined = Counter(self.pipeline.quarantined())
         twice = {number: times for number, times in quarantined.items() if times > 1}
-        assert not twice or self.unfinished, f"bad records that are in the quarantine more than once: {twice}"
+        assert not twice, f"bad records that are in the quarantine more than once: {twice}"
         for table in self.truth.tables.values():
             is_behind = table.name in behind
             self.truth.check(table, self._held(table), quarantined.keys(), is_behind=is_behind, away=self.away)

@@ -28,7 +28,7 @@ MOST_GENERATIONS = 3
 POINTS = (
     *("after-write", "before-append", "after-append", "after-compact", "before-closing"),
     *("table-paused", "slice-planned", "slice-done", "before-joining", "after-joining"),
-    *("slice-written", "slice-applied", "slice-taken-out"),
+    *("slice-written", "bad-records-sealed", "slice-applied"),
     *("replay-planned", "replay-done", "rebuild-noted", "rebuild-tagged", "rebuild-switched"),
 )
 """Crash points of batches, of catching up, of retries, and of replays."""

@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from pipelines.bad_records.facts import TableJudge
+from pipelines.bad_records.log import QuarantineLog
 from pipelines.catchup.catch_up import CatchUp
 from pipelines.checkpoint.book import Book, Pause
 from pipelines.checkpoint.checkpoint import Checkpoint
-from pipelines.quarantine.slices import Slices
 from sinks.commit.own_position import OwnPosition
 from sinks.commit.table_sink import TableSink
 from sources.kafka.slices import KafkaSlices
@@ -80,8 +81,14 @@ def _a_pause_over_a_restart(machine: PipelineMachine) -> None:
     machine.check_at_rest()
 
 
-def _retry_without_taking_out(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Slices, "take_out", lambda *_args: None)
+def _nothing_is_applied(patch: pytest.MonkeyPatch) -> None:
+    append = QuarantineLog.append
+    patch.setattr(QuarantineLog, "append", lambda log, entry: append(log, entry) if entry.kind == "sealed" else -1)
+    patch.setattr(TableJudge, "committed", lambda *_args: None)
+
+
+def _rollbacks_open_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TableJudge, "holds", lambda *_args: True)
 
 
 def _a_mended_record(machine: PipelineMachine) -> None:
@@ -89,6 +96,19 @@ def _a_mended_record(machine: PipelineMachine) -> None:
     machine.check_at_rest()
     machine.mend_rules()
     machine.retry(meanwhile=[])
+    machine.check_at_rest()
+
+
+def _a_rollback_behind_a_retry(machine: PipelineMachine) -> None:
+    """The record comes behind one that the table keeps: the stream does not read it again."""
+    machine.produce_bad(source="sums", partition=0)
+    machine.check_at_rest()
+    machine.mend_rules()
+    machine.check_at_rest()
+    before = len(machine.pipeline.snapshot_ids(SUMS))
+    machine.retry(meanwhile=[])
+    machine.check_at_rest()
+    machine.roll_back(table=SUMS, back=len(machine.pipeline.snapshot_ids(SUMS)) - before)
     machine.check_at_rest()
 
 
@@ -146,7 +166,8 @@ FAULTS: dict[str, SeededFault] = {
     "rows below the position are not dropped": SeededFault(_no_floors, _a_lost_checkpoint),
     "a batch that runs again does not look at positions": SeededFault(_no_look_at_positions, _a_kill_behind_the_append),
     "a start forgets which tables are paused": SeededFault(_forgotten_pauses, _a_pause_over_a_restart),
-    "a retry leaves its records in the quarantine": SeededFault(_retry_without_taking_out, _a_mended_record),
+    "a record that was applied stays open": SeededFault(_nothing_is_applied, _a_mended_record),
+    "a rollback behind a retry loses its records": SeededFault(_rollbacks_open_nothing, _a_rollback_behind_a_retry),
     "catching up begins one record late": SeededFault(_one_record_late, _a_pause),
     "catching up skips partitions that were added": SeededFault(
         _added_partitions_skipped, _a_partition_added_in_a_pause

@@ -114,3 +114,11 @@ def test_an_older_copy_of_a_checkpoint_is_refused_where_a_table_was_filled_since
     machine.check_at_rest()
     machine.restore_checkpoint()
     machine.check_at_rest()
+
+
+def test_a_bad_record_that_a_rebuild_reads_again_is_in_the_quarantine_once(machine: PipelineMachine) -> None:
+    """Both know the topic by its id."""
+    machine.produce_bad(partition=0, source="log")
+    machine.run(work=["batch"], most=2)
+    machine.rebuild(table="lake.log", meanwhile=[])
+    machine.check_at_rest()

@@ -66,8 +66,6 @@ class TrueTable:
     """By strand and generation: how many records it had, at least, when somebody looked last."""
     is_retired: bool = False
     """No rule will write it any more."""
-    may_miss: set[int] = field(default_factory=set)
-    """Numbers (``v``) of records that a documented loss may have taken from the table."""
 
 
 @dataclass
@@ -208,7 +206,7 @@ def _explains(read: Sequence[Record], table: TrueTable, part: Content, quarantin
         is_held, is_open = of(record, table.kind) in part, record.v in quarantined
         if not record.is_wide or is_held:
             good.append(record)
-        if record.is_wide and is_held == is_open and (is_held or record.v not in table.may_miss):
+        if record.is_wide and is_held == is_open:
             return False
     unread = {of(r, table.kind) for r in good}
     return fold(good, table.kind) == dict(part) and part.keys() <= unread

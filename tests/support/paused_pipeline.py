@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +16,21 @@ import pyarrow as pa
 import pytest
 
 from paimon_table import Table, TableName
-from pipelines.bad_records.elsewhere import AheadOfStream, QuarantinedPlaces
+from pipelines.bad_records.facts import TableJudge, settle
+from pipelines.bad_records.log import QuarantineLog
 from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.compactions import Compactions
 from pipelines.batch.local_exchange import LocalExchange
 from pipelines.batch.plan import BatchRun, TaskSettings
+from pipelines.batch.step_facts import AheadOfStream, AllOpen
 from pipelines.catchup.catch_up import CatchUp, SliceWork, Step, StreamEnd
 from pipelines.catchup.slices import slice_settings
 from pipelines.catchup.table_standings import TableStandings, entry_of
 from pipelines.checkpoint.book import Book, Cause, Pause
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
-from pipelines.quarantine.once import keep_once_behind, take_out_good
-from pipelines.storage import catalog_of, quarantine_under
+from pipelines.storage import catalog_of, quarantine_of, quarantine_under
 from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.paused_tables import PausedTables
@@ -141,8 +141,10 @@ class PausedPipeline:
         )
         quarantine = quarantine_under(self.config, query) if has_quarantine else None
         self.checkpoint = Checkpoint(self.config)
-        ahead = AheadOfStream(self.config, self.checkpoint, query)
-        self.settings = replace(task_settings(root, quarantine, decoder), quarantined_elsewhere=ahead)
+        self._opened_letters = AllOpen(QuarantineLog(*quarantine_of(self.config)), catalog_of(self.config))
+        ahead = AheadOfStream(self._opened_letters, self.checkpoint, reads_kafka=False)
+        log = self._opened_letters.log
+        self.settings = replace(task_settings(root, quarantine, decoder), log=log, reads_again=ahead)
         self.checkpoint.write("metadata", json.dumps({"id": query}).encode())
         self.book = Book(self.checkpoint)
         self.paused = PausedTables(self.book, self.checkpoint)
@@ -151,14 +153,13 @@ class PausedPipeline:
         record.check(self._user)
         self._own = OwnTables(self.config, catalog, record)
         self._slices: Any = (slices or ListSlices)(records)
-        self._places = QuarantinedPlaces(self.config)
         self.standings = TableStandings(self.config, self._own, self.checkpoint, self.paused, self._slices, dict)
         self._has_looked = not self.checkpoint.is_new
         if self._has_looked:
             self.standings.look()
         record.start()
         self.tables = self._opened()
-        take_out_good(self.config)
+        settle(self._opened_letters.log, TableJudge(catalog))
         self.stream = StreamEnd(self.checkpoint, self._own.catalog, lambda: self.tables)
         self.paused.has_passed = lambda topic: (
             topic in (self._slices.topics(position(self.stream.next_batch * self._batch_size)) or ())
@@ -213,9 +214,8 @@ class PausedPipeline:
         self.paused.pause(table, Cause.ASKED, "by hand", number, topics, is_running=has_begun)
 
     def catch_up(self, table: str) -> CatchUp:
-        settle = partial(keep_once_behind, self.config)
-        run = self._runner(lambda: slice_settings(self.settings, self.paused.pauses[table], self._places))
-        work = SliceWork(self._slices, run, self._aside, lambda: self._slice_size, settle, self.standings.look_at)
+        run = self._runner(lambda: slice_settings(self.settings, self.paused.pauses[table], self._opened_letters))
+        work = SliceWork(self._slices, run, self._aside, lambda: self._slice_size, went_back=self.standings.look_at)
         return CatchUp(table, self.paused, self.stream, work)
 
     def caught_up(self, *tables: str, batch_between: bool = False) -> None:

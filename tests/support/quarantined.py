@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from paimon_table.history.retention import Limits
 from paimon_table.ids import Offset
 from paimon_table.maintenance.expiration import Surroundings, expire
 from paimon_table.storage.file_io import LocalFileIO
+from pipelines.bad_records.dead_letters import DeadLetters
+from pipelines.bad_records.log import Place, QuarantineLog, Sealed, stretches
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config_file import load_pipeline
 from pipelines.prepared import own_tables
@@ -74,10 +77,14 @@ def envelope(key: int, n: Any, **more: Any) -> bytes:
     return json.dumps({"before": None, "after": after, "source": source, "op": "c"}).encode()
 
 
+def letters(root: Path) -> DeadLetters:
+    """The quarantine of the pipeline that ``write_pipeline`` has written."""
+    return DeadLetters(load_pipeline(root / "shop.yaml"))
+
+
 def lines_left(root: Path) -> list[dict[str, Any]]:
-    """The records in the quarantine, whoever put them there."""
-    files = sorted((root / "checkpoint-quarantine").glob("*/batch-*/*.jsonl"))
-    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    """The open records in the quarantine, whoever put them there."""
+    return [json.loads(line.text) for line in letters(root).records()]
 
 
 def offsets_left(root: Path) -> list[int]:
@@ -85,7 +92,13 @@ def offsets_left(root: Path) -> list[int]:
 
 
 def put(root: Path, batch: int, rows: Iterable[QuarantineRow], owner: str = QUERY) -> None:
-    quarantine(root, owner).add(batch, 0, rows)
+    """Bad records as a step leaves them that was not committed."""
+    rows, of_owner = list(rows), quarantine(root, owner)
+    log = QuarantineLog(of_owner.io, of_owner.root)
+    is_again = log.last_sealed(of_owner.step(batch)) is not None
+    name = replace(of_owner, run=str(len(log.entries)) if is_again else "").add(batch, 0, rows)
+    places = stretches(Place(row.topic, "", row.partition, row.offset, row.timestamp_ms) for row in rows)
+    log.append(Sealed(step=of_owner.step(batch), bad={name: places}))
 
 
 def record(offset: int, value: bytes, topic: str = "shop.public.orders", key: int | None = None) -> dict[str, Any]:

@@ -84,6 +84,7 @@ def job(topic: Topic, most: int = 3, counted_in_turn: int = COUNTED_IN_TURN, **w
 
 def job_of(topic: Topic, one: ReplayState, most: int = 3, counted_in_turn: int = COUNTED_IN_TURN) -> ReplayJob:
     config = load_pipeline(topic.root / FILE)
+    topic.rebuild = one.id
     work = Work(topic, topic.run, topic, lambda: most)
     destination = Rebuilding(config, own_tables(config), work, USER, new_job, counted_in_turn=counted_in_turn)
     return ReplayJob(Replays(Checkpoint(config)), one, work, destination)

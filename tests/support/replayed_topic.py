@@ -11,14 +11,14 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from pipelines.bad_records.elsewhere import QuarantinedPlaces
+from pipelines.bad_records.log import QuarantineLog
 from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.compactions import Compactions
 from pipelines.batch.local_exchange import LocalExchange
 from pipelines.batch.plan import BatchRun
+from pipelines.batch.step_facts import AllOpen
 from pipelines.catchup.slices import again_settings
-from pipelines.config.config_file import load_pipeline
 from pipelines.tables.tables import PipelineTables
 from sinks.quarantine import Quarantine
 from sources.changes import RECORD_SCHEMA
@@ -44,6 +44,7 @@ class Topic:
     beyond: bool = False
     runs: list[tuple[int, int]] = field(default_factory=list)
     lost: str | None = None
+    rebuild: str = ""
 
     @property
     def end(self) -> str:
@@ -88,8 +89,10 @@ class Topic:
         self.runs.append((begin, end))
         rows = pa.RecordBatch.from_pylist(self.records_[begin:end], schema=RECORD_SCHEMA)
         bad = quarantine(self.root, "replay-r1")
-        places = QuarantinedPlaces(load_pipeline(self.root / "shop.yaml"))
-        settings = again_settings(task_settings(self.root, None, slots=1), Quarantine(bad.io, bad.path), places)
+        opened = AllOpen(QuarantineLog(bad.io, bad.root), tables.own.catalog)
+        settings = again_settings(
+            task_settings(self.root, None, slots=1), Quarantine(bad.io, bad.path), opened, self.rebuild
+        )
         compactions, reports = Compactions(), list[BatchReport]()
         process_batch(batch, tables, settings, LocalExchange([rows]), compactions, reports.append)
         compactions.wait()

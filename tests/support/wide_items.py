@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.bad_records.bad_lines import BadLine, BadLines
+from pipelines.bad_records.dead_letters import DeadLetters
 from tests.support.item_batches import event, records
 from tests.support.paused_pipeline import PausedPipeline
 
@@ -25,8 +25,7 @@ def process(root: Path, bad: set[int], *rules: Mapping[str, Any], **keys: Any) -
 
 
 def put_aside(pipeline: PausedPipeline) -> list[int]:
-    bad = BadLines(pipeline.config)
-    return sorted(line.offset for line in bad.lines(bad.files(), lambda: None) if isinstance(line, BadLine))
+    return sorted(line.offset for line in DeadLetters(pipeline.config).records())
 
 
 def check(pipeline: PausedPipeline, bad: set[int]) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from paimon_table import BucketId, DataFileMeta, Table, TableState
 from paimon_table.types import sql
-from pipelines.bad_records.bad_lines import BadLine, BadLines
+from pipelines.bad_records.dead_letters import DeadLetters
 from pipelines.config.config import PipelineConfig
 from pipelines.prepared import own_tables
 from pipelines.quarantine.selection import grouped
@@ -24,8 +24,8 @@ BUCKETS_SHOWN = 200
 SNAPSHOTS_SHOWN = 50
 ROWS_SHOWN = 20
 COLUMNS_SHOWN = 40
-FILES_READ = 100
-"""Of a quarantine, the newest ones."""
+RECORDS_READ = 10_000
+"""Of a quarantine, those that were put there last."""
 
 LONGEST_VALUE = 500
 """Characters of a value; beside them stands how many there are."""
@@ -122,14 +122,13 @@ def changes(table: Table) -> dict[str, Any]:
 
 
 def bad_records(config: PipelineConfig) -> dict[str, Any]:
-    """Groups with a few records each, from the newest files."""
+    """Groups with a few records each, of those that were put there last."""
     if config.source.on_bad_record == "fail":
         return {"files": 0, "read": 0, "groups": []}
-    bad = BadLines(config)
-    files = bad.files()
-    newest = files[-FILES_READ:]
+    bad = DeadLetters(config)
+    facts = bad.facts()
+    newest = facts.newest(RECORDS_READ).in_file_order()
     names = TargetNames(config, lambda: own_tables(config).positions().known.items())
-    lines = (line for line in bad.lines(newest, lambda: None) if isinstance(line, BadLine))
     groups = [
         {
             "table": group.table,
@@ -144,9 +143,9 @@ def bad_records(config: PipelineConfig) -> dict[str, Any]:
                 for line in group.examples
             ],
         }
-        for group in grouped(lines, names.of)
+        for group in grouped(bad.records(newest), names.of)
     ]
-    return {"files": len(files), "read": len(newest), "groups": groups}
+    return {"files": facts.file_count, "read": newest.file_count, "groups": groups}
 
 
 def _shown(rows: pa.Table, column_count: int) -> dict[str, Any]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from pipelines.bad_records.bad_lines import BadLine, BadLines
+from pipelines.bad_records.dead_letters import DeadLetters
 from pipelines.tables.table_failure import TableFailure, TooManyBadRecords
 from tests.support.item_batches import event, records
 from tests.support.paused_pipeline import PausedPipeline
@@ -27,9 +28,7 @@ def with_unreadable(*offsets: int, count: int = 40) -> pa.RecordBatch:
 
 def put_aside(pipeline: PausedPipeline) -> list[int]:
     """The offsets of all records in the quarantine."""
-    bad = BadLines(pipeline.config)
-    lines = bad.lines(bad.files(), lambda: None)
-    return sorted(line.offset for line in lines if isinstance(line, BadLine))
+    return sorted(line.offset for line in DeadLetters(pipeline.config).records())
 
 
 def rows(pipeline: PausedPipeline, *missing: int, count: int = 40) -> bool:
@@ -56,8 +55,7 @@ def test_a_table_that_is_filled_from_the_first_record_has_each_once(tmp_path: Pa
     first = PausedPipeline(tmp_path, source, [{**ITEMS, "into": "lake.other"}], has_quarantine=True)
     first.run(2)
     if begin == "before the stream":  # as if it had begun behind them
-        for line in BadLines(first.config).files():
-            Path(first.config.quarantine, line.place).unlink()
+        shutil.rmtree(first.config.quarantine)
     rules = [{**ITEMS, "backfill": True}]
     pipeline = PausedPipeline(tmp_path, source, rules, has_quarantine=True)
     pipeline.run()

@@ -12,17 +12,14 @@ import pyarrow as pa
 import pytest
 
 from paimon_table.history.rollback import plan_rollback, roll_back
-from pipelines.bad_records.bad_lines import BadLines
 from pipelines.catchup.catch_up import Step
-from pipelines.quarantine.alone import alone
 from sinks import faults
-from sinks.quarantine import NOTES
 from sources.changes import OFFSET_COLUMN, DecodeCounts, Decoded, Goal, SourceTable
 from sources.debezium_json.decoder import DebeziumJsonDecoder
 from sources.record_rows import rows_at
 from tests.support.item_batches import event, records
 from tests.support.paused_pipeline import Killed, PausedPipeline, killed_at
-from tests.support.quarantined import bad
+from tests.support.quarantined import bad, put
 from tests.support.wide_items import check, process, put_aside, rule
 
 BAD = {3, 13, 14}
@@ -44,10 +41,6 @@ def filled_then_rolled_back(root: Path, **keys: object) -> PausedPipeline:
     return first
 
 
-def notes(root: Path) -> list[Path]:
-    return [*(root / "checkpoint-quarantine").rglob(f"*{NOTES}")]
-
-
 @pytest.mark.parametrize("on_bad_record", ["quarantine", "fail"])
 def test_of_a_table_that_is_caught_up(tmp_path: Path, on_bad_record: str) -> None:
     filled_then_rolled_back(tmp_path)
@@ -56,7 +49,6 @@ def test_of_a_table_that_is_caught_up(tmp_path: Path, on_bad_record: str) -> Non
     again.caught_up()
     again.run()
     check(again, {3})
-    assert notes(tmp_path) == []
 
 
 @pytest.mark.parametrize("step", range(1, 40, 3))
@@ -109,7 +101,7 @@ def test_of_a_table_that_is_rolled_back_once_more(tmp_path: Path, is_bad_again: 
     filled_then_rolled_back(tmp_path)
     first = process(tmp_path, BAD, rule("BIGINT"))
     catch_up = first.catch_up("lake.items")
-    assert catch_up.step() is Step.SLICE and notes(tmp_path)
+    assert catch_up.step() is Step.SLICE and put_aside(first) == [3]
     back_to_first_batch(first)
     again = process(tmp_path, BAD, rule("BIGINT"), decoder=Refusing({13, 14} if is_bad_again else set()))
     again.caught_up()
@@ -117,7 +109,7 @@ def test_of_a_table_that_is_rolled_back_once_more(tmp_path: Path, is_bad_again: 
     check(again, BAD if is_bad_again else {3})
 
 
-def test_a_rollback_beside_the_catch_up_leaves_no_note(tmp_path: Path) -> None:
+def test_a_rollback_beside_the_catch_up_opens_them_again(tmp_path: Path) -> None:
     filled_then_rolled_back(tmp_path)
     first = process(tmp_path, BAD, rule("BIGINT"))
     catch_up = first.catch_up("lake.items")
@@ -147,10 +139,8 @@ def test_of_a_batch_that_a_new_checkpoint_reads_again(
 
 def test_another_record_at_the_place_stays(tmp_path: Path) -> None:
     """As after a topic was made anew."""
-    first = filled_then_rolled_back(tmp_path)
-    quarantine = first.settings.quarantine
-    assert quarantine is not None
-    quarantine.add(1, 7, [bad(13, topic="shop.public.items"), bad(14, topic="shop.public.others")])
+    filled_then_rolled_back(tmp_path)
+    put(tmp_path, 1, [bad(13, topic="shop.public.items"), bad(14, topic="shop.public.others")], "query")
     again = process(tmp_path, BAD, rule("BIGINT"))
     again.caught_up()
     again.run()
@@ -178,17 +168,6 @@ def test_unreadable_ones_are_for_the_table_that_they_name_by_now(tmp_path: Path)
     again.caught_up()
     assert sorted(again.rows("lake.items")) == [*range(1, 30, 2)]
     assert put_aside(again) == [12]
-
-
-def test_the_table_waits_for_a_retry_before_it_joins(tmp_path: Path) -> None:
-    filled_then_rolled_back(tmp_path)
-    again = process(tmp_path, BAD, rule("BIGINT"))
-    catch_up = again.catch_up("lake.items")
-    with alone(BadLines(again.config)):
-        steps = [catch_up.step() for _ in range(6)]
-    assert Step.JOINED not in steps and put_aside(again) == sorted(BAD)
-    again.caught_up()
-    check(again, {3})
 
 
 @dataclass(frozen=True)

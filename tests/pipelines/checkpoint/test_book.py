@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from pipelines.bad_records.bad_lines import aside_owner
 from pipelines.checkpoint.book import Book, Cause, Entry, Pause, Ruleless, SlicePlan
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.tables.paused_tables import PausedTables
@@ -121,7 +120,7 @@ def test_a_checkpoint_without_batches_knows_its_pipeline_alone(tmp_path: Path, c
 @pytest.mark.parametrize("length", [20, 80, 240])
 def test_names_of_any_length_have_a_quarantine_of_their_own(letter: str, length: int) -> None:
     names = [f"lake.{letter * length}{end}" for end in "ab"]
-    owners = [aside_owner("2a2d3a6b-7c9b-4a53-9d7b-0f7b3a3e0d11", replace(PAUSE, table=name)) for name in names]
+    owners = ["2a2d3a6b-7c9b-4a53-9d7b-0f7b3a3e0d11" + replace(PAUSE, table=name).aside_name for name in names]
     assert len({*owners}) == 2 and max(map(len, owners)) <= 255
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.bad_records.bad_lines import BadLines
+from pipelines.bad_records.dead_letters import DeadLetters
+from pipelines.bad_records.log import Closed, stretches
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipeline
 from pipelines.live.run_state import RunState
 from pipelines.look.looking import looking
 from pipelines.look.open_records import OpenRecords, counted_records
 from pipelines.look.state_file import read_state, state_path
-from pipelines.quarantine.kept_lines import take_out
 from tests.support.quarantined import bad, put, write_pipeline
 from tests.support.waiting import seconds
 
@@ -48,12 +48,12 @@ def test_they_are_counted_by_table_and_kind_of_reason(config: PipelineConfig) ->
 
 
 def test_a_record_that_leaves_the_quarantine_is_not_counted_any_more(config: PipelineConfig) -> None:
-    records, lines = OpenRecords(), BadLines(config)
+    records, quarantined = OpenRecords(), DeadLetters(config)
     assert sum(records.count(config).values()) == 4
-    take_out(lines.io, lines.files()[0], lambda line: line.number == 2)
+    first, *others = quarantined.facts().places()
+    quarantined.log.append(Closed(why="dropped", places=stretches([first])))
     assert sum(records.count(config).values()) == 3
-    for file in lines.files():
-        take_out(lines.io, file, lambda _: True)
+    quarantined.log.append(Closed(why="dropped", places=stretches(others)))
     assert records.count(config) == {}
 
 

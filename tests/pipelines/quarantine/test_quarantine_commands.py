@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.bad_records.bad_lines import BadLines
-from pipelines.config.config_file import load_pipeline
-from pipelines.quarantine.alone import alone
+from pipelines.quarantine.slices import alone
 from tests.support.command import Done, tidemark
-from tests.support.quarantined import bad, checkpoint, lines_left, offsets_left, put, quarantine, write_pipeline
+from tests.support.quarantined import QUERY, bad, checkpoint, letters, lines_left, offsets_left, put, write_pipeline
 
 HOSTILE = "\x1b[2J\x9b31m\u202eevil\u2066\r\n\x07\x7f"
 
@@ -92,18 +90,43 @@ def test_nothing_in_a_record_reaches_the_terminal_as_it_is(tmp_path: Path, comma
 
 
 def test_damaged_lines_are_told_by_their_place_and_stay(file: Path, tmp_path: Path) -> None:
-    directory = Path(quarantine(tmp_path).directory(10))
-    (directory / "torn-0-0-0-0.jsonl").write_bytes(b'{"topic": "t", "part\n\n[1]\n{"topic": "t", "offset": 1}')
+    (torn,) = (tmp_path / "checkpoint-quarantine").rglob("shop.public.orders-0-7-0-0.jsonl")
+    with torn.open("ab") as end:
+        end.write(b'{"topic": "t", "part\n\n[1]\n{"topic": "t", "offset": 1}')
 
     done = run("list", file)
-    assert "/batch-000000000010/torn-0-0-0-0.jsonl:1: it is no JSON: " in done.stderr
-    assert "torn-0-0-0-0.jsonl:3: it is no JSON object\n" in done.stderr
-    assert "torn-0-0-0-0.jsonl:4: its field 'partition' is missing or of another kind\n" in done.stderr
+    assert f"/{torn.parent.name}/{torn.name}:3: it is no JSON: " in done.stderr
+    assert f"{torn.name}:5: it is no JSON object\n" in done.stderr
+    assert f"{torn.name}:6: its field 'partition' is missing or of another kind\n" in done.stderr
 
     assert "dropped 6 lines" in run("drop", file, "--table", "lake.orders", "--yes").stdout
-    assert len((directory / "torn-0-0-0-0.jsonl").read_bytes().splitlines()) == 4
+    assert len(torn.read_bytes().splitlines()) == 4
     assert "  3 damaged lines\n" in run("drop", file, "--yes").stdout
     assert not list(tmp_path.glob("checkpoint-quarantine/**/*.jsonl"))
+
+
+def test_a_record_whose_line_is_gone_is_told(file: Path, tmp_path: Path) -> None:
+    (cut,) = (tmp_path / "checkpoint-quarantine").rglob("shop.public.orders-0-7-0-0.jsonl")
+    cut.unlink()
+    done = run("list", file)
+    assert "record shop.public.orders partition 0 offset 7 is open, and its line is not in the file" in done.stderr
+    assert done.stderr.startswith("5 records of 1 table")
+
+
+def test_a_file_that_no_entry_names_is_no_fact(file: Path, tmp_path: Path) -> None:
+    """As a batch leaves it that was killed before it was sealed."""
+    before = lines_left(tmp_path)
+    directory = tmp_path / "checkpoint-quarantine" / QUERY / "batch-000000000011"
+    directory.mkdir()
+    (directory / "shop.public.orders-0-99-0-0.jsonl").write_text(json.dumps({**before[0], "offset": 99}) + "\n")
+    assert lines_left(tmp_path) == before
+
+
+def test_what_is_dropped_is_not_on_the_disk_any_more(file: Path, tmp_path: Path) -> None:
+    put(tmp_path, 12, [bad(0, "seen again", value=b"a secret")])
+    run("drop", file, "--table", "lake.orders", "--yes")
+    texts = [path.read_text() for path in tmp_path.glob("checkpoint-quarantine/**/*.jsonl")]
+    assert len(texts) == 1 and "secret" not in texts[0]
 
 
 def test_a_dry_run_and_an_unanswered_question_drop_nothing(file: Path, tmp_path: Path) -> None:
@@ -124,26 +147,17 @@ def test_only_what_is_chosen_is_dropped(file: Path, tmp_path: Path) -> None:
         "nothing to drop: no records with a reason like 'no number'"
         in run("drop", file, "--reason", "no number", "--yes").stdout
     )
-    assert {path.stat().st_mode & 0o77 for path in tmp_path.glob("checkpoint-quarantine/**/*.jsonl")} == {0}
+    assert {path.stat().st_mode & 0o77 for path in tmp_path.rglob("checkpoint-quarantine/**/*.json*")} == {0}
 
 
 def test_nothing_is_dropped_beside_a_retry(file: Path, tmp_path: Path) -> None:
-    """Both write files anew: what one has taken out could come back."""
+    """Both may write files anew."""
     before = lines_left(tmp_path)
-    with alone(BadLines(load_pipeline(file))):
+    with alone(letters(tmp_path)):
         done = run("drop", file, "--yes", code=1)
 
     assert "another retry or drop works on" in done.stderr
     assert lines_left(tmp_path) == before
-
-
-def test_a_batch_that_may_run_again_keeps_its_records(file: Path, tmp_path: Path) -> None:
-    put(tmp_path, 11, [bad(99)])
-
-    done = run("drop", file, "--yes")
-
-    assert "1 file of a batch that may run again stay" in done.stderr
-    assert offsets_left(tmp_path) == [99]
 
 
 def test_a_table_is_told_by_the_names_that_the_record_gave(tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 from paimon_table.errors import CorruptFile, SinkUnavailable
-from pipelines.bad_records.elsewhere import QuarantinedPlaces
+from paimon_table.history.rollback import plan_rollback, roll_back
+from pipelines.bad_records.facts import evidence_of
+from pipelines.bad_records.log import Applied, stretches
 from pipelines.checkpoint.book import FILE, Book, Cause, Entry, Pause, Ruleless
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.lock import held_checkpoints
@@ -23,24 +25,20 @@ from pipelines.config.config_file import load_pipeline
 from pipelines.control.request_desk import RequestDesk
 from pipelines.control.requests import Requests
 from pipelines.prepared import own_tables
-from pipelines.quarantine.applier import COMMAND, handler
-from pipelines.quarantine.once import take_out_good
-from pipelines.quarantine.slices import Slices
+from pipelines.quarantine.applying import COMMAND, handler
 from pipelines.replay.rebuild_rules import rows_of_others
-from pipelines.storage import quarantine_of
 from pipelines.tables.checkpoint_record import CheckpointRecord
 from sinks import faults
 from sinks.commit.positions import FedBy
 from sinks.commit.table_sink import TableSink
-from sinks.quarantine import NOTES
 from sources.changes import QuarantineRow, SourceTable
 from tests.support.command import Done, tidemark, tidemark_process
 from tests.support.quarantined import (
-    QUERY,
     bad,
     checkpoint,
     envelope,
     forget_the_past,
+    letters,
     lines_left,
     offsets_left,
     put,
@@ -94,13 +92,12 @@ ALL = {0: 0, 1: 1, 2: 2, 3: 3, **{key: TOO_WIDE + key for key in (4, 5, 6)}}
 def test_different_records_of_one_place_are_all_applied(tmp_path: Path) -> None:
     """A topic that was made anew, or a dump that was replaced, has other records at the offsets of before."""
     file = filled(tmp_path)
-    run_batch(tmp_path, file, 1, record(4, envelope(9, TOO_WIDE + 9, v=9), key=9))
+    other = {**record(4, envelope(9, TOO_WIDE + 9, v=9), key=9), "timestamp": 1_800_000_000_000_000}
+    run_batch(tmp_path, file, 1, other)
     assert offsets_left(tmp_path) == [4, 4, 5, 6]
     widen(file)
 
-    retry(file)
-    assert len(lines_left(tmp_path)) == 1
-    retry(file)
+    assert "retried 4 records" in retry(file).stdout
 
     assert rows_of(tmp_path) == {**ALL, 9: TOO_WIDE + 9} and lines_left(tmp_path) == []
 
@@ -132,8 +129,8 @@ def test_records_are_applied_once_their_rule_is_right(tmp_path: Path) -> None:
 
 def test_a_record_that_replays_have_put_aside_again_is_counted_once(tmp_path: Path) -> None:
     file = filled(tmp_path)
-    first = tmp_path / "checkpoint-quarantine" / QUERY / "batch-000000000000"
-    shutil.copytree(first, first.with_name("batch-000000000001"))
+    run_batch(tmp_path, file, 1, *(record(offset, envelope(offset, TOO_WIDE + offset, v=offset)) for offset in (4, 5)))
+    assert len([*(tmp_path / "checkpoint-quarantine").rglob("*.jsonl")]) == 2
     widen(file)
 
     assert "would retry 3 records:\n  lake.orders: 3 records\n" in retry(file, "--dry-run").stdout
@@ -350,17 +347,17 @@ def test_records_that_stay_are_not_told_as_none(tmp_path: Path) -> None:
     assert done.stderr.startswith("3 records not retried: table lake.orders has no sequence.field")
 
 
-def test_records_of_a_batch_that_may_run_again_are_not_told_as_none(tmp_path: Path) -> None:
+def test_records_of_a_batch_that_may_run_again_are_retried_once_their_table_has_it(tmp_path: Path) -> None:
     file = filled(tmp_path)
-    (tmp_path / "checkpoint" / "offsets").mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(tmp_path / "checkpoint" / "commits", ignore_errors=True)
-    checkpoint(tmp_path, 0)
+    put(tmp_path, 0, [bad_record(9)])
+    widen(file)
     (tmp_path / "checkpoint" / "commits" / "0").unlink()
 
-    assert retry(file, "--reason", "out of the range").stdout == (
-        "nothing to retry yet: the records with a reason like 'out of the range' are of a batch that may run again;"
-        " start the pipeline, then call again\n"
-    )
+    done = retry(file)
+
+    assert done.stdout == "retried 3 records: 3 are in their tables\n"
+    assert "1 record not retried: the pipeline has still to read these records of shop.public.orders" in done.stderr
+    assert rows_of(tmp_path) == ALL and offsets_left(tmp_path) == [9]
 
 
 @pytest.mark.parametrize(
@@ -413,7 +410,11 @@ def test_a_late_delete_stays_unless_it_is_wanted(tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------- crashes
 
-STEPS = ("slice-written", *(p for p in faults.POINTS if p != "between-compactions"), "slice-applied", "slice-taken-out")
+STEPS = (
+    *("slice-written", "bad-records-sealed"),
+    *(p for p in faults.POINTS if p != "between-compactions"),
+    "slice-applied",
+)
 
 
 class Killed(BaseException):
@@ -472,15 +473,14 @@ def test_a_process_that_is_killed_in_the_middle_leaves_everything_once(tmp_path:
     assert lines_left(tmp_path) == []
 
 
-def read_again(root: Path, file: Path, offsets: set[int]) -> None:
-    """As if a table that was caught up had brought these records, and noted that."""
-    config = load_pipeline(file)
-    lines = [line for line in lines_left(root) if line["offset"] in offsets]
-    notes = root / "checkpoint-quarantine" / f"{QUERY}+lake.orders-1" / "batch-000000000000" / f"x-0-0-0-0{NOTES}"
-    notes.parent.mkdir(parents=True)
-    notes.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    take_out_good(config)
-    assert not notes.exists()
+def read_again(root: Path, offsets: set[int]) -> None:
+    """As if a table that was caught up had brought these records."""
+    quarantine, found = letters(root), table(root)
+    newest = found.snapshots.latest()
+    assert newest is not None
+    places = stretches(place for place in quarantine.facts().places() if place.offset in offsets)
+    evidence = evidence_of("lake.orders", found, newest)
+    quarantine.log.append(Applied(by="other/batch-000000000000", evidence=evidence, places=places))
 
 
 @pytest.mark.slow
@@ -489,33 +489,44 @@ def test_a_retry_that_was_killed_passes_over_what_was_read_again_since(tmp_path:
     file = filled(tmp_path)
     words = ["quarantine", "retry", str(file), "--file", str(mended(tmp_path, n=10))]
     assert tidemark_process(*words, TIDEMARK_CRASH_AT="slice-written").returncode < 0
-    read_again(tmp_path, file, offsets)
+    read_again(tmp_path, offsets)
     assert offsets_left(tmp_path) == sorted({4, 5, 6} - offsets)
 
     finished = retry(file)
 
     assert rows_of(tmp_path) == {0: 0, 1: 1, 2: 2, 3: 3, **dict.fromkeys({4, 5, 6} - offsets, 10)}
     assert lines_left(tmp_path) == [] and "finishing retry-" in finished.stderr
-    assert not list(tmp_path.glob("checkpoint-quarantine/retry-*/slice-*"))
+    assert not list(tmp_path.glob("checkpoint-quarantine/retry-*/slice-*/slice.json"))
 
 
-def test_records_of_a_retry_that_are_in_no_file_any_more_are_looked_for(tmp_path: Path) -> None:
-    """It was killed once it had taken them out; its table may be rolled back then, and read them again."""
+def back_to(root: Path, snapshot_id: int) -> None:
+    context = table(root).context
+    roll_back(context, plan_rollback(context, snapshot_id))
+
+
+@pytest.mark.parametrize("is_mended", [False, True], ids=["as it was", "mended by hand"])
+def test_a_rollback_behind_a_retry_opens_its_records_again(tmp_path: Path, is_mended: bool) -> None:
+    file = filled(tmp_path)
+    before = table(tmp_path).snapshots.latest_id() or 0
+    words: list[str | Path] = ["--file", mended(tmp_path, n=10)] if is_mended else []
+    if not is_mended:
+        widen(file)
+    retry(file, *words)
+    assert offsets_left(tmp_path) == [] and rows_of(tmp_path).keys() == {*range(7)}
+
+    back_to(tmp_path, before)
+
+    assert offsets_left(tmp_path) == [4, 5, 6] and rows_of(tmp_path).keys() == {*range(4)}
+    assert retry(file).stdout == "retried 3 records: 3 are in their tables\n"
+    assert rows_of(tmp_path) == ({**ALL, 4: 10, 5: 10, 6: 10} if is_mended else ALL)
+
+
+def test_a_table_that_is_made_anew_opens_them_again(tmp_path: Path) -> None:
     file = filled(tmp_path)
     widen(file)
-    (line, *_) = lines_left(tmp_path)
-    assert tidemark_process("quarantine", "retry", file, TIDEMARK_CRASH_AT="slice-taken-out").returncode < 0
-    assert lines_left(tmp_path) == []
-    config = load_pipeline(file)
-    (places,) = QuarantinedPlaces(config).outside("anybody").values()
-    assert places.tolist() == [4, 5, 6]
-
-    notes = tmp_path / "checkpoint-quarantine" / QUERY / "batch-000000000000" / f"x-0-0-0-0{NOTES}"
-    notes.write_text(json.dumps(line))
-    take_out_good(config)
-    slices = Slices(*quarantine_of(config))
-    (left,) = slices.unfinished()
-    assert [one.offset for one in slices.lines(left)] == [5, 6]
+    retry(file)
+    shutil.rmtree(tmp_path / "warehouse" / "lake.db" / "orders")
+    assert offsets_left(tmp_path) == [4, 5, 6]
 
 
 def test_a_retry_that_was_killed_waits_for_a_table_that_reads_again(tmp_path: Path) -> None:
@@ -536,16 +547,6 @@ def test_a_retry_that_was_killed_waits_for_a_table_that_reads_again(tmp_path: Pa
     assert rows_of(tmp_path) == ALL
 
 
-def test_what_was_read_again_is_taken_out_before_a_retry(tmp_path: Path) -> None:
-    file = filled(tmp_path)
-    line = next(line for line in lines_left(tmp_path) if line["offset"] == 5)
-    directory = tmp_path / "checkpoint-quarantine" / QUERY / "batch-000000000000"
-    (directory / f"x-0-0-0-0{NOTES}").write_text(json.dumps(line))
-    widen(file)
-    assert "retried 2 records" in retry(file).stdout
-    assert lines_left(tmp_path) == [] and 5 not in rows_of(tmp_path)
-
-
 def test_records_of_a_table_that_is_to_be_filled_wait_for_that(tmp_path: Path) -> None:
     """A retry would make the table, and nobody would fill it."""
     file = filled(tmp_path)
@@ -562,7 +563,7 @@ def test_records_that_a_new_checkpoint_has_still_to_read_wait(tmp_path: Path) ->
     put(tmp_path, 1, [bad_record(7)])
     widen(file)
     shutil.rmtree(tmp_path / "checkpoint")
-    assert "1 record not retried: the checkpoint is new, and the pipeline has still to read" in retry(file).stderr
+    assert "1 record not retried: the pipeline has still to read these records of " in retry(file).stderr
     assert rows_of(tmp_path) == ALL and offsets_left(tmp_path) == [7]
 
     checkpoint(tmp_path, 1)  # of files nobody can tell what it has read
@@ -598,17 +599,6 @@ def test_of_two_records_in_one_place_the_one_in_the_file_is_applied(tmp_path: Pa
     edited.write_text(json.dumps(line))
     refused = retry(file, "--file", edited, code=2)
     assert f"{edited}:1: the quarantine has two records of shop.public.orders partition 0" in refused.stderr
-
-
-def test_a_record_in_lines_that_lie_far_apart_is_applied_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = filled(tmp_path, {"merge-engine": "aggregation", "fields.default-aggregate-function": "sum"})
-    shutil.copytree(tmp_path / "checkpoint-quarantine" / QUERY, tmp_path / "checkpoint-quarantine" / "an-earlier-query")
-    assert offsets_left(tmp_path) == [4, 4, 5, 5, 6, 6]
-    widen(file)
-    monkeypatch.setattr("pipelines.quarantine.retry.SLICE_RECORDS", 2)
-
-    assert "retried 3 records" in retry(file).stdout
-    assert rows_of(tmp_path) == ALL and lines_left(tmp_path) == []
 
 
 @pytest.mark.slow
@@ -717,20 +707,6 @@ def test_many_records_are_retried_in_slices(tmp_path: Path, monkeypatch: pytest.
     assert lines_left(tmp_path) == []
 
 
-def test_what_failed_again_is_there_although_a_later_slice_was_never_begun(tmp_path: Path) -> None:
-    """A retry that is killed while it writes or removes a slice leaves a directory that is none."""
-    file = filled(tmp_path)
-    retry(file, "--file", mended(tmp_path, n="many"), code=1)
-    (owner,) = tmp_path.glob("checkpoint-quarantine/retry-*")
-    (owner / "slice-000000000001").mkdir()
-    (owner / "slice-000000000001" / "records.jsonl").write_text("{")
-
-    assert "retried 3 records" in retry(file, "--file", mended(tmp_path, n=5)).stdout
-
-    assert offsets_left(tmp_path) == []
-    assert rows_of(tmp_path) == {0: 0, 1: 1, 2: 2, 3: 3, 4: 5, 5: 5, 6: 5}
-
-
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
@@ -740,8 +716,6 @@ def test_what_failed_again_is_there_although_a_later_slice_was_never_begun(tmp_p
         ({"payload": "\ud800"}, "half a surrogate pair"),
         ({"payload_b64": "?!"}, "field 'payload_b64' is not base64"),
         ({"payload_b64": 7}, "field 'payload_b64' is not base64"),
-        ({"payload": "x", "offset": 1 << 70}, "the line is no JSON"),
-        ({"payload": "x", "offset": -(1 << 70)}, "the line is no JSON"),
     ],
     ids=str,
 )
@@ -749,13 +723,14 @@ def test_a_malformed_line_that_holds_no_line_stays(tmp_path: Path, fields: dict[
     file = filled(tmp_path)
     widen(file)
     line = {"topic": "malformed:dump.jsonl", "partition": -1, "offset": 99, "reason": "?", **fields}
-    directory = tmp_path / "checkpoint-quarantine" / QUERY / "batch-000000000000"
-    (directory / "malformed-0-99-0-0.jsonl").write_text(json.dumps(line) + "\n")
+    put(tmp_path, 1, [replace(bad(99, topic="malformed:dump.jsonl"), partition=-1, timestamp_ms=None)])
+    (path,) = tmp_path.glob("checkpoint-quarantine/*/batch-000000000001/*.jsonl")
+    path.write_text(json.dumps(line) + "\n")
 
     for done, code in (("3 are in their tables, 1 failed again", 0), ("0 are in their tables, 1 failed again", 1)):
         assert done in retry(file, code=code).stdout
         (left,) = lines_left(tmp_path)
         assert problem in left["reason"]
-        assert left["payload"] == ("x" if fields.get("payload") == "x" else json.dumps(line))
+        assert left["payload"] == json.dumps(line)
 
     assert rows_of(tmp_path) == ALL

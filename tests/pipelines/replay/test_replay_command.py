@@ -14,7 +14,6 @@ from rich.console import Console
 
 from paimon_table.errors import ConfigError
 from paimon_table.history.rollback import plan_rollback, roll_back
-from pipelines.bad_records.settled import Settled
 from pipelines.checkpoint.book import Book, Entry
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
@@ -229,7 +228,7 @@ def test_a_replay_whose_range_is_refused_is_forgotten(tmp_path: Path, monkeypatc
     monkeypatch.setattr(replaying, "_slices", refusing)
     wanted = Wanted("lake.orders", "2024-01-01", None, abandons=False)
     with pytest.raises(ConfigError, match="1 replay has no records"):
-        replaying.replay(config, wanted, lambda _config, _state: Settled())
+        replaying.replay(config, wanted)
     assert Replays(Checkpoint(config)).all() == []
 
 

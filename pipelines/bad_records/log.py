@@ -1,0 +1,271 @@
+"""The log of facts about bad records: what the quarantine (a dead-letter queue) knows of each record, in order.
+
+    QUARANTINE/log/000000000017.json              one entry, written whole and never changed
+    QUARANTINE/OWNER/batch-000000000012/*.jsonl   the records that entries name, whole
+
+``Sealed`` is written by the driver before the first commit of a step: it names the files of the step's bad records, and
+the places of records that were bad before and that the step brings into tables. ``Applied`` follows the commit and says
+which snapshot has them. ``Closed`` says that somebody has dropped records, or that a retry has skipped them.
+``Switched`` ends a rebuild: what its steps have sealed counts from then on. ``Voided`` names entries that do not count
+any more, because their table was rolled back. What the facts come to stands in ``facts``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Annotated, Literal, NamedTuple, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from paimon_table.errors import BrokenInvariant, CorruptFile
+from paimon_table.storage.file_io import FileIO
+from pipelines.checkpoint.checkpoint import NOT_AS_WRITTEN
+from pipelines.checkpoint.document import check_format
+
+DIRECTORY = "log"
+_NAME = re.compile(r"[0-9]{12}\.json")
+_ATTEMPTS = 1_000
+"""So many entries others may write while one is being written."""
+
+
+RETRY = "retry-"
+"""Begins the directories of retries, beside those of queries."""
+
+REPLAY = "replay-"
+"""Begins those of replays."""
+
+
+def replay_owner(id_: str) -> str:
+    """The directory of the bad records of a replay."""
+    return f"{REPLAY}{id_}"
+
+
+class Place(NamedTuple):
+    """Which record it is.
+
+    A topic that was made anew has another id, where ids are known; a dump that was replaced has other times.
+    """
+
+    topic: str
+    """``malformed:FILE`` for a line of a dump that is no record; the offset is its byte then."""
+    topic_id: str
+    """Empty where it is not known."""
+    partition: int
+    offset: int
+    ts: int | None
+    """The record's own time (ms)."""
+
+
+class Document(BaseModel):
+    """A value in the log; fields of newer versions are passed over."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Stretch(Document):
+    """Records of one partition, in any order."""
+
+    topic: str
+    topic_id: str = ""
+    partition: int
+    offsets: tuple[int, ...]
+    ts: tuple[int | None, ...]
+
+    def places(self) -> Iterable[Place]:
+        for offset, ts in zip(self.offsets, self.ts, strict=True):
+            yield Place(self.topic, self.topic_id, self.partition, offset, ts)
+
+
+Stretches: TypeAlias = tuple[Stretch, ...]
+
+
+class Evidence(Document):
+    """The snapshot by which records came into a table."""
+
+    table: str
+    created_ms: int
+    """When the table was made."""
+    snapshot_id: int
+    time_ms: int
+
+
+class Sealed(Document):
+    """What a step is about to commit."""
+
+    kind: Literal["sealed"] = "sealed"
+    step: str
+    """Its directory below the quarantine."""
+    user: str = ""
+    """Who commits it, under which number, and since when it can have."""
+    number: int = 0
+    since_ms: int | None = None
+    rebuild: str = ""
+    """The rebuild that it is a part of: it counts once that has switched."""
+    bad: Mapping[str, Stretches] = {}
+    """By name of a file of the step."""
+    good: Mapping[str, Stretches] = {}
+    """By table: records that were bad before."""
+
+
+class Applied(Document):
+    """Records that are in a table."""
+
+    kind: Literal["applied"] = "applied"
+    by: str
+    """The step."""
+    evidence: Evidence
+    places: Stretches
+
+
+class Closed(Document):
+    """Records that no table gets."""
+
+    kind: Literal["closed"] = "closed"
+    why: Literal["dropped", "skipped"]
+    places: Stretches
+
+
+class Switched(Document):
+    """A rebuild whose content is that of its table."""
+
+    kind: Literal["switched"] = "switched"
+    rebuild: str
+    evidence: Evidence
+
+
+class Voided(Document):
+    """``Applied`` and ``Switched`` entries that do not count any more."""
+
+    kind: Literal["voided"] = "voided"
+    entries: tuple[int, ...]
+
+
+Entry: TypeAlias = Sealed | Applied | Closed | Switched | Voided
+_ENTRY: TypeAdapter[Entry] = TypeAdapter(Annotated[Entry, Field(discriminator="kind")])
+
+
+def stretches(places: Iterable[Place]) -> Stretches:
+    """The places as entries have them."""
+    found: dict[tuple[str, str, int], list[Place]] = {}
+    for place in sorted(set(places), key=lambda one: (*one[:4], one.ts is not None, one.ts or 0)):
+        found.setdefault(place[:3], []).append(place)
+    return tuple(
+        Stretch(
+            topic=topic,
+            topic_id=topic_id,
+            partition=partition,
+            offsets=tuple(place.offset for place in of),
+            ts=tuple(place.ts for place in of),
+        )
+        for (topic, topic_id, partition), of in found.items()
+    )
+
+
+def places_of(entry: Entry) -> Iterable[Stretch]:
+    """All records that an entry is about."""
+    match entry:
+        case Sealed():
+            for named in (*entry.bad.values(), *entry.good.values()):
+                yield from named
+        case Applied() | Closed():
+            yield from entry.places
+
+
+class QuarantineLog:
+    """The log of one pipeline, as it was when it was read last. Its entries stay in memory; used by one thread."""
+
+    def __init__(self, io: FileIO, path: str) -> None:
+        self.io = io
+        self.path = path
+        """The quarantine."""
+        self.entries: dict[int, Entry] = {}
+        self._is_read = False
+        self._unnamed: set[str] = set()
+        """Owners whose first step of this process has begun."""
+
+    def refresh(self) -> None:
+        """Read what others have written or removed since."""
+        names = self.io.list_names(f"{self.path}/{DIRECTORY}")
+        numbers = sorted(int(name[:12]) for name in names if _NAME.fullmatch(name))
+        found: dict[int, Entry] = {}
+        for number in numbers:
+            entry = self.entries.get(number) or self._read(number)
+            if entry is not None:
+                found[number] = entry
+        self.entries, self._is_read = found, True
+
+    def read(self) -> None:
+        """``refresh``, if nothing was read yet."""
+        if not self._is_read:
+            self.refresh()
+
+    def append(self, entry: Entry) -> int:
+        """Write an entry behind all others, durably; gives its number."""
+        self.read()
+        data = entry.model_dump_json(exclude_defaults=True, indent=1).encode()
+        data = json.dumps({"kind": entry.kind, **json.loads(data)}).encode()
+        self.io.mkdirs(f"{self.path}/{DIRECTORY}")
+        first = max(self.entries, default=-1) + 1
+        for number in range(first, first + _ATTEMPTS):
+            if self.io.publish(self._file(number), data):
+                if number > first:
+                    self.refresh()
+                self.entries[number] = entry
+                return number
+        raise BrokenInvariant(f"{self.path}/{DIRECTORY} grows faster than an entry can be written; please report")
+
+    def remove(self, numbers: Collection[int]) -> None:
+        """Forget entries that say nothing about any record any more."""
+        for number in sorted(numbers):
+            self.io.delete(self._file(number))
+            del self.entries[number]
+
+    @property
+    def voided(self) -> frozenset[int]:
+        """The numbers of entries that do not count any more."""
+        return frozenset(n for entry in self.entries.values() if isinstance(entry, Voided) for n in entry.entries)
+
+    def last_sealed(self, step: str) -> Sealed | None:
+        """What was sealed for a step last."""
+        self.read()
+        newest_first = reversed(self.entries.values())
+        return next((e for e in newest_first if isinstance(e, Sealed) and e.step == step), None)
+
+    def _sealed(self) -> Iterator[tuple[int, Sealed]]:
+        return ((number, entry) for number, entry in self.entries.items() if isinstance(entry, Sealed))
+
+    def file(self, step: str, name: str) -> str:
+        """The path of a file of a step."""
+        return f"{self.path}/{step}/{name}"
+
+    def remove_unsealed(self, step: str) -> None:
+        """Remove what killed runs of a step have left; looks at the first step of an owner, which may run again."""
+        owner = step.partition("/")[0]
+        if owner in self._unnamed:
+            return
+        self._unnamed.add(owner)
+        named = {name for _, entry in self._sealed() if entry.step == step for name in entry.bad}
+        for name in self.io.list_names(f"{self.path}/{step}"):
+            if name not in named:
+                # No entry names it, and whoever wrote it held the checkpoint, which we hold.
+                self.io.delete(self.file(step, name))
+
+    def _read(self, number: int) -> Entry | None:
+        file = self._file(number)
+        try:
+            data = self.io.read(file)
+        except FileNotFoundError:
+            return None
+        try:
+            check_format(data, file)
+            return _ENTRY.validate_json(data)
+        except NOT_AS_WRITTEN as error:
+            raise CorruptFile(
+                f"{file} is not what was written; it says what became of bad records. Restore it, or remove it: records"
+                " that it sealed are then in no list, those that it closed are open again"
+            ) from error
+
+    def _file(self, number: int) -> str:
+        return f"{self.path}/{DIRECTORY}/{number:012d}.json"

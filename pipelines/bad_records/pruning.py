@@ -1,0 +1,86 @@
+"""Removing what the quarantine need not know any more, a bounded part of the log at a time.
+
+A record is finished when its last fact is that it was dropped or skipped, or that a table has it which cannot go back
+behind that any more: all snapshots from before have expired. The payloads of finished records are removed, and the
+entries that are about nothing else. Whoever restores an older copy of the table later finds them in the topic alone.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from pipelines.bad_records.dead_letters import BadLine, lines_of, rewrite
+from pipelines.bad_records.facts import TableJudge
+from pipelines.bad_records.log import Applied, Closed, Place, QuarantineLog, Sealed, Stretch, Switched, places_of
+
+MOST_ENTRIES = 500
+"""The oldest ones, which one call looks at."""
+
+
+def prune(log: QuarantineLog, judge: TableJudge) -> None:
+    """Remove finished records and entries; to be called by whoever holds the checkpoint, once all is settled."""
+    log.refresh()
+    oldest = sorted(log.entries)[:MOST_ENTRIES]
+    finished = _finished(log, judge, {place for number in oldest for place in _places(places_of(log.entries[number]))})
+    if not finished:
+        return
+    bare = {place._replace(topic_id="") for place in finished}
+    entries = [log.entries[number] for number in oldest]
+    for entry in (entry for entry in entries if isinstance(entry, Sealed)):
+        for name in entry.bad:
+            lines = list(lines_of(log.io, log.path, f"{entry.step}/{name}"))
+            kept = [line.text for line in lines if not isinstance(line, BadLine) or line.record not in bare]
+            if len(kept) < len(lines):
+                rewrite(log.io, log.file(entry.step, name), kept)
+    log.remove(_needless(log, oldest, finished))
+
+
+def _finished(log: QuarantineLog, judge: TableJudge, places: set[Place]) -> set[Place]:
+    """Those of the records whose last fact is final."""
+    last = dict.fromkeys(places, False)
+    rebuilds: defaultdict[str, list[Sealed]] = defaultdict(list)
+    voided = log.voided
+
+    def note(stretches: Iterable[Stretch], *, is_final: bool) -> None:
+        last.update((place, is_final) for place in _places(stretches) if place in last)
+
+    for number, entry in sorted(log.entries.items()):
+        match entry:
+            case Sealed() if entry.rebuild:
+                rebuilds[entry.rebuild].append(entry)
+            case Sealed():
+                note(places_of(entry), is_final=False)
+            case Applied() if number not in voided:
+                note(entry.places, is_final=judge.is_final(entry.evidence))
+            case Closed():
+                note(entry.places, is_final=True)
+            case Switched() if number not in voided and judge.holds(entry.evidence):
+                for sealed in rebuilds[entry.rebuild]:
+                    for of in sealed.bad.values():
+                        note(of, is_final=False)
+                    for of in sealed.good.values():
+                        note(of, is_final=judge.is_final(entry.evidence))
+    return {place for place, is_final in last.items() if is_final}
+
+
+def _needless(log: QuarantineLog, oldest: Iterable[int], finished: set[Place]) -> list[int]:
+    """The entries about finished records alone that no older entry would open again without them.
+
+    The newest entry stays: numbers are never used twice.
+    """
+    kept: set[Place] = set()
+    gone: list[int] = []
+    for number in oldest:
+        entry = log.entries[number]
+        places = {*_places(places_of(entry))}
+        is_plain = isinstance(entry, Applied | Closed) or (isinstance(entry, Sealed) and not entry.rebuild)
+        if is_plain and number != max(log.entries) and places <= finished and not places & kept:
+            gone.append(number)
+        else:
+            kept |= places
+    return gone
+
+
+def _places(stretches: Iterable[Stretch]) -> Iterator[Place]:
+    return (place for stretch in stretches for place in stretch.places())

@@ -1,0 +1,146 @@
+"""Open records that wait: their table has still to read them, so that a retry would bring them twice.
+
+The table is behind the stream, is being rebuilt, was rolled back or has a rule again, or is to be filled; or the batch
+that put the records aside was never finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from paimon_table import TableName
+from pipelines.bad_records.dead_letters import BadLine
+from pipelines.catchup.table_standings import rolled_back_tables
+from pipelines.checkpoint.book import Book
+from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.replay_state import Replays
+from pipelines.config.config import PipelineConfig
+from pipelines.tables.known_routes import leading_rules, led_to
+from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.target_names import source_names
+from sinks.commit.positions import Position
+from sources.dumps.dump_lines import MALFORMED_PREFIX
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingAgain:
+    """A table that reads its topics again; None: all topics."""
+
+    table: str
+    topics: frozenset[str] | None
+    is_rebuilt: bool = False
+
+    def reads(self, topic: str) -> bool:
+        """Whether a record of ``topic`` that names no source table is read again."""
+        return self.topics is None or topic in self.topics
+
+    @property
+    def words(self) -> str:
+        """Why its records wait."""
+        if self.is_rebuilt:
+            return (
+                f"table {self.table} is being built anew from its topics, perhaps from these records too: retry them"
+                f" once that has ended (tidemark replay FILE --table {self.table} --rebuild goes on with it, --abandon"
+                " gives it up)"
+            )
+        return (
+            f"table {self.table} is behind the stream and reads its topics again from where it stands, perhaps these"
+            " records too: retry them once it has caught up (a rule has to lead to it, then `tidemark resume FILE"
+            f" --table {self.table}`, or a start)"
+        )
+
+
+class Waiting:
+    """Which records wait, as checkpoint and tables are when it is made."""
+
+    def __init__(self, config: PipelineConfig, own: OwnTables) -> None:
+        self._config = config
+        self._own = own
+        checkpoint = Checkpoint(config)
+        self._query = checkpoint.query_id
+        self._closed = checkpoint.closed_batch
+        self._ends = checkpoint.kafka_positions() if config.source.kafka is not None else None
+        self._topic_ids = Book(checkpoint).topic_ids
+        self._is_there: dict[str, bool] = {}
+        self.reading_again = list(_reading_again(config, own, checkpoint))
+
+    def words(self, line: BadLine, table: str) -> str | None:
+        """Why a record for ``table`` waits; None where it does not."""
+        return self.of_topic(line) or self._is_ahead(line, table) or self.of_table(table)
+
+    def of_table(self, table: str) -> str | None:
+        """Why all records of a table wait."""
+        return next((one.words for one in self.reading_again if one.table == table), None)
+
+    def of_topic(self, line: BadLine) -> str | None:
+        """Why a record waits that names no source table: a table that it may be for reads it again."""
+        if line.source is not None:
+            return None
+        return next((one.words for one in self.reading_again if one.reads(line.topic)), None)
+
+    def _is_ahead(self, line: BadLine, table: str) -> str | None:
+        if line.topic.startswith(MALFORMED_PREFIX) or "." not in table:
+            return None
+        rule = self._config.rule_for(*source_names(line.topic, line.source), line.topic)
+        if rule is not None and rule.backfill and not self._exists(table):
+            return (
+                f"table {table} is not there, and its rule has `backfill: true`: start the pipeline, which makes it and"
+                " reads what there is for it, these records too"
+            )
+        if not self._stream_reads(line) or self._has_passed(line, table):
+            return None
+        return (
+            f"the pipeline has still to read these records of {line.topic} for table {table} (its checkpoint is new, or"
+            " it was killed within their batch): start it first, then retry what is left"
+        )
+
+    def _stream_reads(self, line: BadLine) -> bool:
+        """Whether the stream has not passed a record, as far as its checkpoint tells."""
+        if line.topic_id and self._topic_ids.get(line.topic, line.topic_id) != line.topic_id:
+            return False
+        if self._closed is None:
+            return True
+        is_unfinished = line.owner == self._query and line.step > self._closed
+        end = (self._ends or {}).get((line.topic, line.partition))
+        return is_unfinished or (end is not None and line.offset >= end)
+
+    def _has_passed(self, line: BadLine, table: str) -> bool:
+        position = self._positions.get(table)
+        return position is not None and line.offset < position.offsets.get((line.topic, line.partition), 0)
+
+    def _exists(self, table: str) -> bool:
+        if table not in self._is_there:
+            self._is_there[table] = self._own.catalog.find(TableName.of(table)) is not None
+        return self._is_there[table]
+
+    @cached_property
+    def _positions(self) -> dict[str, Position]:
+        return {name: position.among(self._topic_ids) for name, position in self._own.positions().known.items()}
+
+
+def _reading_again(config: PipelineConfig, own: OwnTables, checkpoint: Checkpoint) -> Iterator[ReadingAgain]:
+    """The tables that are behind, that are rebuilt, and of which the next start of the pipeline finds they are behind.
+
+    The last are tables that were rolled back, and those of which a rule is back that was away.
+    """
+    book = Book(checkpoint)
+    for pause in book.pauses.values():
+        if pause.has_rule or leading_rules(config, TableName.of(pause.table), (), pause.topics):
+            yield _of(pause.table, pause.topics)
+        else:  # only what names the table is for it
+            yield ReadingAgain(pause.table, frozenset())
+    for state in Replays(checkpoint).all():
+        if state.rebuild is not None:
+            yield ReadingAgain(state.table, frozenset(state.topics) if state.topics else None, is_rebuilt=True)
+    for name, entry in rolled_back_tables(book, own):
+        yield _of(name, entry.topics)
+    for table, entry in book.tables.items():
+        back = {one.source.topic for one in entry.ruleless if led_to(config, one.source) == TableName.of(table)}
+        if back:
+            yield _of(table, back)
+
+
+def _of(table: str, topics: Collection[str]) -> ReadingAgain:
+    return ReadingAgain(table, frozenset(topics) if topics else None)
