@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from paimon_table.commit.commit import RetryWait, TableCommit
+from paimon_table.commit.own_commits import CommitsOfUser
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.data_file import DataFileMeta, FileSource, SimpleStats
@@ -82,4 +83,6 @@ def committer(table: Table, user: str = "user", **more: Any) -> TableCommit:
         "new_uuid": lambda: f"{user}-{uuid.uuid4()}",
         "retry_wait": NO_WAIT,
     }
+    if more.pop("is_new_user", False):
+        more["own"] = CommitsOfUser(table.snapshots, table.paths.root, user, is_new_user=True)
     return TableCommit(table.context, table.publisher, **{**arguments, **more})
