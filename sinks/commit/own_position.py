@@ -45,11 +45,12 @@ class OwnPosition:
         *,
         by_offsets: bool,
         topic_ids: Callable[[], Mapping[str, str]],
-        has_written: bool,
+        has_written: Callable[[], bool],
     ) -> None:
         """``topic_ids`` gives the ids of the topics that are read, see ``Position.among``.
 
-        ``has_written`` says whether the pipeline may have written the table before this process."""
+        ``has_written`` says whether the pipeline may have written the table before; asked where no position is seen.
+        """
         self.position: Position | None = None
         """As of the last look or commit."""
         self.base: Position | None = None
@@ -74,7 +75,7 @@ class OwnPosition:
         at = None if latest is None else latest.identity
         if at != self._at or not self._has_looked:
             found = self._known.newest(self._pipeline).get(self._pipeline)
-            self._is_hidden = found is None and self._has_written and has_expired(self._snapshots)
+            self._is_hidden = found is None and has_expired(self._snapshots) and self._has_written()
             if not self._is_hidden:
                 self.position = found
             self._at, self._has_looked = at, True
@@ -137,4 +138,4 @@ class OwnPosition:
     def add(self, snapshot: Snapshot) -> None:
         self.base = self.position = position_of(snapshot, self._pipeline) or self.position
         self._at, self._has_looked = snapshot.identity, True
-        self._has_written, self._is_hidden, self._is_trying = True, False, False
+        self._is_hidden = self._is_trying = False
