@@ -123,8 +123,6 @@ class SliceWork:
     """The tables of one pause: its table alone, under a commit user of its own."""
     most_records: Callable[[], int]
     """Of the next slice."""
-    settle: Callable[[Pause], bool] = lambda _: True
-    """What is to be done before the table joins the stream, maybe again; False: it cannot be done just now."""
     went_back: Callable[[str], bool] = lambda _: False
     """Whether the table lacks what it had: it was rolled back or restored. Its pause says then where it stands."""
 
@@ -164,9 +162,7 @@ class CatchUp:
         Whoever has read all that is closed joins before the next batch comes: a stream without pauses would always be
         one batch ahead otherwise.
         """
-        before = self._pause
         if self._work.went_back(self.identifier):
-            self._work.settle(before)
             self._tables, self._is_slice_done = None, False
         plan = self._plan()
         if plan is not None:
@@ -179,8 +175,6 @@ class CatchUp:
             self._is_slice_done = True
             faults.reached("slice-done", plan.number)
         if not self._stream.is_settled or self._next_piece() is not None:
-            return Step.WAITING if plan is None else Step.SLICE
-        if not self._work.settle(self._pause):
             return Step.WAITING if plan is None else Step.SLICE
         faults.reached("before-joining", 0)
         self._paused.resume(self.identifier)
