@@ -334,7 +334,7 @@ def status(
     On a terminal the state is followed until Ctrl-C. Exits with 1 when one of the pipelines does not run; what stood
     last is shown then.
     """
-    from pipelines.look.status import status as show_status
+    from pipelines.http.status import status as show_status
 
     if not show_status(files or [], once, as_json):
         raise typer.Exit(FAILED)

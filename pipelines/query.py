@@ -50,9 +50,6 @@ from pipelines.checkpoint.book import Cause, Pause
 from pipelines.control.request_desk import Handler, RequestDesk, Tell
 from pipelines.control.requests import Answer, Request, Requests
 from pipelines.control.turns import Turns
-from pipelines.live.pipeline_state import PipelineState
-from pipelines.live.table_counts import catching_up
-from pipelines.live.views import Beside
 from pipelines.prepared import PreparedPipeline, commit_user
 from pipelines.quarantine import applying
 from pipelines.replay.closed_stream import ClosedStream
@@ -72,6 +69,9 @@ from pipelines.tables.paused_tables import PausedTables
 from pipelines.tables.repeated_reads import check_stored_reads
 from pipelines.tables.tables import PipelineTables
 from pipelines.tidying.tidier import Tidier, found_tables
+from pipelines.views.pipeline_state import PipelineState
+from pipelines.views.table_counts import catching_up
+from pipelines.views.table_views import Beside
 from sinks.commit.positions import aside_user
 from sinks.commit.table_sink import TableSink
 from sources.positions import Reading

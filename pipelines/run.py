@@ -22,8 +22,7 @@ from pipelines.catchup.shown_standing import Standing
 from pipelines.checkpoint.lock import held_checkpoints
 from pipelines.config.config import PipelineConfig
 from pipelines.early_signals import was_hung_up
-from pipelines.live.run_state import RunState
-from pipelines.look.looking import looking
+from pipelines.http.endpoints import endpoints
 from pipelines.prepared import PreparedPipeline, prepared
 from pipelines.reloading import Reloading
 from pipelines.report.heartbeat import duration_words
@@ -36,6 +35,7 @@ from pipelines.spark.warm_workers import warm_workers
 from pipelines.supervised import SupervisedPipeline
 from pipelines.trouble import may_pass
 from pipelines.version import version
+from pipelines.views.run_state import RunState
 from sources.loss import Losses
 
 log = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ def run_pipelines(
     _take_hangups(reloading.ask_all)
     _install_signal_handlers(stop, "as soon as Spark has started")
     state = RunState(configs)
-    with held_checkpoints(configs), looking(configs, state), Activity(console) as activity:
+    with held_checkpoints(configs), endpoints(configs, state), Activity(console) as activity:
         finished = _run(configs, once, stop, activity, state, reloading)
     if stop.is_set():
         log.info("stopped; the next start goes on from here", extra={"event": "stopped"})

@@ -28,15 +28,15 @@ from pipelines.checkpoint.book import Cause
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_changes import changes_of
 from pipelines.control.request_desk import Handler
-from pipelines.live import views
-from pipelines.live.pipeline_state import PipelineState
-from pipelines.live.table_counts import OutOfStream
-from pipelines.live.views import EventKind, Phase
 from pipelines.prepared import PreparedPipeline, prepared
 from pipelines.query import PipelineQuery
 from pipelines.report.heartbeat import duration_words
 from pipelines.report.run_log import in_pipeline, naming
 from pipelines.trouble import Patience, Trouble, may_pass
+from pipelines.views import table_views
+from pipelines.views.pipeline_state import PipelineState
+from pipelines.views.table_counts import OutOfStream
+from pipelines.views.table_views import EventKind, Phase
 from sources.loss import Losses
 from sources.positions import Place
 from sources.reader import SourceReader
@@ -281,9 +281,9 @@ class SupervisedPipeline:
                     standing.topics,
                     standing.cause is Cause.BAD_RECORDS,
                 )
-                self._seen.put_table(name, views.Standing(standing.state.value), out)
+                self._seen.put_table(name, table_views.Standing(standing.state.value), out)
         for name in self._behind.keys() - behind.keys():
-            self._seen.put_table(name, views.Standing.RUNNING)
+            self._seen.put_table(name, table_views.Standing.RUNNING)
         self._behind = behind
 
     def _offsets(self, position: str | None) -> Mapping[Place, int] | None:

@@ -10,11 +10,11 @@ from paimon_table.errors import TidemarkError
 from pipelines.batch.batch_report import BatchReport
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.replay_state import Replays, ReplayState
-from pipelines.live.pipeline_state import PipelineState
-from pipelines.live.table_counts import Opened
-from pipelines.live.views import Beside
 from pipelines.replay.unfinished import unfinished_replays
 from pipelines.tables.tables import PipelineTables
+from pipelines.views.pipeline_state import PipelineState
+from pipelines.views.table_counts import Opened
+from pipelines.views.table_views import Beside
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from pipelines.checkpoint.replay_state import ReplayState
-from pipelines.live.views import Beside
+from pipelines.views.table_views import Beside
 from sources.wording import position_words
 
 

@@ -130,4 +130,4 @@ def test_the_wheel_holds_the_packages_and_nothing_else(tmp_path: Path) -> None:
     assert {top for top in tops if not top.endswith(".dist-info")} == set(CODE_PACKAGES)
     assert {f"{package}/py.typed" for package in CODE_PACKAGES} <= set(names)
     assert {"pipelines/spark/log4j2.properties", "pipelines/config/spark_names.txt"} <= set(names)
-    assert {f"pipelines/look/page/page.{kind}" for kind in ("html", "css", "js")} <= set(names)
+    assert {f"pipelines/http/page/page.{kind}" for kind in ("html", "css", "js")} <= set(names)

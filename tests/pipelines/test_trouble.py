@@ -11,8 +11,8 @@ from paimon_table.errors import CommitOutcomeUnknown, ConfigError, Outage, SinkU
 from paimon_table.storage.outages import storage_failure, told_failure
 from pipelines.catchup.shown_standing import Standing, TableState
 from pipelines.checkpoint.book import Cause
-from pipelines.live.views import EventKind, Phase
 from pipelines.trouble import Patience, Trouble, may_pass
+from pipelines.views.table_views import EventKind, Phase
 from sources.kafka.slices import offsets_of
 from tests.support.supervised_runs import Query, Supervised
 

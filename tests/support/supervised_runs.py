@@ -7,9 +7,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from pipelines.config.config import PipelineConfig
-from pipelines.live.pipeline_state import PipelineState
 from pipelines.query import PipelineQuery
 from pipelines.supervised import SupervisedPipeline
+from pipelines.views.pipeline_state import PipelineState
 from sources.lag import Lag
 from sources.loss import Losses
 from tests.support.waiting import seconds

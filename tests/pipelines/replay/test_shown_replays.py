@@ -10,10 +10,10 @@ import pytest
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.replay_state import DIRECTORY
 from pipelines.config.config_file import load_pipeline
-from pipelines.live.pipeline_state import PipelineState
-from pipelines.live.views import Beside
 from pipelines.prepared import own_tables
 from pipelines.replay.shown_replays import ShownReplays
+from pipelines.views.pipeline_state import PipelineState
+from pipelines.views.table_views import Beside
 from tests.support.quarantined import run_batch, table
 from tests.support.rebuilt_tables import FILE, finish, job, start
 from tests.support.replayed_topic import delete

@@ -1,0 +1,365 @@
+"""What Prometheus can ask for: each metric with its labels, its meaning and where its values come from.
+
+The list is all there is: the exposition, docs/OPERATIONS.md and the checks of dashboard and alert rules are made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pipelines.views.table_views import BadGroup, Beside, Phase, PipelineView, RunView, Standing, TableView
+from sources.lag import PlaceLag
+from sources.wording import BadReason
+
+Samples: TypeAlias = Iterable[tuple[tuple[str, ...], float]]
+"""(values of the labels, value) pairs."""
+
+PIPELINE = ("pipeline",)
+PLACE = ("pipeline", "topic", "partition")
+TABLE = ("pipeline", "table")
+BAD = ("pipeline", "table", "reason")
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One name; counters end in ``_total`` and count since the start of the process."""
+
+    name: str
+    labels: tuple[str, ...]
+    text: str
+    samples: Callable[[RunView], Samples]
+
+    @property
+    def kind(self) -> str:
+        return "counter" if self.name.endswith("_total") else "gauge"
+
+
+def _of_pipelines(value: Callable[[PipelineView], float | None]) -> Callable[[RunView], Samples]:
+    def samples(run: RunView) -> Iterator[tuple[tuple[str, ...], float]]:
+        for pipeline in run.pipelines:
+            if (found := value(pipeline)) is not None:
+                yield (pipeline.name,), found
+
+    return samples
+
+
+def _by_word(values: Callable[[PipelineView], Mapping[str, float]]) -> Callable[[RunView], Samples]:
+    return lambda run: (((p.name, word), value) for p in run.pipelines for word, value in values(p).items())
+
+
+def _of_places(value: Callable[[PlaceLag], float | None]) -> Callable[[RunView], Samples]:
+    def samples(run: RunView) -> Iterator[tuple[tuple[str, ...], float]]:
+        for pipeline in run.pipelines:
+            for place in pipeline.places:
+                if (found := value(place)) is not None:
+                    yield (pipeline.name, place.topic, str(place.partition)), found
+
+    return samples
+
+
+def _of_tables(value: Callable[[TableView], float | None]) -> Callable[[RunView], Samples]:
+    def samples(run: RunView) -> Iterator[tuple[tuple[str, ...], float]]:
+        for pipeline in run.pipelines:
+            for table in pipeline.tables:
+                if (found := value(table)) is not None:
+                    yield (pipeline.name, table.name), found
+
+    return samples
+
+
+def _of_shapes(value: Callable[[TableView], float]) -> Callable[[RunView], Samples]:
+    """Of tables that were looked at: a paused one may not have been since the start."""
+    return _of_tables(lambda table: value(table) if table.snapshot_id else None)
+
+
+def _of_bad_records(value: Callable[[BadGroup], int | None]) -> Callable[[RunView], Samples]:
+    """By table and word for the reason: several kinds of reasons have one."""
+
+    def samples(run: RunView) -> Samples:
+        sums: dict[tuple[str, ...], float] = {}
+        for pipeline in run.pipelines:
+            for group in pipeline.bad_records:
+                if (found := value(group)) is not None:
+                    labels = (pipeline.name, group.table, group.word.value)
+                    sums[labels] = sums.get(labels, 0.0) + found
+        return sums.items()
+
+    return samples
+
+
+def _of_levels(values: Callable[[TableView], Mapping[int, float]]) -> Callable[[RunView], Samples]:
+    return lambda run: (
+        ((p.name, t.name, str(level)), value)
+        for p in run.pipelines
+        for t in p.tables
+        for level, value in values(t).items()
+    )
+
+
+def _of_work(value: Callable[[Beside], float | None]) -> Callable[[RunView], Samples]:
+    def samples(run: RunView) -> Iterator[tuple[tuple[str, ...], float]]:
+        for pipeline in run.pipelines:
+            for table in pipeline.tables:
+                if table.beside is not None and (found := value(table.beside)) is not None:
+                    yield (pipeline.name, table.name, table.beside.work), found
+
+    return samples
+
+
+def _unsent(run: RunView) -> Samples:
+    return (
+        ((p.name, t.name, column, became.value), float(count))
+        for p in run.pipelines
+        for t in p.tables
+        for (column, became), count in t.unsent.items()
+    )
+
+
+def _phases(run: RunView) -> Samples:
+    return (((p.name, phase.value), float(p.phase is phase)) for p in run.pipelines for phase in Phase)
+
+
+def _standings(run: RunView) -> Samples:
+    return (
+        ((p.name, t.name, standing.value), float(t.standing is standing))
+        for p in run.pipelines
+        for t in p.tables
+        for standing in Standing
+    )
+
+
+def _build(run: RunView) -> Samples:
+    return [((run.version, run.python, run.spark), 1.0)]
+
+
+def _snapshot_age(run: RunView) -> Samples:
+    return _of_tables(lambda t: None if t.snapshot_time_s is None else max(0.0, run.time_s - t.snapshot_time_s))(run)
+
+
+def _behind_s(run: RunView) -> Samples:
+    return _of_tables(lambda t: 0.0 if t.since_s is None else max(0.0, run.time_s - t.since_s))(run)
+
+
+def _running_s(run: RunView) -> Samples:
+    return _of_pipelines(lambda p: 0.0 if p.running_since_s is None else run.time_s - p.running_since_s)(run)
+
+
+METRICS: tuple[Metric, ...] = (
+    Metric("tidemark_build_info", ("version", "python", "spark"), "Always 1; what runs stands in the labels.", _build),
+    Metric("tidemark_start_time_seconds", (), "When the process started, since 1970.", lambda r: [((), r.started_s)]),
+    Metric(
+        "tidemark_memory_bytes",
+        ("process",),
+        "Resident memory of `driver`, `jvm` and `workers` on this machine.",
+        lambda r: (((kind,), use.resident_bytes) for kind, use in r.processes.items()),
+    ),
+    Metric(
+        "tidemark_open_files",
+        ("process",),
+        "Open files and connections of the same processes.",
+        lambda r: (((kind,), use.open_files) for kind, use in r.processes.items()),
+    ),
+    Metric(
+        "tidemark_pipeline_phase",
+        ("pipeline", "phase"),
+        f"1 for the phase that the pipeline is in, of {', '.join(f'`{phase}`' for phase in Phase)}.",
+        _phases,
+    ),
+    Metric("tidemark_records_total", PIPELINE, "Records read.", _of_pipelines(lambda p: p.records)),
+    Metric(
+        "tidemark_records_skipped_total",
+        ("pipeline", "reason"),
+        "Records that give no rows on purpose.",
+        _by_word(lambda p: p.skipped),
+    ),
+    Metric(
+        "tidemark_records_quarantined_total",
+        BAD,
+        f"Records put into the quarantine; `reason` is one of {', '.join(f'`{word}`' for word in BadReason)}.",
+        _of_bad_records(lambda group: group.put_aside),
+    ),
+    Metric(
+        "tidemark_quarantine_records",
+        BAD,
+        "Records in the quarantine when it was counted last: every few seconds, more rarely where that takes long.",
+        _of_bad_records(lambda group: group.open),
+    ),
+    Metric(
+        "tidemark_quarantine_counted_timestamp_seconds",
+        PIPELINE,
+        "When the quarantine was counted last, since 1970; missing before the first time.",
+        _of_pipelines(lambda p: p.bad_counted_s),
+    ),
+    Metric(
+        "tidemark_retries_total",
+        ("pipeline", "reason"),
+        "What failed and was done again.",
+        _by_word(lambda p: p.retries),
+    ),
+    Metric(
+        "tidemark_batch_step_seconds_total",
+        ("pipeline", "step"),
+        "Wall time of batches per step of the driver.",
+        _by_word(lambda p: p.step_seconds),
+    ),
+    Metric(
+        "tidemark_task_step_seconds_total",
+        ("pipeline", "step"),
+        "Time inside the tasks per step, summed over tasks side by side.",
+        _by_word(lambda p: p.task_seconds),
+    ),
+    Metric(
+        "tidemark_last_batch_timestamp_seconds",
+        PIPELINE,
+        "When the last batch ended, since 1970.",
+        _of_pipelines(lambda p: p.last_batches[-1].ended_s if p.last_batches else None),
+    ),
+    Metric(
+        "tidemark_running_batch_seconds", PIPELINE, "How long the running batch takes so far; 0 without.", _running_s
+    ),
+    Metric(
+        "tidemark_source_silent_seconds",
+        PIPELINE,
+        "How long the source has not answered; 0 while it does.",
+        _of_pipelines(lambda p: p.source_silent_s or 0.0),
+    ),
+    Metric(
+        "tidemark_lost_offsets_total",
+        PLACE,
+        "Offsets that were gone before they were read (`on_data_loss: continue`); of topics that were deleted or made"
+        " anew the log alone tells, for nobody knows where they ended.",
+        lambda r: (((p.name, t, str(n)), lost) for p in r.pipelines for (t, n), lost in p.lost_offsets.items()),
+    ),
+    Metric(
+        "tidemark_lag_records",
+        PLACE,
+        "Records that the stream has not read yet. Of tables that are not in it `tidemark_table_missed_records` tells.",
+        _of_places(lambda p: p.records),
+    ),
+    Metric(
+        "tidemark_lag_seconds",
+        PLACE,
+        "Age of the first record that the stream has not read yet; missing while it is not known.",
+        _of_places(lambda p: p.seconds),
+    ),
+    Metric(
+        "tidemark_unread_bytes",
+        PIPELINE,
+        "Bytes of dump files behind the batches that are done; a compressed file counts whole until its end is read.",
+        _of_pipelines(lambda p: p.unread_bytes),
+    ),
+    Metric(
+        "tidemark_group_failures_total",
+        PIPELINE,
+        "Times that Kafka did not take the offsets of the consumer group (`group_id`); each is tried again.",
+        _of_pipelines(lambda p: p.group_failures),
+    ),
+    Metric("tidemark_next_offset", PLACE, "Offset of the next record to read.", _of_places(lambda p: p.next_offset)),
+    Metric("tidemark_end_offset", PLACE, "End of the partition when last seen.", _of_places(lambda p: p.end_offset)),
+    Metric(
+        "tidemark_table_state",
+        ("pipeline", "table", "state"),
+        f"1 for the state that the table is in, of {', '.join(f'`{standing}`' for standing in Standing)}.",
+        _standings,
+    ),
+    Metric(
+        "tidemark_table_behind_seconds",
+        TABLE,
+        "How long the table has not been in the stream: paused, catching up, or both; 0 for one that is.",
+        _behind_s,
+    ),
+    Metric(
+        "tidemark_table_missed_records",
+        TABLE,
+        "About how many records of its topics a table has not read that is not in the stream; missing while it is not"
+        " known.",
+        _of_tables(lambda t: t.missed_records),
+    ),
+    Metric(
+        "tidemark_table_beside_records",
+        ("pipeline", "table", "work"),
+        "Records read so far by work beside the stream that is not done: `catch-up`, `backfill`, `replay`, `rebuild`.",
+        _of_work(lambda work: work.records),
+    ),
+    Metric(
+        "tidemark_table_beside_records_left",
+        ("pipeline", "table", "work"),
+        "About how many records it is still to read; missing while it is not known.",
+        _of_work(lambda work: work.records_left),
+    ),
+    Metric(
+        "tidemark_table_events_total",
+        TABLE,
+        "Events that gave rows for the table, read again beside the stream too.",
+        _of_tables(lambda t: t.events),
+    ),
+    Metric(
+        "tidemark_table_rows_total",
+        TABLE,
+        "Rows written to level 0, beside the stream too.",
+        _of_tables(lambda t: t.rows),
+    ),
+    Metric(
+        "tidemark_table_changelog_rows_total",
+        TABLE,
+        "Rows of the changelog.",
+        _of_tables(lambda t: t.changelog_rows),
+    ),
+    Metric(
+        "tidemark_table_unsent_values_total",
+        ("pipeline", "table", "column", "became"),
+        "Values that the source did not send (unchanged TOAST) and no row tells for certain; NULL was written (`null`,"
+        " `null-key-changed`), or what may be an older value (`older`).",
+        _unsent,
+    ),
+    Metric(
+        "tidemark_table_files",
+        ("pipeline", "table", "level"),
+        "Live data files.",
+        _of_levels(lambda t: {level: shape.files for level, shape in t.shape.levels.items()}),
+    ),
+    Metric(
+        "tidemark_table_bytes",
+        ("pipeline", "table", "level"),
+        "Bytes of the live data files.",
+        _of_levels(lambda t: {level: shape.size_bytes for level, shape in t.shape.levels.items()}),
+    ),
+    Metric("tidemark_table_buckets", TABLE, "Buckets with files.", _of_shapes(lambda t: t.shape.buckets)),
+    Metric(
+        "tidemark_table_level0_runs",
+        TABLE,
+        "Sorted runs on level 0 over all buckets, which wait to be merged.",
+        _of_shapes(lambda t: t.shape.level0_runs),
+    ),
+    Metric(
+        "tidemark_table_max_sorted_runs",
+        TABLE,
+        "Sorted runs of the bucket that has most of them.",
+        _of_shapes(lambda t: t.shape.most_runs),
+    ),
+    Metric(
+        "tidemark_table_compaction_backlog_buckets",
+        TABLE,
+        "Buckets with as many sorted runs as `num-sorted-run.compaction-trigger` says, or more.",
+        _of_shapes(lambda t: t.shape.backlog_buckets),
+    ),
+    Metric(
+        "tidemark_table_compaction_backlog_bytes",
+        TABLE,
+        "Bytes of level 0 in those buckets.",
+        _of_shapes(lambda t: t.shape.backlog_bytes),
+    ),
+    Metric(
+        "tidemark_table_waiting_rows",
+        TABLE,
+        "Rows in postponed buckets, which readers do not see before a compaction.",
+        _of_shapes(lambda t: t.shape.waiting_rows),
+    ),
+    Metric("tidemark_table_snapshot_id", TABLE, "The newest snapshot.", _of_shapes(lambda t: t.snapshot_id)),
+    Metric("tidemark_table_snapshot_age_seconds", TABLE, "Age of the newest snapshot.", _snapshot_age),
+)
+
+DURATIONS = "tidemark_batch_duration_seconds"
+DURATIONS_TEXT = "Wall time of batches, without what a batch shares with the one before."

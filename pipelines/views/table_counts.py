@@ -1,0 +1,165 @@
+"""One table of a running pipeline: what batches have brought to it, how it takes part, how it lies on its storage."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from paimon_table import Snapshot, Table, TableSchema, TableState
+from paimon_table.errors import WHERE_MORE
+from paimon_table.types import sql
+from pipelines.batch.batch_report import TableReport
+from pipelines.catchup.shown_standing import Standing as Behind
+from pipelines.catchup.shown_standing import TableState as BehindState
+from pipelines.checkpoint.book import Cause
+from pipelines.views.table_shape import TableShape, table_shape
+from pipelines.views.table_views import Beside, Standing, TableView
+from sinks.commit.positions import Position
+from sinks.write.unsent import Became
+from sources.lag import PlaceLag
+from sources.positions import Place
+from sources.wording import position_words
+
+COLUMNS_TOLD = 5
+
+
+class OpenTable(Protocol):
+    """A table that the pipeline writes, as the driver holds it in memory."""
+
+    @property
+    def table(self) -> Table: ...
+    @property
+    def state(self) -> TableState: ...
+    @property
+    def position(self) -> Position: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An ``OpenTable`` as it was at a moment."""
+
+    table: Table
+    state: TableState
+    position: Position = field(default_factory=lambda: Position("", {}))
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfStream:
+    """Why a table is not in the stream, since when, and where it reads next."""
+
+    reason: str = ""
+    public_reason: str = WHERE_MORE
+    """The reason without values of rows."""
+    since_s: float | None = None
+    behind_at: Mapping[Place, int] | None = None
+    """The next offsets; None where they are not known."""
+    topics: Collection[str] = ()
+    has_bad_records: bool = False
+    """Whether these are why."""
+
+
+@dataclass(slots=True)
+class TableCounts:
+    """Counts are those since the start of the process."""
+
+    events: int = 0
+    rows: int = 0
+    changelog_rows: int = 0
+    unsent: Counter[tuple[str, Became]] = field(default_factory=Counter)
+    standing: Standing = Standing.RUNNING
+    out: OutOfStream = OutOfStream()
+    since_s: float | None = None
+    topics: frozenset[str] = frozenset()
+    seen: TableState | None = None
+    """The newest state that the stream has shown."""
+    schema: TableSchema | None = None
+    snapshot: Snapshot | None = None
+    beside: Beside | None = None
+    beside_rows: int = 0
+    slice_s: float | None = None
+    shape: TableShape = field(default_factory=TableShape)
+
+    def add(self, report: TableReport) -> None:
+        """What a batch, or a slice, has brought."""
+        self.events += report.event_count
+        self.rows += report.row_count
+        self.changelog_rows += report.changelog_row_count
+        self.unsent.update(report.unsent)
+
+    def take(self, opened: OpenTable) -> str | None:
+        """The table is so now; gives what has changed in its schema, in words."""
+        state = opened.state
+        self.shape = table_shape(state, opened.table.options)
+        self.snapshot = state.snapshot
+        self.topics |= {topic for topic, _ in opened.position.offsets}
+        before, self.schema = self.schema, opened.table.schema
+        return None if before is None or before.id == self.schema.id else schema_change(before, self.schema)
+
+    def take_of_stream(self, opened: OpenTable) -> str | None:
+        """As ``take``, of the state of the stream; the same value was looked at before."""
+        state = opened.state
+        if state is self.seen:
+            return None
+        changed = self.take(opened)
+        self.seen = state
+        return changed
+
+    def view(self, name: str, places: Collection[PlaceLag]) -> TableView:
+        """What there is to see; ``places`` says where the topics end."""
+        snapshot, beside, out = self.snapshot, self.beside, self.out
+        is_behind = self.standing is not Standing.RUNNING and out.behind_at is not None
+        return TableView(
+            name,
+            self.standing,
+            out.reason,
+            self.since_s,
+            self.events,
+            self.rows,
+            self.changelog_rows,
+            0 if snapshot is None else snapshot.id,
+            None if snapshot is None else snapshot.time_ms / 1000,
+            self.shape,
+            out.public_reason,
+            None if beside is None else replace(beside, rows=self.beside_rows, slice_s=self.slice_s),
+            dict(self.unsent),
+            tuple(sorted(self.topics)),
+            missed_records(out.behind_at or {}, self.topics, places) if is_behind else None,
+            out.has_bad_records,
+        )
+
+
+def missed_records(at: Mapping[Place, int], topics: Collection[str], places: Collection[PlaceLag]) -> int | None:
+    """How many records lie between the places ``at`` and the ends of the topics; None where no end is known.
+
+    A partition that ``at`` does not name came later: all of it is missed.
+    """
+    ends = {(p.topic, p.partition): p.end_offset for p in places if not topics or p.topic in topics}
+    known = [max(0, end - at.get(place, 0)) for place, end in ends.items() if end is not None]
+    return sum(known) if known else None
+
+
+def schema_change(before: TableSchema, after: TableSchema) -> str:
+    """``schema 3: + note STRING, qty INT -> BIGINT``: what differs, by names and types alone."""
+    old, new = ({f.name: sql(f.type) for f in schema.fields} for schema in (before, after))
+    told = [f"+ {name} {kind}" for name, kind in new.items() if name not in old]
+    told += [f"- {name}" for name in old if name not in new]
+    told += [f"{name} {old[name]} -> {kind}" for name, kind in new.items() if name in old and old[name] != kind]
+    more = [f"and {len(told) - COLUMNS_TOLD:,} more"] if len(told) > COLUMNS_TOLD else []
+    words = ", ".join([*told[:COLUMNS_TOLD], *more]) or "options or comments"
+    return f"schema {after.id}: {words}"
+
+
+def catching_up(standings: Mapping[str, Behind]) -> dict[str, Beside]:
+    """Those of the tables that are being caught up, by identifier, with how far they are."""
+    return {
+        name: Beside(
+            "backfill" if one.cause is Cause.NEW else "catch-up",
+            one.records_read,
+            one.records_left,
+            position_words(one.position),
+        )
+        for name, one in standings.items()
+        if one.state is BehindState.CATCHING_UP
+    }

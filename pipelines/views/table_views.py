@@ -1,0 +1,254 @@
+"""What there is to see of a running process at one moment, as plain values that metrics, `status` and the page show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from paimon_table.errors import WHERE_MORE
+from pipelines.views.process_memory import ProcessUse
+from pipelines.views.table_shape import TableShape
+from sinks.write.unsent import Unsent
+from sources.lag import PlaceLag
+from sources.positions import Place
+from sources.wording import BadReason
+
+
+class Phase(StrEnum):
+    """Where a pipeline is between its start and its end."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    WAITING = "waiting"
+    """For trouble that passes by itself."""
+    STOPPING = "stopping"
+    ENDED = "ended"
+    FAILED = "failed"
+
+
+class Standing(StrEnum):
+    """How a table takes part in the stream of its pipeline."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    CATCHING_UP = "catching-up"
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Work that writes a table beside the stream of its pipeline and is not done."""
+
+    work: str
+    """`catch-up`, `backfill`, `replay` or `rebuild`."""
+    records: int
+    """Read so far; of a replay by earlier processes too."""
+    records_left: int | None
+    """About how many are still to be read; None while that is not known."""
+    position: str
+    """Where the next records are read, in words."""
+    rows: int = 0
+    """Written by it since the start; those of a rebuild are not in the table before its switch."""
+    slice_s: float | None = None
+    """When the last slice was done, if one was since the start."""
+
+
+class EventKind(StrEnum):
+    """What an event of a pipeline is about."""
+
+    STARTED = "started"
+    WAITING = "waiting"
+    """For trouble that passes by itself."""
+    GOING_ON = "going on"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    PAUSED = "paused"
+    """A table."""
+    RESUMED = "resumed"
+    """A table; it reads what it has missed."""
+    CAUGHT_UP = "caught up"
+    """A table; it is in the stream again."""
+    SCHEMA = "schema change"
+    BAD_RECORDS = "bad records"
+    RETRY = "retry"
+    RELOADED = "reloaded"
+    """The pipeline file."""
+    RELOAD_REFUSED = "reload refused"
+    ACTION = "action"
+    """Somebody asked for it on the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventView:
+    """Something that happened to a pipeline; what happens again is one event that counts."""
+
+    time_s: float
+    """When it happened last."""
+    kind: EventKind
+    table: str
+    """Empty where it is about the whole pipeline."""
+    reason: str
+    """What else there is to say. May hold values of rows."""
+    public_reason: str = ""
+    """The same for those who may not see rows."""
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class BadGroup:
+    """Bad records of one table with one kind of reason."""
+
+    table: str
+    """Its identifier, or words for why there is none."""
+    reason: str
+    """The kind of reason, without values."""
+    word: BadReason
+    put_aside: int
+    """Put into the quarantine since the start of the process."""
+    open: int | None
+    """In the quarantine when it was counted last; None before it was counted once."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """One table of a pipeline. Counts are those since the start of the process, of stream and work beside it."""
+
+    name: str
+    standing: Standing
+    reason: str
+    """Why it is not running; empty for one that is. May hold values of rows."""
+    since_s: float | None
+    """Since when it is not in the stream; None for one that is."""
+    events: int
+    """Events that gave rows for the table."""
+    rows: int
+    changelog_rows: int
+    snapshot_id: int
+    """0 before the first."""
+    snapshot_time_s: float | None
+    shape: TableShape
+    public_reason: str = WHERE_MORE
+    """The reason for those who may not see rows."""
+    beside: Beside | None = None
+    unsent: Unsent = field(default_factory=dict)
+    """Values that the source left out and no row tells for certain, by column and what they became."""
+    topics: tuple[str, ...] = ()
+    """Those that are known to feed it."""
+    missed_records: int | None = None
+    """About how many records of its topics it has not read, of a table that is not in the stream; None: not known."""
+    has_bad_records: bool = False
+    """Whether it is paused because too many of its records are bad."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchView:
+    """One batch that is done."""
+
+    id: int
+    ended_s: float
+    seconds: float
+    """Wall time without what it shares with the batch before."""
+    records: int
+    rows: int
+    tables: int
+    steps: Mapping[str, float]
+    """Wall time of the driver per step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What the page draws over time."""
+
+    time_s: float
+    records: int
+    """Since the start."""
+    lag_records: int | None
+    lag_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Durations:
+    """How long batches took: numbers of batches of at most so many seconds, and of all."""
+
+    at_most: Mapping[float, int] = field(default_factory=dict)
+    count: int = 0
+    sum_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineView:
+    """One pipeline. Counts are those since the start of the process."""
+
+    name: str
+    phase: Phase
+    reason: str
+    """What ended it, or what it waits for. May hold values of rows."""
+    checkpoint: str
+    records: int
+    skipped: Mapping[str, int]
+    retries: Mapping[str, int]
+    """By what for."""
+    step_seconds: Mapping[str, float]
+    task_seconds: Mapping[str, float]
+    durations: Durations
+    running_batch: int | None
+    running_since_s: float | None
+    last_batches: tuple[BatchView, ...]
+    """Oldest first."""
+    tables: tuple[TableView, ...]
+    places: tuple[PlaceLag, ...]
+    source_silent_s: float | None
+    """How long the source has not answered; None while it does."""
+    history: tuple[Point, ...]
+    lost_offsets: Mapping[Place, int] = field(default_factory=dict)
+    """Per partition how many offsets were gone before they were read."""
+    group_failures: int = 0
+    """How often the offsets of the consumer group (``group_id``) could not be committed."""
+    unread_bytes: int | None = None
+    """Of dump files, behind the batches that are done; None for other sources."""
+    public_reason: str = WHERE_MORE
+    """The reason for those who may not see rows."""
+    bad_records: tuple[BadGroup, ...] = ()
+    """Those that are in the quarantine or were put there since the start, by table, most frequent ones first."""
+    bad_counted_s: float | None = None
+    """When the quarantine was counted last."""
+    events: tuple[EventView, ...] = ()
+    """The newest ones, oldest first."""
+
+    @property
+    def open_bad_records(self) -> int | None:
+        """In the quarantine when it was counted last; None before it was counted once."""
+        return None if self.bad_counted_s is None else sum(group.open or 0 for group in self.bad_records)
+
+    @property
+    def lag_records(self) -> int | None:
+        """Over all partitions; None where none is known."""
+        known = [place.records for place in self.places if place.records is not None]
+        return sum(known) if known else None
+
+    @property
+    def lag_s(self) -> float | None:
+        """Of the partition that is farthest behind."""
+        return max((place.seconds for place in self.places if place.seconds is not None), default=None)
+
+    def tables_that_are(self, standing: Standing) -> int:
+        """How many tables take part in this way."""
+        return sum(table.standing is standing for table in self.tables)
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """The whole process."""
+
+    version: str
+    python: str
+    spark: str
+    """Empty before Spark has started."""
+    host: str
+    pid: int
+    started_s: float
+    time_s: float
+    """When this was seen."""
+    pipelines: tuple[PipelineView, ...]
+    processes: Mapping[str, ProcessUse]
