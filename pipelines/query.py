@@ -349,6 +349,7 @@ class PipelineQuery:
             self._is_in_batch = False
 
     def _check_read(self, batch_id: int, reports: Sequence[DecodeReport]) -> None:
+        self._reader.note_read({topic for report in reports for topic, _ in report.read})
         if self._reader.wants_readings:
             readings = [
                 Reading(place, begin, report.ends[place], tuple(report.gaps[place]))

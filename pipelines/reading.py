@@ -79,7 +79,7 @@ class CheckpointStanding:
     def recorded(self, topic_ids: Mapping[str, str]) -> Recorded:
         written = self._own.written()
         if self._checkpoint.is_new:
-            self._book.find_cuts(table.position for table in written)
+            self._book.find_cuts((table.position for table in written), topic_ids)
         lowest: Positions = {}
         highest: Positions = {}
         ended: Positions = {}

@@ -153,6 +153,10 @@ class SourceReader(Protocol):
         """Why this query finds nothing to read, unless records come meanwhile; None where the tables have it all."""
         ...
 
+    def note_read(self, topics: Collection[str]) -> None:
+        """Know the topics of a batch, with their ids, before it is committed. Raises where one was recreated."""
+        ...
+
     def read_to(self, offsets: Positions, newest_s: Mapping[Place, float]) -> None:
         """The tables have all records before these offsets; ``newest_s`` are the times of the last ones."""
         ...

@@ -40,7 +40,11 @@ NAMES_SHOWN = 5
 def entry_of(sink: TableSink) -> Entry:
     """What the checkpoint is to note of a table behind a commit to it."""
     topics = sorted({topic for topic, _ in sink.position.offsets})
-    return Entry(sink.table.created_ms, sink.position.commit_count, sink.position.snapshot_id, tuple(topics))
+    offsets: dict[str, dict[str, int]] = {}
+    for (topic, partition), at in sorted(sink.position.offsets.items()):
+        offsets.setdefault(topic, {})[str(partition)] = at
+    position = sink.position
+    return Entry(sink.table.created_ms, position.commit_count, position.snapshot_id, tuple(topics), offsets=offsets)
 
 
 def missing_commits(config: PipelineConfig, entry: Entry, table: Table) -> int:

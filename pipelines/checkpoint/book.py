@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 from pydantic import NonNegativeInt, TypeAdapter
 
-from paimon_table.errors import WHERE_MORE
+from paimon_table.errors import WHERE_MORE, ConfigError
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.document import FORMAT, NEWEST
 from sinks.commit.positions import FedBy, Position, cut_key
@@ -139,6 +139,8 @@ class Entry:
     paused_ms: NonNegativeInt = 0
     """``since_ms`` of its last pause that has ended."""
     ruleless: tuple[Ruleless, ...] = ()
+    offsets: Mapping[str, Mapping[str, NonNegativeInt]] = field(default_factory=dict)
+    """Its position behind ``commits``: next offset by topic and partition, for where no snapshot shows one any more."""
 
     def noted(self, found: Entry) -> Entry:
         """With what was found of the table: its creation, commits, snapshot and topics.
@@ -148,13 +150,39 @@ class Entry:
         commits, snapshot_id = found.commits, found.snapshot_id
         if self.commits and self.created_ms == found.created_ms:
             commits, snapshot_id = max(commits, self.commits), max(snapshot_id, self.snapshot_id)
-        return replace(self, created_ms=found.created_ms, commits=commits, snapshot_id=snapshot_id, topics=found.topics)
+        return replace(
+            self,
+            created_ms=found.created_ms,
+            commits=commits,
+            snapshot_id=snapshot_id,
+            topics=found.topics,
+            offsets=found.offsets,
+        )
 
     def written_as(self, created_ms: int) -> Entry:
         """Of a table that rows go into; one that was made anew has no commits yet."""
         if self.created_ms in (created_ms, None):
             return replace(self, created_ms=created_ms)
-        return replace(self, created_ms=created_ms, commits=0, snapshot_id=0, topics=())
+        return replace(self, created_ms=created_ms, commits=0, snapshot_id=0, topics=(), offsets={})
+
+    def moved(self, places: Mapping[Place, int | None]) -> Entry:
+        """With other positions in partitions of Kafka, see ``Book.move``."""
+        offsets = {
+            topic: {
+                partition: at if end is None else min(at, end)
+                for partition, at in of_topic.items()
+                if (end := places.get((topic, int(partition)), at)) is not None
+            }
+            for topic, of_topic in self.offsets.items()
+        }
+        pause = None if self.pause is None else self.pause.moved(places)
+        ruleless = tuple(replace(one, begin=moved(one.begin, places)) for one in self.ruleless)
+        return replace(self, offsets=offsets, pause=pause, ruleless=ruleless)
+
+    def without(self, recreated: tuple[str, ...]) -> Entry:
+        """Without offsets of topics (``orders/``) that were recreated."""
+        left = {topic: of for topic, of in self.offsets.items() if not f"{topic}/".startswith(recreated)}
+        return self if len(left) == len(self.offsets) or not recreated else replace(self, offsets=left)
 
     def next_pause_ms(self, now_ms: int) -> int:
         """``since_ms`` of a pause that begins now."""
@@ -225,6 +253,8 @@ class Book:
         self._checkpoint = checkpoint
         self._lock = threading.RLock()
         found = checkpoint.document(FILE, from_bytes)
+        self._written: bytes | None = None
+        """The file as this process wrote it last."""
         self.has_file = found is not None
         """Whether the checkpoint has the document."""
         found = found or Contents(checkpoint.pipeline)
@@ -269,8 +299,19 @@ class Book:
         with self._lock:
             new = edit(self._contents)
             if new != self._contents or not self.has_file:
-                self._checkpoint.write(FILE, to_bytes(new))
+                self._check_alone()
+                self._written = to_bytes(new)
+                self._checkpoint.write(FILE, self._written)
                 self._contents, self.has_file = new, True
+
+    def _check_alone(self) -> None:
+        """ConfigError where another process has written the document since this one did."""
+        if self._written is not None and self._checkpoint.read(FILE) != self._written:
+            raise ConfigError(
+                f"another process has written {FILE} of checkpoint {self._checkpoint.location} since this one did: two"
+                " processes run the pipeline with one checkpoint. Stop one of them; the other one goes on when it is"
+                " started anew"
+            )
 
     def put(self, entries: Mapping[str, Entry]) -> None:
         """Replace what is known of some tables."""
@@ -286,11 +327,12 @@ class Book:
 
     def note_topics(self, ids: Mapping[str, str]) -> None:
         """Note topics with their present ids; the cuts of those that were recreated count no more."""
-        recreated = tuple(f"{topic}/" for topic in self.recreated_topics(ids))
+        recreated = tuple(f"{topic}/" for topic in self.recreated_topics(ids))  # no topic has a slash in its name
 
         def edit(contents: Contents) -> Contents:
             cuts = {key: cut for key, cut in contents.cuts.items() if not key.startswith(recreated)}
-            return replace(contents, topics={**contents.topics, **ids}, cuts=cuts)
+            left = contents.with_tables({name: of.without(recreated) for name, of in contents.tables.items()})
+            return replace(left, topics={**contents.topics, **ids}, cuts=cuts)
 
         self.change(edit)
 
@@ -304,15 +346,19 @@ class Book:
 
         self.change(edit)
 
-    def find_cuts(self, positions: Iterable[Position]) -> None:
-        """Take over what tables have noted under an earlier checkpoint."""
-        found: dict[str, str] = {}
+    def find_cuts(self, positions: Iterable[Position], ids: Mapping[str, str]) -> None:
+        """Take over what tables have noted under an earlier checkpoint, of the topics with these ids.
+
+        Of two histories of a partition the longer one counts: one is the begin of the other.
+        """
+        found = dict(self.cuts)
         for position in positions:
             for key, cuts in position.topics.items():
-                if "/" in key and cuts.count(",") >= found.get(key, "").count(","):
+                topic = key.partition("/")[0]
+                is_cut = key != topic and position.topics.get(topic) == ids.get(topic)
+                if is_cut and len(cuts.split(",")) > len(found.get(key, "").split(",")) * (key in found):
                     found[key] = cuts
-        if found:
-            self.change(lambda contents: replace(contents, cuts=found))
+        self.change(lambda contents: replace(contents, cuts=found))
 
     def recreated_topics(self, ids: Mapping[str, str]) -> list[str]:
         """Noted topics that have another id now: they were deleted and made anew under their names."""
@@ -337,12 +383,7 @@ class Book:
         for pause in self.pauses.values():
             _warn_of_lost(pause, [place for place, end in places.items() if end is None])
 
-        def edit(entry: Entry) -> Entry:
-            pause = None if entry.pause is None else entry.pause.moved(places)
-            ruleless = tuple(replace(one, begin=moved(one.begin, places)) for one in entry.ruleless)
-            return replace(entry, pause=pause, ruleless=ruleless)
-
-        self.change(lambda contents: contents.with_tables({n: edit(e) for n, e in contents.tables.items()}))
+        self.change(lambda contents: contents.with_tables({n: e.moved(places) for n, e in contents.tables.items()}))
 
 
 def _file_name(table: str) -> str:

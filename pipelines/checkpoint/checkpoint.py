@@ -49,6 +49,13 @@ class Checkpoint:
         io = replace(self._io, closed_to_writers=True) if isinstance(self._io, LocalFileIO) else self._io
         io.write(f"{self._path}/{name}", data)
 
+    def read(self, name: str) -> bytes | None:
+        """A file of ours as it is; None where there is none."""
+        try:
+            return self._io.read(f"{self._path}/{name}")
+        except FileNotFoundError:
+            return None
+
     def document(self, name: str, parse: Callable[[bytes], T]) -> T | None:
         """What ``parse`` makes of a file of ours; None where there is none.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 
-from paimon_table import Table, TableName
+from paimon_table import Table, TableName, outcome_unknown
 from paimon_table.errors import ConfigError
 from paimon_table.surroundings import now_ms
-from pipelines.checkpoint.book import Book
+from pipelines.checkpoint.book import UNKNOWN, Book, Entry
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_name import alike_text, folded
 from pipelines.config.table_rules import TargetRule
@@ -116,7 +116,7 @@ class Opening:
                 recorded_since_ms=self._beside.since_ms,
                 after=self._beside.after.get(identifier, 0),
             )
-        policy = self._config.on_lost_checkpoint
+        policy, known = self._config.on_lost_checkpoint, self._known(identifier, table)
         sink = TableSink(
             identifier,
             table,
@@ -125,8 +125,11 @@ class Opening:
             resumes=policy == "resume",
             by_offsets=self._config.source.files is None,
             topic_ids=self._topic_ids,
-            commit_count=self._commit_count(identifier, table),
+            commit_count=known.commits,
+            noted={(t, int(p)): at for t, of_topic in known.offsets.items() for p, at in of_topic.items()},
         )
+        if sink.is_hidden and self._book is not None and not known.commits and policy != "restart":
+            raise outcome_unknown(table.paths.root, self._commit_user)
         self._check_count(sink)
         has_begun = self._own.has_begun(TableName.of(identifier))
         if self._first_own is not None and not has_begun and sink.found_batch >= self._first_own:
@@ -145,10 +148,10 @@ class Opening:
                 )
         return sink
 
-    def _commit_count(self, identifier: str, table: Table) -> int:
-        """How many commits of the pipeline the checkpoint knows to be in a table."""
-        known = None if self._book is None else self._book.entry(identifier)
-        return 0 if known is None or known.created_ms != table.created_ms else known.commits
+    def _known(self, identifier: str, table: Table) -> Entry:
+        """What the checkpoint knows of a table."""
+        known = UNKNOWN if self._book is None else self._book.entry(identifier)
+        return known if known.created_ms == table.created_ms else UNKNOWN
 
     def _check_count(self, sink: TableSink) -> None:
         """RolledBack for a table that lacks commits: the pipeline began with all of them."""

@@ -44,10 +44,10 @@ class OwnPosition:
         user: str,
         *,
         by_offsets: bool,
-        topic_ids: Callable[[], Mapping[str, str]],
+        counted: Callable[[Position], Position],
         has_written: Callable[[], bool],
     ) -> None:
-        """``topic_ids`` gives the ids of the topics that are read, see ``Position.among``.
+        """``counted`` gives what counts of a position that the table records: under this checkpoint, in these topics.
 
         ``has_written`` says whether the pipeline may have written the table before; asked where no position is seen.
         """
@@ -62,7 +62,7 @@ class OwnPosition:
         self._pipeline = pipeline
         self._user = user
         self._by_offsets = by_offsets
-        self._topic_ids = topic_ids
+        self._counted = counted
         self._has_written = has_written
         self._at: SnapshotIdentity | None = None
         self._has_looked = False
@@ -88,7 +88,7 @@ class OwnPosition:
 
     def has_rows(self, step: Step) -> bool:
         """Whether the table has the rows of a step, as of the last look or commit."""
-        position = None if self.position is None else self.position.among(self._topic_ids())
+        position = None if self.position is None else self._counted(self.position)
         return position is not None and step.is_in(position, self._user, by_offsets=self._by_offsets)
 
     def has_step(self, number: int, latest: Snapshot | None, started_ms: int | None) -> bool:

@@ -170,15 +170,15 @@ class Position:
         cuts = {
             place: tuple(map(int, topic_ids[key].split(",")))[_cut_count(self.topics.get(key)) :]
             for place, key in keys.items()
-            if key in topic_ids and topic_ids[key] != self.topics.get(key)
+            if key in topic_ids and topic_ids[key] != self.topics.get(key) and place[0] not in ended
         }
         if not ended and not cuts:
             return self
 
         def now(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-            return {place: min(at, *cuts.get(place, (at,))) for place, at in offsets.items() if place[0] not in ended}
+            return {place: min((at, *cuts.get(place, ()))) for place, at in offsets.items() if place[0] not in ended}
 
-        topics = {topic: id_ for topic, id_ in self.topics.items() if topic not in ended}
+        topics = {key: id_ for key, id_ in self.topics.items() if key.partition("/")[0] not in ended}
         topics |= {keys[place]: topic_ids[keys[place]] for place in cuts}
         return replace(self, offsets=now(self.offsets), floors=now(self.floors), topics=topics)
 

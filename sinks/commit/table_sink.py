@@ -75,7 +75,7 @@ def has_batch(
         pipeline,
         commit_user,
         by_offsets=False,
-        topic_ids=dict,
+        counted=lambda position: position,
         has_written=lambda: True,
     )
     return own.has_step(batch_id, snapshots.latest(), started_ms)
@@ -107,6 +107,7 @@ class TableSink:
         recorded_since_ms: int | None = None,
         after: int = 0,
         commit_count: int = 0,
+        noted: Mapping[TopicPartition, int] | None = None,
     ) -> None:
         """``resumes``: a position written by another checkpoint of this pipeline counts (policy ``resume``).
 
@@ -116,7 +117,8 @@ class TableSink:
         departed in an earlier batch is looked for from ``recorded_since_ms`` on, by default nowhere; ``after`` is a
         snapshot behind which these commits come.
         ``topic_ids`` gives the ids of the topics that are read: positions in others of their names count no more.
-        ``commit_count`` is how many commits the checkpoint knows of, for tables whose snapshots do not show one.
+        ``commit_count`` is how many commits the checkpoint knows of, ``noted`` the offsets behind them: for a table
+        whose snapshots do not show a position any more.
         """
         self.identifier = identifier
         self.table = table
@@ -133,6 +135,7 @@ class TableSink:
         self._fed: dict[FedBy, tuple[str, ...]] = {}
         """What feeds the table by what was seen in this run."""
         self._commit_count = commit_count
+        self._noted = noted or {}
         self._properties_of = recorded_by or partial(to_properties, pipeline)
         self._own: OwnPosition | None = None
         self._commits: OwnCommits
@@ -143,7 +146,7 @@ class TableSink:
                 pipeline,
                 commit_user,
                 by_offsets=by_offsets,
-                topic_ids=topic_ids,
+                counted=lambda position: self._own_part(position).among(topic_ids()),
                 has_written=lambda: has_mark(table.io, table.paths, pipeline),
             )
         else:
@@ -181,14 +184,24 @@ class TableSink:
         if self._own is not None:
             self._own.base = newest
         if newest is None:
-            position = Position(self._owner, {}, commit_count=self._commit_count)
-        elif newest.commit_user == self._owner:
-            position = newest
+            offsets = self._noted if self.is_hidden else {}
+            position = Position(self._owner, offsets, commit_count=self._commit_count)
         else:
-            position = newest.taken_over(self._owner) if self._resumes else newest.started_over(self._owner)
+            position = self._own_part(newest)
         for source, key in self._fed.items():
             position = position.fed_by(source, key)
         self._position = position
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether the pipeline has written the table, and no snapshot shows its position any more."""
+        return self._own is not None and self._own.is_hidden
+
+    def _own_part(self, position: Position) -> Position:
+        """What counts of a recorded position under this checkpoint."""
+        if position.commit_user == self._owner:
+            return position
+        return position.taken_over(self._owner) if self._resumes else position.started_over(self._owner)
 
     @property
     def is_lost_checkpoint(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from pyspark.sql import DataFrame, SparkSession
@@ -59,6 +59,9 @@ class DumpFilesReader:
     def unfinished(self) -> Sequence[str]:
         """See ``SourceReader``."""
         return () if self._planner is None else self._planner.unfinished.words
+
+    def note_read(self, topics: Collection[str]) -> None:
+        """Topics of files have no ids."""
 
     def read_to(self, offsets: Positions, newest_s: Mapping[Place, float]) -> None:
         """Files have no end that could be compared: more may come."""

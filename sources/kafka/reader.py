@@ -68,6 +68,8 @@ class KafkaReader:
         self._earlier_group_failures = 0
         self.lag = Lag()
         self._gone: set[Place] = set()
+        self._noted: set[str] = set()
+        """Topics whose ids were noted, or that have none."""
         self._known_policies: set[str] = set()
         self.losses = Losses()
         self.failure: TidemarkError | None = None
@@ -113,6 +115,7 @@ class KafkaReader:
         else:
             self._go_on(ids, bounds)
         self._standing.note_topics(ids)
+        self._noted = {*ids}
         on_start(topics_words(self._settings.servers, bounds), bool(resumed))
         self._start_watching(spark)
         return spark.readStream.format("kafka").options(**options).load()
@@ -165,6 +168,16 @@ class KafkaReader:
         """See ``SourceReader``; over all queries of this reader."""
         return self._earlier_group_failures + (0 if self._group is None else self._group.failure_count)
 
+    def note_read(self, topics: Collection[str]) -> None:
+        """See ``SourceReader``; asks Kafka once for topics that appeared since the query began."""
+        new = {*topics} - self._noted
+        if new:
+            with self._admin() as admin:
+                self.note_topics(self._selected(admin.topic_ids()))
+            self._noted |= new
+            if self.failure is not None:
+                raise self.failure
+
     def read_to(self, offsets: Positions, newest_s: Mapping[Place, float]) -> None:
         """See ``SourceReader``."""
         self.lag.read_to(offsets, newest_s)
@@ -207,6 +220,9 @@ class KafkaReader:
         begun = {place for place, end in planned.items() if end > closed.get(place, 0)}
         read = {topic for (topic, _), at in closed.items() if at > 0} | {topic for topic, _ in begun}
         left = {place: at for place, at in closed.items() if place[0] not in anew}
+        for place, end in planned.items():  # tables may have what the batch has read
+            if place[0] not in anew and place in bounds and end > bounds[place].end:
+                left[place] = end
         return [*lost_with({*anew} & read, {**dict.fromkeys(begun, 0), **closed}), *lost_records(left, bounds)]
 
     def _pass_over(self, losses: Sequence[Loss]) -> None:
@@ -293,8 +309,10 @@ class KafkaReader:
         """The positions of the tables; those beyond the end of a partition go back to it where losses are allowed."""
         recorded = self._standing.recorded(ids)
         beyond = {place: at for place, at in recorded.highest.items() if place in bounds and at > bounds[place].end}
-        if not beyond or self._standing.on_lost_checkpoint != "resume" or not self._settings.goes_on_after_loss:
+        if not beyond or self._standing.on_lost_checkpoint != "resume":
             return recorded
+        if not self._settings.goes_on_after_loss:
+            raise cannot_resume(lost_records(beyond, bounds))
         self._pass_over(lost_records(beyond, bounds))
         self._standing.cut({place: bounds[place].end for place in beyond})
         return self._standing.recorded(ids)

@@ -307,9 +307,10 @@ class PipelineMachine(JudgedPipeline):
             self.pipeline.copy(name, f"copy/{name}")
         self.backup = deepcopy(self.known)
 
-    @precondition(lambda self: self.backup is not None)
+    @precondition(lambda self: self.backup is not None and not self.has_cut)
     @rule()
     def restore_all(self) -> None:
+        """Not behind a cut, of which a copy from before knows nothing: a partition that has grown again hides it."""
         self.pipeline.stop()
         for name in STORED:
             self.pipeline.copy(f"copy/{name}", name)
@@ -338,7 +339,7 @@ class PipelineMachine(JudgedPipeline):
     def _has_older_checkpoint(self) -> bool:
         """Whether there is a copy of the present checkpoint."""
         copy, now = self.backup, self.known
-        return copy is not None and copy.checkpoint == now.checkpoint
+        return copy is not None and copy.checkpoint == now.checkpoint and not self.has_cut
 
     @precondition(lambda self: self._has_older_checkpoint)
     @rule()

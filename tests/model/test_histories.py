@@ -97,6 +97,70 @@ def test_records_that_get_the_offsets_of_lost_ones_are_read(machine: PipelineMac
     machine.check_at_rest()
 
 
+@pytest.mark.parametrize("count", [2, 3])
+def test_cuts_of_a_topic_that_is_gone_say_nothing_of_the_new_one(machine: PipelineMachine, count: int) -> None:
+    """Cut at the same offset again (3), or at another."""
+    machine.produce(source="sums", keys=[0, 4, 8, 0, 4], deletes=False)
+    machine.cut_off(topic=ONE, partition=0, count=4)
+    machine.produce(source="sums", keys=[4, 4], deletes=False)
+    machine.check_at_rest()
+    machine.make_topic_anew(topic=ONE)
+    machine.produce(source="sums", keys=[0] * 7, deletes=False)
+    machine.check_at_rest()
+    machine.cut_off(topic=ONE, partition=0, count=count)
+    machine.produce(source="sums", keys=[4, 4], deletes=False)
+    machine.check_at_rest()
+
+
+def test_a_new_checkpoint_does_not_take_over_cuts_of_a_topic_that_is_gone(machine: PipelineMachine) -> None:
+    """The log never met the cut, and has read more of the new topic than the old one had when it was cut."""
+    machine.produce(source="sums", keys=[0, 4, 8, 0, 4], deletes=False)
+    machine.cut_off(topic=ONE, partition=0, count=3)
+    machine.produce(source="sums", keys=[4, 4], deletes=False)
+    machine.check_at_rest()
+    machine.make_topic_anew(topic=ONE)
+    machine.produce(source="log", keys=[0] * 9, deletes=False)
+    machine.check_at_rest()
+    machine.produce(source="sums", keys=[0] * 3, deletes=False)
+    machine.produce(source="orders", keys=[0] * 3, deletes=False)
+    machine.check_at_rest()
+    machine.has_cut = False
+    machine.lose_checkpoint()
+    machine.check_at_rest()
+
+
+def test_a_partition_that_lost_what_a_killed_batch_had_read_is_read_on(machine: PipelineMachine) -> None:
+    """The closed batches end where the partition ends now; the tables are beyond."""
+    machine.produce(source="sums", keys=[0, 4, 8, 0, 4], deletes=False)
+    machine.check_at_rest()
+    machine.produce(source="sums", keys=[0, 0, 0], deletes=False)
+    machine.kill_at(point="after-append")
+    machine.run(work=["batch"], most=20)
+    assert not machine.pipeline.is_running
+    machine.pipeline.broker.cut_off(ONE, 0, 3)
+    machine.truth.cut_off(ONE, 0)
+    machine.start()
+    machine.produce(source="sums", keys=[4, 4, 4], deletes=False)
+    machine.check_at_rest()
+
+
+def test_a_position_that_has_expired_is_known_by_the_checkpoint(machine: PipelineMachine) -> None:
+    """Else the next commit would record the partitions of its own rows alone."""
+    machine.add_partition(topic=ONE)
+    machine.produce(source="log", keys=[0, 1, 0, 1, 1], deletes=False)
+    machine.check_at_rest()
+    machine.pipeline.stop()
+    log = machine.pipeline.table("lake.log")
+    assert log is not None
+    log.new_commit("another-engine").commit(1, [], {}, also_empty=True)
+    machine.pipeline.expire("lake.log")
+    machine.let_an_hour_pass()
+    machine.produce(source="log", keys=[0, 0], deletes=False)
+    machine.check_at_rest()
+    machine.lose_checkpoint()
+    machine.check_at_rest()
+
+
 @pytest.mark.xfail(strict=True, reason="a table that has nothing to read again is not compacted before its next rows")
 def test_a_compaction_that_a_rollback_has_undone_is_done_again(machine: PipelineMachine) -> None:
     """The snapshot with the rows stays, the one with their changelog goes; the checkpoint has counted both."""

@@ -235,6 +235,9 @@ def test_cuts_of_a_partition_are_kept_until_its_topic_is_recreated(checkpoint: C
     book.note_topics({"t": "second"})
     assert book.topic_ids == {"t": "second"}
 
-    told = [Position("u", {}, topics={"t": "second", "t/0": "7"}), Position("u", {}, topics={"t/0": "7,6", "s/0": "1"})]
-    book.find_cuts(told)
-    assert book.cuts == {"t/0": "7,6", "s/0": "1"}
+    told = [
+        Position("u", {}, topics={"t": "second", "t/0": "7"}),
+        Position("u", {}, topics={"t": "second", "t/0": "7,6", "s": "other", "s/0": "1"}),
+    ]
+    book.find_cuts(told, {"t": "second"})
+    assert book.cuts == {"t/0": "7,6"}
