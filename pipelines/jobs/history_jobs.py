@@ -194,7 +194,7 @@ def _tell_rollback(plan: Rollback, what: str) -> None:
 
 
 def _tell_beside(table: Table, plan: Rollback) -> None:
-    """Say what goes with the snapshots of retries and replays, which no start of the pipeline brings again."""
+    """Say what goes with the snapshots of retries and replays, which no start of the pipeline reads again."""
     retries: list[int] = []
     replays: set[str] = set()
     for snapshot_id in plan.snapshots:
@@ -206,9 +206,8 @@ def _tell_beside(table: Table, plan: Rollback) -> None:
             replays.add(properties[REPLAY_PROPERTY])
     if retries:
         say(
-            f"snapshot {_range(sorted(retries))}: rows of `quarantine retry`, which are in no quarantine any more and"
-            " will not be read again: look at them first (tidemark table scan), or bring them in anew afterwards"
-            " (tidemark replay FILE --table T, with the records that are bad there mended at their source)",
+            f"{counted(len(retries), 'snapshot')} ({_range(sorted(retries))}) with rows of `quarantine retry`: their"
+            " records are open in the quarantine again afterwards (tidemark quarantine retry FILE)",
             err=True,
         )
     if replays:

@@ -193,7 +193,7 @@ def test_refusals_say_what_to_do_and_touch_nothing(path: Path, asked: tuple[str,
 
 
 def test_a_rollback_says_which_rows_nobody_brings_again(tmp_path: Path) -> None:
-    """Those of retries are in no quarantine any more; a replay that is not done goes on behind them."""
+    """Those of retries are open in the quarantine again; a replay that is not done goes on behind them."""
     driver = table(tmp_path)
     path = driver.table.paths.root
     for name, value in ((RETRY_PROPERTY, "shop"), (REPLAY_PROPERTY, "r1")):
@@ -203,7 +203,7 @@ def test_a_rollback_says_which_rows_nobody_brings_again(tmp_path: Path) -> None:
         file.write_text(json.dumps({**json.loads(file.read_text()), "properties": {name: value}}))
 
     told = done("rollback", path, "--snapshot", "4", "--dry-run")
-    assert "snapshot 6: rows of `quarantine retry`, which are in no quarantine any more" in told
+    assert "1 snapshot (6) with rows of `quarantine retry`: their records are open in the quarantine again" in told
     assert "without rows of 1 replay (r1): call it again afterwards" in told
     assert "retry" not in done("rollback", path, "--snapshot", "6", "--dry-run")
 
