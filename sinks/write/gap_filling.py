@@ -253,9 +253,13 @@ class GapFiller:
             return _UNKNOWN  # the header writes the key in another form than its columns
         numbers = origin.numbers(old_key)
         leaves = [i for i, n in enumerate(numbers) if origin.leaves_for(n, new_key)]
-        if nth < len(leaves):
+        leaves = [
+            i for i in leaves if i - 1 not in leaves
+        ]  # a row that is deleted twice, by a tombstone too, leaves once
+        is_here = origin.current(old_key) is not None
+        if nth < len(leaves) and (is_here or leaves[nth]):
             return self._before(origin, old_key, numbers[: leaves[nth]], name, search)
-        if origin.current(old_key) is not None:
+        if is_here:
             search.is_early = True
             return self._before(origin, old_key, numbers, name, search)
         former = origin.former(old_key)
@@ -265,6 +269,9 @@ class GapFiller:
         """The row that ``number``, a delete, takes to another key; None where values of it are unknown."""
         key = histories.key_of(number)
         earlier = [n for n in histories.numbers(key) if n < number]
+        new_key = histories.other_key(number)
+        while earlier and new_key is not None and histories.leaves_for(earlier[-1], new_key):
+            earlier.pop()  # the same delete, which a tombstone repeats
         row = {name: self._before(histories, key, earlier, name, _Search()) for name in names}
         return None if any(value is _UNKNOWN for value in row.values()) else row
 

@@ -166,6 +166,19 @@ def test_the_nth_arrival_belongs_to_the_nth_departure() -> None:
     assert bucket.values(*there, *back, *there) == ["first", "first", "first", "second", "second", "second"]
 
 
+def test_a_row_that_a_tombstone_deletes_once_more_leaves_once() -> None:
+    """Flattened records: the old row that is marked as deleted, then the null value of its key."""
+    bucket = Bucket(stored={1: ("one",)})
+    twice = (delete(1, None, other=2), delete(1, None, other=2))
+    assert bucket.values(*twice, put(2, HIDDEN, other=1))[-1] == "one"
+    again = (*twice, put(2, HIDDEN, other=1), delete(2, None, other=1), put(1, "back", other=2), *twice)
+    assert bucket.values(*again, put(2, HIDDEN, other=1))[-1] == "back"
+
+
+def test_a_tombstone_alone_says_nothing_of_the_row_that_a_batch_before_has_deleted() -> None:
+    assert Bucket(former={1: ("one",)}).values(delete(1, None, other=2), put(2, HIDDEN, other=1))[-1] == "one"
+
+
 def test_two_rows_exchange_their_keys() -> None:
     bucket = Bucket(stored={1: ("one",), 2: ("two",)})
     changes = [delete(1, HIDDEN, other=2), delete(2, HIDDEN, other=1), put(2, HIDDEN, other=1), put(1, HIDDEN, other=2)]
