@@ -89,6 +89,34 @@ def test_an_update_keeps_columns_that_its_message_does_not_have(tmp_path: Path, 
     assert run.rows("shop.orders") == [{"id": 7, "qty": 9, "note": "a"}]
 
 
+@pytest.mark.parametrize("batches", [1, 3])
+@pytest.mark.parametrize(
+    ("form", "old", "new"),
+    [
+        ("decimal(10,2)", "1.50", "2.25"),
+        ("decimal(20,0)", "18446744073709551615", "7"),
+        ("date", "2024-05-01", "1969-05-02"),
+        ("datetime(6)", "2024-05-01 10:00:00.000001", "2024-05-01 10:00:00.000002"),
+        ("timestamp(3)", "2024-05-01 10:00:00.001", "2024-05-01 10:00:00.002"),
+        ("double", "0.1", "-0.25"),
+        ("varbinary(4)", "\xff\x00", "a"),
+        ("varchar(4)", "é", '"'),
+    ],
+)
+def test_kept_columns_go_with_a_key_of_any_type(tmp_path: Path, form: str, old: str, new: str, batches: int) -> None:
+    types = {"id": form, "note": "varchar(20)"}
+    narrow = {"id": form}
+    moved = canal("UPDATE", {"id": new}, old=[{"id": old}], types=narrow)
+    back = canal("UPDATE", {"id": old}, old=[{"id": new}], types=narrow)
+    messages = [canal("INSERT", {"id": old, "note": "a"}, types=types), moved, back]
+
+    size = len(messages) // batches
+    parts = [batch_of(*messages[at : at + size], first_offset=at) for at in range(0, len(messages), size)]
+    run = Run(tmp_path, "canal-json", parts, options={"time_zone": "UTC"})
+
+    assert [row["note"] for row in run.rows("shop.orders")] == ["a"]
+
+
 @pytest.mark.parametrize("types", [None, {}], ids=["null", "none"])
 def test_a_message_without_types_is_read_by_those_of_the_table(tmp_path: Path, types: Any) -> None:
     later = canal("INSERT", ROW | {"id": "2"}, mysqlType=types)
