@@ -11,8 +11,8 @@ import pyarrow as pa
 from paimon_table.types import TIMESTAMPS, DataType, Root
 from sources.changes import ObservedColumn
 from sources.feeds.feed_options import FeedOptions
-from sources.feeds.mysql_types import LATIN1_BYTES, MysqlType, Text, fitted, mysql_type
-from sources.feeds.mysql_values import Rewriting
+from sources.feeds.mysql_types import FINEST_MOMENT, LATIN1_BYTES, MysqlType, Text, fitted, mysql_type
+from sources.feeds.mysql_values import Rewriting, is_zero_date
 from sources.json_changes.change_rows import Events, Rows
 from sources.json_changes.embedded_schema import EmbeddedSchema
 from sources.values.connect_types import ConnectColumn
@@ -116,10 +116,14 @@ def _zoned(t: DataType, meant: MysqlType, options: FeedOptions) -> DataType:
 
 
 def _of_values(meant: MysqlType, values: Iterable[Any], options: FeedOptions) -> DataType | None:
-    """The type that values show; None of a decimal without any, of which nobody knows the scale."""
-    texts = [value for value in values if isinstance(value, str)]
-    if meant.type.root is Root.DECIMAL and not texts:
+    """The type that values show; None without any, as nobody knows the scale of a decimal or the fraction of a moment.
+
+    Zero dates show no fraction: a column with nothing else has the finest.
+    """
+    given = [value for value in values if isinstance(value, str)]
+    if not given:
         return None
+    texts = [text for text in given if not is_zero_date(text)] or [FINEST_MOMENT]
     return _zoned(fitted(meant, texts), meant, options)
 
 

@@ -89,6 +89,25 @@ def test_an_update_keeps_columns_that_its_message_does_not_have(tmp_path: Path, 
     assert run.rows("shop.orders") == [{"id": 7, "qty": 9, "note": "a"}]
 
 
+@pytest.mark.parametrize("first", [None, "0000-00-00 00:00:00"], ids=["null", "zero"])
+@pytest.mark.parametrize("form", ["datetime", "timestamp"])
+@pytest.mark.parametrize("is_added", [False, True], ids=["new table", "added"])
+def test_a_moment_without_width_keeps_later_fractions(
+    tmp_path: Path, form: str, first: str | None, is_added: bool
+) -> None:
+    types = TYPES | {"made": form}
+    before = [batch_of(canal("INSERT", ROW | {"id": "3"}))] if is_added else []
+    values = [first, "2024-05-01 10:00:00.123456"]
+    rows = [canal("INSERT", ROW | {"id": str(n), "made": v}, types=types) for n, v in enumerate(values, 1)]
+    batches = [*before, *(batch_of(row, first_offset=n) for n, row in enumerate(rows, 1))]
+
+    run = Run(tmp_path, "canal-json", batches)
+
+    assert run.reasons == {}
+    assert [str(row["made"]) for row in run.rows("shop.orders")][:2] == ["None", "2024-05-01 10:00:00.123456"]
+    assert run.types("shop.orders")["made"] == "TIMESTAMP(6)"
+
+
 @pytest.mark.parametrize("batches", [1, 3])
 @pytest.mark.parametrize(
     ("form", "old", "new"),
