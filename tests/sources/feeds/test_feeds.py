@@ -332,3 +332,46 @@ def test_changes_of_a_key_delete_the_old_row(tmp_path: Path) -> None:
 
     changes = [row for _, rows in run.table("SHOP.ORDERS").changes() for row in rows.to_pylist()]
     assert [(RowKind(row[VALUE_KIND]).short, row["ID"]) for row in changes] == [("+I", 1), ("-D", 1), ("+I", 2)]
+
+
+# ---------------------------------------------------------------- DMS
+
+
+@pytest.mark.parametrize("op", ["load", "insert"])
+def test_a_column_with_the_prefix_of_earlier_values_is_a_column_of_new_rows(tmp_path: Path, op: str) -> None:
+    rows = [{"id": 1, "code": "a", "BI_code": "b"}, {"id": 2, "code": "c", "BI_code": "d"}]
+    update = dms("update", {"id": 2, "code": "c", "BI_code": "e"})
+
+    run = Run(
+        tmp_path, "dms-json", [batch_of(*(dms(op, row) for row in rows)), batch_of(update, first_offset=2)], KEYED
+    )
+
+    assert [(row["code"], row["BI_code"]) for row in run.rows("lake.orders")] == [("a", "b"), ("c", "e")]
+
+
+def test_earlier_values_in_a_new_row_are_null_and_no_columns(tmp_path: Path) -> None:
+    row = {"id": 1, "code": "a", "BI_id": None, "BI_code": None}
+
+    run = Run(tmp_path, "dms-json", [batch_of(dms("insert", row))], KEYED)
+
+    assert run.rows("lake.orders") == [{"id": 1, "code": "a"}]
+
+
+@pytest.mark.parametrize(
+    ("options", "old"),
+    [
+        ({}, {"before-image": {"id": 1}}),
+        ({"before_image": "before"}, {"before": {"id": 1}}),
+        ({}, {"data": {"BI_id": 1}}),
+        ({"before_prefix": "old_"}, {"data": {"old_id": 1}}),
+    ],
+)
+def test_the_place_of_earlier_values_has_the_name_that_options_say(
+    tmp_path: Path, options: dict[str, str], old: Json
+) -> None:
+    row = {"id": 2, "code": "a"} | old.get("data", {})
+    records = batch_of(dms("insert", {"id": 1, "code": "a"}), dms("update", row) | old | {"data": row})
+
+    run = Run(tmp_path, "dms-json", [records], KEYED, options=options)
+
+    assert run.rows("lake.orders") == [{"id": 2, "code": "a"}]
