@@ -249,17 +249,20 @@ class FeedDecoding:
             yield from _without_looks(all_columns(None, others, len(rows)))
 
     def _note_newest(self, source: SourceTable, target: DecodeTarget, records: TableRecords) -> None:
-        """Report the columns that the newest row does not have at all."""
-        stored = np.flatnonzero(records.ops != DELETE)
-        if not len(stored):
+        """Report the columns that the newest whole row does not have at all, nor the newest update behind it."""
+        whole = np.flatnonzero(~np.isin(records.ops, (DELETE, UPDATE)))
+        if not len(whole):
             return
-        newest = int(stored[np.argmax(records.texts.positions[stored])])
-        value = self.outcome.parsed("value", int(records.texts.positions[newest]))
-        shown = {name for row in images_in(self.feed, value) for name in row}
-        shown |= {*(self.feed.types_of(value) or {})} if isinstance(value, dict) else set()
+        shown: set[str] = set()
+        newest = int(records.texts.positions[whole].max())
+        last = int(records.texts.positions[records.ops != DELETE].max())
+        for position in {newest, last}:
+            value = self.outcome.parsed("value", position)
+            shown |= {name for row in images_in(self.feed, value) for name in row}
+            shown |= {*(self.feed.types_of(value) or {})} if isinstance(value, dict) else set()
         absent = tuple(name for name, _ in target.columns if name not in shown and name not in target.primary_key)
         if shown:
-            self.outcome.note_newest(source, int(records.texts.positions[newest]), absent)
+            self.outcome.note_newest(source, last, absent)
 
     def _reject(self, source: SourceTable, rejection: Rejection, records: TableRecords) -> None:
         """Quarantine the records; of a table that can still be made, report what they show and count its deletes."""

@@ -89,6 +89,20 @@ def test_an_update_keeps_columns_that_its_message_does_not_have(tmp_path: Path, 
     assert run.rows("shop.orders") == [{"id": 7, "qty": 9, "note": "a"}]
 
 
+def test_columns_that_updates_need_not_have_are_not_called_dropped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    narrow = {"id": TYPES["id"], "qty": TYPES["qty"]}
+    update = canal("UPDATE", {"id": "1", "qty": "9"}, old=[{"qty": "2"}], types=narrow)
+
+    Run(tmp_path / "a", "canal-json", [batch_of(canal("INSERT", ROW)), batch_of(update, first_offset=1)])
+    assert "any more" not in caplog.text
+
+    insert = canal("INSERT", {"id": "2", "qty": "9"}, types=narrow)
+    Run(tmp_path / "b", "canal-json", [batch_of(canal("INSERT", ROW)), batch_of(insert, update, first_offset=1)])
+    assert "no column note any more" in caplog.text
+
+
 @pytest.mark.parametrize("first", [None, "0000-00-00 00:00:00"], ids=["null", "zero"])
 @pytest.mark.parametrize("form", ["datetime", "timestamp"])
 @pytest.mark.parametrize("is_added", [False, True], ids=["new table", "added"])
