@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,17 +58,22 @@ class SourceTypes:
     def rules(self, types: Mapping[str, DataType], options: FeedOptions) -> dict[str, Rewriting]:
         """How the texts of columns with these types are rewritten; columns that stay as they are have no rule.
 
-        Where the records tell no types, those of the table tell which columns hold moments and dates.
+        Of columns without a type in the records, that of the table tells which hold moments and dates.
         """
-        meant = {name: mysql_type(text) for name, text in self.columns}
-        if not self.is_told:
-            meant = {name: MysqlType(t, Text.INSTANT) for name, t in types.items() if t.root in _DATES}
+        meant = {name: MysqlType(t, Text.INSTANT) for name, t in types.items() if t.root in _DATES}
+        meant |= {name: mysql_type(text) for name, text in self.columns}
         rules = {name: Rewriting(m, types[name], options) for name, m in meant.items() if name in types}
         return {name: rule for name, rule in rules.items() if not rule.is_idle}
 
-    def rewritten(self, events: Events, types: Mapping[str, DataType], options: FeedOptions) -> Events:
-        """Events with the texts of their images rewritten for columns of these types."""
+    def rewritten(
+        self, events: Events, types: Mapping[str, DataType], options: FeedOptions, raw: Collection[str] = ()
+    ) -> Events:
+        """Events with the texts of their images rewritten for columns of these types.
+
+        The columns ``raw`` were read without types before: they go on with the numbers of words.
+        """
         rules = self.rules(types, options)
+        rules = {n: rule for n, rule in rules.items() if n not in raw or rule.meant.text not in (Text.ENUM, Text.SET)}
         if not rules:
             return events
         if events.images is None:

@@ -89,6 +89,39 @@ def test_an_update_keeps_columns_that_its_message_does_not_have(tmp_path: Path, 
     assert run.rows("shop.orders") == [{"id": 7, "qty": 9, "note": "a"}]
 
 
+@pytest.mark.parametrize("batches", [1, 4])
+@pytest.mark.parametrize("form", ["enum('a','b')", "set('a','b')"])
+def test_a_column_without_its_type_is_read_as_before_or_not_at_all(tmp_path: Path, form: str, batches: int) -> None:
+    types = {"id": "int", "state": form, "raw": "blob", "made": "timestamp(0)"}
+    row = {"state": "2", "raw": "AQI=", "made": "2024-05-01 10:00:00"}
+    messages = [
+        canal("INSERT", row | {"id": "1"}, types=types),
+        canal("INSERT", row | {"id": "2", "state": "b"}, types={"id": "int"}),
+        canal("INSERT", row | {"id": "3", "state": "b"}, mysqlType=None),
+        canal("INSERT", row | {"id": "4"}, types={"id": "int"}),
+        canal("INSERT", row | {"id": "5"}, mysqlType=None),
+    ]
+    size = 5 if batches == 1 else 1
+    parts = [batch_of(*messages[at : at + size], first_offset=at) for at in range(0, 5, size)]
+
+    run = Run(tmp_path, "canal-json", parts, options={"time_zone": "Asia/Shanghai"})
+
+    assert [(r["id"], r["state"], r["raw"]) for r in run.rows("shop.orders")] == [(n, "b", b"AQI=") for n in (1, 2, 3)]
+    assert {str(r["made"]) for r in run.rows("shop.orders")} == {"2024-05-01 02:00:00+00:00"}
+    assert {*run.reasons} == {3, 4}
+    assert all("column state: mysqlType does not name its type" in reason for reason in run.reasons.values())
+
+
+def test_a_column_that_began_without_types_keeps_the_numbers_of_words(tmp_path: Path) -> None:
+    row = {"id": "1", "state": "2"}
+    typed = canal("INSERT", row | {"id": "2"}, types={"id": "int", "state": "enum('a','b')"})
+
+    batches = [batch_of(canal("INSERT", row, mysqlType=None)), batch_of(typed, first_offset=1)]
+    run = Run(tmp_path, "canal-json", batches)
+
+    assert [r["state"] for r in run.rows("shop.orders")] == ["2", "2"]
+
+
 def test_columns_that_updates_need_not_have_are_not_called_dropped(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
