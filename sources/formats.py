@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sources.debezium_avro.options import AvroOptions
 from sources.debezium_json.policies import DebeziumPolicies
-from sources.feeds.feed_options import CanalOptions, FeedOptions
+from sources.feeds.feed_options import CanalOptions, DmsOptions, FeedOptions
 from sources.format_options import FormatOption, filled, options_of
 from sources.upsert_json.policies import UpsertPolicies
 from sources.values.value_forms import ValueForms
@@ -84,11 +84,11 @@ def _ogg_json(options: FeedOptions) -> Decoder:
     return FeedDecoder(GoldenGateFeed(options), options)
 
 
-def _dms_json(options: FeedOptions) -> Decoder:
+def _dms_json(options: FeedOptions, dms: DmsOptions) -> Decoder:
     from sources.feeds.decoder import FeedDecoder
     from sources.feeds.dms import DmsFeed
 
-    return FeedDecoder(DmsFeed(), options)
+    return FeedDecoder(DmsFeed(dms), options)
 
 
 def _debezium_avro(policies: DebeziumPolicies, options: AvroOptions) -> Decoder:
@@ -104,7 +104,7 @@ FORMATS: Mapping[str, RecordFormat] = {
     "canal-json": RecordFormat("Canal's flat JSON messages", (FeedOptions, CanalOptions), _canal_json),
     "maxwell-json": RecordFormat("Maxwell's JSON records", (FeedOptions,), _maxwell_json),
     "ogg-json": RecordFormat("GoldenGate's JSON operations", (FeedOptions,), _ogg_json),
-    "dms-json": RecordFormat("JSON records of AWS DMS", (FeedOptions,), _dms_json),
+    "dms-json": RecordFormat("JSON records of AWS DMS", (FeedOptions, DmsOptions), _dms_json),
 }
 
 PLANNED = (

@@ -6,8 +6,11 @@ are tuples of their fields, maps are tuples of (key, value); NULL is None. All b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import base64
+import json
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from itertools import pairwise
 from typing import Any
 
@@ -52,6 +55,31 @@ def row_values(rows: pa.Table) -> list[dict[str, Any]]:
 def to_arrow(values: list[Any], t: pa.DataType) -> pa.Array:
     """The inverse of ``to_python``."""
     return pa.array(values, t)
+
+
+def key_text(values: Sequence[Any]) -> str:
+    """The values of a primary key, in the form of ``to_python``, as a text: JSON, with BYTES as base64."""
+    return json.dumps(list(values), default=_json_form)
+
+
+def key_of_text(text: str, types: Sequence[pa.DataType]) -> tuple[Any, ...]:
+    """The inverse of ``key_text``; what does not fit its type stays as JSON has it."""
+    return tuple(_of_json_form(value, t) for value, t in zip(json.loads(text), types, strict=True))
+
+
+def _json_form(value: Any) -> str:
+    return base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else str(value)
+
+
+def _of_json_form(value: Any, t: pa.DataType) -> Any:
+    try:
+        if isinstance(value, str) and pa.types.is_decimal(t):
+            return Decimal(value)
+        if isinstance(value, str) and (pa.types.is_binary(t) or pa.types.is_fixed_size_binary(t)):
+            return base64.b64decode(value, validate=True)
+    except (ValueError, InvalidOperation):
+        return value
+    return value
 
 
 def readable(value: pa.Scalar) -> object:

@@ -7,7 +7,6 @@ deletion. Either is an earlier change of this batch, else the table's current ro
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.row_kind import VALUE_KIND, RowKind
-from paimon_table.rows.python_values import column_values, row_values, to_arrow
+from paimon_table.rows.python_values import column_values, key_of_text, row_values, to_arrow
 from sinks.exchange.target import OTHER_KEY, UNAVAILABLE
 from sinks.write.unsent import Became, Unsent, null_count
 
@@ -100,7 +99,8 @@ class Histories:
     def other_key(self, number: int) -> Key | None:
         """The other key of a change of the primary key."""
         text = self._column(OTHER_KEY)[number] if OTHER_KEY in self._rows.column_names else None
-        return None if text is None else tuple(json.loads(text))
+        types = [self._rows.schema.field(name).type for name in self._key]
+        return None if text is None else key_of_text(text, types)
 
     def leaves_for(self, number: int, key: Key) -> bool:
         """Whether this is the delete of a row that goes on under ``key``."""

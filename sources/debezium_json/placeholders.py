@@ -1,8 +1,8 @@
 """Values that the source did not send: Debezium's placeholder in all its disguises.
 
 PostgreSQL does not log unchanged TOAST values; Debezium writes a placeholder instead. It comes as a string, as bytes
-(in JSON base64 of them), as a UUID made from it, as an hstore or array of it, and as an array of its bytes (integer
-arrays).
+(in JSON base64 of them), as a UUID made from it, as an hstore or array of it, as an array of its bytes (integer
+arrays), and, of JSON columns, as an object that has it under ``key``.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Mask = npt.NDArray[np.bool_]
+
+_KEY = "key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,8 @@ class Placeholder:
         if isinstance(value, list) and len(value) == len(self.code_points):
             return tuple(value) == self.code_points
         if isinstance(value, dict) and len(value) == 1:
-            return all(k in self.strings and k == v for k, v in value.items())
+            ((name, inner),) = value.items()
+            return isinstance(inner, str) and inner in self.strings and name in (inner, _KEY)
         return False
 
     def mask(self, column: pa.Array | list[Any]) -> Mask | None:
@@ -84,4 +87,5 @@ def placeholder(text: str) -> Placeholder:
     name_uuid = uuid.UUID(bytes=bytes(digest), version=3)
     encoded = base64.b64encode(data).decode("ascii")
     as_map = json.dumps({text: text}, ensure_ascii=False, separators=(",", ":"))
-    return Placeholder(frozenset({text, encoded, str(name_uuid), as_map}), tuple(data))
+    as_objects = (json.dumps({_KEY: text}, ensure_ascii=False, separators=(",", colon)) for colon in (":", ": "))
+    return Placeholder(frozenset({text, encoded, str(name_uuid), as_map, *as_objects}), tuple(data))

@@ -5,13 +5,14 @@
                   "partition-key-type": "schema-table", "schema-name": "shop", "table-name": "orders"}}
 
 NULLs are not written unless ``IncludeNullAndEmpty`` is set, so a column that is missing is NULL. The row before an
-update is there with ``EnableBeforeImage`` as ``before-image``, or in ``data`` under names with the prefix ``BI_``.
+update is there with ``EnableBeforeImage`` as ``before-image``, or in ``data`` under names with the prefix ``BI_``; both
+names are options.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -36,22 +37,23 @@ from sources.feeds.feed import (
     epoch_ms,
     struct_of,
 )
+from sources.feeds.feed_options import DmsOptions
 from sources.json_changes.change_rows import DELETE, INSERT, UPDATE
 from sources.json_changes.column_plan import Plan
 from sources.json_changes.gaps import Mask
 
 _OPS = {"insert": INSERT, "update": UPDATE, "delete": DELETE, "load": SNAPSHOT}
+_CHANGES = ("update", "delete")
 _TRUNCATES = ("truncate-table", "truncate")
 _HEAD = ("record-type", "operation", "schema-name", "table-name")
 _TIMES = ("commit-timestamp", "timestamp")
-_BEFORE = "before-image"
-_PREFIX = "BI_"
 
 
 @dataclass(frozen=True, slots=True)
 class DmsFeed:
     """See ``feed.Feed``."""
 
+    options: DmsOptions = field(default_factory=DmsOptions)
     tool: str = "AWS DMS"
     op_names: tuple[str, ...] = ("insert", "update", "delete", "load", "truncate-table")
     tells_every_column: bool = False
@@ -112,25 +114,25 @@ class DmsFeed:
 
     def image_fields(self, plan: Plan) -> list[pa.Field]:
         """See ``feed.Feed``."""
-        return [pa.field("data", struct_of(plan)), pa.field(_BEFORE, struct_of(plan))]
+        return [pa.field("data", struct_of(plan)), pa.field(self.options.before_image, struct_of(plan))]
 
     def vector_rows(
         self, texts: pa.Array, table: pa.Table, ops: npt.NDArray[np.int8], plan: Plan, typed: Mapping[str, Mask]
     ) -> VectorRows:
         """See ``feed.Feed``."""
-        new, old = (table.column(name).combine_chunks() for name in ("data", _BEFORE))
+        new, old = (table.column(name).combine_chunks() for name in ("data", self.options.before_image))
         doubt = np.asarray(new.is_null())
         known = {column.name for column in plan}
-        for name in (f.name for f in new.type if f.name.startswith(_PREFIX) and f.name not in known):
+        for name in (f.name for f in new.type if self.options.is_before(f.name) and f.name not in known):
             doubt = doubt | np.asarray(new.field(name).is_valid())
         return VectorRows(np.arange(len(new)), new, old, doubt)
 
     def rows_of(self, value: Row, op: int, columns: Sequence[str]) -> list[RowChange] | str:
         """See ``feed.Feed``."""
-        row, old = value.get("data"), value.get(_BEFORE)
+        row, old = value.get("data"), value.get(self.options.before_image)
         if not isinstance(row, dict) or not row:
             return f"op {self.op_names[op]} without a row in data"
-        row, earlier = _parted(row, columns)
+        row, earlier = self._parted(row, columns, self.head_of(value)["operation"] in _CHANGES)
         if isinstance(old, dict):
             earlier = {**earlier, **old}
         if op == DELETE:
@@ -141,12 +143,16 @@ class DmsFeed:
         """None: DMS writes types into control messages."""
         return None
 
+    def _parted(self, row: Row, columns: Sequence[str], is_change: bool) -> tuple[Row, Row]:
+        """The row, and the earlier values that stand in it under names with the prefix of before images.
 
-def _parted(row: Row, columns: Sequence[str]) -> tuple[Row, Row]:
-    """The row, and the earlier values that stand in it under names with the prefix of before images."""
-    known = {*columns, *row}
-    names = [name for name in row if name.startswith(_PREFIX) and name not in columns]
-    if not any(name.removeprefix(_PREFIX) in known for name in names):
-        return row, {}
-    kept = {name: value for name, value in row.items() if name not in names}
-    return kept, {name.removeprefix(_PREFIX): row[name] for name in names}
+        Loads and inserts have no earlier values, but may have the names with NULL.
+        """
+        known = {*columns, *row}
+        names = [name for name in row if self.options.is_before(name) and name not in columns]
+        names = [name for name in names if is_change or row[name] is None]
+        prefix = self.options.before_prefix
+        if not any(name.removeprefix(prefix) in known for name in names):
+            return row, {}
+        kept = {name: value for name, value in row.items() if name not in names}
+        return kept, {name.removeprefix(prefix): row[name] for name in names}

@@ -143,7 +143,7 @@ class Feed(Protocol):
 
     @property
     def tells_every_column(self) -> bool:
-        """Whether a row without a column tells that the source has none of that name."""
+        """Whether a row without a column, other than of an update, tells that the source has none of that name."""
         ...
 
     @property

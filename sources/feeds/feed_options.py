@@ -52,3 +52,29 @@ class CanalOptions:
     def value_form(self) -> str:
         """The name of the format for the converters of values."""
         return "base64" if self.binary_format == "latin1" else self.binary_format
+
+
+def _before_image_problem(text: str) -> str | None:
+    if text not in ("data", "metadata"):
+        return None
+    return f"{text!r} is no field of its own; give the one with the row before an update, by default before-image"
+
+
+@dataclass(frozen=True, slots=True)
+class DmsOptions:
+    """The options that records of DMS have beside those."""
+
+    before_image: str = option(
+        "before-image",
+        "The field with the row before an update (`EnableBeforeImage`, `BeforeImageSettings`).",
+        check=_before_image_problem,
+    )
+    before_prefix: str = option(
+        "BI_",
+        "The `column-prefix` of the transformation `add-before-image-columns`, or `none`. In updates and deletes, names"
+        " with it have earlier values, unless the table has a column of that name.",
+    )
+
+    def is_before(self, name: str) -> bool:
+        """Whether a name has the prefix of earlier values."""
+        return self.before_prefix != "none" and name.startswith(self.before_prefix)

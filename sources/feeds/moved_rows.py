@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
-from decimal import Decimal
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.row_kind import VALUE_KIND, RowKind
+from paimon_table.rows.python_values import column_values, key_text
 from sources.changes import (
     OFFSET_COLUMN,
     OTHER_KEY_COLUMN,
@@ -38,14 +36,9 @@ def with_other_keys(change: ChangeBatch, targets: Mapping[SourceTable, Goal]) ->
     if not len(arrived):
         return change
     texts: list[str | None] = [None] * len(kinds)
-    keys = rows.select(list(target.primary_key))
-    for number in arrived.tolist():
-        old, new = (_key_text(keys.slice(at, 1).to_pylist()[0]) for at in (number - 1, number))
+    pairs = pa.array(np.column_stack([arrived - 1, arrived]).reshape(-1))
+    keys = rows.select(list(target.primary_key)).take(pairs)
+    old_and_new = [key_text(key) for key in zip(*map(column_values, keys.columns), strict=True)]
+    for number, old, new in zip(arrived.tolist(), old_and_new[::2], old_and_new[1::2], strict=True):
         texts[number - 1], texts[number] = new, old
     return replace(change, rows=rows.append_column(OTHER_KEY_COLUMN, pa.array(texts, pa.string())))
-
-
-def _key_text(key: Mapping[str, Any]) -> str | None:
-    """A key as JSON; None where JSON does not have its values as the table has them."""
-    values = [int(v) if isinstance(v, Decimal) and v == v.to_integral_value() else v for v in key.values()]
-    return json.dumps(values) if all(isinstance(value, int | str) for value in values) else None

@@ -52,6 +52,8 @@ _TYPE = re.compile(r"\s*([a-z0-9_ ]+?)\s*(?:\((.*)\))?\s*((?:unsigned|zerofill|s
 _WORDS = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.S)
 _MAX_PRECISION = 38
 _FINEST = 6
+FINEST_MOMENT = "0000-00-00 00:00:00.000000"
+"""A text with as many fraction digits as MySQL stores."""
 
 
 def _of(root: Root) -> DataType:

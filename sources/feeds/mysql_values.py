@@ -60,7 +60,7 @@ class Rewriting:
             case Text.SET:
                 return _set_words(text, self.meant.words)
             case Text.DATE | Text.INSTANT:
-                if self.options.zero_dates == "null" and _ZERO_DATE.fullmatch(text):
+                if self.options.zero_dates == "null" and is_zero_date(text):
                     return None
                 return self._moment(text)
             case _:
@@ -101,6 +101,20 @@ class Rewriting:
             text = texts[index].as_py()
             values[index] = None if text is None else self._moment(text)
         return pa.array(values, pa.string())
+
+
+def are_numbers(values: pa.Array | list[Any]) -> npt.NDArray[np.bool_]:
+    """Which values are texts of digits alone."""
+    if isinstance(values, list):
+        return np.array([isinstance(value, str) and _number(value) is not None for value in values], np.bool_)
+    if not pa.types.is_string(values.type):
+        return np.zeros(len(values), np.bool_)
+    return np.asarray(pc.fill_null(pc.match_substring_regex(values, r"^[0-9]{1,20}$"), False))
+
+
+def is_zero_date(text: str) -> bool:
+    """Whether a text is a date or moment without a month or a day."""
+    return _ZERO_DATE.fullmatch(text) is not None
 
 
 def _with_offset(moment: str, fraction: str, zone: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,8 +11,8 @@ import pyarrow as pa
 from paimon_table.types import TIMESTAMPS, DataType, Root
 from sources.changes import ObservedColumn
 from sources.feeds.feed_options import FeedOptions
-from sources.feeds.mysql_types import LATIN1_BYTES, MysqlType, Text, fitted, mysql_type
-from sources.feeds.mysql_values import Rewriting
+from sources.feeds.mysql_types import FINEST_MOMENT, LATIN1_BYTES, MysqlType, Text, fitted, mysql_type
+from sources.feeds.mysql_values import Rewriting, is_zero_date
 from sources.json_changes.change_rows import Events, Rows
 from sources.json_changes.embedded_schema import EmbeddedSchema
 from sources.values.connect_types import ConnectColumn
@@ -58,17 +58,22 @@ class SourceTypes:
     def rules(self, types: Mapping[str, DataType], options: FeedOptions) -> dict[str, Rewriting]:
         """How the texts of columns with these types are rewritten; columns that stay as they are have no rule.
 
-        Where the records tell no types, those of the table tell which columns hold moments and dates.
+        Of columns without a type in the records, that of the table tells which hold moments and dates.
         """
-        meant = {name: mysql_type(text) for name, text in self.columns}
-        if not self.is_told:
-            meant = {name: MysqlType(t, Text.INSTANT) for name, t in types.items() if t.root in _DATES}
+        meant = {name: MysqlType(t, Text.INSTANT) for name, t in types.items() if t.root in _DATES}
+        meant |= {name: mysql_type(text) for name, text in self.columns}
         rules = {name: Rewriting(m, types[name], options) for name, m in meant.items() if name in types}
         return {name: rule for name, rule in rules.items() if not rule.is_idle}
 
-    def rewritten(self, events: Events, types: Mapping[str, DataType], options: FeedOptions) -> Events:
-        """Events with the texts of their images rewritten for columns of these types."""
+    def rewritten(
+        self, events: Events, types: Mapping[str, DataType], options: FeedOptions, raw: Collection[str] = ()
+    ) -> Events:
+        """Events with the texts of their images rewritten for columns of these types.
+
+        The columns ``raw`` were read without types before: they go on with the numbers of words.
+        """
         rules = self.rules(types, options)
+        rules = {n: rule for n, rule in rules.items() if n not in raw or rule.meant.text not in (Text.ENUM, Text.SET)}
         if not rules:
             return events
         if events.images is None:
@@ -116,10 +121,14 @@ def _zoned(t: DataType, meant: MysqlType, options: FeedOptions) -> DataType:
 
 
 def _of_values(meant: MysqlType, values: Iterable[Any], options: FeedOptions) -> DataType | None:
-    """The type that values show; None of a decimal without any, of which nobody knows the scale."""
-    texts = [value for value in values if isinstance(value, str)]
-    if meant.type.root is Root.DECIMAL and not texts:
+    """The type that values show; None without any, as nobody knows the scale of a decimal or the fraction of a moment.
+
+    Zero dates show no fraction: a column with nothing else has the finest.
+    """
+    given = [value for value in values if isinstance(value, str)]
+    if not given:
         return None
+    texts = [text for text in given if not is_zero_date(text)] or [FINEST_MOMENT]
     return _zoned(fitted(meant, texts), meant, options)
 
 

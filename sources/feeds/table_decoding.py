@@ -11,16 +11,20 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_table.schema.type_widening import common_type
+from paimon_table.types import BINARIES, CHARACTERS
 from sources.changes import Behind, DecodeTarget, Goal, Observation, ObservedColumn, Rejection, SourceTable
+from sources.column_forms import RAW
 from sources.debezium_json.key_check import is_fit
 from sources.feeds.feed import TRUNCATE, AbsentFields, Feed, Row, images_in
 from sources.feeds.feed_options import FeedOptions
+from sources.feeds.mysql_values import are_numbers
 from sources.feeds.record_reasons import changed_key, unusable_key
 from sources.feeds.row_events import EventGroup, RowReader
 from sources.feeds.sorting import ParsedRows, TableRecords
 from sources.feeds.source_types import SourceTypes
 from sources.json_changes.change_rows import DELETE, UPDATE, Events, image_column, is_null, lacks_key
 from sources.json_changes.column_plan import Plan, plan_columns
+from sources.json_changes.embedded_schema import EmbeddedSchema
 from sources.json_changes.event_log import EventLog
 from sources.json_changes.observing import (
     all_columns,
@@ -156,9 +160,11 @@ class FeedDecoding:
 
     def _decode_group(self, source: SourceTable, target: DecodeTarget, group: EventGroup, log: EventLog | None) -> None:
         schema = group.types.schema(self.options, self.binary)
-        plan = plan_columns(target, None if schema is None else schema.by_name, self.forms)
+        plan = self._plan(target, schema)
         rows = TableRows(source, self.partition, target, plan, AbsentFields(), self.outcome, log)
-        events = group.types.rewritten(group.events, dict(target.columns), self.options)
+        raw = {name for name, _ in target.columns if target.forms.of(name) == RAW}
+        events = self._with_clear_types(group, target)
+        events = group.types.rewritten(events, dict(target.columns), self.options, raw)
         events = _whole_records(events, rows.storable(events))
         events = self._with_keys(events, target, plan)
         if not len(events.ops):
@@ -177,6 +183,40 @@ class FeedDecoding:
         if columns:
             first = self.outcome.offset(int((telling if len(telling) else events.positions).min()))
             self.outcome.observe(Observation(source, columns, None, self.partition, first))
+
+    def _plan(self, target: DecodeTarget, schema: EmbeddedSchema | None) -> Plan:
+        """How columns are read: bytes in one way, whether or not a record names their type."""
+        plan = plan_columns(target, None if schema is None else schema.by_name, self.forms)
+        if schema is None:
+            return plan
+        return tuple(
+            replace(column, encoding=self.binary, form=pa.string())
+            if column.type.root in BINARIES and column.name not in schema.by_name
+            else column
+            for column in plan
+        )
+
+    def _with_clear_types(self, group: EventGroup, target: DecodeTarget) -> Events:
+        """The events without those in which a number may stand for a word of an ENUM or SET.
+
+        That is so where a table was read by types before, and a record does not name that of a text column.
+        """
+        events, named = group.events, {name for name, _ in group.types.columns}
+        if self.feed.types_field is None:
+            return events
+        good = np.ones(len(events.ops), np.bool_)
+        for name, t in target.columns:
+            if t.root not in CHARACTERS or name in named or target.forms.of(name) in (None, RAW):
+                continue
+            unclear = are_numbers(image_column(events.before, name)) | are_numbers(image_column(events.after, name))
+            for position in np.unique(events.positions[good & unclear]).tolist():
+                reason = (
+                    f"column {name}: {self.feed.types_field} does not name its type, so a number may be a text or stand"
+                    " for a word of an ENUM or SET: let the source name the types of all columns, as it did before"
+                )
+                self.outcome.quarantine(position, reason)
+            good &= ~np.isin(events.positions, events.positions[unclear])
+        return events if good.all() else events.chosen(good)
 
     def _with_keys(self, events: Events, target: DecodeTarget, plan: Plan) -> Events:
         """The events without those whose row is under a key that nobody knows."""
@@ -249,17 +289,20 @@ class FeedDecoding:
             yield from _without_looks(all_columns(None, others, len(rows)))
 
     def _note_newest(self, source: SourceTable, target: DecodeTarget, records: TableRecords) -> None:
-        """Report the columns that the newest row does not have at all."""
-        stored = np.flatnonzero(records.ops != DELETE)
-        if not len(stored):
+        """Report the columns that the newest whole row does not have at all, nor the newest update behind it."""
+        whole = np.flatnonzero(~np.isin(records.ops, (DELETE, UPDATE)))
+        if not len(whole):
             return
-        newest = int(stored[np.argmax(records.texts.positions[stored])])
-        value = self.outcome.parsed("value", int(records.texts.positions[newest]))
-        shown = {name for row in images_in(self.feed, value) for name in row}
-        shown |= {*(self.feed.types_of(value) or {})} if isinstance(value, dict) else set()
+        shown: set[str] = set()
+        newest = int(records.texts.positions[whole].max())
+        last = int(records.texts.positions[records.ops != DELETE].max())
+        for position in {newest, last}:
+            value = self.outcome.parsed("value", position)
+            shown |= {name for row in images_in(self.feed, value) for name in row}
+            shown |= {*(self.feed.types_of(value) or {})} if isinstance(value, dict) else set()
         absent = tuple(name for name, _ in target.columns if name not in shown and name not in target.primary_key)
         if shown:
-            self.outcome.note_newest(source, int(records.texts.positions[newest]), absent)
+            self.outcome.note_newest(source, last, absent)
 
     def _reject(self, source: SourceTable, rejection: Rejection, records: TableRecords) -> None:
         """Quarantine the records; of a table that can still be made, report what they show and count its deletes."""

@@ -66,10 +66,12 @@ class UpsertJsonDecoder:
         """See ``sources.changes.Decoder``."""
         outcome = Outcome(batch)
         keys, headers = MessageKeys(batch.column("key")), RecordHeaders(batch)
+        parts = []
+        found: dict[SourceTable, None] = {}
         for topic, partition, positions in topic_partitions(batch):
             part = _Partition(batch, topic, partition, targets, self.forms, self._hidden, keys, headers, outcome)
             texts, nulls = present_texts(batch, positions, outcome)
-            found: dict[SourceTable, None] = {}
+            sorters: list[tuple[RowSorter, EmbeddedSchema | None]] = []
             for group in self._cutter.split(texts.values, _opening(texts.values)):
                 if group.problem is not None:
                     for position in texts.positions[group.indices].tolist():
@@ -77,9 +79,14 @@ class UpsertJsonDecoder:
                     continue
                 sorter = RowSorter(topic, self._shape, self._in_headers, headers, outcome)
                 sorter.sort(Texts(group.payloads, texts.positions[group.indices]))
-                found |= dict.fromkeys(part.decode(sorter.events, group.schema, self._shape))
+                sorters.append((sorter, group.schema))
+                found |= dict.fromkeys(sorter.events)
                 nulls = np.concatenate([nulls, np.array(sorter.deleted, np.int64)])
-            part.delete(self._deleting(batch, np.sort(nulls), outcome), found, self._in_headers, self._key_cutter)
+            parts.append((part, sorters, self._deleting(batch, np.sort(nulls), outcome)))
+        for part, sorters, deleting in parts:
+            for sorter, schema in sorters:
+                part.decode(sorter.events, schema, self._shape, found)
+            part.delete(deleting, found, self._in_headers, self._key_cutter)
         decoded = outcome.decoded()
         return replace(decoded, changes=with_other_keys(batch, decoded.changes, targets))
 
@@ -108,14 +115,17 @@ class _Partition:
     outcome: Outcome
 
     def decode(
-        self, events: Mapping[SourceTable, list[TableEvents]], schema: EmbeddedSchema | None, shape: RecordShape
-    ) -> list[SourceTable]:
-        """Decode rows; the source tables that they are of."""
+        self,
+        events: Mapping[SourceTable, list[TableEvents]],
+        schema: EmbeddedSchema | None,
+        shape: RecordShape,
+        found: Mapping[SourceTable, None],
+    ) -> None:
+        """Decode rows; ``found`` are the source tables of all rows of the batch."""
         by_known: dict[SourceTable, list[TableEvents]] = {}
         for source, parts in events.items():
-            by_known.setdefault(known_as(source, self.targets), []).extend(parts)
+            by_known.setdefault(known_as(source, found, self.targets), []).extend(parts)
         self._decoding(schema, shape).decode_sorted(by_known, self.targets)
-        return [*by_known]
 
     def delete(
         self,
@@ -124,7 +134,7 @@ class _Partition:
         in_headers: Metadata,
         cutter: SchemaCutter,
     ) -> None:
-        """Delete the rows of the message keys at ``positions``; ``found`` are the source tables of the rows beside."""
+        """Delete the rows of the message keys at ``positions``; ``found`` are the source tables of all rows."""
         readable = are_utf8(self.batch.column("key").take(pa.array(positions)))
         for position in positions[~readable].tolist():
             self.outcome.quarantine(position, "the message key is not UTF-8 text, so it does not say what to delete")
@@ -145,7 +155,7 @@ class _Partition:
         self, positions: npt.NDArray[np.int64], found: Mapping[SourceTable, None], in_headers: Metadata
     ) -> list[tuple[SourceTable, npt.NDArray[np.int64]]]:
         """The source tables of records without a value, with the positions of these."""
-        candidates = tables_of_topic(self.topic, found, self.targets)
+        candidates = tables_of_topic(self.topic, [s for s in found if s.topic == self.topic], self.targets)
         names = [_header_texts(self.headers, in_headers, role) for role in (Role.DATABASE, Role.SCHEMA, Role.TABLE)]
         if names[-1] is None and len(candidates) == 1:
             return [(candidates[0], positions)] if len(positions) else []
@@ -153,7 +163,7 @@ class _Partition:
         for position in positions.tolist():
             database, schema, table = (None if texts is None else texts[position].as_py() for texts in names)
             if table is not None:
-                named = known_as(RowNames(self.topic).table_of(database, schema, table), [*self.targets, *found])
+                named = known_as(RowNames(self.topic).table_of(database, schema, table), found, self.targets)
                 by_table.setdefault(named, []).append(position)
             elif len(candidates) == 1:
                 by_table.setdefault(candidates[0], []).append(position)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sources.changes import Behind, DecodeTarget, Goal, SourceTable
+from sources.changes import Behind, DecodeTarget, Goal, Rejection, SourceTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,25 +25,60 @@ class RowNames:
         return SourceTable(self.topic, database or told.database, schema, table)
 
 
-def known_as(source: SourceTable, known: Iterable[SourceTable]) -> SourceTable:
-    """The known source table that is the same, as far as both say: records of one table may say more than others."""
-    alike = [other for other in dict.fromkeys(known) if _may_be_same(source, other)]
-    return alike[0] if len(alike) == 1 and source not in alike else source
+def known_as(source: SourceTable, found: Iterable[SourceTable], goals: Mapping[SourceTable, Goal]) -> SourceTable:
+    """The source table that stands for this one, of which records tell more or fewer names.
+
+    Those of ``goals`` and ``found`` are the same table that differ only in names that one of them does not tell. One
+    with a table stands for them, else a known one, else the one with the most names. Where a table could be one of
+    several, or rules lead to several tables, each stands for itself.
+    """
+    others = [other for other in dict.fromkeys([*goals, *found]) if _is_alike(source, other)]
+    same = [source, *(other for other in others if other != source and _may_be_same(source, other))]
+    linked = [other for other in others if any(_may_be_same(other, one) for one in same)]
+    if not all(_may_be_same(one, other) for one in linked for other in linked):
+        return source
+    if len({goal.keys.table for one in same if isinstance(goal := goals.get(one), DecodeTarget) and goal.keys}) > 1:
+        return source
+    known = [other for other in others if other in goals and other in same]
+    stored = [other for other in known if isinstance(goals[other], DecodeTarget | Behind)]
+    return next(iter([*stored, *known]), max(same, key=_names_told))
+
+
+def _is_alike(one: SourceTable, other: SourceTable) -> bool:
+    return (one.topic, one.table) == (other.topic, other.table)
 
 
 def _may_be_same(one: SourceTable, other: SourceTable) -> bool:
-    if (one.topic, one.table) != (other.topic, other.table):
-        return False
     pairs = ((one.database, other.database), (one.schema, other.schema))
-    return all(None in pair or pair[0] == pair[1] for pair in pairs)
+    return _is_alike(one, other) and all(None in pair or pair[0] == pair[1] for pair in pairs)
+
+
+def _names_told(source: SourceTable) -> tuple[int, str, str]:
+    names = (source.database, source.schema)
+    return sum(name is not None for name in names), names[0] or "", names[1] or ""
 
 
 def tables_of_topic(topic: str, found: Iterable[SourceTable], goals: Mapping[SourceTable, Goal]) -> list[SourceTable]:
-    """The source tables that a record without a value may be of.
+    """The source tables that a record without a value may be of; one where all lead to the same table.
 
-    These are the ones with a table and those of other records; else those that are known; else that of the topic.
+    These are the known ones, skipped and rejected ones too, and those of other records; else that of the topic. One of
+    which no row was seen is a candidate only if there is no other.
     """
+    found = [*found]
     known = [source for source in goals if source.topic == topic]
-    stored = [source for source in known if isinstance(goals[source], DecodeTarget | Behind)]
-    new = [source for source in found if source not in goals]
-    return [*stored, *new] or known or [*found] or [SourceTable.of_topic(topic)]
+    shown = [source for source in known if not _is_empty(goals[source])]
+    candidates = dict.fromkeys([*shown, *found]) or known or [SourceTable.of_topic(topic)]
+    tables = [*dict.fromkeys(known_as(source, found, goals) for source in candidates)]
+    return tables[:1] if _lead_to_one_table([goals.get(source) for source in tables]) else tables
+
+
+def _is_empty(goal: Goal) -> bool:
+    return isinstance(goal, Rejection) and goal.is_empty
+
+
+def _lead_to_one_table(goals: Sequence[Goal]) -> bool:
+    """Whether a key stands for the same row, whichever of the source tables it is of."""
+    targets = [goal for goal in goals if isinstance(goal, DecodeTarget) and goal.keys is not None]
+    if len(targets) < len(goals) or not all({*goal.primary_key} <= {*dict(goal.columns)} for goal in targets):
+        return False
+    return len({goal.keys.table for goal in targets if goal.keys is not None}) == 1

@@ -96,6 +96,8 @@ def test_a_pipeline_file_gives_each_format_its_own_options(tmp_path: Path) -> No
         ("csv", f"format csv is not supported yet; use {SUPPORTED.replace(', ', ' or ')}"),
         ({}, f"give exactly one format: {SUPPORTED}"),
         ({"canal-json": {"time_zone": "Shanghai"}}, "'Shanghai' is no time zone; give a name such as Asia/Shanghai"),
+        ({"dms-json": {"before_image": "data"}}, "'data' is no field of its own"),
+        ({"dms-json": {"before_prefix": " "}}, "expected a text, found an empty one"),
         ({"canal-json": {"zero_dates": "keep"}}, "Input should be 'null' or 'quarantine'"),
         ({"plain-json": {}, "debezium-json": {}}, "give exactly one format"),
         ({"plain-json": {"on_truncate": "skip"}}, "Extra inputs are not permitted"),

@@ -119,6 +119,7 @@ FIELDS: dict[str, Field] = {
     "map": (of("map", keys={"type": "string"}, values=of("string")), [{"a": "1", "b": None}, {}, None]),
     "map of numbers": (of("map", keys={"type": "string"}, values=of("int64")), [{"a": 1, "b": 2**40}]),
     "hidden text": (of("string"), ["__debezium_unavailable_value", "x"]),
+    "hidden json": (of("string", "io.debezium.data.Json"), ['{"key":"__debezium_unavailable_value"}', "{}"]),
     "hidden bytes": (of("bytes"), [base64.b64encode(b"__debezium_unavailable_value").decode(), b64(1)]),
     "hidden array": (of("array", items=of("string")), [["__debezium_unavailable_value"], ["x"]]),
     "hidden numbers": (of("array", items=of("int32")), [[*b"__debezium_unavailable_value"], [1]]),

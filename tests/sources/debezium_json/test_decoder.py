@@ -197,6 +197,26 @@ def test_values_not_sent_are_named_by_position() -> None:
     }
 
 
+@pytest.mark.parametrize("copies", [1, 40])
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        {"key": "__debezium_unavailable_value"},
+        '{"key":"__debezium_unavailable_value"}',
+        '{"key": "__debezium_unavailable_value"}',
+    ],
+)
+def test_a_json_value_not_sent_may_be_an_object(hidden: object, copies: int) -> None:
+    sent = [{"key": "x"}, {"key": ["__debezium_unavailable_value"]}, {"k": "__debezium_unavailable_value"}, {}]
+    values = [event("u", None, {"id": 1, "v": value}) for value in (hidden, *sent)]
+
+    decoded = decode(records(values * copies), TWO_COLUMNS)
+
+    rows = decoded.changes[0].rows
+    assert rows.column("_UNAVAILABLE").to_pylist() == [[1], [], [], [], []] * copies
+    assert (rows.column("v").null_count, decoded.quarantine) == (copies, ())
+
+
 def test_many_tables_in_one_topic_are_told_apart() -> None:
     names = ["orders", "orders_2023", "orders_2024", 'odd "name"']
     values = [event("c", None, {"id": i, "v": names[i % 4]}, names[i % 4]) for i in range(80)]

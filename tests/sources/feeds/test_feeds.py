@@ -89,6 +89,100 @@ def test_an_update_keeps_columns_that_its_message_does_not_have(tmp_path: Path, 
     assert run.rows("shop.orders") == [{"id": 7, "qty": 9, "note": "a"}]
 
 
+@pytest.mark.parametrize("batches", [1, 4])
+@pytest.mark.parametrize("form", ["enum('a','b')", "set('a','b')"])
+def test_a_column_without_its_type_is_read_as_before_or_not_at_all(tmp_path: Path, form: str, batches: int) -> None:
+    types = {"id": "int", "state": form, "raw": "blob", "made": "timestamp(0)"}
+    row = {"state": "2", "raw": "AQI=", "made": "2024-05-01 10:00:00"}
+    messages = [
+        canal("INSERT", row | {"id": "1"}, types=types),
+        canal("INSERT", row | {"id": "2", "state": "b"}, types={"id": "int"}),
+        canal("INSERT", row | {"id": "3", "state": "b"}, mysqlType=None),
+        canal("INSERT", row | {"id": "4"}, types={"id": "int"}),
+        canal("INSERT", row | {"id": "5"}, mysqlType=None),
+    ]
+    size = 5 if batches == 1 else 1
+    parts = [batch_of(*messages[at : at + size], first_offset=at) for at in range(0, 5, size)]
+
+    run = Run(tmp_path, "canal-json", parts, options={"time_zone": "Asia/Shanghai"})
+
+    assert [(r["id"], r["state"], r["raw"]) for r in run.rows("shop.orders")] == [(n, "b", b"AQI=") for n in (1, 2, 3)]
+    assert {str(r["made"]) for r in run.rows("shop.orders")} == {"2024-05-01 02:00:00+00:00"}
+    assert {*run.reasons} == {3, 4}
+    assert all("column state: mysqlType does not name its type" in reason for reason in run.reasons.values())
+
+
+def test_a_column_that_began_without_types_keeps_the_numbers_of_words(tmp_path: Path) -> None:
+    row = {"id": "1", "state": "2"}
+    typed = canal("INSERT", row | {"id": "2"}, types={"id": "int", "state": "enum('a','b')"})
+
+    batches = [batch_of(canal("INSERT", row, mysqlType=None)), batch_of(typed, first_offset=1)]
+    run = Run(tmp_path, "canal-json", batches)
+
+    assert [r["state"] for r in run.rows("shop.orders")] == ["2", "2"]
+
+
+def test_columns_that_updates_need_not_have_are_not_called_dropped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    narrow = {"id": TYPES["id"], "qty": TYPES["qty"]}
+    update = canal("UPDATE", {"id": "1", "qty": "9"}, old=[{"qty": "2"}], types=narrow)
+
+    Run(tmp_path / "a", "canal-json", [batch_of(canal("INSERT", ROW)), batch_of(update, first_offset=1)])
+    assert "any more" not in caplog.text
+
+    insert = canal("INSERT", {"id": "2", "qty": "9"}, types=narrow)
+    Run(tmp_path / "b", "canal-json", [batch_of(canal("INSERT", ROW)), batch_of(insert, update, first_offset=1)])
+    assert "no column note any more" in caplog.text
+
+
+@pytest.mark.parametrize("first", [None, "0000-00-00 00:00:00"], ids=["null", "zero"])
+@pytest.mark.parametrize("form", ["datetime", "timestamp"])
+@pytest.mark.parametrize("is_added", [False, True], ids=["new table", "added"])
+def test_a_moment_without_width_keeps_later_fractions(
+    tmp_path: Path, form: str, first: str | None, is_added: bool
+) -> None:
+    types = TYPES | {"made": form}
+    before = [batch_of(canal("INSERT", ROW | {"id": "3"}))] if is_added else []
+    values = [first, "2024-05-01 10:00:00.123456"]
+    rows = [canal("INSERT", ROW | {"id": str(n), "made": v}, types=types) for n, v in enumerate(values, 1)]
+    batches = [*before, *(batch_of(row, first_offset=n) for n, row in enumerate(rows, 1))]
+
+    run = Run(tmp_path, "canal-json", batches)
+
+    assert run.reasons == {}
+    assert [str(row["made"]) for row in run.rows("shop.orders")][:2] == ["None", "2024-05-01 10:00:00.123456"]
+    assert run.types("shop.orders")["made"] == "TIMESTAMP(6)"
+
+
+@pytest.mark.parametrize("batches", [1, 3])
+@pytest.mark.parametrize(
+    ("form", "old", "new"),
+    [
+        ("decimal(10,2)", "1.50", "2.25"),
+        ("decimal(20,0)", "18446744073709551615", "7"),
+        ("date", "2024-05-01", "1969-05-02"),
+        ("datetime(6)", "2024-05-01 10:00:00.000001", "2024-05-01 10:00:00.000002"),
+        ("timestamp(3)", "2024-05-01 10:00:00.001", "2024-05-01 10:00:00.002"),
+        ("double", "0.1", "-0.25"),
+        ("varbinary(4)", "\xff\x00", "a"),
+        ("varchar(4)", "é", '"'),
+    ],
+)
+def test_kept_columns_go_with_a_key_of_any_type(tmp_path: Path, form: str, old: str, new: str, batches: int) -> None:
+    types = {"id": form, "note": "varchar(20)"}
+    narrow = {"id": form}
+    moved = canal("UPDATE", {"id": new}, old=[{"id": old}], types=narrow)
+    back = canal("UPDATE", {"id": old}, old=[{"id": new}], types=narrow)
+    messages = [canal("INSERT", {"id": old, "note": "a"}, types=types), moved, back]
+
+    size = len(messages) // batches
+    parts = [batch_of(*messages[at : at + size], first_offset=at) for at in range(0, len(messages), size)]
+    run = Run(tmp_path, "canal-json", parts, options={"time_zone": "UTC"})
+
+    assert [row["note"] for row in run.rows("shop.orders")] == ["a"]
+
+
 @pytest.mark.parametrize("types", [None, {}], ids=["null", "none"])
 def test_a_message_without_types_is_read_by_those_of_the_table(tmp_path: Path, types: Any) -> None:
     later = canal("INSERT", ROW | {"id": "2"}, mysqlType=types)
@@ -285,3 +379,46 @@ def test_changes_of_a_key_delete_the_old_row(tmp_path: Path) -> None:
 
     changes = [row for _, rows in run.table("SHOP.ORDERS").changes() for row in rows.to_pylist()]
     assert [(RowKind(row[VALUE_KIND]).short, row["ID"]) for row in changes] == [("+I", 1), ("-D", 1), ("+I", 2)]
+
+
+# ---------------------------------------------------------------- DMS
+
+
+@pytest.mark.parametrize("op", ["load", "insert"])
+def test_a_column_with_the_prefix_of_earlier_values_is_a_column_of_new_rows(tmp_path: Path, op: str) -> None:
+    rows = [{"id": 1, "code": "a", "BI_code": "b"}, {"id": 2, "code": "c", "BI_code": "d"}]
+    update = dms("update", {"id": 2, "code": "c", "BI_code": "e"})
+
+    run = Run(
+        tmp_path, "dms-json", [batch_of(*(dms(op, row) for row in rows)), batch_of(update, first_offset=2)], KEYED
+    )
+
+    assert [(row["code"], row["BI_code"]) for row in run.rows("lake.orders")] == [("a", "b"), ("c", "e")]
+
+
+def test_earlier_values_in_a_new_row_are_null_and_no_columns(tmp_path: Path) -> None:
+    row = {"id": 1, "code": "a", "BI_id": None, "BI_code": None}
+
+    run = Run(tmp_path, "dms-json", [batch_of(dms("insert", row))], KEYED)
+
+    assert run.rows("lake.orders") == [{"id": 1, "code": "a"}]
+
+
+@pytest.mark.parametrize(
+    ("options", "old"),
+    [
+        ({}, {"before-image": {"id": 1}}),
+        ({"before_image": "before"}, {"before": {"id": 1}}),
+        ({}, {"data": {"BI_id": 1}}),
+        ({"before_prefix": "old_"}, {"data": {"old_id": 1}}),
+    ],
+)
+def test_the_place_of_earlier_values_has_the_name_that_options_say(
+    tmp_path: Path, options: dict[str, str], old: Json
+) -> None:
+    row = {"id": 2, "code": "a"} | old.get("data", {})
+    records = batch_of(dms("insert", {"id": 1, "code": "a"}), dms("update", row) | old | {"data": row})
+
+    run = Run(tmp_path, "dms-json", [records], KEYED, options=options)
+
+    assert run.rows("lake.orders") == [{"id": 2, "code": "a"}]

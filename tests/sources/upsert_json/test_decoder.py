@@ -166,7 +166,9 @@ def test_a_delete_finds_the_table_of_its_topic() -> None:
     odd, other = (SourceTable(TOPIC, None, "public", name) for name in ("Odd Name", "other"))
     deletes = rows_of((K1, None), (K2, None, {"__table": "other"}))
 
-    assert stored(decoded(deletes.slice(0, 1), {odd: TARGET, other: None})) == [("-D", 1, None, 100)]
+    assert stored(decoded(deletes.slice(0, 1), {odd: TARGET})) == [("-D", 1, None, 100)]
+    empty = Rejection("no row yet", is_unmade=True, is_empty=True)
+    assert stored(decoded(deletes.slice(0, 1), {odd: TARGET, other: empty})) == [("-D", 1, None, 100)]
     found = decoded(deletes, {odd: TARGET, other: TARGET})
     assert [(c.source.table, c.rows.column("id").to_pylist()) for c in found.changes] == [("other", [2])]
     assert "which of the tables of the topic (Odd Name, other)" in found.quarantine[0].reason
@@ -181,7 +183,61 @@ def test_records_that_say_less_or_more_of_their_table_are_of_the_same_one() -> N
 
     assert [(change.source, len(change.rows)) for change in decoded(batch, {known: TARGET}).changes] == [(known, 3)]
     both = {known: TARGET, SourceTable(TOPIC, "shop", "public", "orders"): TARGET}
-    assert [len(change.rows) for change in decoded(batch, both).changes] == [1, 2]
+    assert [(change.source, len(change.rows)) for change in decoded(batch, both).changes] == [(known, 3)]
+    of_rules = {source: replace(TARGET, keys=KeyRule(f"lake.{n}", True)) for n, source in enumerate(both)}
+    assert [len(change.rows) for change in decoded(batch, of_rules).changes] == [1, 2]
+
+
+@pytest.mark.parametrize("goal", [None, Rejection("its columns clash")], ids=["skipped", "rejected"])
+def test_a_delete_may_be_of_a_table_that_is_not_stored(goal: Any) -> None:
+    first, second = (SourceTable(TOPIC, None, "public", name) for name in ("a", "b"))
+
+    found = decoded(rows_of((K1, None)), {first: TARGET, second: goal})
+
+    assert (found.changes, len(found.quarantine)) == ((), 1)
+    assert "which of the tables of the topic (a, b)" in found.quarantine[0].reason
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_new_rows_that_say_less_or_more_are_of_one_table_in_order_of_arrival(is_known: bool) -> None:
+    less, more = SourceTable(TOPIC, None, "public", "orders"), SourceTable(TOPIC, "shop", "public", "orders")
+    rows = [
+        (K1, ROW),
+        (K1, {**ROW, "v": "b", "__db": "shop", "__table": "orders"}),
+        (K1, {**ROW, "v": "c"}),
+        (K1, None),
+    ]
+
+    if not is_known:
+        found = decoded(rows_of(*rows), {})
+        assert ({seen.source for seen in found.observations}, found.quarantine) == ({more}, ())
+        return
+    found = decoded(rows_of(*rows), {more: TARGET, less: Rejection("a second source of the table")})
+    assert ([c.source for c in found.changes], found.quarantine) == ([more], ())
+    assert [row[1:] for row in stored(found)] == [(1, "a", 100), (1, "b", 101), (1, "c", 102), (1, None, 103)]
+
+
+def test_rows_that_name_no_database_are_of_none_where_there_are_several() -> None:
+    rows = [
+        (K1, {**ROW, "__db": "one", "__table": "orders"}),
+        (K1, {**ROW, "__db": "two", "__table": "orders"}),
+        (K1, ROW),
+        (K1, None),
+    ]
+
+    found = decoded(rows_of(*rows), {})
+
+    assert {seen.source.database for seen in found.observations} == {"one", "two", None}
+    assert [row.offset for row in found.quarantine] == [103]
+
+
+def test_a_delete_of_either_source_of_one_table_deletes_there() -> None:
+    goal = replace(TARGET, keys=KeyRule("lake.all", True))
+    first, second = (SourceTable(TOPIC, None, "public", name) for name in ("a", "b"))
+
+    found = decoded(rows_of((K1, None)), {first: goal, second: goal})
+
+    assert ([row[:2] for row in stored(found)], found.quarantine) == ([("-D", 1)], ())
 
 
 def test_schemas_may_be_switched_on_and_off_midway() -> None:
@@ -344,8 +400,9 @@ def test_a_null_stays_null_and_an_absent_field_has_its_default() -> None:
     assert {row[3] for row in stored(found, "id", "v", "w")} == {None}
 
 
-def test_an_unavailable_value_keeps_the_earlier_one() -> None:
-    (change,) = decoded(rows_of((K1, {"id": 1, "v": "__debezium_unavailable_value", "__op": "u"}))).changes
+@pytest.mark.parametrize("hidden", ["__debezium_unavailable_value", {"key": "__debezium_unavailable_value"}])
+def test_an_unavailable_value_keeps_the_earlier_one(hidden: object) -> None:
+    (change,) = decoded(rows_of((K1, {"id": 1, "v": hidden, "__op": "u"}))).changes
 
     assert change.rows.column("_UNAVAILABLE").to_pylist() == [[1]]
 
