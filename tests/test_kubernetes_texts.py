@@ -174,7 +174,7 @@ def test_probes_and_prometheus_ask_where_the_product_answers() -> None:
     assert service["spec"]["ports"] == [{"name": "metrics", "port": config.metrics.port, "targetPort": "metrics"}]
     (endpoint,) = one("podmonitor.example.yaml")["spec"]["podMetricsEndpoints"]
     assert (endpoint["port"], endpoint["path"]) == ("metrics", "/metrics")
-    routes = (ROOT / "pipelines" / "look" / "metrics_app.py").read_text()
+    routes = (ROOT / "pipelines" / "http" / "metrics_app.py").read_text()
     assert all(f'Route("{path}"' in routes for path in ("/metrics", "/healthz", "/readyz"))
 
 
