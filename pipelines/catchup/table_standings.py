@@ -26,7 +26,7 @@ from pipelines.tables.known_routes import is_led_elsewhere, leading_rules, topic
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.paused_tables import PausedTables
 from sinks import faults
-from sinks.commit.positions import FedBy, has_expired, newest_position
+from sinks.commit.positions import FedBy, has_expired, nested_offsets, newest_position
 from sinks.commit.table_sink import TableSink
 from sources.slices import SliceReader
 from sources.topics import name_matches
@@ -40,10 +40,8 @@ NAMES_SHOWN = 5
 def entry_of(sink: TableSink) -> Entry:
     """What the checkpoint is to note of a table behind a commit to it."""
     topics = sorted({topic for topic, _ in sink.position.offsets})
-    offsets: dict[str, dict[str, int]] = {}
-    for (topic, partition), at in sorted(sink.position.offsets.items()):
-        offsets.setdefault(topic, {})[str(partition)] = at
     position = sink.position
+    offsets = nested_offsets(position.offsets)
     return Entry(sink.table.created_ms, position.commit_count, position.snapshot_id, tuple(topics), offsets=offsets)
 
 

@@ -15,7 +15,7 @@ import hashlib
 import json
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from urllib.parse import quote
@@ -179,10 +179,9 @@ class Entry:
         ruleless = tuple(replace(one, begin=moved(one.begin, places)) for one in self.ruleless)
         return replace(self, offsets=offsets, pause=pause, ruleless=ruleless)
 
-    def without(self, recreated: tuple[str, ...]) -> Entry:
-        """Without offsets of topics (``orders/``) that were recreated."""
-        left = {topic: of for topic, of in self.offsets.items() if not f"{topic}/".startswith(recreated)}
-        return self if len(left) == len(self.offsets) or not recreated else replace(self, offsets=left)
+    def without(self, recreated: Collection[str]) -> Entry:
+        """Without offsets of topics that were recreated."""
+        return replace(self, offsets={topic: of for topic, of in self.offsets.items() if topic not in recreated})
 
     def next_pause_ms(self, now_ms: int) -> int:
         """``since_ms`` of a pause that begins now."""
@@ -327,10 +326,10 @@ class Book:
 
     def note_topics(self, ids: Mapping[str, str]) -> None:
         """Note topics with their present ids; the cuts of those that were recreated count no more."""
-        recreated = tuple(f"{topic}/" for topic in self.recreated_topics(ids))  # no topic has a slash in its name
+        recreated = self.recreated_topics(ids)
 
         def edit(contents: Contents) -> Contents:
-            cuts = {key: cut for key, cut in contents.cuts.items() if not key.startswith(recreated)}
+            cuts = {key: cut for key, cut in contents.cuts.items() if key.partition("/")[0] not in recreated}
             left = contents.with_tables({name: of.without(recreated) for name, of in contents.tables.items()})
             return replace(left, topics={**contents.topics, **ids}, cuts=cuts)
 

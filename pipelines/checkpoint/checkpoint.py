@@ -13,6 +13,7 @@ from paimon_table.storage.file_io import FileIO, LocalFileIO, numbers_of
 from pipelines.checkpoint.document import check_format
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import storage_of
+from sinks.commit.positions import offsets_of
 
 NOT_AS_WRITTEN = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
 """What reading a document of ours raises where its file is damaged: no JSON, other names, values of other kinds."""
@@ -204,7 +205,7 @@ class Checkpoint:
 
     def _ends_of(self, file: str) -> dict[tuple[str, int], int]:
         """The offsets in a file of Spark's, which are its last line."""
-        return _places(_object(self._lines(file, 2)[-1]))
+        return offsets_of(_object(self._lines(file, 2)[-1]))
 
     def offset_before(self, batch_id: int) -> str | None:
         """Where a planned batch begins, in the text of its source; None for the first record that there is."""
@@ -250,10 +251,6 @@ class Checkpoint:
 
     def _numbers(self, directory: str) -> list[int]:
         return numbers_of(self._io.list_names(f"{self._path}/{directory}"), "")
-
-
-def _places(nested: Mapping[str, Any]) -> dict[tuple[str, int], int]:
-    return {(topic, int(p)): int(offset) for topic, places in nested.items() for p, offset in places.items()}
 
 
 def _is_json(text: str) -> bool:

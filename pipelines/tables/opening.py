@@ -21,7 +21,7 @@ from pipelines.tables.observed_columns import Seen
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.rule_options import with_options_of
 from pipelines.tables.writable_tables import check_keys, check_writable
-from sinks.commit.positions import has_expired
+from sinks.commit.positions import has_expired, offsets_of
 from sinks.commit.table_sink import TableSink, TopicIds, rolled_back
 from sources.changes import SourceTable
 
@@ -126,7 +126,7 @@ class Opening:
             by_offsets=self._config.source.files is None,
             topic_ids=self._topic_ids,
             commit_count=known.commits,
-            noted={(t, int(p)): at for t, of_topic in known.offsets.items() for p, at in of_topic.items()},
+            noted=offsets_of(known.offsets),
         )
         if sink.is_hidden and self._book is not None and not known.commits and policy != "restart":
             raise outcome_unknown(table.paths.root, self._commit_user)

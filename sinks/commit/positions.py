@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from paimon_table import CommitKind, Snapshot, SnapshotStore
 
@@ -229,14 +230,24 @@ def departed_of(snapshot: Snapshot) -> dict[int, tuple[str, ...]]:
 
 def offsets_text(offsets: Mapping[TopicPartition, int]) -> str:
     """Offsets as snapshots record them, and Spark's checkpoint those in Kafka."""
+    return json.dumps(nested_offsets(offsets), separators=(",", ":"))
+
+
+def nested_offsets(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    """Offsets by topic, then by partition as text, in order: as JSON documents have them."""
     nested: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
         nested.setdefault(topic, {})[str(partition)] = offset
-    return json.dumps(nested, separators=(",", ":"))
+    return nested
+
+
+def offsets_of(nested: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartition, int]:
+    """What ``nested_offsets`` was made of."""
+    return {(topic, int(p)): int(offset) for topic, places in nested.items() for p, offset in places.items()}
 
 
 def _from_text(text: str) -> dict[TopicPartition, int]:
-    return {(topic, int(p)): int(offset) for topic, places in json.loads(text).items() for p, offset in places.items()}
+    return offsets_of(json.loads(text))
 
 
 def position_of(snapshot: Snapshot, pipeline: str) -> Position | None:
