@@ -155,16 +155,8 @@ class TableDecoding:
         changes = np.isin(part.ops, (UPDATE, DELETE))
         if not changes.any():
             return part
-        self.outcome.count(changes=int(changes.sum()))
-        if target.on_change == "fail":
-            first = int(np.flatnonzero(changes)[0])
-            reason = (
-                f"op {LETTERS[part.ops[first]]}: the table is written with `mode: append` and has no key to find the"
-                " row by; say `on_change: skip` in the rule to leave updates and deletes out. To store them as rows of"
-                " their own (`on_change: log`), or to apply them (`mode: upsert`), give the rule another `into`, with"
-                " `backfill: true` for what was read already: a table that is there keeps its columns and its key"
-            )
-            self.outcome.refuse(source, int(part.texts.positions[first]), reason)
+        op_name = LETTERS[part.ops[np.argmax(changes)]]
+        self.outcome.pass_over_changes(source, target, part.texts.positions[changes], op_name)
         return part.chosen(~changes)
 
     def _with_fit_keys(self, source: SourceTable, target: DecodeTarget, part: TableEvents) -> TableEvents:

@@ -110,16 +110,8 @@ class FeedDecoding:
         changes = np.isin(records.ops, (UPDATE, DELETE))
         if target.on_change in (None, "log") or not changes.any():
             return records
-        self.outcome.count(changes=int(changes.sum()))
-        if target.on_change == "fail":
-            first = int(np.flatnonzero(changes)[0])
-            reason = (
-                f"op {self.feed.op_names[records.ops[first]]}: the table is written with `mode: append` and has no key"
-                " to find the row by; say `on_change: skip` in the rule to leave updates and deletes out. To store them"
-                " as rows of their own (`on_change: log`), or to apply them (`mode: upsert`), give the rule another"
-                " `into`, with `backfill: true` for what was read already"
-            )
-            self.outcome.refuse(source, int(records.texts.positions[first]), reason)
+        op_name = self.feed.op_names[records.ops[np.argmax(changes)]]
+        self.outcome.pass_over_changes(source, target, records.texts.positions[changes], op_name)
         return records.chosen(~changes)
 
     def _with_fit_keys(self, source: SourceTable, target: DecodeTarget, records: TableRecords) -> TableRecords:

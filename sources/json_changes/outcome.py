@@ -19,6 +19,7 @@ from sources.changes import (
     ControlRecord,
     DecodeCounts,
     Decoded,
+    DecodeTarget,
     NewestRow,
     Observation,
     QuarantineRow,
@@ -129,6 +130,23 @@ class Outcome:
         time = self.cell("timestamp", position) if is_rebuilt else None
         partition = self.cell("partition", position)
         self._refusals[position] = Refusal(source, partition, self.offset(position), reason, time)
+
+    def pass_over_changes(
+        self, source: SourceTable, target: DecodeTarget, changes: npt.NDArray[np.int64], op_name: str
+    ) -> None:
+        """Count the updates and deletes, by position, of a table that takes inserts alone; refuse the first by policy.
+
+        ``op_name`` is the source's word for the operation of the first one.
+        """
+        self.count(changes=len(changes))
+        if target.on_change == "fail":
+            reason = (
+                f"op {op_name}: the table is written with `mode: append` and has no key to find the row by; say"
+                " `on_change: skip` in the rule to leave updates and deletes out. To store them as rows of their own"
+                " (`on_change: log`), or to apply them (`mode: upsert`), give the rule another `into`, with"
+                " `backfill: true` for what was read already: a table that is there keeps its columns and its key"
+            )
+            self.refuse(source, int(changes[0]), reason)
 
     def add_changes(self, source: SourceTable, partition: int, rows: pa.Table, record_count: int) -> None:
         """Change rows, and of how many records they are."""
