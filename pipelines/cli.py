@@ -302,6 +302,7 @@ def validate(files: Files) -> None:
     from pipelines.config.bucket_words import bucket_words
     from pipelines.config.config_file import check_together, load_pipeline
     from pipelines.config.config_notes import notes_on
+    from pipelines.config.expression_checks import computed_lines
 
     configs, failures = [], []
     for file in files:
@@ -314,6 +315,9 @@ def validate(files: Files) -> None:
             typer.echo(f"{file}: valid, pipeline {config.name} with {_count(len(config.tables), 'table rule')}")
             for rule in config.target_rules:
                 typer.echo(f"{file}:   {rule.into}: {bucket_words(rule)}")
+            for table_rule in config.tables:
+                for line in computed_lines(table_rule):
+                    typer.echo(f"{file}:   {table_rule.into}: {line}")
             for note in notes_on(config):
                 typer.echo(f"{file}: {note}", err=True)
     if failures:

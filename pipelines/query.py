@@ -125,7 +125,7 @@ class PipelineQuery:
         self._reader = pipeline.reader
         self._closed_batches = ClosedBatches(lambda ends: self._reader.read_to(ends, {}))
         self._settings = TaskSettings(
-            config.source.format.decoder,
+            config.decoder,
             write_slots(spark),
             lookup_root(spark),
             None,

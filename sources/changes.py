@@ -73,6 +73,32 @@ class KeyRule:
     """The fields of the message key when the source table was first seen; none if that is not known."""
 
 
+class RowTransform(Protocol):
+    """Makes rows of a table of rows of its source; picklable, and without secrets."""
+
+    def transformed(
+        self, change: ChangeBatch, records: pa.RecordBatch, mask_keys: Mapping[str, bytes]
+    ) -> TransformedRows:
+        """``records`` is the batch that the change was decoded from; ``mask_keys`` are secret, by their names."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TransformedRows:
+    """Rows of a table, the reasons of bad records by their offsets, and how many records give no row.
+
+    None for ``rows`` where the transform lacks columns that the records may show.
+    """
+
+    rows: pa.Table | None
+    problems: Mapping[int, str] = field(default_factory=dict)
+    filtered: int = 0
+
+
+FindUnstorable: TypeAlias = Callable[[pa.Array], Mapping[int, str]]
+"""Finds the values of a column for which a table has no place: positions and reasons."""
+
+
 @dataclass(frozen=True, slots=True)
 class DecodeTarget:
     """The Paimon table that rows of a source table are decoded for."""
@@ -91,7 +117,7 @@ class DecodeTarget:
     """Why the table takes no new columns at all: a value in one has the same end. None: it takes them."""
     ignores_new: bool = False
     """New columns are left out and never reported."""
-    unstorable: Mapping[str, Callable[[pa.Array], Mapping[int, str]]] = field(default_factory=dict)
+    unstorable: Mapping[str, FindUnstorable] = field(default_factory=dict)
     """Per column a function (picklable) that finds values for which the table has no place: positions and reasons."""
     keys: KeyRule | None = None
     """What message keys are held against; None takes every key."""
@@ -107,13 +133,27 @@ class DecodeTarget:
     """How its columns have been read so far."""
     decimal_formats: Mapping[str, str] = field(default_factory=dict)
     """The columns whose ``decimal_format`` the user states, beside that of the record format."""
+    leaves_out: Callable[[str], bool] | None = None
+    """Tells (picklable) which columns of the source the rule leaves out: they are no news. None: none of them."""
+    tells_events: bool = False
+    """The rows have the event columns behind their own, whatever the table stores of them."""
+    transform: RowTransform | None = None
+    """What makes rows of the table of them; None where the table has the columns of the source."""
+
+    @property
+    def has_event_columns(self) -> bool:
+        return self.tells_events or self.on_change == "log"
 
     def refusal(self, column: str) -> str | None:
         """Why a value in a column that the table lacks cannot be left out in silence; None if there is no reason."""
+        if self.leaves_out is not None and self.leaves_out(column):
+            return None
         return self.refused.get(column) or (None if self.ignores_new else self.beyond)
 
     def is_news(self, column: str) -> bool:
         """Whether a column that the table lacks is to be reported."""
+        if self.leaves_out is not None and self.leaves_out(column):
+            return False
         return not self.ignores_new and self.refusal(column) is None
 
 
@@ -265,6 +305,8 @@ class DecodeCounts:
     """Deletes and truncates of source tables whose table is not made yet."""
     without_effect: int = 0
     """Events that take back what was never stored."""
+    filtered: int = 0
+    """Records that the rule's ``where`` leaves out."""
     already_stored: int = 0
     """Records below the offset at which a new checkpoint took a table over."""
     exact: int = 0
@@ -295,6 +337,7 @@ SKIPS = {
     "changes": "updates and deletes",
     "without_table": "deletes without a table",
     "without_effect": "without effect",
+    "filtered": "left out by `where`",
     "already_stored": "already stored",
 }
 """The counts of records that give nothing on purpose, with what progress lines call them."""

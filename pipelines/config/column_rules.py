@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, field_validator, model_validator
 
 from paimon_table.types import DataType
 from pipelines.config.config_values import ColumnType, ConfigModel, Text, check_pattern, meant_by_glob, refused
@@ -44,6 +44,42 @@ def first_match(rules: Mapping[str, _T], column: str) -> _T | None:
 ColumnKey = Annotated[Text, AfterValidator(_check_key)]
 """The name of a column, or a regular expression between slashes."""
 
+
+def first_of(keys: Iterable[str], column: str) -> bool:
+    """Whether one of the names or patterns means a column."""
+    return first_match(dict.fromkeys(keys, True), column) is not None
+
+
+Expression = Annotated[
+    Text, WithJsonSchema({"type": "string", "examples": ["date_trunc('day', created_at)", "lower(email)", "$op"]})
+]
+"""SQL over the columns of one row; ``config_checks`` looks at what it says."""
+
+
+class KeyedHash(ConfigModel):
+    """A mask that gives equal values equal hashes."""
+
+    hash: Literal["sha256"] = Field(description="HMAC-SHA256, as 64 hexadecimal digits.")
+    key: Text = Field(repr=False, description="The secret key, as a reference: `${env:NAME}`.")
+
+
+class LastCharacters(ConfigModel):
+    """A mask that shows the end of a text, and a star for each character before."""
+
+    show_last: Annotated[int, Field(ge=1, le=32)] = Field(description="How many characters stay.")
+
+
+def _mask_problem(value: Any) -> Any:
+    if value == "redact" or (isinstance(value, dict) and {"hash", "show_last"} & value.keys()):
+        return value
+    if isinstance(value, KeyedHash | LastCharacters):
+        return value
+    raise refused("expected redact, {show_last: 4} or {hash: sha256, key: '${env:NAME}'}")
+
+
+ColumnMask = Annotated[Literal["redact"] | KeyedHash | LastCharacters, BeforeValidator(_mask_problem)]
+"""How the values of a column are hidden."""
+
 DecimalFormat = Literal["auto", "base64", "text"]
 
 
@@ -51,12 +87,10 @@ class ColumnRules(ConfigModel):
     """What is known of the columns beforehand."""
 
     NOT_YET: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("add", "computed", "compute"), "compute the column where the table is read"),
-        **dict.fromkeys(
-            ("drop", "exclude", "include", "only"),
-            "leave the column out in the connector (`column.exclude.list`, `column.include.list`)",
-        ),
-        **dict.fromkeys(("rename", "mask", "hash"), "change the column in the connector, or in a view"),
+        **dict.fromkeys(("computed", "compute"), "use `add` for a new column, `replace` for one of the source"),
+        "exclude": "use `drop`",
+        **dict.fromkeys(("include", "only"), "use `keep`"),
+        "hash": "use `mask`",
     }
 
     @field_validator("types", mode="before")
@@ -85,6 +119,111 @@ class ColumnRules(ConfigModel):
         description="The same for single columns: column name, or a regular expression between slashes, to `auto`, "
         "`base64` or `text`. It wins over `decimal_format`.",
     )
+
+    rename: Mapping[Text, Text] = Field(
+        default_factory=dict, description="Column of the source to its name in the table, by which all else calls it."
+    )
+    keep: tuple[ColumnKey, ...] = Field(
+        default=(),
+        description="The columns of the source that the table has, by name or as a regular expression between slashes;"
+        " by default all. Columns that expressions make are there as well.",
+    )
+    drop: tuple[ColumnKey, ...] = Field(
+        default=(),
+        description="Columns of the source that the table lacks, by name or as a regular expression between slashes."
+        " Expressions may use them all the same.",
+    )
+    add: Mapping[Text, Expression] = Field(
+        default_factory=dict,
+        description="New columns, each an SQL expression over the columns of the source and `$op`, `$source_time`,"
+        " `$topic`, `$partition`, `$offset`, `$timestamp`, `$key`, `$headers`, `$database`, `$schema`, `$table` and"
+        " `$ingested_at`.",
+    )
+    replace: Mapping[Text, Expression] = Field(
+        default_factory=dict, description="Column of the source to the SQL expression that the table has in its place."
+    )
+    mask: Mapping[Text, ColumnMask] = Field(
+        default_factory=dict,
+        description="Column of the source to what hides its values: `redact`, `{show_last: 4}`, or `{hash: sha256, key:"
+        " ${env:NAME}}`. The table, its changelog and statistics never hold the value itself.",
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        for block, names in (("rename", self.rename), ("replace", self.replace), ("mask", self.mask)):
+            for name in names:
+                if block != "rename" and name in self.add:
+                    raise refused(f"column {name!r} is both added and one of the source; give one another name", "add")
+                if block != "rename" and first_of(self.drop, name):
+                    raise refused(f"column {name!r} is dropped too; remove one of the two", block, name)
+                if block == "mask" and name in self.replace:
+                    text = f"column {name!r} is replaced too; mask it, or write the mask as the expression"
+                    raise refused(text, block, name)
+        for name in self.types:
+            if name in self.rename and name not in self.rename.values():
+                text = f"the column is called {self.rename[name]!r} in the table: declare its type under that name"
+                raise refused(text, "types", name)
+        targets = list(self.rename.values())
+        for name, target in self.rename.items():
+            if targets.count(target) > 1 or target in self.add:
+                raise refused(f"several columns would be named {target!r}", "rename", name)
+        return self
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether the table has other columns than the source."""
+        return any((self.rename, self.keep, self.drop, self.add, self.replace, self.mask))
+
+    @property
+    def computed(self) -> dict[str, str | None]:
+        """Computed columns by their names in the table, each with the column of the source that it replaces, if any."""
+        of_source = {self.rename.get(name, name): name for name in (*self.replace, *self.mask)}
+        return {**of_source, **dict.fromkeys(self.add)}
+
+    @property
+    def expressions(self) -> dict[str, str]:
+        """The SQL of computed columns, by their names in the table; masks are none."""
+        return {**{self.rename.get(name, name): text for name, text in self.replace.items()}, **self.add}
+
+    @property
+    def masks(self) -> dict[str, tuple[str, ColumnMask]]:
+        """The masked columns, by their names in the table: the column of the source, and how."""
+        return {self.rename.get(name, name): (name, mask) for name, mask in self.mask.items()}
+
+    def stored_as(self, column: str) -> str | None:
+        """The name that a column of the source has in the table; None where the table does not have it as it is."""
+        if column in self.replace or column in self.mask or self.leaves_out(column) or self.clash(column):
+            return None
+        return self.rename.get(column, column)
+
+    def source_of(self, column: str) -> str | None:
+        """The column of the source that a column of the table holds as it is; None of a computed one."""
+        if column in self.computed:
+            return None
+        return next((name for name, stored in self.rename.items() if stored == column), column)
+
+    def leaves_out(self, column: str) -> bool:
+        """Whether the file says that the table lacks a column of the source."""
+        if column in self.replace or column in self.mask:
+            return False
+        if first_of(self.drop, column):
+            return True
+        return bool(self.keep) and not first_of(self.keep, column)
+
+    def clash(self, column: str) -> str | None:
+        """Why a column of the source cannot keep its name."""
+        if column in self.rename or self.leaves_out(column):
+            return None
+        if column in self.add:
+            return "`columns.add` makes a column of this name: use `replace` for it, rename it, or drop it"
+        other = next((name for name, stored in self.rename.items() if stored == column), None)
+        return None if other is None else f"{other!r} is renamed to this name: rename this column too, or drop it"
+
+    @property
+    def clashes(self) -> dict[str, str]:
+        """The columns of the source that would have the name of another column of the table, and why."""
+        names = (*self.add, *self.rename.values())
+        return {name: why for name in names if (why := self.clash(name)) is not None}
 
     @property
     def named_types(self) -> dict[str, DataType]:

@@ -9,20 +9,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, field_validator, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from paimon_table.nearest_name import nearest
+from pipelines.config.column_rules import KeyedHash
 from pipelines.config.config_values import ConfigModel, Duration, Location, OptionOrNull, OptionText, Text, refused
 from pipelines.config.error_budget import NEARLY_ALL, MaxBadRecords
 from pipelines.config.key_options import without_key_options
 from pipelines.config.look_config import Metrics, WebPage
 from pipelines.config.retry_config import Retry
+from pipelines.config.row_rules import mask_key_name
 from pipelines.config.source_config import Source
 from pipelines.config.table_rules import Mode, NewColumns, OnTableFailure, Otherwise, TableRule, TargetRule
+
+if TYPE_CHECKING:
+    from sources.changes import Decoder
 
 DEFAULT_TABLE_OPTIONS: Mapping[str, str] = {"bucket": "1"}
 """Options of a new table under those of the file: a fixed bucket, because Paimon's own default is a dynamic one."""
@@ -197,6 +202,25 @@ class PipelineConfig(ConfigModel):
         """Directory of the quarantined records."""
         return self.source.quarantine or f"{self.checkpoint}-quarantine"
 
+    @property
+    def decoder(self) -> Decoder:
+        """What turns records into rows of the tables: that of the format, and behind it what the rules say of rows."""
+        decoder = self.source.format.decoder
+        if not any(rule.changes_rows for rule in self.target_rules):
+            return decoder
+        from sources.expressions.decoder import TransformingDecoder
+
+        return TransformingDecoder(decoder, self._mask_keys())
+
+    def _mask_keys(self) -> dict[str, bytes]:
+        """The secret keys of masks by ``mask_key_name``."""
+        return {
+            mask_key_name(i, name): mask.key.encode()
+            for i, rule in enumerate(self.tables)
+            for name, mask in rule.columns.mask.items()
+            if isinstance(mask, KeyedHash)
+        }
+
     def rule_for(self, database: str | None, schema: str | None, table: str | None, topic: str) -> TargetRule | None:
         """The first rule that matches with the defaults applied, else the one of `otherwise: create`, else None.
 
@@ -217,7 +241,7 @@ class PipelineConfig(ConfigModel):
             rule.into,
             rule.primary_key,
             rule.partition_by,
-            rule.columns.named_types,
+            {name: t for name, t in rule.columns.named_types.items() if not rule.columns.leaves_out(name)},
             *self._effective_options(rule.options, rule.mode or "upsert"),
             rule.merge_sources,
             rule.before,
@@ -227,6 +251,8 @@ class PipelineConfig(ConfigModel):
             rule.on_table_failure or self.on_table_failure,
             rule.backfill,
             rule.columns,
+            rule.where,
+            next((i for i, other in enumerate(self.tables) if other is rule), -1),
         )
         return target if rule.tells_key else self._or_log(target, rule.options)
 

@@ -23,6 +23,7 @@ from pipelines.config.config import PipelineConfig, default_options
 from pipelines.config.config_errors import problem_at, problem_lines
 from pipelines.config.config_values import is_uri
 from pipelines.config.error_budget import Budget
+from pipelines.config.expression_checks import expression_problems
 from pipelines.config.kafka_checks import property_mistakes, property_warnings, server_mistakes
 from pipelines.config.kept_options import misspelt_options, options_for_others
 from pipelines.config.kept_values import unreadable_values
@@ -70,6 +71,7 @@ def check_config(config: PipelineConfig, file: YamlFile, file_name: str) -> list
         *_option_problems(config, file),
         *_budgets_without_effect(config, file),
         *_of_keys(config, file, expressions_in_keys),
+        *expression_problems(config, file),
         *_kafka_problems(config, file, property_mistakes),
     ]
 

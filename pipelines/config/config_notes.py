@@ -22,6 +22,13 @@ def notes_on(config: PipelineConfig) -> Iterator[str]:
             " batch, columns that the insert leaves NULL keep their old values, as in Paimon (docs/PARITY.md,"
             " Partial-update and Aggregation); take merge-engine deduplicate where that matters"
         )
+    masked = sorted({rule.into for rule in config.target_rules if rule.columns.mask})
+    if masked:
+        yield (
+            f"columns are masked ({', '.join(masked)}): tables, changelogs and reasons of bad records never hold their"
+            f" values, but a record that cannot be decoded lies whole in the quarantine ({config.quarantine}): let only"
+            " those read it who may read the topic"
+        )
     if postponed:
         yield (
             f"'bucket' = -2 ({', '.join(postponed)}): readers see rows only after `tidemark table compact`, or a"

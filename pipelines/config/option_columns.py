@@ -41,8 +41,8 @@ def expressions_in_keys(rule: TargetRule) -> Iterator[tuple[str, str]]:
             if column not in rule.column_types and _EXPRESSION.fullmatch(column):
                 yield (
                     key,
-                    f"{column!r} is an expression, and a key takes names of columns alone: let the source compute a"
-                    " column (a generated one, or one of a view) and name that",
+                    f"{column!r} is an expression, and a key takes names of columns alone: compute a column under"
+                    " `columns.add` and name that",
                 )
 
 

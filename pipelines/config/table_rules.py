@@ -14,7 +14,7 @@ from pydantic_core import CoreSchema
 from paimon_table import TableName, TableSchema
 from paimon_table.errors import ConfigError
 from paimon_table.types import DataType
-from pipelines.config.column_rules import ColumnRules, first_match
+from pipelines.config.column_rules import ColumnRules, Expression, first_match
 from pipelines.config.config_values import ConfigModel, OptionOrNull, Pattern, Text, refused
 from pipelines.config.error_budget import NEARLY_ALL, Budget, MaxBadRecords
 from pipelines.config.key_options import without_key_options
@@ -111,8 +111,9 @@ class TableRule(ConfigModel):
     """One rule: source tables that match go into one Paimon table."""
 
     NOT_YET: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("where", "filter"), "leave rows out where the table is read, or in the connector"),
-        **dict.fromkeys(("rename", "mask", "computed", "transform"), "change columns in the connector, or in a view"),
+        "filter": "use `where`",
+        **dict.fromkeys(("rename", "mask", "drop", "keep", "add"), "it belongs under `columns`"),
+        **dict.fromkeys(("computed", "transform"), "use `columns.add` or `columns.replace`"),
     }
 
     match: Match = Field(description="Which source tables; the first rule that matches wins.")
@@ -156,7 +157,14 @@ class TableRule(ConfigModel):
         "IDENTITY FULL; MySQL and MariaDB always do). Deletes need it where the primary key has columns that are not "
         "in the message key; events with an embedded schema may show it by themselves.",
     )
-    columns: ColumnRules = Field(default_factory=ColumnRules, description="Types of columns.")
+    columns: ColumnRules = Field(
+        default_factory=ColumnRules, description="Which columns the table has, and their types."
+    )
+    where: Expression | None = Field(
+        default=None,
+        description="An SQL condition over the columns of the source: only rows for which it is true are in the table."
+        " A row that leaves the condition is deleted, one that enters it is inserted.",
+    )
     new_columns: NewColumns | None = Field(
         default=None, description="How many columns are added; it wins over `defaults.new_columns`."
     )
@@ -293,6 +301,9 @@ class TargetRule:
     on_table_failure: OnTableFailure = "pause"
     backfill: bool = False
     columns: ColumnRules = field(default_factory=ColumnRules)
+    where: str | None = None
+    number: int = field(default=-1, compare=False)
+    """Its place among the rules of the file."""
     is_log_assumed: bool = field(default=False, repr=False)
     """Whether ``on_change`` is `log` because the records have no key, and not because the file says so."""
     without_keys: TargetRule | None = field(default=None, repr=False)
@@ -307,6 +318,11 @@ class TargetRule:
         """The rule for a table that exists: that of a log of events if it is one."""
         is_log = not schema.primary_keys and all(schema.has_column(name) for name, _ in EVENT_COLUMNS)
         return self.for_keys(None if is_log else ())
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether rows of the table are other than those of the source."""
+        return self.where is not None or self.columns.changes_rows
 
     def declared(self, columns: Iterable[str]) -> dict[str, DataType]:
         """The declared types: of all columns that the file names, and of ``columns`` that a pattern matches."""

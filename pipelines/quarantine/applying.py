@@ -139,7 +139,7 @@ def _run(
     check = (lambda _name, _table: None) if slice_.even_if_older else refusal
     beside = BesideStream(lambda _: recorded, check, after=slice_.after)
     tables = PipelineTables(config, _user(config, slice_), own, beside=beside)
-    decoder = config.source.format.decoder
+    decoder = config.decoder
     settings = TaskSettings(
         decoder if slice_.even_if_older else WithoutLateDeletes(decoder),
         1,

@@ -35,7 +35,7 @@ def local_slices(config: PipelineConfig) -> Iterator[ReplaySlices]:
     spark = open_session([config], is_short=True)
     try:
         shared, slots = spool(spark), write_slots(spark)
-        settings = TaskSettings(config.source.format.decoder, slots, lookup_root(spark), None, shared)
+        settings = TaskSettings(config.decoder, slots, lookup_root(spark), None, shared)
         writes = None if shared is None else SpooledWrites(spark.sparkContext, slots, shared)
         stream = ClosedStream(config.name, user, pipeline.checkpoint, pipeline.catalog)
         pipeline.reader.attach(spark)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from pipelines.config.column_rules import ColumnRules
 from pipelines.config.table_rules import TargetRule
+from pipelines.tables.column_layout import layout_of, sources_decoded
 from pipelines.tables.merged_sources import fed_by
 from sinks.commit.table_sink import TableSink
 from sources.changes import DecodeTarget, KeyRule, SourceTable
@@ -13,12 +17,25 @@ from sources.column_forms import OPTION, ColumnForms
 
 
 def decode_target(
-    sink: TableSink, source: SourceTable, rule: TargetRule, of_table: TargetRule, limits: Mapping[str, Any]
+    sink: TableSink,
+    source: SourceTable,
+    rule: TargetRule,
+    of_table: TargetRule,
+    limits: Mapping[str, Any],
+    now_ms: int = 0,
 ) -> DecodeTarget:
     """``rule`` is that of the source table; ``of_table`` that of the table, which says the types of its columns.
 
     ``limits`` say what becomes of columns that the table lacks (``Evolution.limits``).
     """
+    target = _plain_target(sink, source, rule, of_table, limits)
+    return _with_transform(target, sink, rule, now_ms) if rule.changes_rows else target
+
+
+def _plain_target(
+    sink: TableSink, source: SourceTable, rule: TargetRule, of_table: TargetRule, limits: Mapping[str, Any]
+) -> DecodeTarget:
+    """The target in the columns of the table."""
     table = sink.table
     traits = table.write_traits
     refused = traits.refused_deletes
@@ -40,3 +57,37 @@ def decode_target(
         forms=ColumnForms.parsed(table.schema.options.get(OPTION)),
         **limits,
     )
+
+
+def _with_transform(target: DecodeTarget, sink: TableSink, rule: TargetRule, now_ms: int) -> DecodeTarget:
+    """The target in the columns of the source, with what makes rows of the table of them."""
+    from pipelines.tables.row_transforms import tells_events, transform_of
+
+    transform, layout = transform_of(rule, sink.table, now_ms), layout_of(rule, sink.table.schema)
+    types = sources_decoded(rule, sink.table)
+    columns = rule.columns
+    stored = {name: columns.stored_as(name) for name in types}
+    needs_old = rule.where is not None or any(name in columns.computed for name in target.primary_key)
+    return replace(
+        target,
+        columns=tuple(types.items()),
+        primary_key=layout.key_inputs(target.primary_key),
+        emit_update_before=target.emit_update_before or (needs_old and rule.before == "full"),
+        counted_again=frozenset(name for name, into in stored.items() if into in target.counted_again),
+        declared=frozenset(name for name, into in stored.items() if into in target.declared),
+        unstorable={
+            name: target.unstorable[into]
+            for name, into in stored.items()
+            if into is not None and into in target.unstorable
+        },
+        refused_deletes_with=tuple(name for name, into in stored.items() if into in target.refused_deletes_with),
+        decimal_formats=rule.decimal_formats(types),
+        leaves_out=partial(_is_left_out, columns, layout.mentioned),
+        refused={columns.source_of(name) or name: why for name, why in target.refused.items()} | columns.clashes,
+        tells_events=tells_events(rule, transform),
+        transform=transform,
+    )
+
+
+def _is_left_out(columns: ColumnRules, mentioned: frozenset[str], name: str) -> bool:
+    return columns.leaves_out(name) and name.lower() not in mentioned

@@ -11,6 +11,7 @@ from paimon_table.errors import SchemaChangeRefused
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_changes import added_within_a_day, column_changes
+from pipelines.tables.column_layout import Layout, hidden_changes, layout_of, stored_columns
 from pipelines.tables.first_schema import NAME_OF_LOG
 from pipelines.tables.observed_columns import Seen
 from pipelines.tables.rule_options import options_of_new_columns
@@ -37,18 +38,29 @@ class Evolution:
         """Per table: columns that it cannot have or not widen, and why."""
         self._kept_raw: set[tuple[str, str]] = set()
 
-    def follow(self, sink: TableSink, rule: TargetRule, source: SourceTable, seen: Seen, now_ms: int) -> bool:
+    def follow(
+        self, sink: TableSink, rule: TargetRule, of_source: TargetRule, source: SourceTable, seen: Seen, now_ms: int
+    ) -> bool:
         """Add and widen what a table can take of ``seen``; returns whether records are to be decoded again for it.
+
+        ``rule`` is that of the table, ``of_source`` that of the source table, which says how its columns are stored.
 
         SchemaChangeRefused where the rule or `on_bad_record` says that such a column ends the run.
         """
         room = _room(sink, rule, now_ms)
-        by_pattern = rule.declared(seen.columns)
-        found = column_changes(sink.table.schema, seen.columns, rule.column_types, room, by_pattern)
+        shown, declared, remembered = seen.columns, rule.column_types, list[SetOption]()
+        layout = None
+        if of_source.changes_rows:
+            layout = layout_of(of_source, sink.table.schema, seen.columns)
+            layout.check_lacking(source.topic)
+            shown, computed = stored_columns(layout, seen), layout.computed
+            declared, remembered = {**computed, **declared}, hidden_changes(layout, sink.table.schema)
+        by_pattern = rule.declared(shown)
+        found = column_changes(sink.table.schema, shown, declared, room, by_pattern)
         if found.left and rule.new_columns.beyond == "fail":
             raise SchemaChangeRefused(f"{source.topic}: column {found.left[0]}: {_beyond(rule)}").without_values()
         is_news = self.note_refused(sink.identifier, found.refused, sink.table.schema.column_names, source)
-        learnt = self._learnt_forms(sink, found.changes, seen)
+        learnt = self._learnt_forms(sink, found.changes, seen, layout) + remembered
         if not found.changes and not learnt:
             return is_news or bool(found.left)
         changes = [*found.changes, *options_of_new_columns(sink.table.schema, rule, found.added), *learnt]
@@ -61,17 +73,20 @@ class Evolution:
             log.warning("%s: %s", sink.identifier, _beyond(rule))
         return True
 
-    def _learnt_forms(self, sink: TableSink, changes: Collection[SchemaChange], seen: Seen) -> list[SetOption]:
+    def _learnt_forms(
+        self, sink: TableSink, changes: Collection[SchemaChange], seen: Seen, layout: Layout | None
+    ) -> list[SetOption]:
         """The option that remembers how columns are read, where records tell something new about that."""
         schema = sink.table.schema
-        columns = {f.name: f.type for f in schema.fields}
+        columns = {f.name: f.type for f in schema.fields} if layout is None else dict(layout.types)
         stated = ColumnForms.parsed(schema.options.get(OPTION))
         known = stated.only(columns.keys())
         for name, form in seen.forms.items():
             if known.of(name) == RAW and form != RAW and (sink.identifier, name) not in self._kept_raw:
                 self._kept_raw.add((sink.identifier, name))
                 log.warning(_KEPT_RAW, sink.identifier, name, form)
-        columns |= {change.name: change.type for change in changes if isinstance(change, AddColumn)}
+        if layout is None:
+            columns |= {change.name: change.type for change in changes if isinstance(change, AddColumn)}
         learnt = known.learnt(seen.forms, columns)
         return [] if learnt == stated or not seen.forms else [SetOption(OPTION, learnt.text)]
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from pipelines.config.table_rules import TargetRule
+from pipelines.tables.column_layout import layout_of
 from pipelines.tables.merged_sources import told
 from sinks.commit.table_sink import TableSink
 
@@ -24,6 +25,9 @@ class MessageKeyWarnings:
         primary_key = sink.table.schema.primary_keys
         if not primary_key:
             return
+        is_computed = any(name in rule.columns.computed for name in primary_key)
+        if rule.changes_rows:
+            primary_key = layout_of(rule, sink.table.schema).key_inputs(primary_key)
         beyond = [name for name in primary_key if message_key and name not in message_key]
         if beyond and rule.before is None:
             self._tell(
@@ -41,7 +45,12 @@ class MessageKeyWarnings:
                 f"{outside[0]} of the message key ({', '.join(message_key)}) is not in the primary key"
                 f" ({', '.join(primary_key)}) of table {sink.identifier}: rows that differ in it alone become one row",
             )
-        if rule.merge_sources == "disjoint_keys" and message_key and not beyond and len(sink.sources) > 1:
+        if (
+            rule.merge_sources == "disjoint_keys"
+            and message_key
+            and not (beyond or is_computed)
+            and len(sink.sources) > 1
+        ):
             first, second, *_ = map(told, sink.sources)
             self._tell(
                 (sink.identifier, "sources"),

@@ -9,10 +9,12 @@ from paimon_table import TableSchema
 from paimon_table.errors import ConfigError
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_changes import column_refusals
+from pipelines.tables.column_layout import first_layout, first_stored
 from pipelines.tables.declared_columns import check_declared
 from pipelines.tables.evolution import Evolution
 from pipelines.tables.first_schema import first_schema, primary_key_of, unusable_message_key
 from pipelines.tables.observed_columns import Seen
+from pipelines.tables.row_checks import check_rows
 from pipelines.tables.writable_tables import check_new
 from sources.changes import Rejection, SourceTable
 
@@ -52,12 +54,30 @@ class NewTable:
         unusable = unusable_message_key(self.source, self.seen, self.identifier, self.rule)
         if unusable is not None:
             raise Rejected(Rejection(unusable, is_unmade=True))
+        if self.rule.changes_rows:
+            return self._with_stored_columns().schema_of_stored(evolution, now_ms)
+        return self.schema_of_stored(evolution, now_ms)
+
+    def _with_stored_columns(self) -> NewTable:
+        """The table as its rule stores what the events show."""
+        try:
+            seen, rule = first_stored(first_layout(self.rule, self.seen.columns), self.seen, self.source.topic)
+        except ConfigError as error:
+            if self.blames_records:
+                raise Rejected(Rejection(str(error), is_unmade=True)) from error
+            raise
+        return replace(self, seen=seen, rule=rule)
+
+    def schema_of_stored(self, evolution: Evolution, now_ms: int) -> TableSchema:
+        """The first schema, where what was seen has the names that the table gives it."""
         usable = self._usable(evolution)
         try:
             shown = {**self.seen.columns, **self.seen.key_only}
             check_declared(self.rule, shown, self.source.topic, self.identifier, is_new=True)
             schema = first_schema(self.source, usable, self.identifier, self.rule, now_ms)
             check_new(schema, self.identifier, self.pipeline)
+            if self.rule.changes_rows:
+                check_rows(self.rule, schema)
         except ConfigError as error:
             if self.blames_records:
                 raise Rejected(Rejection(str(error), is_unmade=True)) from error

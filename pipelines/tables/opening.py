@@ -19,6 +19,7 @@ from pipelines.tables.evolution import Evolution
 from pipelines.tables.new_table import NewTable
 from pipelines.tables.observed_columns import Seen
 from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.row_checks import with_computed_of
 from pipelines.tables.rule_options import with_options_of
 from pipelines.tables.writable_tables import check_keys, check_writable
 from sinks.commit.positions import has_expired, offsets_of
@@ -83,7 +84,8 @@ class Opening:
             new = NewTable(identifier, self._config.name, rule, source, seen, feeds_one or not is_named)
             self._tell_alike(name)
             table = self._catalog.create(name, new.schema(self._evolution, now_ms()))
-        check_declared(rule, {*seen.columns, *table.schema.column_names}, source.topic, identifier, is_new=False)
+        shown = {*seen.columns, *table.schema.column_names, *rule.columns.computed}
+        check_declared(rule, shown, source.topic, identifier, is_new=False)
         return self.followed(rule, table, identifier)
 
     def _tell_alike(self, name: TableName) -> None:
@@ -99,6 +101,8 @@ class Opening:
         rule = rule.for_table(table.schema)
         check_keys(table, identifier, rule)
         typed = with_types_of(rule, table, identifier, self._config.name, now_ms())
+        if rule.changes_rows:
+            typed = with_computed_of(rule, typed, identifier, self._config.name, now_ms())
         followed = with_options_of(rule, typed, identifier, self._config.name, now_ms())
         check_writable(followed, identifier)
         return followed

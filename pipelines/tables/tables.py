@@ -19,6 +19,7 @@ from pipelines.config.error_budget import Budget
 from pipelines.config.table_rules import TargetRule
 from pipelines.storage import catalog_of
 from pipelines.tables.beside_stream import BesideStream
+from pipelines.tables.column_layout import names_decoded
 from pipelines.tables.decode_targets import decode_target
 from pipelines.tables.encoded_columns import EncodedColumns
 from pipelines.tables.evolution import Evolution
@@ -149,7 +150,9 @@ class PipelineTables:
                     if self._beside is None:
                         self._encoded.note(self.sinks[identifier], rule, seen)
                     self._encoded.note_units(self.sinks[identifier], rule, seen)
-                    changed |= self._evolution.follow(self.sinks[identifier], rule, source, seen, now_ms())
+                    changed |= self._evolution.follow(
+                        self.sinks[identifier], rule, self._rule_of[source], source, seen, now_ms()
+                    )
                     changed |= self._learn_key(self.sinks[identifier], source, seen)
         self._encoded.tell()
         return changed
@@ -316,7 +319,7 @@ class PipelineTables:
             else:
                 sink, rule = self.sinks[identifier], self._rules[identifier]
                 limits = self._evolution.limits(sink, rule, at_ms)
-                goals[source] = decode_target(sink, source, self._rule_of[source], rule, limits)
+                goals[source] = decode_target(sink, source, self._rule_of[source], rule, limits, at_ms)
         return goals
 
     def _route(self, source: SourceTable, seen: Seen) -> bool:
@@ -455,7 +458,7 @@ class PipelineTables:
                 identifier,
             )
         key = seen.key_columns or ()
-        sink.feed(fed_by(source), key if {*key} <= {*seen.columns, *sink.table.schema.column_names} else ())
+        sink.feed(fed_by(source), key if {*key} <= {*seen.columns, *names_decoded(rule, sink.table)} else ())
         if self._beside is None:
             self._key_warnings.note(sink, rule, key, source.topic)
         self.routes[source] = identifier
@@ -464,7 +467,11 @@ class PipelineTables:
     def _learn_key(self, sink: TableSink, source: SourceTable, seen: Seen) -> bool:
         """Take the first message key of a source table that had none before; returns whether that is news."""
         key = seen.key_columns or ()
-        if not key or sink.sources.get(fed_by(source)) or not {*key} <= {*sink.table.schema.column_names}:
+        if (
+            not key
+            or sink.sources.get(fed_by(source))
+            or not {*key} <= {*names_decoded(self._rule_of[source], sink.table)}
+        ):
             return False
         sink.feed(fed_by(source), key)
         self._key_warnings.note(sink, self._rule_of[source], key, source.topic)
@@ -586,5 +593,5 @@ class PipelineTables:
         identifier = self.routes[source]
         if identifier is None:
             return Seen({}, None)
-        present = {f.name for f in self.sinks[identifier].table.schema.fields}
+        present = {*names_decoded(self._rule_of[source], self.sinks[identifier].table)}
         return replace(seen, columns={name: t for name, t in seen.columns.items() if name not in present})

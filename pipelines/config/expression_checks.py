@@ -1,0 +1,101 @@
+"""Expressions, masks and filters of the rules, checked before any record is read: what they say, and their types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from paimon_table.options.names import CHANGELOG_PRODUCER, MERGE_ENGINE
+from paimon_table.types import DataType, sql
+from pipelines.config.column_rules import KeyedHash, pattern_of
+from pipelines.config.config import PipelineConfig
+from pipelines.config.config_errors import problem_at
+from pipelines.config.row_rules import row_problems
+from pipelines.config.table_rules import TableRule, TargetRule
+from pipelines.config.yaml_file import KeyPath, Problem, YamlFile
+
+
+def expression_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
+    """All that is wrong with what the rules say of rows."""
+    for i, rule in enumerate(config.tables):
+        target = config.target_rule(rule)
+        if not target.changes_rows:
+            continue
+        at: KeyPath = ("tables", i)
+        wrong = {path: text for path, text in _wrong_expressions(rule) if text is not None}
+        for path, text in wrong.items():
+            yield problem_at(file, (*at, *path), text)
+        yield from _open_secrets(rule, file, at)
+        if rule.on_change == "log":
+            for name in rule.columns.computed.keys() & dict(target.event_columns).keys():
+                text = "`on_change: log` stores its own values under this name; choose another one"
+                yield problem_at(file, (*at, "columns", "add", name), text)
+        if not wrong:
+            yield from _wrong_rows(target, file, at)
+
+
+def _wrong_expressions(rule: TableRule) -> Iterator[tuple[KeyPath, str | None]]:
+    from sources.expressions.computed import problem_of
+
+    types = declared_types(rule)
+    for block, texts in (("add", rule.columns.add), ("replace", rule.columns.replace)):
+        for name, text in texts.items():
+            yield ("columns", block, name), problem_of(text, columns=types)
+    if rule.where is not None:
+        yield ("where",), problem_of(rule.where, columns=types, is_condition=True)
+
+
+def _open_secrets(rule: TableRule, file: YamlFile, at: KeyPath) -> Iterator[Problem]:
+    """Keys of masks that stand in the file."""
+    for name, mask in rule.columns.mask.items():
+        path = (*at, "columns", "mask", name, "key")
+        if isinstance(mask, KeyedHash) and path in file.places and path not in file.environment:
+            text = "the key stands in the file, and whoever reads it can undo the mask: write `${env:NAME}`"
+            yield Problem(file.place(path, of_key=True), text)
+
+
+def _wrong_rows(rule: TargetRule, file: YamlFile, at: KeyPath) -> Iterator[Problem]:
+    if rule.on_change is None:
+        engine = rule.options.get(MERGE_ENGINE, "deduplicate")
+        producer = rule.options.get(CHANGELOG_PRODUCER, "none")
+        key = rule.primary_key or ("",)
+    else:
+        engine, producer, key = "deduplicate", "none", ()
+    for path, text in row_problems(rule, key, engine, producer):
+        yield problem_at(file, (*at, *path), text)
+
+
+def declared_types(rule: TableRule) -> Mapping[str, DataType]:
+    """The columns of the source whose types the file tells."""
+    columns = rule.columns
+    found: dict[str, DataType] = {}
+    for name, t in columns.types.items():
+        source = name if columns.leaves_out(name) else columns.source_of(name)
+        if pattern_of(name) is None and source is not None:
+            found[source] = t
+    return found
+
+
+def computed_lines(rule: TableRule) -> Iterator[str]:
+    """For each computed column its name, type and expression; what is to be known only from records is said so."""
+    from sources.expressions.computed import lacking, mask_type, typed
+
+    types = declared_types(rule)
+    for name, text in rule.columns.expressions.items():
+        stated = rule.columns.named_types.get(name)
+        waits = lacking(text, types)
+        if stated is not None:
+            told = sql(stated)
+        elif waits:
+            told = f"(type known with the first records, or once {', '.join(waits)} is declared under columns.types)"
+        else:
+            told = sql(typed(name, text, types))
+        yield f"{name} {told} = {text}"
+    for name, (column, mask) in rule.columns.masks.items():
+        word = (
+            mask if isinstance(mask, str) else "hash" if isinstance(mask, KeyedHash) else f"show_last {mask.show_last}"
+        )
+        t = rule.columns.named_types.get(name)
+        of_mask = "STRING" if word != "redact" else "" if t is None else sql(mask_type(column, word, t))
+        yield " ".join(part for part in (name, of_mask, "=", "mask", word) if part)
+    if rule.where is not None:
+        yield f"only rows where {rule.where}"

@@ -1,0 +1,74 @@
+"""What a rule says of rows, `where` and computed keys, against how its table merges: decisions without any data."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from pipelines.config.column_rules import KeyedHash
+from pipelines.config.table_rules import TargetRule
+from sources.expressions.metadata import OF_SOURCE
+from sources.expressions.row_fates import Leaving
+
+
+def mask_key_name(rule: int, column: str) -> str:
+    """What the secret key of a masked column of a rule is called where the key itself must not stand."""
+    return f"{rule}:{column}"
+
+
+def mask_key_of(rule: TargetRule, column: str) -> str | None:
+    """That name for a masked column of the source; None where its mask has no key."""
+    return mask_key_name(rule.number, column) if isinstance(rule.columns.mask[column], KeyedHash) else None
+
+
+def leaving_of(primary_key: Collection[str], merge_engine: str, changelog_producer: str) -> Leaving:
+    """What rows mean that the filter does not take and whose old row is not in the event."""
+    if not primary_key or merge_engine == "first-row":
+        return Leaving.OMITTED
+    if merge_engine == "deduplicate" and changelog_producer != "input":
+        return Leaving.DELETED
+    return Leaving.REFUSED
+
+
+def row_problems(
+    rule: TargetRule, primary_key: Collection[str], merge_engine: str, changelog_producer: str
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """(keys below the rule, what is wrong) for a filter or a key that the events of the source cannot serve."""
+    leaving = leaving_of(primary_key, merge_engine, changelog_producer)
+    if rule.where is not None and rule.before != "full" and leaving is Leaving.REFUSED:
+        yield (
+            ("where",),
+            f"with merge-engine {merge_engine} and changelog-producer {changelog_producer} it needs the old row of"
+            " every update and delete: let the source send whole old rows (PostgreSQL: REPLICA IDENTITY FULL;"
+            " MySQL and MariaDB always do), and say `before: full` in the rule",
+        )
+    for name in primary_key:
+        text = _key_problem(rule, name)
+        if text is not None:
+            yield ("primary_key",), text
+    for key, names in (("primary_key", primary_key), ("partition_by", rule.partition_by)):
+        for name in names:
+            source = rule.columns.source_of(name)
+            if source is not None and rule.columns.leaves_out(source):
+                yield (key,), f"column {name!r} is left out of the table by `columns`: keep it"
+
+
+def _key_problem(rule: TargetRule, name: str) -> str | None:
+    from sources.expressions.computed import metadata_of
+
+    columns = rule.columns
+    if name in columns.masks:
+        if mask_key_of(rule, columns.masks[name][0]) is not None:
+            return None
+        return (
+            f"column {name!r} is masked so that several rows get one value: use a keyed hash ({{hash: sha256, key:"
+            " ...}}), or another key"
+        )
+    if name not in columns.expressions:
+        return None
+    varying = [f"${m}" for m in metadata_of(columns.expressions[name]) if m not in OF_SOURCE]
+    if not varying:
+        return None
+    return (
+        f"column {name!r} depends on {varying[0]}, which differs from record to record: an update or delete would not"
+        " find its row; take columns of the row, or $database, $schema, $table, $topic, $partition"
+    )

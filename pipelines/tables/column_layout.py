@@ -1,0 +1,277 @@
+"""The columns of a table whose rule renames, leaves out or computes some, under their names in source and table.
+
+A column that a rule passes on is decoded with the type of the table's column. One that only expressions need is in no
+column of the table; the table remembers its type in the option ``SOURCE_COLUMNS``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from paimon_table import SetOption, Table, TableSchema
+from paimon_table.errors import ConfigError, UnsupportedFeature
+from paimon_table.nearest_name import nearest
+from paimon_table.schema.type_widening import common_type
+from paimon_table.types import DataType, parse_type, sql, type_json
+from pipelines.config.table_rules import TargetRule
+from pipelines.tables.column_changes import widened
+from pipelines.tables.observed_columns import Seen
+from sources.column_forms import OPTION, ColumnForms
+
+SOURCE_COLUMNS = "tidemark.source-columns"
+"""The table option: a JSON object of the columns that only expressions need, with their types."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a rule makes of columns. ``types`` are those of the source that are known, by their names there."""
+
+    rule: TargetRule
+    types: Mapping[str, DataType]
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Columns of the source that cannot be in the table under their names, and why."""
+
+    @property
+    def computed(self) -> dict[str, DataType]:
+        """The types of computed columns by their names in the table, as far as their inputs are known.
+
+        Raises ConfigError for an expression that does not go with the types.
+        """
+        rule = self.rule
+        if not rule.columns.computed:
+            return {}
+        declared = rule.declared(rule.columns.computed)
+        found: dict[str, DataType] = {}
+        for name in rule.columns.computed:
+            if not self.lacking(name):
+                given = self.given(name)
+                found[name] = declared.get(name, given).with_nullable(True)
+        return found
+
+    def given(self, name: str) -> DataType:
+        """The type that the expression or mask of a computed column gives."""
+        from sources.expressions.computed import mask_type, typed
+
+        masks = self.rule.columns.masks
+        if name in masks:
+            column, mask = masks[name]
+            return mask_type(column, mask if isinstance(mask, str) else type(mask).__name__, self.types[column])
+        text = self.rule.columns.expressions[name]
+        return typed(f"columns: {name}: {text}", text, self.types)
+
+    def lacking(self, name: str) -> tuple[str, ...]:
+        """The names in the expression of a computed column that mean no known column."""
+        masks = self.rule.columns.masks
+        if name in masks:
+            return () if masks[name][0] in self.types else (masks[name][0],)
+        return self._lacking(self.rule.columns.expressions[name])
+
+    def _lacking(self, text: str) -> tuple[str, ...]:
+        from sources.expressions.computed import lacking
+
+        return lacking(text, self.types)
+
+    @property
+    def all_lacking(self) -> dict[str, str]:
+        """Names that mean no known column, with the column or clause that needs them."""
+        found = {missing: f"columns: {name}" for name in self.rule.columns.computed for missing in self.lacking(name)}
+        if self.rule.where is not None:
+            found |= dict.fromkeys(self._lacking(self.rule.where), "where")
+        return found
+
+    @property
+    def mentioned(self) -> frozenset[str]:
+        """The names that expressions and masks have for columns, in lower case."""
+        from sources.expressions.computed import named
+
+        texts = [*self.rule.columns.expressions.values(), *([self.rule.where] if self.rule.where else [])]
+        masked = {column.lower() for column, _ in self.rule.columns.masks.values()}
+        return frozenset(masked | {name.lower() for text in texts for name in named(text)})
+
+    def needed(self) -> set[str]:
+        """The known columns of the source that expressions and masks need."""
+        from sources.expressions.computed import inputs
+
+        texts = [*self.rule.columns.expressions.values(), *([self.rule.where] if self.rule.where else [])]
+        masked = {column for column, _ in self.rule.columns.masks.values() if column in self.types}
+        return masked | {column for text in texts for column in inputs(text, self.types)}
+
+    @property
+    def hidden(self) -> dict[str, DataType]:
+        """The columns that expressions need and the table does not hold."""
+        stored_as = self.rule.columns.stored_as
+        needed = self.needed()
+        return {name: t for name, t in self.types.items() if name in needed and stored_as(name) is None}
+
+    def key_inputs(self, primary_key: Iterable[str]) -> tuple[str, ...]:
+        """The columns of the source that tell the key of a row."""
+        from sources.expressions.computed import inputs
+
+        columns, found = self.rule.columns, dict[str, None]()
+        for name in primary_key:
+            source = columns.source_of(name)
+            if source is not None:
+                found[source] = None
+            elif name in columns.masks:
+                found[columns.masks[name][0]] = None
+            else:
+                found |= dict.fromkeys(inputs(columns.expressions[name], self.types))
+        return tuple(found)
+
+    def check_lacking(self, source: str) -> None:
+        """ConfigError for a name that no column of the source has."""
+        for missing, place in self.all_lacking.items():
+            close = nearest(missing, self.types)
+            hint = f" (did you mean {close!r}?)" if close else ""
+            raise ConfigError(
+                f"rule into {self.rule.into}: {place}: records of {source} have no column {missing!r}{hint}, or only"
+                f" NULL in it; if it is still to come, declare its type under columns.types. They have:"
+                f" {', '.join(self.types) or 'none'}"
+            )
+
+
+def layout_of(rule: TargetRule, schema: TableSchema, seen: Mapping[str, DataType | None] | None = None) -> Layout:
+    """The columns of a table that is there, with what records show beside."""
+    columns = rule.columns
+    own = {*dict(rule.event_columns), *columns.computed}
+    types = {
+        source: f.type for f in schema.fields if f.name not in own and (source := columns.source_of(f.name)) is not None
+    }
+    remembered = _remembered(schema)
+    hidden = {name: t for name, t in remembered.items() if columns.stored_as(name) is None}
+    types |= hidden
+    for name, t in _declared_hidden(rule).items():
+        types.setdefault(name, t)
+    for name, t in (seen or {}).items():
+        known = types.get(name)
+        if t is None:
+            continue
+        stated = rule.declared([columns.stored_as(name) or ""]).get(columns.stored_as(name) or "", t)
+        if known is None:
+            types[name] = stated.with_nullable(True)
+        elif name in hidden:
+            wider = common_type(known, t)
+            if wider is None:
+                raise ConfigError(
+                    f"rule into {rule.into}: column {name!r}, which its expressions need, was {sql(known)} and is now"
+                    f" {sql(t)}: values would be lost between the two; write into a new table (another `into`, with"
+                    " `backfill: true`)"
+                )
+            types[name] = wider
+        else:
+            types[name] = widened(known, stated) or known
+    return Layout(rule, types)
+
+
+def first_layout(rule: TargetRule, seen: Mapping[str, DataType | None]) -> Layout:
+    """The columns of a table that is still to be made."""
+    columns = rule.columns
+    types = _declared_hidden(rule)
+    for name in rule.column_types:
+        source = columns.source_of(name)
+        if source is not None and columns.stored_as(source) is not None:
+            types[source] = rule.column_types[name]
+    for name, t in seen.items():
+        stored = columns.stored_as(name)
+        declared = rule.declared([stored]).get(stored) if stored is not None else types.get(name)
+        if declared is not None or t is not None:
+            types[name] = (declared or t or types[name]).with_nullable(True)
+    refused = {name: why for name in seen if (why := columns.clash(name)) is not None}
+    return Layout(rule, types, refused)
+
+
+def first_stored(layout: Layout, seen: Seen, source: str) -> tuple[Seen, TargetRule]:
+    """What a new table gets: the observed columns by their names in the table, and the rule with what it remembers."""
+    rule, columns = layout.rule, layout.rule.columns
+    for name, why in layout.refused.items():
+        raise ConfigError(f"rule into {rule.into}: column {name!r} of {source}: {why}")
+    layout.check_lacking(source)
+    computed = layout.computed
+    in_place = {origin: name for name, origin in columns.computed.items() if origin is not None}
+    found: dict[str, DataType | None] = {}
+    for name, t in seen.columns.items():
+        stored = columns.stored_as(name)
+        if stored is not None:
+            found[stored] = t
+        elif name in in_place:
+            found[in_place[name]] = computed[in_place[name]]
+    found |= {name: t for name, t in computed.items() if name not in found}
+    names = {name: _stored_key(rule, name) for name in (*(seen.key_columns or ()), *seen.key_only)}
+    key = None if seen.key_columns is None else tuple(names[name] for name in seen.key_columns)
+    looks = {columns.stored_as(name) or name: look for name, look in seen.looks.items()}
+    options = dict(rule.options)
+    forms = ColumnForms().learnt(seen.forms, layout.types)
+    if forms.by_column:
+        options[OPTION] = forms.text
+    if layout.hidden:
+        options[SOURCE_COLUMNS] = _text(layout.hidden)
+    key_only = {names[name]: t for name, t in seen.key_only.items()}
+    return Seen(found, key, {}, looks, key_only), replace(rule, options=options)
+
+
+def _stored_key(rule: TargetRule, name: str) -> str:
+    columns = rule.columns
+    stored = columns.stored_as(name)
+    in_place = next((target for target, origin in columns.computed.items() if origin == name), None)
+    found = stored or in_place
+    if found is None:
+        if rule.primary_key is not None or rule.on_change is not None:
+            return name
+        raise ConfigError(
+            f"rule into {rule.into}: column {name!r} of the message key is left out of the table: keep it, or state the"
+            " columns that tell the rows apart as primary_key"
+        )
+    return found
+
+
+def stored_columns(layout: Layout, seen: Seen) -> dict[str, DataType | None]:
+    """Observed columns by their names in a table that is there, with the computed ones."""
+    columns = layout.rule.columns
+    found: dict[str, DataType | None] = {}
+    for name, t in seen.columns.items():
+        stored = columns.stored_as(name)
+        if stored is not None:
+            found[stored] = t
+    return found | layout.computed
+
+
+def hidden_changes(layout: Layout, schema: TableSchema) -> list[SetOption]:
+    """The option that remembers columns which only expressions need, where that is news."""
+    known, hidden = _remembered(schema), layout.hidden
+    told = {**known, **hidden}
+    return [] if told == known else [SetOption(SOURCE_COLUMNS, _text(told))]
+
+
+def sources_decoded(rule: TargetRule, table: Table) -> dict[str, DataType]:
+    """The columns of the source that records are decoded for, with their types."""
+    if not rule.changes_rows:
+        own = dict(rule.event_columns)
+        return {f.name: f.type for f in table.schema.fields if f.name not in own}
+    layout = layout_of(rule, table.schema)
+    stored, needed = rule.columns.stored_as, layout.needed()
+    passed = {f.name for f in table.schema.fields}
+    return {name: t for name, t in layout.types.items() if name in needed or stored(name) in passed}
+
+
+def names_decoded(rule: TargetRule, table: Table) -> Collection[str]:
+    return sources_decoded(rule, table).keys()
+
+
+def _declared_hidden(rule: TargetRule) -> dict[str, DataType]:
+    """Declared types of columns that the table lacks."""
+    return {name: t for name, t in rule.columns.named_types.items() if rule.columns.leaves_out(name)}
+
+
+def _remembered(schema: TableSchema) -> dict[str, DataType]:
+    try:
+        found = json.loads(schema.options.get(SOURCE_COLUMNS) or "{}")
+        return {str(name): parse_type(t) for name, t in found.items()}
+    except (ValueError, AttributeError, TypeError, KeyError, ConfigError, UnsupportedFeature):
+        return {}
+
+
+def _text(types: Mapping[str, DataType]) -> str:
+
+    return json.dumps({name: type_json(t) for name, t in types.items()}, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,68 @@
+"""Rules with expressions, masks or a filter against a table: checked when it is made or opened."""
+
+from __future__ import annotations
+
+import logging
+
+from paimon_table import AddColumn, SchemaChange, Table, TableSchema, WidenColumn
+from paimon_table.errors import ConfigError, SchemaChangeRefused
+from paimon_table.options.option_parsing import parse_options
+from paimon_table.types import sql
+from pipelines.config.row_rules import row_problems
+from pipelines.config.table_rules import TargetRule
+from pipelines.tables.column_changes import widened
+from pipelines.tables.column_layout import Layout, hidden_changes, layout_of
+from pipelines.tables.schema_change_text import told
+
+log = logging.getLogger(__name__)
+
+
+def check_rows(rule: TargetRule, schema: TableSchema) -> None:
+    """ConfigError for a rule whose rows the table cannot take."""
+    options = parse_options(schema.options, schema)
+    for _, text in row_problems(rule, schema.primary_keys, options.merge_engine, options.changelog_producer):
+        raise ConfigError(f"rule into {rule.into}: {text}")
+
+
+def check_computed(rule: TargetRule, schema: TableSchema) -> Layout:
+    """The layout of a table that is there; ConfigError where expressions do not go with its columns."""
+    check_rows(rule, schema)
+    layout = layout_of(rule, schema)
+    _changes(layout, schema)
+    return layout
+
+
+def with_computed_of(rule: TargetRule, table: Table, identifier: str, pipeline: str, time_ms: int) -> Table:
+    """The table with the columns that its rule computes from columns that are known; idempotent.
+
+    What needs columns that no record has shown is left to the events.
+    """
+    layout = check_computed(rule, table.schema)
+    changes = [*_changes(layout, table.schema), *hidden_changes(layout, table.schema)]
+    if not changes:
+        return table
+    try:
+        evolved = table.evolve(changes, time_ms)
+    except SchemaChangeRefused as error:
+        raise ConfigError(f"pipeline {pipeline}: table {identifier}: {error}") from error
+    log.info("pipeline %s: %s: %s, as its rule says", pipeline, identifier, told(changes, table.schema))
+    return evolved
+
+
+def _changes(layout: Layout, schema: TableSchema) -> list[SchemaChange]:
+    changes: list[SchemaChange] = []
+    for name, t in layout.computed.items():
+        if not schema.has_column(name):
+            changes.append(AddColumn(name, t))
+            continue
+        present = schema.field(name).type
+        wider = widened(present, t)
+        if wider is None and name not in layout.rule.column_types:
+            raise ConfigError(
+                f"rule into {layout.rule.into}: column {name!r} is {sql(present)} there, and its expression gives"
+                f" {sql(t)}: cast it to the table's type, declare `{name}: {sql(present.with_nullable(True))}` under"
+                " columns.types, or write into a new table (another `into`, with `backfill: true`)"
+            )
+        if wider is not None and wider != present:
+            changes.append(WidenColumn(name, wider))
+    return changes

@@ -1,0 +1,62 @@
+"""What a rule with expressions, masks or a filter makes of rows of its table, as a value for the tasks of a batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paimon_table import Table
+from paimon_table.types import DataType
+from pipelines.config.column_rules import LastCharacters
+from pipelines.config.row_rules import leaving_of, mask_key_of
+from pipelines.config.table_rules import TargetRule
+from pipelines.tables.column_layout import Layout, layout_of
+from sources.expressions.computed import computed_column, condition, masked_column
+from sources.expressions.evaluation import Column
+from sources.expressions.metadata import OF_EVENTS
+from sources.expressions.row_fates import Leaving
+from sources.expressions.transform import Transform
+
+
+def transform_of(rule: TargetRule, table: Table, ingested_ms: int) -> Transform:
+    """The transform of rows of a source table; ConfigError where rule and table do not go together."""
+    layout, schema, traits = layout_of(rule, table.schema), table.schema, table.write_traits
+    if layout.all_lacking:
+        return Transform((), (), lacks_columns=True)
+    columns: list[tuple[str, str | Column]] = []
+    for f in schema.fields:
+        if f.name in dict(rule.event_columns):
+            continue
+        source = rule.columns.source_of(f.name)
+        columns.append((f.name, source if source is not None else _column(layout, f.name, f.type)))
+    refused = traits.refused_deletes
+    computed = {name for name, origin in columns if isinstance(origin, Column)}
+    return Transform(
+        columns=tuple(columns),
+        primary_key=tuple(schema.primary_keys),
+        where=None if rule.where is None else condition(f"where: {rule.where}", rule.where, layout.types),
+        leaving=leaving_of(schema.primary_keys, table.options.merge_engine, table.options.changelog_producer),
+        has_whole_before=rule.before == "full",
+        wants_update_before=traits.wants_update_before,
+        needs_retracts=bool(traits.accumulating),
+        refused_deletes=None if refused is None else refused.reason,
+        unstorable={name: find for name, find in traits.unstorable.items() if name in computed},
+        keeps_events=rule.on_change == "log",
+        hides_values=bool(rule.columns.mask),
+        ingested_ms=ingested_ms,
+    )
+
+
+def _column(layout: Layout, name: str, t: DataType) -> Column:
+    rule = layout.rule
+    if name in rule.columns.masks:
+        column, mask = rule.columns.masks[name]
+        how: Any = mask.show_last if isinstance(mask, LastCharacters) else "redact"
+        return masked_column(column, how, mask_key_of(rule, column), layout.types, t)
+    text = rule.columns.expressions[name]
+    return computed_column(f"columns: {name}: {text}", text, layout.types, t)
+
+
+def tells_events(rule: TargetRule, transform: Transform) -> bool:
+    """Whether the decoder is to tell operations and times."""
+    keyed_filter = rule.where is not None and transform.leaving is Leaving.DELETED
+    return keyed_filter or bool(transform.metadata & OF_EVENTS.keys())

@@ -1,0 +1,119 @@
+"""Expressions and masks of a rule against the columns of its source: their types, and the columns that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Literal
+
+from paimon_table.errors import ConfigError
+from paimon_table.types import CHARACTERS, DataType, Root, sql, string
+from sources.expressions.evaluation import Column
+from sources.expressions.expression import (
+    BadExpression,
+    Bound,
+    bound,
+    column_name,
+    missing_columns,
+    parsed,
+    resolved,
+    result_type,
+)
+from sources.expressions.result_types import quoted
+
+REDACTED = "***"
+
+
+def problem_of(text: str, *, columns: Mapping[str, DataType], is_condition: bool = False) -> str | None:
+    """What is wrong with an expression, as far as the columns tell whose types are known."""
+    try:
+        expression = parsed(text)
+        if not missing_columns(expression, columns):
+            t = result_type(bound(expression, columns), columns)
+            return _no_condition(t) if is_condition else None
+    except BadExpression as error:
+        return str(error)
+    return None
+
+
+def lacking(text: str, columns: Collection[str]) -> tuple[str, ...]:
+    """The names in an expression that mean none of the columns."""
+    try:
+        return missing_columns(parsed(text), columns)
+    except BadExpression as error:
+        raise ConfigError(f"{text}: {error}") from error
+
+
+def inputs(text: str, columns: Collection[str]) -> tuple[str, ...]:
+    """Those of the columns that an expression names."""
+    try:
+        names = (resolved(name, columns) for name in parsed(text).columns)
+        return tuple(name for name in names if name is not None)
+    except BadExpression as error:
+        raise ConfigError(f"{text}: {error}") from error
+
+
+def named(text: str) -> tuple[str, ...]:
+    """The names of columns in an expression, as it writes them."""
+    return parsed(text).columns
+
+
+def metadata_of(text: str) -> tuple[str, ...]:
+    return parsed(text).metadata
+
+
+def typed(place: str, text: str, columns: Mapping[str, DataType]) -> DataType:
+    """The type of an expression; ConfigError, which begins with ``place``, where it has none."""
+    return _bound(place, text, columns)[1]
+
+
+def condition(place: str, text: str, columns: Mapping[str, DataType]) -> Bound:
+    """An expression that is true or false."""
+    expression, t = _bound(place, text, columns)
+    wrong = _no_condition(t)
+    if wrong is not None:
+        raise ConfigError(f"{place}: {wrong}")
+    return expression
+
+
+def _no_condition(t: DataType) -> str | None:
+    if t.root is Root.BOOLEAN:
+        return None
+    return f"a condition is true or false, and this is {sql(t)}: compare it with something"
+
+
+def computed_column(place: str, text: str, columns: Mapping[str, DataType], wanted: DataType) -> Column:
+    """The column of type ``wanted`` that an expression makes."""
+    expression, given = _bound(place, text, columns)
+    return Column.of(expression, given, wanted)
+
+
+def masked_column(
+    column: str, mask: Literal["redact"] | int, key: str | None, columns: Mapping[str, DataType], wanted: DataType
+) -> Column:
+    """A column that hides values: their hash under the key of a name, stars before the last characters, or nothing."""
+    t = columns[column]
+    if key is not None:
+        return Column.hashed(column, t, wanted, key)
+    value = quoted(column_name(column))
+    if mask == "redact":
+        shown = f"CASE WHEN {value} IS NULL THEN NULL ELSE '{REDACTED}' END" if t.root in CHARACTERS else "NULL"
+        return Column("redact", (column,), (), wanted, shown)
+    text = f"CAST({value} AS VARCHAR)"
+    stars = f"repeat('*', length({text}) - {mask})"
+    sql_ = (
+        f"CASE WHEN length({text}) > {mask} THEN {stars} || right({text}, {mask}) ELSE repeat('*', length({text})) END"
+    )
+    return Column(f"show_last {mask}", (column,), (), wanted, sql_)
+
+
+def mask_type(column: str, mask: str, t: DataType) -> DataType:
+    """The type of a masked column: text, or where all of it is NULL, its own."""
+    return t if mask == "redact" and t.root not in CHARACTERS else string()
+
+
+def _bound(place: str, text: str, columns: Mapping[str, DataType]) -> tuple[Bound, DataType]:
+    try:
+        expression = bound(parsed(text), columns)
+        return expression, result_type(expression, columns)
+    except BadExpression as error:
+        raise ConfigError(f"{place}: {error}") from error

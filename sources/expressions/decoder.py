@@ -1,0 +1,86 @@
+"""The decoder of a pipeline whose rules compute, filter or rename: that of the format, and transforms behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_table.ids import Offset
+from sources.changes import (
+    OFFSET_COLUMN,
+    ChangeBatch,
+    Decoded,
+    Decoder,
+    DecodeTarget,
+    Goal,
+    Observation,
+    QuarantineRow,
+    SourceTable,
+    TransformedRows,
+)
+from sources.record_rows import rows_at
+
+
+@dataclass(frozen=True, slots=True)
+class TransformingDecoder:
+    """One place for every format. ``mask_keys`` are secret: like the decoder, they travel with the code."""
+
+    decoder: Decoder
+    mask_keys: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+
+    def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
+        """See ``sources.changes.Decoder``."""
+        decoded = self.decoder.decode(batch, targets)
+        if not any(_has_transform(targets.get(change.source)) for change in decoded.changes):
+            return decoded
+        gathered = _Gathered()
+        for change in decoded.changes:
+            target = targets.get(change.source)
+            if isinstance(target, DecodeTarget) and target.transform is not None:
+                gathered.take(batch, change, target.transform.transformed(change, batch, self.mask_keys))
+            else:
+                gathered.changes.append(change)
+        counts = replace(
+            decoded.counts,
+            with_rows=decoded.counts.with_rows - gathered.filtered - len(gathered.quarantine) - gathered.unknown,
+            quarantined=decoded.counts.quarantined + len(gathered.quarantine),
+            filtered=decoded.counts.filtered + gathered.filtered,
+            unknown_tables=decoded.counts.unknown_tables + gathered.unknown,
+        )
+        return replace(
+            decoded,
+            changes=tuple(gathered.changes),
+            quarantine=(*decoded.quarantine, *gathered.quarantine),
+            observations=(*decoded.observations, *gathered.observations),
+            counts=counts,
+        )
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """What became of changes so far; the numbers are of records."""
+
+    changes: list[ChangeBatch] = field(default_factory=list)
+    quarantine: list[QuarantineRow] = field(default_factory=list)
+    observations: list[Observation] = field(default_factory=list)
+    filtered: int = 0
+    unknown: int = 0
+
+    def take(self, batch: pa.RecordBatch, change: ChangeBatch, found: TransformedRows) -> None:
+        if found.rows is None:
+            offsets = np.unique(np.asarray(change.rows.column(OFFSET_COLUMN)))
+            self.unknown += len(offsets)
+            self.observations.append(Observation(change.source, (), None, change.partition, Offset(int(offsets[0]))))
+            return
+        self.filtered += found.filtered
+        if found.rows.num_rows:
+            self.changes.append(replace(change, rows=found.rows))
+        for row in rows_at(batch, change.source, change.partition, found.problems):
+            self.quarantine.append(replace(row, reason=found.problems[row.offset]))
+
+
+def _has_transform(goal: Goal) -> bool:
+    return isinstance(goal, DecodeTarget) and goal.transform is not None

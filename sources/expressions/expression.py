@@ -1,0 +1,309 @@
+"""One SQL expression over the columns of a row: what it may say, which columns it needs, which type it gives.
+
+Names of columns are resolved here and not by the engine, which folds case: a name means the column that is written like
+it, else the only one that differs from it in case alone. The engine gets neutral names in their place.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_table.nearest_name import nearest
+from paimon_table.types import BINARIES, CHARACTERS, MAX_LENGTH, DataType, Root, arrow_type, sql
+from sources.expressions import engine
+from sources.expressions.metadata import METADATA
+from sources.expressions.result_types import NoType, data_type, duck_type, quoted
+
+
+class BadExpression(ValueError):
+    """An expression that cannot be used as it is; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """An expression whose form is right; ``columns`` are names as it writes them."""
+
+    text: str
+    columns: tuple[str, ...]
+    metadata: tuple[str, ...]
+    """Names of metadata, without the dollar."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """An expression over columns of a source."""
+
+    text: str
+    sql: str
+    """With the neutral names of ``column_name`` and ``metadata_name``."""
+    inputs: tuple[str, ...]
+    """The columns that it needs."""
+    metadata: tuple[str, ...]
+
+
+def column_name(column: str) -> str:
+    """The neutral name of a column: two that differ in case are two for the engine."""
+    return "column " + column.encode().hex()
+
+
+def metadata_name(name: str) -> str:
+    return "metadata " + name
+
+
+_FORBIDDEN = {
+    "SUBQUERY": "subqueries have no place here: an expression sees one row",
+    "WINDOW": "window functions have no place here: an expression sees one row",
+    "STAR": "`*` and COLUMNS have no place here: name one column",
+    "DEFAULT": "DEFAULT has no place here",
+    "POSITIONAL_REFERENCE": "positions of columns have no place here: name the column",
+}
+_OF_THE_MOMENT = frozenset(
+    (
+        "current_date",
+        "current_localtime",
+        "current_localtimestamp",
+        "current_time",
+        "current_timestamp",
+        "get_current_time",
+        "get_current_timestamp",
+        "localtime",
+        "localtimestamp",
+        "now",
+        "today",
+        "transaction_timestamp",
+    )
+)
+_MOMENT = "gives another value each time that a record is read: take $ingested_at, or $source_time"
+_CLAUSES = (
+    ("from_table", "FROM"),
+    ("where_clause", "WHERE"),
+    ("group_expressions", "GROUP BY"),
+    ("having", "HAVING"),
+    ("qualify", "QUALIFY"),
+    ("sample", "SAMPLE"),
+    ("modifiers", "ORDER BY or LIMIT"),
+)
+
+
+@cache
+def parsed(text: str) -> Expression:
+    """The expression of a text; BadExpression where it is none, or one that says more than a row tells."""
+    root = _expression_of(_tree(text))
+    columns: dict[str, None] = {}
+    metadata: dict[str, None] = {}
+    for node, local in _nodes(root, frozenset()):
+        kind = node.get("class")
+        if kind in _FORBIDDEN:
+            raise BadExpression(_FORBIDDEN[kind])
+        if kind == "FUNCTION":
+            _check_function(node)
+        elif kind == "PARAMETER":
+            metadata[_metadata_of(node)] = None
+        elif kind == "COLUMN_REF" and node["column_names"][0].lower() not in local:
+            columns[node["column_names"][0]] = None
+    return Expression(text, tuple(columns), tuple(metadata))
+
+
+def resolved(name: str, columns: Collection[str]) -> str | None:
+    """The column that a name means; None where there is none. BadExpression where it may mean several."""
+    if name in columns:
+        return name
+    alike = [column for column in columns if column.lower() == name.lower()]
+    if len(alike) > 1:
+        raise BadExpression(f"{name!r} may mean {' or '.join(map(repr, alike))}: write the name as one of them")
+    return alike[0] if alike else None
+
+
+def missing_columns(expression: Expression, columns: Collection[str]) -> tuple[str, ...]:
+    """The names that mean no column."""
+    return tuple(name for name in expression.columns if resolved(name, columns) is None)
+
+
+def unknown_column(name: str, columns: Collection[str]) -> str:
+    """What to say of a name that means no column."""
+    if name.lower() in _OF_THE_MOMENT:
+        return f"{name} {_MOMENT}"
+    close = nearest(name, columns)
+    hint = f"; did you mean {close!r}?" if close else ""
+    return f"there is no column {name!r}{hint} The source has: {', '.join(columns) or 'none'}"
+
+
+def bound(expression: Expression, columns: Collection[str]) -> Bound:
+    """The expression over ``columns``; BadExpression for a name that means none of them."""
+    actual: dict[str, str] = {}
+    for name in expression.columns:
+        column = resolved(name, columns)
+        if column is None:
+            raise BadExpression(unknown_column(name, columns))
+        actual[name] = column
+    tree = copy.deepcopy(_tree(expression.text))
+    for node, local in _nodes(_expression_of(tree), frozenset()):
+        if node.get("class") == "PARAMETER":
+            name = metadata_name(_metadata_of(node))
+            del node["identifier"]
+            node.update({"class": "COLUMN_REF", "type": "COLUMN_REF", "column_names": [name]})
+        elif node.get("class") == "COLUMN_REF" and node["column_names"][0].lower() not in local:
+            node["column_names"][0] = column_name(actual[node["column_names"][0]])
+    inputs = tuple(dict.fromkeys(actual.values()))
+    return Bound(expression.text, engine.text_of(tree), inputs, expression.metadata)
+
+
+def rows_schema(types: Mapping[str, DataType]) -> pa.Schema:
+    """The columns of the rows that bound expressions are evaluated over."""
+    own = [pa.field(column_name(name), arrow_type(t)) for name, t in types.items()]
+    return pa.schema(own + [pa.field(metadata_name(name), arrow_type(t)) for name, t in METADATA.items()])
+
+
+def result_type(expression: Bound, types: Mapping[str, DataType]) -> DataType:
+    """The type that the expression gives over columns of ``types``; BadExpression where it gives none."""
+    schema = rows_schema({name: types[name] for name in expression.inputs})
+    try:
+        (found,) = engine.described([f"({expression.sql})"], schema)
+        result = data_type(found)
+    except engine.EngineError as error:
+        raise BadExpression(plain(error, expression.inputs)) from error
+    except NoType as error:
+        raise BadExpression(str(error)) from error
+    _check_divisions(expression, schema)
+    return result
+
+
+def plain(error: engine.EngineError, columns: Sequence[str] = ()) -> str:
+    """The first line of the engine's words, with the names that the user knows."""
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    text = re.sub(r"^[A-Z][A-Za-z ]* Error: ", "", text).removesuffix(" when casting from source column").strip()
+    for column in columns:
+        text = text.replace(quoted(column_name(column)), column).replace(column_name(column), column)
+    text = re.sub(r'"metadata (\w+)"', r"$\1", text)
+    return text.split(" Use TRY(...)")[0]
+
+
+def converted(value: str, given: DataType, wanted: DataType) -> tuple[str, str | None]:
+    """SQL for a value as the type of its column, and SQL that tells whether it is whole; None where it always is."""
+    duck, checks = duck_type(wanted), []
+    cast = value if given.with_nullable(True) == wanted.with_nullable(True) else f"CAST({value} AS {duck})"
+    if cast != value and given.root not in CHARACTERS and not _is_held(given, wanted):
+        checks.append(f"CAST({cast} AS {duck_type(given)}) IS NOT DISTINCT FROM {value}")
+    if wanted.root in CHARACTERS and wanted.length not in (None, MAX_LENGTH):
+        checks.append(f"coalesce(length({cast}) <= {wanted.length}, true)")
+    if wanted.root in BINARIES and wanted.length not in (None, MAX_LENGTH):
+        checks.append(f"coalesce(octet_length({cast}) <= {wanted.length}, true)")
+    return cast, " AND ".join(checks) or None
+
+
+def misfit(wanted: DataType) -> str:
+    return f"its value does not fit into {sql(wanted)} without loss"
+
+
+def _is_held(given: DataType, wanted: DataType) -> bool:
+    """Whether every value of a type is one of another: of numbers that overflow the engine itself says so."""
+    integers = (Root.TINYINT, Root.SMALLINT, Root.INT, Root.BIGINT)
+    if given.root in integers and wanted.root in (*integers, Root.DECIMAL):
+        return True
+    if given.root is Root.DECIMAL and wanted.root is Root.DECIMAL:
+        return (wanted.scale or 0) >= (given.scale or 0)
+    return wanted.root in CHARACTERS
+
+
+def _tree(text: str) -> Mapping[str, Any]:
+    tree = _parsed_tree(text)
+    if tree.get("error"):
+        message = str(tree.get("error_message", "it is no SQL")).splitlines()[0]
+        raise BadExpression(f"it is no SQL expression: {message}")
+    return tree
+
+
+@cache
+def _parsed_tree(text: str) -> Mapping[str, Any]:
+    return engine.syntax_tree(text)
+
+
+def _expression_of(tree: Mapping[str, Any]) -> dict[str, Any]:
+    statements = tree["statements"]
+    node = statements[0]["node"] if len(statements) == 1 else {}
+    if node.get("type") != "SELECT_NODE" or node["cte_map"]["map"]:
+        raise BadExpression("expected one SQL expression over the columns of a row")
+    for key, word in _CLAUSES:
+        value = node.get(key)
+        if value and not (key == "from_table" and value.get("type") == "EMPTY"):
+            raise BadExpression(f"{word} has no place here: an expression sees one row")
+    if len(node["select_list"]) != 1:
+        raise BadExpression("expected one expression; a comma stands between two")
+    root: dict[str, Any] = node["select_list"][0]
+    if root.get("alias"):
+        raise BadExpression(f"expected an expression alone; {root['alias']!r} names its result")
+    return root
+
+
+def _nodes(node: Any, local: frozenset[str]) -> Any:
+    """All nodes of a tree, each with the names that are parameters of lambdas there."""
+    if isinstance(node, list):
+        for part in node:
+            yield from _nodes(part, local)
+        return
+    if not isinstance(node, dict):
+        return
+    if node.get("class") == "LAMBDA":
+        names = {n["column_names"][0].lower() for n in engine.walk(node.get("lhs")) if n.get("class") == "COLUMN_REF"}
+        yield from _nodes(node.get("expr"), local | names)
+        return
+    yield node, local
+    for part in list(node.values()):
+        yield from _nodes(part, local)
+
+
+def _check_function(node: Mapping[str, Any]) -> None:
+    name, known = str(node["function_name"]), engine.functions()
+    kinds = known.get(name.lower(), frozenset())
+    if node.get("is_operator"):
+        return
+    if not kinds:
+        close = nearest(name, known)
+        raise BadExpression(f"there is no function {name}" + (f"; did you mean {close}?" if close else ""))
+    if name.lower() in _OF_THE_MOMENT:
+        raise BadExpression(f"{name}() {_MOMENT}")
+    if "volatile" in kinds:
+        raise BadExpression(
+            f"{name}() may give another value each time: a record that is read again must give the same"
+        )
+    if not kinds & {"scalar", "macro"}:
+        kind = "an aggregate function" if "aggregate" in kinds else "no function of one row"
+        raise BadExpression(f"{name} is {kind}: an expression sees one row")
+
+
+def _metadata_of(node: Mapping[str, Any]) -> str:
+    name = str(node["identifier"]).lower()
+    if name not in METADATA:
+        close = nearest(name, METADATA)
+        hint = f"; did you mean ${close}?" if close else ""
+        raise BadExpression(f"there is no ${name}{hint} There are: {', '.join('$' + known for known in METADATA)}")
+    return name
+
+
+def _check_divisions(expression: Bound, schema: pa.Schema) -> None:
+    """Refuse divisions of decimals, whose result would be rounded to a DOUBLE in silence."""
+    tree = engine.syntax_tree(expression.sql)
+    statement = tree["statements"][0]
+    for node in engine.walk(statement["node"]["select_list"]):
+        if node.get("class") != "FUNCTION" or node.get("function_name") not in ("/", "//"):
+            continue
+        sides = []
+        for argument in node["arguments"]:
+            one = copy.deepcopy(tree)
+            one["statements"][0]["node"]["select_list"] = [argument["expression"]]
+            try:
+                sides += engine.described([engine.text_of(one)], schema)
+            except engine.EngineError:
+                sides.append("")  # a parameter of a lambda
+        if any(side.startswith("DECIMAL") for side in sides) and not {"DOUBLE", "FLOAT"} & set(sides):
+            raise BadExpression(
+                "a division of decimals gives a DOUBLE, which is not exact: if that will do, say so with CAST(... AS"
+                " DOUBLE) on one side; for a DECIMAL result multiply by a decimal instead, such as amount * 0.01"
+            )

@@ -1,0 +1,101 @@
+"""What expressions may say of a record beside its row: names with a dollar, their types, and their values."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_table.types import DataType, Root, arrow_type, parse_type, string
+from sources.changes import OFFSET_COLUMN, ChangeBatch
+
+_TIME = parse_type("TIMESTAMP_LTZ(3)")
+
+METADATA: Mapping[str, DataType] = {
+    "op": string(),
+    "source_time": _TIME,
+    "topic": string(),
+    "partition": DataType(Root.INT),
+    "offset": DataType(Root.BIGINT),
+    "timestamp": _TIME,
+    "key": string(),
+    "headers": parse_type("MAP<STRING, STRING>"),
+    "database": string(),
+    "schema": string(),
+    "table": string(),
+    "ingested_at": _TIME,
+}
+"""The names, without the dollar."""
+
+OF_SOURCE = frozenset({"topic", "partition", "database", "schema", "table"})
+"""Those that are the same for all records of a source table in one topic partition."""
+
+OF_EVENTS = {"op": "event_op", "source_time": "event_time"}
+"""Those that the decoder tells, and the columns (``event_columns``) in which it does."""
+
+
+def metadata_columns(
+    names: Collection[str], change: ChangeBatch, records: pa.RecordBatch, ingested_ms: int
+) -> dict[str, pa.Array]:
+    """The values for each row of a change; ``records`` is the batch that it was decoded from."""
+    rows, count = change.rows, change.rows.num_rows
+    source = change.source
+    constant: dict[str, Any] = {
+        "topic": source.topic,
+        "partition": change.partition,
+        "database": source.database,
+        "schema": source.schema,
+        "table": source.table,
+        "ingested_at": ingested_ms,
+    }
+    positions: pa.Array | None = None
+    found: dict[str, pa.Array] = {}
+    for name in names:
+        t = arrow_type(METADATA[name])
+        if name in constant:
+            value = constant[name]
+            scalar = pa.scalar(value, pa.int64()).cast(t) if name == "ingested_at" else pa.scalar(value, t)
+            found[name] = pa.repeat(scalar, count)
+        elif name == "offset":
+            found[name] = rows.column(OFFSET_COLUMN).combine_chunks()
+        elif name in OF_EVENTS:
+            found[name] = rows.column(OF_EVENTS[name]).combine_chunks()
+        else:
+            positions = _positions(change, records) if positions is None else positions
+            found[name] = _of_records(name, records, positions)
+    return found
+
+
+def _positions(change: ChangeBatch, records: pa.RecordBatch) -> pa.Array:
+    """The position in the batch of the record of each row."""
+    here = pc.and_(
+        pc.equal(records.column("topic"), change.source.topic), pc.equal(records.column("partition"), change.partition)
+    )
+    at = np.flatnonzero(np.asarray(here))
+    offsets = np.asarray(records.column("offset"))[at]
+    order = np.argsort(offsets, kind="stable")
+    wanted = np.asarray(change.rows.column(OFFSET_COLUMN))
+    return pa.array(at[order][np.searchsorted(offsets[order], wanted)])
+
+
+def _of_records(name: str, records: pa.RecordBatch, positions: pa.Array) -> pa.Array:
+    if name == "timestamp":
+        return records.column("timestamp").cast(pa.timestamp("ms", "UTC"), safe=False).take(positions)
+    if name == "key":
+        return pa.array([_text(key) for key in records.column("key").take(positions).to_pylist()], pa.string())
+    if "headers" not in records.schema.names:
+        return pa.nulls(len(positions), arrow_type(METADATA["headers"]))
+    headers = records.column("headers").take(positions).to_pylist()
+    pairs = [
+        None if one is None else list({h["key"]: _text(h["value"]) for h in one if h["key"] is not None}.items())
+        for one in headers
+    ]
+    return pa.array(pairs, arrow_type(METADATA["headers"]))
+
+
+def _text(data: bytes | None) -> str | None:
+    """The bytes as text; those that are none in the way of Python, so that nothing is lost."""
+    return None if data is None else data.decode("utf-8", "backslashreplace")

@@ -1,0 +1,118 @@
+"""What becomes of change rows under a filter and under keys that are computed: a pure decision on arrays.
+
+A row that leaves the filter is deleted, one that enters is inserted, and an update under another key is a delete and
+an insert. The old row of an update stands right before the new one, where the decoder gave it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_table.row_kind import RowKind
+
+Mask = npt.NDArray[np.bool_]
+
+_INSERTS = pa.array(["c", "INSERT", "insert", "I"])
+"""Words of the sources for rows that were not there before; other events with a new row alone may be updates."""
+
+
+class Leaving(StrEnum):
+    """What a row that the filter does not take means where its old row is not in the event."""
+
+    OMITTED = "omitted"
+    """Nothing: the table gets rows alone."""
+    DELETED = "deleted"
+    """A delete of its key, which changes nothing where the table does not have it."""
+    REFUSED = "refused"
+    """Nobody knows: a delete of what is not there would make a wrong sum or a wrong changelog."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fates:
+    """Per row its kind, and whether it goes into the table; ``refused`` marks rows of which that cannot be told."""
+
+    kinds: npt.NDArray[np.int8]
+    kept: Mask
+    refused: Mask
+
+
+def fates_of(
+    offsets: npt.NDArray[np.int64],
+    kinds: npt.NDArray[np.int8],
+    is_match: Mask,
+    moved: Mask | None,
+    ops: pa.ChunkedArray | None,
+    leaving: Leaving,
+    *,
+    wants_update_before: bool,
+) -> Fates:
+    """``is_match`` tells which rows the filter takes, ``moved`` which ones have another key than the next row."""
+    count = len(kinds)
+    kinds, kept, refused = kinds.copy(), np.ones(count, np.bool_), np.zeros(count, np.bool_)
+    old, new = _pairs(offsets, kinds)
+    stays, leaves, enters = (
+        is_match[old] & is_match[new],
+        is_match[old] & ~is_match[new],
+        ~is_match[old] & is_match[new],
+    )
+    if moved is not None:
+        kinds[old[stays]] = np.where(moved[old[stays]], RowKind.DELETE, RowKind.UPDATE_BEFORE)
+        kinds[new[stays]] = np.where(moved[old[stays]], RowKind.INSERT, RowKind.UPDATE_AFTER)
+    if not wants_update_before:
+        kept[old[stays & (kinds[old] == RowKind.UPDATE_BEFORE)]] = False
+    kinds[old[leaves]] = RowKind.DELETE
+    kept[new[leaves]] = False
+    kept[old[enters]] = False
+    kinds[new[enters]] = RowKind.INSERT
+    kept[old[~is_match[old] & ~is_match[new]]] = False
+    kept[new[~is_match[old] & ~is_match[new]]] = False
+    alone = np.ones(count, np.bool_)
+    alone[old] = alone[new] = False
+    out = alone & ~is_match
+    deletes = kinds == RowKind.DELETE
+    kept[out & deletes] = False
+    _decide_alone(np.flatnonzero(out & ~deletes), kinds, kept, refused, ops, leaving)
+    return Fates(kinds, kept, refused)
+
+
+def _decide_alone(
+    rows: npt.NDArray[np.int64],
+    kinds: npt.NDArray[np.int8],
+    kept: Mask,
+    refused: Mask,
+    ops: pa.ChunkedArray | None,
+    leaving: Leaving,
+) -> None:
+    """New rows that the filter does not take and whose old row is not there."""
+    if not len(rows):
+        return
+    inserts = np.zeros(len(rows), np.bool_)
+    if ops is not None:
+        inserts = np.asarray(pc.is_in(ops.take(pa.array(rows)), value_set=_INSERTS))
+    match leaving:
+        case Leaving.OMITTED:
+            kept[rows] = False
+        case Leaving.DELETED:
+            kept[rows[inserts]] = False
+            kinds[rows[~inserts]] = RowKind.DELETE
+        case Leaving.REFUSED:
+            updates = kinds[rows] == RowKind.UPDATE_AFTER
+            kept[rows[~updates]] = False
+            refused[rows[updates]] = True
+
+
+def _pairs(
+    offsets: npt.NDArray[np.int64], kinds: npt.NDArray[np.int8]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Rows with the old and the new image of one record."""
+    retracts = np.isin(kinds, (RowKind.DELETE, RowKind.UPDATE_BEFORE))
+    first = np.zeros(len(kinds), np.bool_)
+    first[:-1] = retracts[:-1] & ~retracts[1:] & (offsets[:-1] == offsets[1:])
+    old = np.flatnonzero(first)
+    return old, old + 1

@@ -1,0 +1,267 @@
+"""From the change rows of a source table to those of its Paimon table, where a rule says more than which columns.
+
+The decoder gives rows in columns of the source. A ``Transform`` renames, leaves out, computes and masks columns, and
+decides by ``where`` and by computed keys what becomes of each row. It travels with the plan of a batch and holds no
+secret: keys of masks come beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_table.row_kind import VALUE_KIND, RowKind
+from sources.changes import (
+    OFFSET_COLUMN,
+    OTHER_KEY_COLUMN,
+    UNAVAILABLE_COLUMN,
+    ChangeBatch,
+    FindUnstorable,
+    TransformedRows,
+)
+from sources.event_columns import EVENT_NAMES
+from sources.expressions.evaluation import Column, Evaluation, evaluated
+from sources.expressions.expression import Bound, column_name, metadata_name
+from sources.expressions.metadata import OF_SOURCE, metadata_columns
+from sources.expressions.row_fates import Fates, Leaving, fates_of
+
+Mask = npt.NDArray[np.bool_]
+
+_VALUES = re.compile(r"'(?:[^'])*'|\"(?:[^\"])*\"|[-+]?\d[\d.:eETZ+-]*")
+_FULL = "let the source send whole rows (PostgreSQL: REPLICA IDENTITY FULL; MySQL: binlog_row_image=FULL)"
+
+
+@dataclass(frozen=True, slots=True)
+class Transform:
+    """See the module. ``columns`` are those of the table: each a column of the source, or a computed one."""
+
+    columns: tuple[tuple[str, str | Column], ...]
+    primary_key: tuple[str, ...]
+    where: Bound | None = None
+    leaving: Leaving = Leaving.OMITTED
+    has_whole_before: bool = False
+    wants_update_before: bool = False
+    needs_retracts: bool = False
+    """Whether values of retracts count: such as of sums."""
+    refused_deletes: str | None = None
+    unstorable: Mapping[str, FindUnstorable] = field(default_factory=dict)
+    keeps_events: bool = False
+    """Whether the rows keep the columns of an event log."""
+    hides_values: bool = False
+    """Whether reasons of bad records show no values."""
+    lacks_columns: bool = False
+    """Expressions name columns that the source has not shown yet: no row can be transformed."""
+    ingested_ms: int = 0
+
+    def transformed(
+        self, change: ChangeBatch, records: pa.RecordBatch, mask_keys: Mapping[str, bytes]
+    ) -> TransformedRows:
+        """See ``RowTransform``."""
+        if self.lacks_columns:
+            return TransformedRows(None)
+        return _Transformation(self, change, records, mask_keys).result()
+
+    @property
+    def computed(self) -> list[tuple[str, Column]]:
+        return [(name, column) for name, column in self.columns if isinstance(column, Column)]
+
+    @property
+    def metadata(self) -> set[str]:
+        names = {name for _, column in self.computed for name in column.metadata}
+        return names | set(() if self.where is None else self.where.metadata)
+
+    def inputs(self) -> set[str]:
+        """The columns of the source that expressions need."""
+        names = {name for _, column in self.computed for name in column.inputs}
+        return names | set(() if self.where is None else self.where.inputs)
+
+
+class _Transformation:
+    """One change on its way."""
+
+    def __init__(
+        self, transform: Transform, change: ChangeBatch, records: pa.RecordBatch, mask_keys: Mapping[str, bytes]
+    ) -> None:
+        self._transform = transform
+        self._change = change
+        self._rows = change.rows
+        self._records = records
+        self._mask_keys = mask_keys
+        self._count = change.rows.num_rows
+        self._offsets = np.asarray(change.rows.column(OFFSET_COLUMN))
+        self._kinds = np.asarray(change.rows.column(VALUE_KIND)).astype(np.int8)
+        self._problems: dict[int, str] = {}
+        self._unsent = self._unsent_columns()
+
+    def result(self) -> TransformedRows:
+        transform = self._transform
+        found = self._evaluated()
+        is_match = self._matches(found)
+        computed = {name: found[i] for i, (name, _) in enumerate(transform.computed)}
+        key_columns = self._key_columns(computed)
+        fates = fates_of(
+            self._offsets,
+            self._kinds,
+            is_match,
+            self._moved(key_columns),
+            None if "event_op" not in self._rows.column_names else self._rows.column("event_op"),
+            transform.leaving,
+            wants_update_before=transform.wants_update_before,
+        )
+        self._note_problems(computed, fates)
+        bad = np.isin(self._offsets, self._offsets[list(self._problems)]) if self._problems else None
+        kept = fates.kept if bad is None else fates.kept & ~bad
+        rows = self._table(computed, fates.kinds)
+        if not kept.all():
+            rows = rows.filter(pa.array(kept))
+        problems = {int(self._offsets[row]): reason for row, reason in sorted(self._problems.items(), reverse=True)}
+        with_rows = len(np.unique(self._offsets[kept]))
+        return TransformedRows(rows, problems, len(np.unique(self._offsets)) - with_rows - len(problems))
+
+    def _evaluated(self) -> list[Evaluation]:
+        """The values of the computed columns, then of ``where``."""
+        transform = self._transform
+        columns = {column_name(n): self._rows.column(n) for n in sorted(transform.inputs())}
+        told = metadata_columns(sorted(transform.metadata), self._change, self._records, transform.ingested_ms)
+        columns |= {metadata_name(name): values for name, values in told.items()}
+        wanted = [column for _, column in transform.computed]
+        if transform.where is not None:
+            wanted.append(Column.of_condition(transform.where))
+        rows = pa.table(columns) if columns else pa.table({"row": pa.nulls(self._count)})
+        return evaluated(wanted, rows, self._mask_keys)
+
+    def _matches(self, found: Sequence[Evaluation]) -> Mask:
+        """Which rows ``where`` takes; of one that it cannot tell for, the record is bad."""
+        where = self._transform.where
+        if where is None:
+            return np.ones(self._count, np.bool_)
+        values = found[-1]
+        is_match = np.asarray(pc.fill_null(values.values, False)).copy()
+        told = self._is_whole()
+        is_match |= ~told
+        for row, reason in values.problems.items():
+            if told[row]:
+                self._problem(row, f"where: {where.text}: {reason}")
+        for name in where.inputs:
+            for row in np.flatnonzero(self._unsent_in(name) & told).tolist():
+                self._problem(row, f"where: {where.text}: the source did not send {name} (unchanged TOAST): {_FULL}")
+        return is_match
+
+    def _is_whole(self) -> Mask:
+        """Which rows have values that tell: old rows may hold the key alone."""
+        transform = self._transform
+        if transform.has_whole_before or not transform.primary_key:
+            return np.ones(self._count, np.bool_)
+        return ~np.isin(self._kinds, (RowKind.DELETE, RowKind.UPDATE_BEFORE))
+
+    def _key_columns(self, computed: Mapping[str, Evaluation]) -> list[pa.Array | pa.ChunkedArray]:
+        """The values of the key, where a column of it is computed; none where the decoder has told all of it."""
+        key = self._transform.primary_key
+        if not any(name in computed for name in key):
+            return []
+        origins = dict(self._transform.columns)
+        return [computed[n].values if n in computed else self._rows.column(str(origins[n])) for n in key]
+
+    def _moved(self, key_columns: Sequence[pa.Array | pa.ChunkedArray]) -> Mask | None:
+        """Per row whether the next one has another key; None where the kinds of the rows say it."""
+        if not key_columns:
+            return None
+        moved = np.zeros(self._count, np.bool_)
+        for values in key_columns:
+            column = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+            if isinstance(column, pa.ChunkedArray):
+                column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+            differs = pc.fill_null(pc.not_equal(column.slice(0, max(self._count - 1, 0)), column.slice(1)), True)
+            moved[: max(self._count - 1, 0)] |= np.asarray(differs)
+        return moved
+
+    def _note_problems(self, computed: Mapping[str, Evaluation], fates: Fates) -> None:
+        transform = self._transform
+        retracts = np.isin(fates.kinds, (RowKind.DELETE, RowKind.UPDATE_BEFORE))
+        for name, column in transform.computed:
+            is_key = name in transform.primary_key
+            concerned = fates.kept if is_key or transform.needs_retracts else fates.kept & ~retracts
+            for row, reason in computed[name].problems.items():
+                if concerned[row]:
+                    self._problem(row, f"column {name}: {column.text}: {reason}")
+            if is_key:
+                for row in np.flatnonzero(np.asarray(computed[name].values.is_null()) & fates.kept).tolist():
+                    self._problem(row, f"column {name} {column.type}: NULL in a column that takes none")
+            if name in transform.unstorable:
+                for row, reason in transform.unstorable[name](computed[name].values).items():
+                    if fates.kept[row]:
+                        self._problem(row, f"column {name} {column.type}: {reason}")
+            self._note_unsent(name, column, concerned, is_key)
+        for row in np.flatnonzero(fates.refused & fates.kept).tolist():
+            self._problem(row, f"where: the row leaves the table, and the old row is not in the event: {_FULL}")
+        if transform.refused_deletes is not None:
+            made = fates.kept & (fates.kinds == RowKind.DELETE) & (self._kinds != RowKind.DELETE)
+            for row in np.flatnonzero(made).tolist():
+                self._problem(row, transform.refused_deletes)
+
+    def _note_unsent(self, name: str, column: Column, concerned: Mask, is_key: bool) -> None:
+        """Values that were not sent: what depends on nothing else is not sent either, anything else is not known."""
+        unsent = [self._unsent_in(column_) for column_ in column.inputs]
+        if not self._unsent or not unsent:
+            return
+        some = np.logical_or.reduce(unsent) & concerned
+        depends = len(column.inputs) > 1 or bool(set(column.metadata) - OF_SOURCE) or is_key
+        for row in np.flatnonzero(some & depends).tolist():
+            names = ", ".join(n for n in column.inputs if self._unsent_in(n)[row])
+            self._problem(
+                row, f"column {name}: {column.text}: the source did not send {names} (unchanged TOAST): {_FULL}"
+            )
+
+    def _problem(self, row: int, reason: str) -> None:
+        self._problems.setdefault(row, _VALUES.sub("...", reason) if self._transform.hides_values else reason)
+
+    def _table(self, computed: Mapping[str, Evaluation], kinds: npt.NDArray[np.int8]) -> pa.Table:
+        transform, rows = self._transform, self._rows
+        arrays: list[pa.Array | pa.ChunkedArray] = []
+        for name, origin in transform.columns:
+            arrays.append(computed[name].values if isinstance(origin, Column) else rows.column(origin))
+        names = [name for name, _ in transform.columns]
+        if transform.keeps_events:
+            names += EVENT_NAMES
+            arrays += [rows.column(name) for name in EVENT_NAMES]
+        names += [VALUE_KIND, OFFSET_COLUMN]
+        arrays += [pa.array(kinds), rows.column(OFFSET_COLUMN)]
+        if self._unsent:
+            names.append(UNAVAILABLE_COLUMN)
+            arrays.append(self._unavailable())
+        is_same_key = not any(name in computed for name in transform.primary_key)
+        if OTHER_KEY_COLUMN in rows.column_names and is_same_key:
+            names.append(OTHER_KEY_COLUMN)
+            arrays.append(rows.column(OTHER_KEY_COLUMN))
+        return pa.table(arrays, names=names).combine_chunks()
+
+    # ------------------------------------------------------------ values that were not sent
+
+    def _unsent_columns(self) -> dict[str, Mask]:
+        """Per column of the source the rows whose value was not sent."""
+        if UNAVAILABLE_COLUMN not in self._rows.column_names:
+            return {}
+        found: dict[str, Mask] = {}
+        for row, positions in enumerate(self._rows.column(UNAVAILABLE_COLUMN).to_pylist()):
+            for position in positions or ():
+                name = self._rows.schema.field(position).name
+                found.setdefault(name, np.zeros(self._count, np.bool_))[row] = True
+        return found
+
+    def _unsent_in(self, name: str) -> Mask:
+        return self._unsent.get(name, np.zeros(self._count, np.bool_))
+
+    def _unavailable(self) -> pa.Array:
+        """Positions, among the columns of the table, of those that were not sent."""
+        lists: list[list[int]] = [[] for _ in range(self._count)]
+        for position, (_, origin) in enumerate(self._transform.columns):
+            names = origin.inputs if isinstance(origin, Column) else (origin,)
+            for row in np.flatnonzero(np.logical_or.reduce([self._unsent_in(n) for n in names] or [False])).tolist():
+                lists[row].append(position)
+        return pa.array(lists, pa.list_(pa.int16()))
