@@ -76,6 +76,11 @@ class KeyRule:
 class RowTransform(Protocol):
     """Makes rows of a table of rows of its source; picklable, and without secrets."""
 
+    @property
+    def hides_values(self) -> bool:
+        """Whether reasons of bad records show no values."""
+        ...
+
     def transformed(
         self, change: ChangeBatch, records: pa.RecordBatch, mask_keys: Mapping[str, bytes]
     ) -> TransformedRows:

@@ -61,7 +61,7 @@ def _key_problem(rule: TargetRule, name: str) -> str | None:
             return None
         return (
             f"column {name!r} is masked so that several rows get one value: use a keyed hash ({{hash: sha256, key:"
-            " ...}}), or another key"
+            " ...}), or another key"
         )
     if name not in columns.expressions:
         return None

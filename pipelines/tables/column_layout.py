@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from paimon_table import SetOption, Table, TableSchema
 from paimon_table.errors import ConfigError, UnsupportedFeature
-from paimon_table.nearest_name import nearest
+from paimon_table.nearest_name import misspelt_column, nearest
 from paimon_table.schema.type_widening import common_type
 from paimon_table.types import DataType, parse_type, sql, type_json
 from pipelines.config.table_rules import TargetRule
@@ -75,10 +75,16 @@ class Layout:
 
     @property
     def all_lacking(self) -> dict[str, str]:
-        """Names that mean no known column, with the column or clause that needs them."""
-        found = {missing: f"columns: {name}" for name in self.rule.columns.computed for missing in self.lacking(name)}
+        """Names in expressions that mean no known column, with the expression that needs them.
+
+        A masked column that no record has shown, or with NULL alone, is there as soon as one shows it.
+        """
+        expressions = self.rule.columns.expressions
+        found = {
+            missing: f"columns: {name}: {text}" for name, text in expressions.items() for missing in self._lacking(text)
+        }
         if self.rule.where is not None:
-            found |= dict.fromkeys(self._lacking(self.rule.where), "where")
+            found |= dict.fromkeys(self._lacking(self.rule.where), f"where: {self.rule.where}")
         return found
 
     @property
@@ -87,8 +93,8 @@ class Layout:
         from sources.expressions.computed import named
 
         texts = [*self.rule.columns.expressions.values(), *([self.rule.where] if self.rule.where else [])]
-        masked = {column.lower() for column, _ in self.rule.columns.masks.values()}
-        return frozenset(masked | {name.lower() for text in texts for name in named(text)})
+        in_place = {name.lower() for name in (*self.rule.columns.mask, *self.rule.columns.replace)}
+        return frozenset(in_place | {name.lower() for text in texts for name in named(text)})
 
     def needed(self) -> set[str]:
         """The known columns of the source that expressions and masks need."""
@@ -120,8 +126,17 @@ class Layout:
                 found |= dict.fromkeys(inputs(columns.expressions[name], self.types))
         return tuple(found)
 
-    def check_lacking(self, source: str) -> None:
-        """ConfigError for a name that no column of the source has."""
+    def check_lacking(self, source: str, shown: Collection[str]) -> None:
+        """ConfigError for a name that no column of the source has; ``shown`` are the names that records have."""
+        known = {*self.types, *shown}
+        for block in ("mask", "replace", "rename"):
+            for name in getattr(self.rule.columns, block):
+                meant = None if name in known else misspelt_column(name, known)
+                if meant is not None:
+                    raise ConfigError(
+                        f"rule into {self.rule.into}: columns.{block}: records of {source} have no column {name!r}; did"
+                        f" you mean {meant!r}? They have: {', '.join(sorted(known))}"
+                    )
         for missing, place in self.all_lacking.items():
             close = nearest(missing, self.types)
             hint = f" (did you mean {close!r}?)" if close else ""
@@ -176,6 +191,8 @@ def first_layout(rule: TargetRule, seen: Mapping[str, DataType | None]) -> Layou
     for name, t in seen.items():
         stored = columns.stored_as(name)
         declared = rule.declared([stored]).get(stored) if stored is not None else types.get(name)
+        if t is None and name in columns.replace:
+            declared = rule.column_types.get(columns.rename.get(name, name))
         if declared is not None or t is not None:
             types[name] = (declared or t or types[name]).with_nullable(True)
     refused = {name: why for name in seen if (why := columns.clash(name)) is not None}
@@ -187,7 +204,7 @@ def first_stored(layout: Layout, seen: Seen, source: str) -> tuple[Seen, TargetR
     rule, columns = layout.rule, layout.rule.columns
     for name, why in layout.refused.items():
         raise ConfigError(f"rule into {rule.into}: column {name!r} of {source}: {why}")
-    layout.check_lacking(source)
+    layout.check_lacking(source, seen.columns)
     computed = layout.computed
     in_place = {origin: name for name, origin in columns.computed.items() if origin is not None}
     found: dict[str, DataType | None] = {}
@@ -195,12 +212,12 @@ def first_stored(layout: Layout, seen: Seen, source: str) -> tuple[Seen, TargetR
         stored = columns.stored_as(name)
         if stored is not None:
             found[stored] = t
-        elif name in in_place:
+        elif in_place.get(name) in computed:
             found[in_place[name]] = computed[in_place[name]]
     found |= {name: t for name, t in computed.items() if name not in found}
     names = {name: _stored_key(rule, name) for name in (*(seen.key_columns or ()), *seen.key_only)}
     key = None if seen.key_columns is None else tuple(names[name] for name in seen.key_columns)
-    looks = {columns.stored_as(name) or name: look for name, look in seen.looks.items()}
+    looks = stored_looks(rule, seen).looks
     options = dict(rule.options)
     forms = ColumnForms().learnt(seen.forms, layout.types)
     if forms.by_column:
@@ -235,6 +252,12 @@ def stored_columns(layout: Layout, seen: Seen) -> dict[str, DataType | None]:
         if stored is not None:
             found[stored] = t
     return found | layout.computed
+
+
+def stored_looks(rule: TargetRule, seen: Seen) -> Seen:
+    """What was seen, with the looks of values that the table holds as they are, by the names of its columns."""
+    stored = ((rule.columns.stored_as(name), look) for name, look in seen.looks.items())
+    return replace(seen, looks={name: look for name, look in stored if name is not None})
 
 
 def hidden_changes(layout: Layout, schema: TableSchema) -> list[SetOption]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from pipelines.config.column_rules import ColumnRules
+from pipelines.config.column_rules import first_of
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_layout import layout_of, sources_decoded
 from pipelines.tables.merged_sources import fed_by
@@ -82,12 +82,13 @@ def _with_transform(target: DecodeTarget, sink: TableSink, rule: TargetRule, now
         },
         refused_deletes_with=tuple(name for name, into in stored.items() if into in target.refused_deletes_with),
         decimal_formats=rule.decimal_formats(types),
-        leaves_out=partial(_is_left_out, columns, layout.mentioned),
+        leaves_out=partial(_is_left_out, columns.keep, columns.drop, layout.mentioned),
         refused={columns.source_of(name) or name: why for name, why in target.refused.items()} | columns.clashes,
         tells_events=tells_events(rule, transform),
         transform=transform,
     )
 
 
-def _is_left_out(columns: ColumnRules, mentioned: frozenset[str], name: str) -> bool:
-    return columns.leaves_out(name) and name.lower() not in mentioned
+def _is_left_out(keep: Sequence[str], drop: Sequence[str], mentioned: frozenset[str], name: str) -> bool:
+    """It gets the lists alone: rules hold secrets."""
+    return name.lower() not in mentioned and (first_of(drop, name) or (bool(keep) and not first_of(keep, name)))

@@ -52,7 +52,7 @@ class Evolution:
         layout = None
         if of_source.changes_rows:
             layout = layout_of(of_source, sink.table.schema, seen.columns)
-            layout.check_lacking(source.topic)
+            layout.check_lacking(source.topic, seen.columns)
             shown, computed = stored_columns(layout, seen), layout.computed
             declared, remembered = {**computed, **declared}, hidden_changes(layout, sink.table.schema)
         by_pattern = rule.declared(shown)

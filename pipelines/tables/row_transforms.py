@@ -50,6 +50,8 @@ def _column(layout: Layout, name: str, t: DataType) -> Column:
     rule = layout.rule
     if name in rule.columns.masks:
         column, mask = rule.columns.masks[name]
+        if layout.lacking(name):  # no record has shown a value to hide
+            return Column("mask", (), (), t, "NULL")
         how: Any = mask.show_last if isinstance(mask, LastCharacters) else "redact"
         return masked_column(column, how, mask_key_of(rule, column), layout.types, t)
     text = rule.columns.expressions[name]

@@ -19,7 +19,7 @@ from pipelines.config.error_budget import Budget
 from pipelines.config.table_rules import TargetRule
 from pipelines.storage import catalog_of
 from pipelines.tables.beside_stream import BesideStream
-from pipelines.tables.column_layout import names_decoded
+from pipelines.tables.column_layout import names_decoded, stored_looks
 from pipelines.tables.decode_targets import decode_target
 from pipelines.tables.encoded_columns import EncodedColumns
 from pipelines.tables.evolution import Evolution
@@ -147,12 +147,12 @@ class PipelineTables:
             if identifier is not None and not self.is_left_out(identifier):
                 with blaming(identifier):
                     rule = self._rules[identifier]
+                    of_source = self._rule_of[source]
+                    stored = stored_looks(of_source, seen) if of_source.changes_rows else seen
                     if self._beside is None:
-                        self._encoded.note(self.sinks[identifier], rule, seen)
-                    self._encoded.note_units(self.sinks[identifier], rule, seen)
-                    changed |= self._evolution.follow(
-                        self.sinks[identifier], rule, self._rule_of[source], source, seen, now_ms()
-                    )
+                        self._encoded.note(self.sinks[identifier], rule, stored)
+                    self._encoded.note_units(self.sinks[identifier], rule, stored)
+                    changed |= self._evolution.follow(self.sinks[identifier], rule, of_source, source, seen, now_ms())
                     changed |= self._learn_key(self.sinks[identifier], source, seen)
         self._encoded.tell()
         return changed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,6 +21,7 @@ from sources.changes import (
     SourceTable,
     TransformedRows,
 )
+from sources.expressions.transform import without_values
 from sources.record_rows import rows_at
 
 
@@ -34,6 +35,9 @@ class TransformingDecoder:
     def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
         """See ``sources.changes.Decoder``."""
         decoded = self.decoder.decode(batch, targets)
+        secret = {source.topic for source, goal in targets.items() if _hides_values(goal)}
+        if secret and decoded.quarantine:
+            decoded = replace(decoded, quarantine=tuple(_without_values(row, secret) for row in decoded.quarantine))
         if not any(_has_transform(targets.get(change.source)) for change in decoded.changes):
             return decoded
         gathered = _Gathered()
@@ -80,6 +84,14 @@ class _Gathered:
             self.changes.append(replace(change, rows=found.rows))
         for row in rows_at(batch, change.source, change.partition, found.problems):
             self.quarantine.append(replace(row, reason=found.problems[row.offset]))
+
+
+def _hides_values(goal: Goal) -> bool:
+    return isinstance(goal, DecodeTarget) and goal.transform is not None and goal.transform.hides_values
+
+
+def _without_values(row: QuarantineRow, topics: Collection[str]) -> QuarantineRow:
+    return replace(row, reason=without_values(row.reason)) if row.topic in topics else row
 
 
 def _has_transform(goal: Goal) -> bool:

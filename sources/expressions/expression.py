@@ -178,7 +178,7 @@ def result_type(expression: Bound, types: Mapping[str, DataType]) -> DataType:
 def plain(error: engine.EngineError, columns: Sequence[str] = ()) -> str:
     """The first line of the engine's words, with the names that the user knows."""
     text = str(error).splitlines()[0] if str(error) else type(error).__name__
-    text = re.sub(r"^[A-Z][A-Za-z ]* Error: ", "", text).removesuffix(" when casting from source column").strip()
+    text = re.sub(r"^[A-Z][A-Za-z ]* Error: ", "", text).split(" when casting from source column")[0].strip()
     for column in columns:
         text = text.replace(quoted(column_name(column)), column).replace(column_name(column), column)
     text = re.sub(r'"metadata (\w+)"', r"$\1", text)
@@ -216,7 +216,7 @@ def _tree(text: str) -> Mapping[str, Any]:
     tree = _parsed_tree(text)
     if tree.get("error"):
         message = str(tree.get("error_message", "it is no SQL")).splitlines()[0]
-        raise BadExpression(f"it is no SQL expression: {message}")
+        raise BadExpression(f"it is no SQL expression: {message} (names that are words of SQL stand in double quotes)")
     return tree
 
 

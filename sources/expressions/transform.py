@@ -33,8 +33,15 @@ from sources.expressions.row_fates import Fates, Leaving, fates_of
 
 Mask = npt.NDArray[np.bool_]
 
-_VALUES = re.compile(r"'(?:[^'])*'|\"(?:[^\"])*\"|[-+]?\d[\d.:eETZ+-]*")
+_QUOTED = re.compile(r"['\"].*(?:['\"]|$)", re.DOTALL)
+"""From the first quote to the last: a value may have quotes itself."""
+_NUMBERS = re.compile(r"[-+]?\d[\d.:eETZ+-]*")
 _FULL = "let the source send whole rows (PostgreSQL: REPLICA IDENTITY FULL; MySQL: binlog_row_image=FULL)"
+
+
+def without_values(reason: str) -> str:
+    """A reason without texts in quotes and without numbers."""
+    return _NUMBERS.sub("...", _QUOTED.sub("...", reason))
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +226,7 @@ class _Transformation:
             )
 
     def _problem(self, row: int, reason: str) -> None:
-        self._problems.setdefault(row, _VALUES.sub("...", reason) if self._transform.hides_values else reason)
+        self._problems.setdefault(row, without_values(reason) if self._transform.hides_values else reason)
 
     def _table(self, computed: Mapping[str, Evaluation], kinds: npt.NDArray[np.int8]) -> pa.Table:
         transform, rows = self._transform, self._rows

@@ -72,6 +72,10 @@ class Run:
         return Table.open(f"{self.config.catalog.warehouse}/lake.db/t")
 
     @property
+    def has_table(self) -> bool:
+        return "lake.t" in self.tables.sinks
+
+    @property
     def rows(self) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = self.table.to_arrow().to_pylist()
         return rows

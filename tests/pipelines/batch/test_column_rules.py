@@ -1,0 +1,299 @@
+"""What tables and the quarantine contain under rules that rename, compute, filter and mask."""
+
+from __future__ import annotations
+
+import datetime
+import hmac
+import logging
+import pickle
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_table.errors import ConfigError
+from tests.support.column_rules import HIDDEN, Run
+
+LOOKUP = {"changelog-producer": "lookup"}
+ROW = {"id": 1, "name": "bob", "n": 6, "note": "x"}
+
+
+def test_columns_are_renamed_left_out_computed_and_typed(tmp_path: Path) -> None:
+    rule = {
+        "columns": {
+            "rename": {"name": "Full Name"},
+            "drop": ["secret", "/tmp_.*/"],
+            "replace": {"note": "note || '!'"},
+            "add": {"half": "n / 2", "day": "CAST(made AS DATE)", "exact": "n", "up": "upper(NAME)", "s": "secret + 1"},
+            "types": {"made": "TIMESTAMP(3)", "exact": "DECIMAL(10, 2)"},
+        }
+    }
+    row = {**ROW, "made": 1_704_153_600_000, "secret": 41, "tmp_a": 1, "tmp_b": 2}
+
+    run = Run(tmp_path, rule).take([("c", None, row)])
+
+    assert run.rows == [
+        {
+            "id": 1, "Full Name": "bob", "n": 6, "note": "x!", "made": datetime.datetime(2024, 1, 2), "half": 3.0,
+            "day": datetime.date(2024, 1, 2), "exact": Decimal("6.00"), "up": "BOB", "s": 42,
+        }
+    ]  # fmt: skip
+    assert run.types["exact"] == "DECIMAL(10, 2)" and run.types["day"] == "DATE" and run.types["s"] == "BIGINT"
+
+
+def test_keep_names_the_columns_and_new_ones_follow_the_rule(tmp_path: Path) -> None:
+    kept = Run(tmp_path / "kept", {"columns": {"keep": ["id", "/n.*/"], "add": {"m": "n + 1"}}})
+    open_ = Run(tmp_path / "open", {"columns": {"rename": {"later": "new name"}, "drop": ["other"]}})
+
+    for run in (kept, open_):
+        run.take([("c", None, ROW)], [("u", None, {**ROW, "later": 7, "other": 8, "n2": 9})])
+
+    assert kept.rows == [{"id": 1, "name": "bob", "n": 6, "note": "x", "m": 7, "n2": 9}]
+    assert open_.rows == [{"id": 1, "name": "bob", "n": 6, "note": "x", "new name": 7, "n2": 9}]
+    assert kept.reasons == open_.reasons == {}
+
+
+def test_names_that_differ_in_case_or_are_words_of_sql_mean_what_they_say(tmp_path: Path) -> None:
+    row = {"id": 1, "Val": 1, "val": 20, "order": 3, "odd \"name'": 4, "Größe": 5}
+    add = {"a": "Val", "b": "val", "c": '"order" + 1', "d": '"odd ""name\'" + 1', "e": "größe", "select": "Val + val"}
+
+    run = Run(tmp_path, {"columns": {"add": add, "types": {"Val": "INT", "val": "INT"}}}).take([("c", None, row)])
+
+    assert {name: run.rows[0][name] for name in add} == {"a": 1, "b": 20, "c": 4, "d": 5, "e": 5, "select": 21}
+    ambiguous = Run(tmp_path / "x", {"columns": {"add": {"a": "VAL"}, "types": {"Val": "INT", "val": "INT"}}})
+    with pytest.raises(ConfigError, match="'VAL' may mean 'Val' or 'val'"):
+        ambiguous.take([("c", None, row)])
+
+
+def test_an_expression_that_fails_is_the_trouble_of_its_record(tmp_path: Path) -> None:
+    rule = {"columns": {"add": {"q": "100 // n", "d": "CAST(note AS DATE)"}, "types": {"n": "INT"}}}
+    good = {**ROW, "note": "2024-02-03"}
+    rows = [{**good, "id": i, "n": i} for i in range(6)] + [{**good, "id": 7, "note": "never"}]
+
+    run = Run(tmp_path, rule).take([("c", None, row) for row in rows])
+
+    assert [(row["id"], row["q"]) for row in run.rows] == [(1, 100), (2, 50), (3, 33), (4, 25), (5, 20)]
+    assert [reason.partition(" in expression")[0] for reason in run.reasons] == [
+        "column q: 100 // n: Division by zero",
+        'column d: CAST(note AS DATE): invalid date field format: "never", expected format is (YYYY-MM-DD)',
+    ]
+    (report,) = run.reports
+    assert (report.counts.with_rows, report.counts.quarantined) == (5, 2)
+
+
+def test_a_stated_type_takes_no_value_that_would_change(tmp_path: Path) -> None:
+    types = {"price": "DECIMAL(10, 3)", "p2": "DECIMAL(10, 2)", "word": "VARCHAR(3)", "i": "INT"}
+    rule = {"columns": {"types": types, "add": {"p2": "price", "word": "note", "i": "price * 10"}}}
+    rows = [
+        {"id": 1, "price": 1.25, "note": "abc"}, {"id": 2, "price": 1.2, "note": "abc"},
+        {"id": 3, "price": 1.2, "note": "abcd"}, {"id": 4, "price": 1.255, "note": "a"},
+    ]  # fmt: skip
+
+    run = Run(tmp_path, rule).take([("c", None, row) for row in rows])
+
+    assert [(r["id"], r["p2"], r["word"], r["i"]) for r in run.rows] == [(2, Decimal("1.20"), "abc", 12)]
+    assert [reason.split(": ")[0] for reason in run.reasons] == ["column i", "column word", "column p2"]
+
+
+def test_metadata_stands_in_columns_and_expressions(tmp_path: Path) -> None:
+    add = {
+        "op": "$op", "src": "$source_time", "ts": "$timestamp", "place": "concat_ws(':', $topic, $partition, $offset)",
+        "k": "$key", "trace": "$headers['trace']", "whence": "concat_ws('.', $database, $schema, $table)",
+        "seen": "$ingested_at IS NOT NULL",
+    }  # fmt: skip
+    run = Run(tmp_path, {"columns": {"keep": ["id"], "add": add}})
+
+    run.take([("c", None, ROW), ("u", None, {**ROW, "id": 2})])
+
+    first, second = run.rows
+    moment = datetime.datetime(2023, 11, 14, 22, 13, 20, tzinfo=datetime.UTC)
+    assert (first["op"], second["op"], first["src"]) == ("c", "u", moment)
+    assert (first["place"], second["k"], first["trace"]) == ("shop.public.t:0:0", '{"id": 2}', "abc")
+    assert (first["whence"], first["seen"], first["ts"].timestamp()) == ("shop.public.t", True, 1.0)
+
+
+def test_shards_get_their_column(tmp_path: Path) -> None:
+    rule = {
+        "primary_key": ["shard", "id"], "merge_sources": "disjoint_keys", "columns": {"add": {"shard": "$database"}},
+    }  # fmt: skip
+    run = Run(tmp_path, rule, **LOOKUP)
+
+    run.take([("c", None, ROW)], db="s1").take([("c", None, ROW)], db="s2")
+    run.take([("d", {"id": 1, "name": None, "n": None, "note": None}, None)], db="s1")
+
+    assert [(row["shard"], row["id"]) for row in run.rows] == [("s2", 1)]
+    assert run.changes("shard", "id") == [("+I", "s1", 1), ("+I", "s2", 1), ("-D", "s1", 1)]
+
+
+def test_a_computed_key_without_old_rows_sends_updates_to_quarantine(tmp_path: Path) -> None:
+    rule = {"primary_key": ["third", "id"], "columns": {"add": {"third": "n % 3"}}}
+    run = Run(tmp_path, rule, **LOOKUP)
+
+    run.take([("c", None, ROW)], [("u", None, {**ROW, "n": 7})])
+
+    assert [(row["third"], row["n"]) for row in run.rows] == [(0, 6)]
+    (reason,) = run.reasons
+    assert "REPLICA IDENTITY FULL" in reason and "n of the primary key is not in the message key" in reason
+
+
+def test_unsent_values_are_kept_or_the_record_is_refused_by_name(tmp_path: Path) -> None:
+    rule = {"columns": {"add": {"up": "upper(note)", "both": "note || n"}, "drop": ["note"]}}
+    run = Run(tmp_path, {"columns": {"add": {"up": "upper(note)"}, "drop": ["note"]}}, **LOOKUP)
+    mixed = Run(tmp_path / "mixed", rule, **LOOKUP)
+
+    for one in (run, mixed):
+        one.take([("c", None, ROW)], [("u", None, {**ROW, "n": 7, "note": HIDDEN})])
+
+    assert run.rows == [{"id": 1, "name": "bob", "n": 7, "up": "X"}] and run.reasons == {}
+    assert mixed.rows == [{"id": 1, "name": "bob", "n": 6, "up": "X", "both": "x6"}]
+    (reason,) = mixed.reasons
+    assert reason.startswith("column both: note || n: the source did not send note (unchanged TOAST)")
+
+
+def test_a_filter_over_an_unsent_value_refuses_the_record(tmp_path: Path) -> None:
+    run = Run(tmp_path, {"where": "note = 'x'"}, **LOOKUP)
+
+    run.take([("c", None, ROW)], [("u", None, {**ROW, "n": 7, "note": HIDDEN})])
+
+    assert [row["n"] for row in run.rows] == [6]
+    assert next(iter(run.reasons)).startswith("where: note = 'x': the source did not send note")
+
+
+def test_a_row_that_leaves_or_enters_the_filter_is_deleted_or_inserted(tmp_path: Path) -> None:
+    run = Run(tmp_path, {"where": "n > 5"}, **LOOKUP)
+
+    run.take([("c", None, ROW), ("c", None, {**ROW, "id": 2, "n": 1})])
+    run.take([("u", None, {**ROW, "n": 2}), ("u", None, {**ROW, "id": 2, "n": 8})])
+    run.take([("u", None, {**ROW, "n": 3}), ("u", None, {**ROW, "id": 2, "n": 9}), ("r", None, {**ROW, "n": 0})])
+    run.take([("d", {"id": 1, "name": None, "n": None, "note": None}, None)])
+
+    assert [(row["id"], row["n"]) for row in run.rows] == [(2, 9)]
+    changes = [("+I", 1, 6), ("-D", 1, 6), ("+I", 2, 8), ("-U", 2, 8), ("+U", 2, 9)]
+    assert run.changes("id", "n") == changes
+    assert run.reports[0].counts.filtered == 1
+
+
+def test_logs_and_append_tables_hold_the_rows_that_match(tmp_path: Path) -> None:
+    of_log = {"mode": "append", "on_change": "log", "where": "n > 5", "columns": {"add": {"o": "$op"}}}
+    log = Run(tmp_path / "log", of_log, bucket="-1")
+    plain = Run(tmp_path / "plain", {"mode": "append", "where": "n > 5 AND $op = 'c'"}, bucket="-1")
+
+    log.take([("c", None, ROW), ("u", None, {**ROW, "n": 1}), ("d", ROW, None)])
+    plain.take([("c", None, ROW), ("c", None, {**ROW, "n": 1}), ("r", None, ROW)])
+
+    assert [(row["event_kind"], row["event_op"], row["o"], row["n"]) for row in log.rows] == [
+        ("+I", "c", "c", 6),
+        ("-D", "d", "d", 6),
+    ]
+    assert [row["n"] for row in plain.rows] == [6]
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        ({"changelog-producer": "input"}, {}),
+        ({"merge-engine": "aggregation", "fields.n.aggregate-function": "sum"}, {"primary_key": ["id"]}),
+        ({"merge-engine": "partial-update"}, {}),
+    ],
+)
+def test_a_filter_that_needs_old_rows_is_refused_without_them(
+    tmp_path: Path, options: dict[str, str], rule: dict[str, Any]
+) -> None:
+    with pytest.raises(ConfigError, match="before: full"):
+        Run(tmp_path, {"where": "n > 5", **rule}, **options).take([("c", None, ROW)])
+
+
+def test_an_update_without_its_old_row_is_no_guess_where_sums_depend_on_it(tmp_path: Path) -> None:
+    options = {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum"}
+    run = Run(tmp_path, {"where": "n > 5", "before": "full"}, **options)
+
+    run.take([("c", None, ROW)], [("u", None, {**ROW, "n": 1})])
+
+    assert [row["n"] for row in run.rows] == [6]
+    assert next(iter(run.reasons)).startswith("where: the row leaves the table, and the old row is not in the event")
+
+
+def test_masks_hide_values_and_equal_ones_stay_equal(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    mask = {"name": {"hash": "sha256", "key": "s3cr3t"}, "note": {"show_last": 2}, "n": "redact", "z": "redact"}
+    run = Run(tmp_path, {"columns": {"mask": mask, "add": {"bad": "CAST(note AS INTEGER)"}}})
+    caplog.set_level(logging.DEBUG)
+
+    run.take([("c", None, {**ROW, "note": "0123", "z": "zzz"}), ("c", None, {**ROW, "id": 2, "note": "O'Hara Street"})])
+
+    (row,) = run.rows
+    assert row["name"] == hmac.new(b"s3cr3t", b"bob", "sha256").hexdigest()
+    assert (row["note"], row["n"], row["z"]) == ("**23", None, "***")
+    assert "Hara" not in str(run.reasons) and "Hara" not in caplog.text and "s3cr3t" not in caplog.text
+    assert "s3cr3t" not in f"{run.config!r}"
+    goals = run.tables.decode_targets()
+    assert b"s3cr3t" not in pickle.dumps(goals)
+
+
+def test_a_misspelt_mask_leaves_no_value_open(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"columns.mask: .* no column 'nmae'; did you mean 'name'"):
+        Run(tmp_path, {"columns": {"mask": {"nmae": "redact"}}}).take([("c", None, ROW)])
+
+
+def test_a_masked_column_that_shows_late_is_masked_from_its_first_value(tmp_path: Path) -> None:
+    run = Run(tmp_path, {"columns": {"mask": {"name": {"show_last": 1}, "phone": {"show_last": 2}}}})
+
+    run.take([("c", None, {**ROW, "name": None})], [("u", None, {**ROW, "phone": "12345"})])
+
+    assert run.rows == [{"id": 1, "n": 6, "note": "x", "name": "**b", "phone": "***45"}]
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        ({"columns": {"add": {"a": "nmae"}}}, "records of shop.public.t have no column 'nmae' .did you mean 'name'"),
+        ({"where": "foo = 1"}, "where: foo = 1: records of shop.public.t have no column 'foo'"),
+        (
+            {"columns": {"add": {"note": "1"}}},
+            "column 'note' of shop.public.t: `columns.add` makes a column of this name",
+        ),
+        ({"columns": {"rename": {"name": "note"}}}, "'name' is renamed to this name"),
+        ({"columns": {"drop": ["id"]}}, "'id' of the message key is left out"),
+        ({"where": "name"}, "a condition is true or false"),
+        ({"columns": {"add": {"a": "sqrt(name)"}}}, "No function matches"),
+    ],
+)
+def test_rules_that_do_not_fit_the_records_say_so(tmp_path: Path, rule: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        Run(tmp_path, rule).take([("c", None, ROW)])
+
+
+def test_a_rule_changes_with_its_table_there(tmp_path: Path) -> None:
+    run = Run(tmp_path, {"columns": {"drop": ["name"]}}).take([("c", None, ROW)])
+
+    run.start({"columns": {"drop": ["name"], "add": {"double": "n * 2", "up": "upper(name)"}}})
+    run.take([("u", None, {**ROW, "n": 7})], [("c", None, {**ROW, "id": 2})])
+
+    assert run.rows == [
+        {"id": 1, "n": 7, "note": "x", "double": 14, "up": "BOB"},
+        {"id": 2, "n": 6, "note": "x", "double": 12, "up": "BOB"},
+    ]
+    with pytest.raises(ConfigError, match=r"column 'double' is BIGINT there, and its expression gives STRING"):
+        run.start({"columns": {"drop": ["name"], "add": {"double": "note", "up": "upper(name)"}}})
+        run.take([("u", None, ROW)])
+
+
+def test_inputs_widen_with_their_source(tmp_path: Path) -> None:
+    rule = {"columns": {"drop": ["v"], "add": {"w": "v", "plus": "v + 1"}, "types": {"v": "INT"}}}
+    run = Run(tmp_path, rule).take([("c", None, {"id": 1, "v": 1})])
+    assert run.types["plus"] == "INT"
+
+    run.take([("c", None, {"id": 2, "v": 5_000_000_000})])
+
+    assert [(row["w"], row["plus"]) for row in run.rows] == [(1, 2), (5_000_000_000, 5_000_000_001)]
+    assert run.types["plus"] == "BIGINT" and run.reasons == {}
+
+
+def test_no_time_zone_of_the_machine_changes_a_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Kathmandu")
+    types = {"made": "TIMESTAMP_LTZ(3)"}
+    rule = {"columns": {"types": types, "add": {"day": "CAST(made AS DATE)", "text": "strftime(made, '%H:%M')"}}}
+
+    run = Run(tmp_path, rule).take([("c", None, {"id": 1, "made": 1_704_153_600_000})])
+
+    assert (run.rows[0]["day"], run.rows[0]["text"]) == (datetime.date(2024, 1, 2), "00:00")
