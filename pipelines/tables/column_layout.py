@@ -148,42 +148,44 @@ class Layout:
 
 
 def layout_of(rule: TargetRule, schema: TableSchema, seen: Mapping[str, DataType | None] | None = None) -> Layout:
-    """The columns of a table that is there, with what records show beside."""
-    columns = rule.columns
-    own = {*dict(rule.event_columns), *columns.computed}
-    types = {
-        source: f.type for f in schema.fields if f.name not in own and (source := columns.source_of(f.name)) is not None
-    }
-    remembered = _remembered(schema)
-    hidden = {name: t for name, t in remembered.items() if columns.stored_as(name) is None}
-    types |= hidden
-    for name, t in _declared_hidden(rule).items():
-        types.setdefault(name, t)
+    """The columns of a table that is there, with what records show beside.
+
+    ConfigError where a column that expressions need has become one that its old values do not fit into.
+    """
+    columns, declared = rule.columns, declared_hidden(rule)
+    hidden = {name: t for name, t in _remembered(schema).items() if columns.stored_as(name) is None} | declared
+    types = dict(hidden)
+    for f in schema.fields:
+        source = None if f.name in dict(rule.event_columns) else columns.source_of(f.name)
+        if source is not None:
+            types[source] = f.type
     for name, t in (seen or {}).items():
-        known = types.get(name)
-        if t is None:
+        if t is None or name in declared:
             continue
-        stated = rule.declared([columns.stored_as(name) or ""]).get(columns.stored_as(name) or "", t)
-        if known is None:
-            types[name] = stated.with_nullable(True)
-        elif name in hidden:
-            wider = common_type(known, t)
-            if wider is None:
-                raise ConfigError(
-                    f"rule into {rule.into}: column {name!r}, which its expressions need, was {sql(known)} and is now"
-                    f" {sql(t)}: values would be lost between the two; write into a new table (another `into`, with"
-                    " `backfill: true`)"
-                )
-            types[name] = wider
-        else:
-            types[name] = widened(known, stated) or known
+        if name in hidden:
+            types[name] = _wider(rule, name, hidden[name], t)
+            continue
+        stored = columns.stored_as(name)
+        stated = t if stored is None else rule.declared([stored]).get(stored, t)
+        types[name] = (widened(types[name], stated) or types[name]) if name in types else stated.with_nullable(True)
     return Layout(rule, types)
+
+
+def _wider(rule: TargetRule, name: str, known: DataType, observed: DataType) -> DataType:
+    wider = common_type(known, observed)
+    if wider is None:
+        raise ConfigError(
+            f"rule into {rule.into}: column {name!r}, which its expressions need, was {sql(known)} and is now"
+            f" {sql(observed)}: values would be lost between the two; write into a new table (another `into`, with"
+            " `backfill: true`)"
+        )
+    return wider
 
 
 def first_layout(rule: TargetRule, seen: Mapping[str, DataType | None]) -> Layout:
     """The columns of a table that is still to be made."""
     columns = rule.columns
-    types = _declared_hidden(rule)
+    types = declared_hidden(rule)
     for name in rule.column_types:
         source = columns.source_of(name)
         if source is not None and columns.stored_as(source) is not None:
@@ -282,7 +284,7 @@ def names_decoded(rule: TargetRule, table: Table) -> Collection[str]:
     return sources_decoded(rule, table).keys()
 
 
-def _declared_hidden(rule: TargetRule) -> dict[str, DataType]:
+def declared_hidden(rule: TargetRule) -> dict[str, DataType]:
     """Declared types of columns that the table lacks."""
     return {name: t for name, t in rule.columns.named_types.items() if rule.columns.leaves_out(name)}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pipelines.config.column_rules import first_of
 from pipelines.config.table_rules import TargetRule
-from pipelines.tables.column_layout import layout_of, sources_decoded
+from pipelines.tables.column_layout import declared_hidden, layout_of, sources_decoded
 from pipelines.tables.merged_sources import fed_by
 from sinks.commit.table_sink import TableSink
 from sources.changes import DecodeTarget, KeyRule, SourceTable
@@ -74,7 +74,7 @@ def _with_transform(target: DecodeTarget, sink: TableSink, rule: TargetRule, now
         primary_key=layout.key_inputs(target.primary_key),
         emit_update_before=target.emit_update_before or (needs_old and rule.before == "full"),
         counted_again=frozenset(name for name, into in stored.items() if into in target.counted_again),
-        declared=frozenset(name for name, into in stored.items() if into in target.declared),
+        declared=frozenset(n for n, into in stored.items() if into in target.declared) | declared_hidden(rule).keys(),
         unstorable={
             name: target.unstorable[into]
             for name, into in stored.items()

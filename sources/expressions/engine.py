@@ -18,7 +18,7 @@ import pyarrow as pa
 EngineError: TypeAlias = duckdb.Error
 """What the engine raises for an expression that it cannot bind, or for a row that it cannot evaluate it for."""
 
-_CONFIG = {
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "threads": 1,
     "enable_external_access": False,
     "autoload_known_extensions": False,

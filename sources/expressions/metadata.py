@@ -62,7 +62,8 @@ def metadata_columns(
         elif name == "offset":
             found[name] = rows.column(OFFSET_COLUMN).combine_chunks()
         elif name in OF_EVENTS:
-            found[name] = rows.column(OF_EVENTS[name]).combine_chunks()
+            is_told = OF_EVENTS[name] in rows.column_names
+            found[name] = rows.column(OF_EVENTS[name]).combine_chunks() if is_told else pa.nulls(count, t)
         else:
             positions = _positions(change, records) if positions is None else positions
             found[name] = _of_records(name, records, positions)

@@ -269,6 +269,8 @@ class _Transformation:
         lists: list[list[int]] = [[] for _ in range(self._count)]
         for position, (_, origin) in enumerate(self._transform.columns):
             names = origin.inputs if isinstance(origin, Column) else (origin,)
-            for row in np.flatnonzero(np.logical_or.reduce([self._unsent_in(n) for n in names] or [False])).tolist():
-                lists[row].append(position)
+            for name in names:
+                for row in np.flatnonzero(self._unsent_in(name)).tolist():
+                    if lists[row][-1:] != [position]:
+                        lists[row].append(position)
         return pa.array(lists, pa.list_(pa.int16()))
