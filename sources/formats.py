@@ -14,6 +14,7 @@ from sources.debezium_avro.options import AvroOptions
 from sources.debezium_json.policies import DebeziumPolicies
 from sources.feeds.feed_options import CanalOptions, DmsOptions, FeedOptions
 from sources.format_options import FormatOption, Problem, filled, options_of
+from sources.plain.avro_options import AvroPlainOptions, AvroSchemas, avro_problem
 from sources.plain.options import PlainForms, PlainOptions, plain_problem
 from sources.upsert_json.policies import UpsertPolicies
 from sources.values.value_forms import ValueForms
@@ -111,6 +112,13 @@ def _json(options: PlainOptions, forms: PlainForms) -> Decoder:
     return PlainDecoder(JsonFormat(), options, forms)
 
 
+def _avro(options: AvroPlainOptions, schemas: AvroSchemas) -> Decoder:
+    from sources.plain.avro_values import AvroFormat
+    from sources.plain.decoder import PlainDecoder
+
+    return PlainDecoder(AvroFormat(schemas), options, ValueForms())
+
+
 FORMATS: Mapping[str, RecordFormat] = {
     "debezium-json": RecordFormat("Debezium's JSON envelopes", (DebeziumPolicies, ValueForms), _debezium_json),
     "upsert-json": RecordFormat("JSON rows under message keys", (UpsertPolicies, ValueForms), _upsert_json),
@@ -122,11 +130,11 @@ FORMATS: Mapping[str, RecordFormat] = {
     "json": RecordFormat(
         "Plain JSON objects", (PlainOptions, PlainForms), _json, lambda plain, _: plain_problem(plain)
     ),
+    "avro": RecordFormat("Plain Avro records", (AvroPlainOptions, AvroSchemas), _avro, avro_problem),
 }
 
 PLANNED = (
     "debezium-protobuf",
-    "avro",
     "csv",
 )
 """Formats that the design names and this version refuses."""

@@ -18,7 +18,7 @@ import pyarrow as pa
 from sources.changes import Decoded, DecodeTarget, Goal, SourceTable
 from sources.json_changes.gaps import NoGaps
 from sources.json_changes.outcome import Outcome, Parse
-from sources.plain.message_keys import NoKeys, PlainKeys
+from sources.plain.message_keys import NoKeys, OwnKeys, PlainKeys
 from sources.plain.options import PlainOptions
 from sources.upsert_json.metadata import NO_METADATA
 from sources.upsert_json.record_headers import RecordHeaders
@@ -32,6 +32,11 @@ class PlainValues(Protocol):
     @property
     def parse(self) -> Parse | None:
         """Reads one value; None where values are JSON."""
+        ...
+
+    @property
+    def own_keys(self) -> OwnKeys | None:
+        """Reads message keys in the same format; None where there are none."""
         ...
 
     def rows(self, outcome: Outcome) -> RowReading:
@@ -56,7 +61,7 @@ class PlainDecoder:
     def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
         """See ``sources.changes.Decoder``."""
         values = self.form.values(batch)
-        keys = PlainKeys(batch.column("key"), self.options)
+        keys = PlainKeys(batch.column("key"), self.options, values.own_keys)
         outcome = Outcome(batch, values.parse, keys)
         deletes = _Deletes(keys, self.options, targets, outcome)
         headers = RecordHeaders(batch)

@@ -36,6 +36,7 @@ class JsonValues:
     batch: pa.RecordBatch
     cutter: SchemaCutter
     parse: None = None
+    own_keys: None = None
 
     def rows(self, outcome: Outcome) -> JsonRows:
         """See ``decoder.PlainValues``."""

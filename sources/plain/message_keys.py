@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,22 @@ from sources.values.json_values import json_text
 Positions = npt.NDArray[np.int64]
 
 _INTEGERS = {"int": 4, "long": 8}
+
+
+@dataclass(frozen=True, slots=True)
+class OwnKey:
+    """A key of the format's own serializer: its value, and of one with names the Kafka Connect struct."""
+
+    value: Any
+    struct: Mapping[str, Any] | None
+
+
+class OwnKeys(Protocol):
+    """Reads keys that a format's own serializer has written."""
+
+    def at(self, position: int) -> OwnKey | None:
+        """The key at a position; None for one of another serializer. Raises MalformedRecord."""
+        ...
 
 
 class NoKeys:
@@ -47,13 +63,14 @@ class PlainKeys:
 
     keys: pa.Array
     options: PlainOptions
+    own: OwnKeys | None = None
     _read: dict[int, bytes | MalformedRecord | None] = field(default_factory=dict)
 
     def texts(self, positions: Positions) -> pa.Array:
         """The keys at these positions: JSON objects, or plain JSON values where no column is known for them."""
         if self.options.key_format == "none":
             return pa.nulls(len(positions), pa.binary())
-        if self.options.key_format == "auto" and self.options.key_column is None:
+        if self.options.key_format == "auto" and self.options.key_column is None and self.own is None:
             keys = self.keys.take(pa.array(positions))
             return keys if pa.types.is_binary(keys.type) else keys.cast(pa.binary())
         found = [self._text(position) for position in positions.tolist()]
@@ -61,20 +78,32 @@ class PlainKeys:
 
     def problem(self, position: int) -> str | None:
         """Why the key at a position cannot be read; None where it can."""
-        found = self._text(position) if self.options.key_format not in ("none", "auto") else None
+        found = None if self.options.key_format == "none" else self._text(position)
         return str(found) if isinstance(found, MalformedRecord) else None
 
     def _text(self, position: int) -> bytes | MalformedRecord | None:
         if position not in self._read:
             key = self.keys[position].as_py()
             try:
-                self._read[position] = None if key is None else self._written(key)
+                self._read[position] = None if key is None else self._own(position) or self._written(key)
             except MalformedRecord as error:
                 self._read[position] = error
         return self._read[position]
 
+    def _own(self, position: int) -> bytes | None:
+        """A key of the format's own serializer, as JsonConverter writes one; None for another."""
+        is_asked = self.own is not None and self.options.key_format in ("auto", "avro")
+        found = self.own.at(position) if self.own is not None and is_asked else None
+        if found is None:
+            return None
+        if found.struct is None:
+            return self._named(found.value)
+        return _json({"schema": found.struct, "payload": found.value})
+
     def _written(self, key: bytes) -> bytes:
         match self.options.key_format:
+            case "avro":
+                raise MalformedRecord("the message key names no schema, so it is no Avro; state its key_format")
             case "string":
                 return self._named(_utf8(key))
             case "int" | "long" as kind:
@@ -112,9 +141,17 @@ class PlainKeys:
         text = base64.b64encode(key).decode()
         column = self.options.key_column
         if column is None:
-            return json.dumps(text).encode()
-        field_ = {"field": column, "type": "bytes", "optional": False}
-        return json.dumps({"schema": {"type": "struct", "fields": [field_]}, "payload": {column: text}}).encode()
+            return self._named(text)
+        of_column = {"field": column, "type": "bytes", "optional": False}
+        return _json({"schema": {"type": "struct", "fields": [of_column]}, "payload": {column: text}})
+
+
+def _json(wrapper: Mapping[str, Any]) -> bytes:
+    """The text of a schema and a payload, with bytes in base64."""
+    text = json.dumps(
+        wrapper, ensure_ascii=False, separators=(",", ":"), default=lambda data: base64.b64encode(data).decode()
+    )
+    return text.encode()
 
 
 def _utf8(key: bytes) -> str:

@@ -77,9 +77,9 @@ def _time(unit: int) -> _Mapped:
     return _Mapped(target, Encoding(Kind.TIME, unit=unit), pa.int64())
 
 
-def _timestamp(unit: int) -> _Mapped:
+def _timestamp(unit: int, root: Root = Root.TIMESTAMP) -> _Mapped:
     precision = {MILLIS: 3, MICROS: 6, NANOS: 9}[unit]
-    return _Mapped(DataType(Root.TIMESTAMP, precision=precision), Encoding(Kind.TIMESTAMP, unit=unit), pa.int64())
+    return _Mapped(DataType(root, precision=precision), Encoding(Kind.TIMESTAMP, unit=unit), pa.int64())
 
 
 _LOGICAL: dict[str, _Mapped] = {
@@ -95,6 +95,9 @@ _LOGICAL: dict[str, _Mapped] = {
     "io.debezium.time.NanoTimestamp": _timestamp(NANOS),
     "io.debezium.time.ZonedTimestamp": _Mapped(DataType(Root.TIMESTAMP_LTZ, precision=6), AUTO, pa.string()),
     "io.debezium.time.IsoDate": _Mapped(DataType(Root.DATE), AUTO, pa.string()),
+    "avro.timestamp-millis": _timestamp(MILLIS, Root.TIMESTAMP_LTZ),
+    "avro.timestamp-micros": _timestamp(MICROS, Root.TIMESTAMP_LTZ),
+    "avro.timestamp-nanos": _timestamp(NANOS, Root.TIMESTAMP_LTZ),
     "io.debezium.time.IsoTimestamp": _Mapped(DataType(Root.TIMESTAMP, precision=6), AUTO, pa.string()),
 }
 """Logical types that do not map as their primitive type does, except decimals."""

@@ -52,7 +52,7 @@ def test_a_declared_key_makes_records_replace_each_other(tmp_path: Path) -> None
     assert pipeline.skipped() == {"tombstones": 1}
     assert {offset: reason.partition(",")[0] for offset, reason in pipeline.bad.items()} == {
         5: "the message key lacks part of the primary key (id)",
-        6: "the message key is not UTF-8 text",
+        6: "the message key is not UTF-8 text; state its key_format; so the record does not say what to delete",
     }
 
 
