@@ -147,7 +147,8 @@ def test_logical_types_are_those_of_avro(tmp_path: Path) -> None:
 
     assert pipeline.types == {
         "moment": "TIMESTAMP(6) WITH LOCAL TIME ZONE", "local": "TIMESTAMP(3)",
-        "fine": "TIMESTAMP(9) WITH LOCAL TIME ZONE", "day": "DATE", "price": "DECIMAL(8, 3)", "uid": "STRING", "named": "TIMESTAMP(3)",
+        "fine": "TIMESTAMP(9) WITH LOCAL TIME ZONE", "day": "DATE",
+        "price": "DECIMAL(8, 3)", "uid": "STRING", "named": "TIMESTAMP(3)",
         "tags": "MAP<STRING NOT NULL, ARRAY<INT>>", "kind": "STRING", "either": "STRING",
     }  # fmt: skip
     row = pipeline.rows()[0]
