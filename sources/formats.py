@@ -16,6 +16,7 @@ from sources.feeds.feed_options import CanalOptions, DmsOptions, FeedOptions
 from sources.format_options import FormatOption, Problem, filled, options_of
 from sources.plain.avro_options import AvroPlainOptions, AvroSchemas, avro_problem
 from sources.plain.options import PlainForms, PlainOptions, plain_problem
+from sources.plain.protobuf_options import ProtobufSchemas, protobuf_problem
 from sources.upsert_json.policies import UpsertPolicies
 from sources.values.value_forms import ValueForms
 
@@ -119,6 +120,13 @@ def _avro(options: AvroPlainOptions, schemas: AvroSchemas) -> Decoder:
     return PlainDecoder(AvroFormat(schemas), options, ValueForms())
 
 
+def _protobuf(options: PlainOptions, schemas: ProtobufSchemas) -> Decoder:
+    from sources.plain.decoder import PlainDecoder
+    from sources.plain.protobuf_values import ProtobufFormat
+
+    return PlainDecoder(ProtobufFormat(schemas), options, ValueForms())
+
+
 FORMATS: Mapping[str, RecordFormat] = {
     "debezium-json": RecordFormat("Debezium's JSON envelopes", (DebeziumPolicies, ValueForms), _debezium_json),
     "upsert-json": RecordFormat("JSON rows under message keys", (UpsertPolicies, ValueForms), _upsert_json),
@@ -131,6 +139,9 @@ FORMATS: Mapping[str, RecordFormat] = {
         "Plain JSON objects", (PlainOptions, PlainForms), _json, lambda plain, _: plain_problem(plain)
     ),
     "avro": RecordFormat("Plain Avro records", (AvroPlainOptions, AvroSchemas), _avro, avro_problem),
+    "protobuf": RecordFormat(
+        "Messages of Protocol Buffers", (PlainOptions, ProtobufSchemas), _protobuf, protobuf_problem
+    ),
 }
 
 PLANNED = (

@@ -10,7 +10,7 @@ from paimon_table.errors import MalformedRecord
 from sources.avro.connect_schema import connect_struct
 from sources.avro.exact_values import exact_value
 from sources.avro.framing import Framing
-from sources.avro.registry import registry_of
+from sources.avro.registry import AVRO, registry_of
 from sources.avro.registry_settings import RegistrySettings
 from sources.avro.writer_schema import AvroKind
 from sources.plain.message_keys import OwnKey
@@ -31,7 +31,7 @@ class AvroKeys:
         if code < 0:
             return None
         try:
-            node = registry_of(self.settings).schema(frames.refs[code])
+            node = registry_of(self.settings, AVRO).schema(frames.refs[code])
             value = exact_value(node, self.keys[position].as_py(), int(frames.skipped[position]))
         except MalformedRecord as error:
             raise MalformedRecord(f"the message key cannot be read as Avro: {error}") from None

@@ -16,7 +16,7 @@ from sources.avro.connect_schema import connect_struct
 from sources.avro.exact_values import exact_value
 from sources.avro.framing import BAD_HEADER, NULL, Frames, Framing
 from sources.avro.record_bytes import Mask, RecordBytes
-from sources.avro.registry import registry_of
+from sources.avro.registry import AVRO, registry_of
 from sources.avro.writer_schema import AvroKind, Node, read_writer_schema
 from sources.json_changes.embedded_schema import EmbeddedSchema
 from sources.json_changes.outcome import Outcome, Parse
@@ -63,7 +63,7 @@ class AvroValues:
         if self.schemas.schema_file is not None:
             return schema_of_file(self.schemas.schema_file)
         assert self.schemas.registry is not None
-        return registry_of(self.schemas.registry).schema(self.frames.refs[code])
+        return registry_of(self.schemas.registry, AVRO).schema(self.frames.refs[code])
 
     @property
     def own_keys(self) -> AvroKeys | None:

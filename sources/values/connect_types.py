@@ -82,6 +82,8 @@ def _timestamp(unit: int, root: Root = Root.TIMESTAMP) -> _Mapped:
     return _Mapped(DataType(root, precision=precision), Encoding(Kind.TIMESTAMP, unit=unit), pa.int64())
 
 
+_UNSIGNED = _Mapped(DataType(Root.DECIMAL, precision=20, scale=0), Encoding(Kind.UNSIGNED), pa.int64())
+
 _LOGICAL: dict[str, _Mapped] = {
     "org.apache.kafka.connect.data.Date": _date(),
     "org.apache.kafka.connect.data.Time": _time(MILLIS),
@@ -98,6 +100,8 @@ _LOGICAL: dict[str, _Mapped] = {
     "avro.timestamp-millis": _timestamp(MILLIS, Root.TIMESTAMP_LTZ),
     "avro.timestamp-micros": _timestamp(MICROS, Root.TIMESTAMP_LTZ),
     "avro.timestamp-nanos": _timestamp(NANOS, Root.TIMESTAMP_LTZ),
+    "protobuf.Timestamp": _Mapped(DataType(Root.TIMESTAMP_LTZ, precision=9), AUTO, pa.string()),
+    "protobuf.uint64": _UNSIGNED,
     "io.debezium.time.IsoTimestamp": _Mapped(DataType(Root.TIMESTAMP, precision=6), AUTO, pa.string()),
 }
 """Logical types that do not map as their primitive type does, except decimals."""
@@ -152,7 +156,6 @@ _NAMED_BUILDERS: dict[str, Callable[[Mapping[str, Any]], _Mapped]] = {
 }
 
 
-_UNSIGNED = _Mapped(DataType(Root.DECIMAL, precision=20, scale=0), Encoding(Kind.UNSIGNED), pa.int64())
 _SOURCE_TYPE = "__debezium.source.column.type"
 """Schema parameter with the type of the source column; the connector's ``column.propagate.source.type`` sets it."""
 
