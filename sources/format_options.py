@@ -37,6 +37,11 @@ class FormatOption:
     """What is asked of a filled group."""
 
     @property
+    def shown(self) -> str:
+        """How its value looks in a pipeline file."""
+        return "[...]" if self.form == "texts" else "{...}" if self.group is not None else "..."
+
+    @property
     def is_needed(self) -> bool:
         """Whether a pipeline file must give it."""
         return self.default is MISSING
@@ -66,9 +71,12 @@ def time_zone_problem(text: str) -> str | None:
 
 
 def option_of_form(form: Form, default: Any, description: str) -> Any:
-    """A field that is an option of another form than a text, or a text that may be left out (None)."""
+    """A field that is an option of another form than a text, or a text that may be left out (None).
+
+    ``...`` as default stands for an option that a pipeline file must give.
+    """
     metadata = {"description": description, "words": (), "form": form}
-    return field(default=default, repr=form != "secret", metadata=metadata)
+    return field(default=MISSING if default is ... else default, repr=form != "secret", metadata=metadata)
 
 
 def option_group(group: type, description: str, problem: Problem, *, is_needed: bool = True) -> Any:

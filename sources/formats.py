@@ -15,6 +15,7 @@ from sources.debezium_json.policies import DebeziumPolicies
 from sources.feeds.feed_options import CanalOptions, DmsOptions, FeedOptions
 from sources.format_options import FormatOption, Problem, filled, options_of
 from sources.plain.avro_options import AvroPlainOptions, AvroSchemas, avro_problem
+from sources.plain.csv_options import CsvOptions, csv_problem
 from sources.plain.options import PlainForms, PlainOptions, plain_problem
 from sources.plain.protobuf_options import ProtobufSchemas, protobuf_problem
 from sources.upsert_json.policies import UpsertPolicies
@@ -44,9 +45,14 @@ class RecordFormat:
         return tuple(option for group in self.groups for option in options_of(group))
 
     @property
-    def needed(self) -> str | None:
+    def needed(self) -> FormatOption | None:
         """The option that a pipeline file must give, if there is one."""
-        return next((option.name for option in self.options if option.is_needed), None)
+        return next((option for option in self.options if option.is_needed), None)
+
+    @property
+    def is_word(self) -> bool:
+        """Whether a pipeline file may give the format without options."""
+        return self.needed is None and self.problem_of({}) is None
 
     def problem_of(self, given: Mapping[str, Any]) -> tuple[str, str] | None:
         """The option at fault (or "") and what is wrong with the options that a pipeline file gives, or None."""
@@ -127,6 +133,13 @@ def _protobuf(options: PlainOptions, schemas: ProtobufSchemas) -> Decoder:
     return PlainDecoder(ProtobufFormat(schemas), options, ValueForms())
 
 
+def _csv(options: PlainOptions, csv: CsvOptions) -> Decoder:
+    from sources.plain.csv_values import CsvFormat
+    from sources.plain.decoder import PlainDecoder
+
+    return PlainDecoder(CsvFormat(csv), options, ValueForms())
+
+
 FORMATS: Mapping[str, RecordFormat] = {
     "debezium-json": RecordFormat("Debezium's JSON envelopes", (DebeziumPolicies, ValueForms), _debezium_json),
     "upsert-json": RecordFormat("JSON rows under message keys", (UpsertPolicies, ValueForms), _upsert_json),
@@ -139,13 +152,11 @@ FORMATS: Mapping[str, RecordFormat] = {
         "Plain JSON objects", (PlainOptions, PlainForms), _json, lambda plain, _: plain_problem(plain)
     ),
     "avro": RecordFormat("Plain Avro records", (AvroPlainOptions, AvroSchemas), _avro, avro_problem),
+    "csv": RecordFormat("Lines of CSV", (PlainOptions, CsvOptions), _csv, csv_problem),
     "protobuf": RecordFormat(
         "Messages of Protocol Buffers", (PlainOptions, ProtobufSchemas), _protobuf, protobuf_problem
     ),
 }
 
-PLANNED = (
-    "debezium-protobuf",
-    "csv",
-)
+PLANNED = ("debezium-protobuf",)
 """Formats that the design names and this version refuses."""

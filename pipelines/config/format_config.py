@@ -18,15 +18,15 @@ from sources.formats import FORMATS, PLANNED, RecordFormat
 if TYPE_CHECKING:
     from sources.changes import Decoder
 
-FORMAT_WORDS = (
-    " or ".join(
-        f"`{name}`, or `{{{name}: {{option: value}}}}`"
-        if form.needed is None
-        else f"`{{{name}: {{{form.needed}: {{...}}, option: value}}}}`"
-        for name, form in FORMATS.items()
-    )
-    + "."
-)
+
+def _words(name: str, form: RecordFormat) -> str:
+    if form.is_word:
+        return f"`{name}`, or `{{{name}: {{option: value}}}}`"
+    needed = "" if form.needed is None else f"{form.needed.name}: {form.needed.shown}, "
+    return f"`{{{name}: {{{needed}option: value}}}}`"
+
+
+FORMAT_WORDS = " or ".join(_words(name, form) for name, form in FORMATS.items()) + "."
 
 
 class ChosenFormat(ConfigModel):
@@ -40,7 +40,8 @@ class ChosenFormat(ConfigModel):
         if isinstance(value, str):
             needed = cls.formats[value].needed if value in cls.formats else None
             if needed is not None:
-                raise refused(f"format {value} needs `{needed}`: write {{{value}: {{{needed}: {{...}}}}}}")
+                text = f"{{{value}: {{{needed.name}: {needed.shown}}}}}"
+                raise refused(f"format {value} needs `{needed.name}`: write {text}")
             if value in cls.NOT_YET:
                 raise refused(f"format {value} is not supported yet; {cls.NOT_YET[value]}")
             if value not in cls.formats:
@@ -58,7 +59,7 @@ class ChosenFormat(ConfigModel):
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return {
             "anyOf": [
-                {"enum": [name for name, form in cls.formats.items() if form.needed is None]},
+                {"enum": [name for name, form in cls.formats.items() if form.is_word]},
                 handler.resolve_ref_schema(handler(core)),
             ]
         }
@@ -118,14 +119,12 @@ def _option(option: FormatOption, above: str) -> Any:
     if option.default is None:
         values = values | None
     shown: Any = {"default": duration_text(option.default)} if isinstance(option.default, timedelta) else None
-    is_secret = option.form == "secret"
-    return (
-        values,
-        Field(default=option.default, description=option.description, repr=not is_secret, json_schema_extra=shown),
-    )
+    default = ... if option.is_needed else option.default
+    shows = option.form != "secret"
+    return (values, Field(default=default, description=option.description, repr=shows, json_schema_extra=shown))
 
 
-def _addresses(value: Any) -> Any:
+def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
@@ -134,7 +133,7 @@ _FORMS: Mapping[str, Any] = {
     "secret": Text,
     "location": Location,
     "duration": Duration,
-    "texts": Annotated[tuple[Text, ...], BeforeValidator(_addresses, json_schema_input_type=str | list[str])],
+    "texts": Annotated[tuple[Text, ...], BeforeValidator(_as_list, json_schema_input_type=str | list[str])],
 }
 """The type of the values of each form of option."""
 
