@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,6 +24,8 @@ from sources.plain.column_rows import ColumnRows
 from sources.plain.csv_options import CsvOptions
 from sources.upsert_json.row_decoding import Positions, RowGroup
 from sources.values.connect_types import struct_columns
+
+Mask = npt.NDArray[np.bool_]
 
 _LINE_END = r"\r?\n\z"
 _NO_TEXT = "value is not UTF-8 text, so it is no line of CSV"
@@ -67,6 +70,12 @@ class CsvValues:
 
 
 @dataclass(frozen=True, slots=True)
+class _Rows:
+    positions: Positions
+    rows: pa.StructArray
+
+
+@dataclass(frozen=True, slots=True)
 class CsvRows:
     """See ``sources.upsert_json.row_decoding.RowReading``."""
 
@@ -83,61 +92,70 @@ class CsvRows:
             self.outcome.quarantine(position, _NO_TEXT)
         positions, texts = positions[good], values.filter(pa.array(good)).cast(pa.string())
         is_plain = ~self._may_be_quoted(texts)
-        columns = self._split(topic, positions[is_plain], texts.filter(pa.array(is_plain)))
-        objects = self._read(topic, positions[~is_plain], texts.filter(pa.array(~is_plain)).to_pylist())
-        return [ColumnRows(topic, self.outcome).group(_schema(self.options.columns), columns, objects)], nulls
+        parts = (
+            self._split(positions[is_plain], texts.filter(pa.array(is_plain))),
+            self._read(positions[~is_plain], texts.filter(pa.array(~is_plain)).to_pylist()),
+        )
+        positions = np.concatenate([part.positions for part in parts])
+        rows = pa.concat_arrays([part.rows for part in parts])
+        is_header = self._are_headers(rows)
+        for position in positions[is_header].tolist():
+            self.outcome.note_control(topic, "header", position)
+        found = (positions[~is_header], rows.filter(pa.array(~is_header)))
+        return [ColumnRows(topic, self.outcome).group(_schema(self.options.columns), found)], nulls
 
-    def _may_be_quoted(self, texts: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    def _are_headers(self, rows: pa.StructArray) -> Mask:
+        named = zip(self.options.columns, rows.flatten(), strict=True)
+        are_names = [np.asarray(pc.fill_null(pc.equal(column, name), False)) for name, column in named]
+        found: Mask = np.logical_and.reduce(are_names)
+        return found
+
+    def _may_be_quoted(self, texts: pa.Array) -> Mask:
         odd = pc.match_substring_regex(pc.replace_substring_regex(texts, _LINE_END, ""), r"[\r\n]")
         if self.options.has_quotes:
             odd = pc.or_(odd, pc.match_substring(texts, self.options.quote))
-        return np.asarray(odd)
+        found: Mask = np.asarray(odd)
+        return found
 
-    def _split(self, topic: str, positions: Positions, texts: pa.Array) -> tuple[Positions, pa.StructArray]:
+    def _split(self, positions: Positions, texts: pa.Array) -> _Rows:
         """Rows of lines that have no quotes."""
         names, null = self.options.columns, self.options.null_text
         texts = pc.replace_substring_regex(texts, _LINE_END, "")
         lists = pc.split_pattern(texts, self.options.delimiter)
         counts = np.asarray(pc.list_value_length(lists)).astype(np.int64)
-        fit = counts == len(names)
         empty = np.asarray(pc.equal(pc.binary_length(texts), 0))
-        for index in np.flatnonzero(~fit | empty).tolist():
+        fit = (counts == len(names)) & ~empty
+        for index in np.flatnonzero(~fit).tolist():
             self.outcome.quarantine(int(positions[index]), _miscounted(int(counts[index]), names, bool(empty[index])))
-        positions, lists = positions[fit & ~empty], lists.filter(pa.array(fit & ~empty))
-        flat = lists.flatten()
+        flat = lists.filter(pa.array(fit)).flatten()
         fields = [flat.take(pa.array(np.arange(first, len(flat), len(names)))) for first in range(len(names))]
-        is_header = np.logical_and.reduce(
-            [np.asarray(pc.equal(f, name)) for f, name in zip(fields, names, strict=True)]
-        )
-        for position in positions[is_header].tolist():
-            self.outcome.note_control(topic, "header", position)
         columns = [pc.if_else(pc.equal(f, null), pa.scalar(None, pa.string()), f) for f in fields]
-        rows = pa.StructArray.from_arrays(columns, names=list(names))
-        return positions[~is_header], rows.filter(pa.array(~is_header)) if is_header.any() else rows
+        return _Rows(positions[fit], pa.StructArray.from_arrays(columns, names=list(names)))
 
-    def _read(
-        self, topic: str, positions: Positions, lines: Sequence[str]
-    ) -> tuple[Positions, list[Mapping[str, Any]]]:
+    def _read(self, positions: Positions, lines: Sequence[str]) -> _Rows:
         """Rows of lines that may have quotes."""
         kept: list[int] = []
-        rows: list[Mapping[str, Any]] = []
+        rows: list[tuple[str | None, ...]] = []
         for position, line in zip(positions.tolist(), lines, strict=True):
             try:
-                row = parsed_line(line, self.options)
+                rows.append(_fields(line, self.options))
             except MalformedRecord as error:
                 self.outcome.quarantine(position, str(error))
-                continue
-            if all(value == name for name, value in row.items()):
-                self.outcome.note_control(topic, "header", position)
             else:
                 kept.append(position)
-                rows.append(row)
         self.outcome.count(exact=len(lines))
-        return np.array(kept, np.int64), rows
+        names = self.options.columns
+        columns = [pa.array([row[index] for row in rows], pa.string()) for index in range(len(names))]
+        return _Rows(np.array(kept, np.int64), pa.StructArray.from_arrays(columns, names=list(names)))
 
 
 def parsed_line(line: str, options: CsvOptions) -> Mapping[str, str | None]:
     """One line as a row. Raises MalformedRecord."""
+    return dict(zip(options.columns, _fields(line, options), strict=True))
+
+
+def _fields(line: str, options: CsvOptions) -> tuple[str | None, ...]:
+    """The fields of one line, as many as there are columns. Raises MalformedRecord."""
     field = _field(options.delimiter, options.quote if options.has_quotes else None)
     line = re.sub(r"\r?\n\Z", "", line)
     fields: list[str | None] = []
@@ -149,15 +167,15 @@ def parsed_line(line: str, options: CsvOptions) -> Mapping[str, str | None]:
                 f"value is no line of CSV: field {len(fields) + 1} has a quote that does not end, text behind its"
                 " quotes, or a newline outside of quotes (a record is one line)"
             )
-        quoted, plain = found["quoted"], found["plain"]
+        quoted, plain, more = found.groups()
         if quoted is not None:
             fields.append(quoted.replace(options.quote * 2, options.quote))
         else:
             fields.append(None if plain == options.null_text else plain)
-        at, is_last = found.end(), not found["more"]
+        at, is_last = found.end(), not more
     if len(fields) != len(options.columns) or not line:
         raise MalformedRecord(_miscounted(len(fields), options.columns, not line))
-    return dict(zip(options.columns, fields, strict=True))
+    return tuple(fields)
 
 
 def _miscounted(count: int, names: Sequence[str], is_empty: bool) -> str:
@@ -168,12 +186,12 @@ def _miscounted(count: int, names: Sequence[str], is_empty: bool) -> str:
 
 @lru_cache(maxsize=64)
 def _field(delimiter: str, quote: str | None) -> re.Pattern[str]:
-    """One field at the begin of a text, with the delimiter behind it if another one follows."""
+    """One field at the begin of a text: quoted, or plain, and the delimiter behind it if another one follows."""
     d, q = re.escape(delimiter), "" if quote is None else re.escape(quote)
-    plain = rf"(?P<plain>[^{d}\r\n]*)"
-    inner = "(?P<quoted>(?!))" if quote is None else rf"{q}(?P<quoted>(?:[^{q}]|{q}{q})*){q}"
+    plain = rf"([^{d}\r\n]*)"
+    inner = "((?!))" if quote is None else rf"{q}([^{q}]*(?:{q}{q}[^{q}]*)*){q}"
     unquoted = plain if quote is None else rf"(?!{q}){plain}"
-    return re.compile(rf"(?:{inner}|{unquoted})(?:(?P<more>{d})|\Z)", re.DOTALL)
+    return re.compile(rf"(?:{inner}|{unquoted})(?:({d})|\Z)", re.DOTALL)
 
 
 @lru_cache(maxsize=64)

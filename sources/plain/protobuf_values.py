@@ -54,15 +54,15 @@ class ProtobufValues:
     def __post_init__(self) -> None:
         object.__setattr__(self, "frames", Framing(self.batch, "value").frames)
 
-    def message_at(self, position: int) -> tuple[MessageRows, bytes]:
-        """The type of the message at a position, which has a value, and its bytes. Raises MalformedRecord."""
-        data: bytes = self.batch.column("value")[position].as_py()
+    def message_of(self, data: bytes, position: int) -> tuple[MessageRows, Any]:
+        """The message that the value at a position is, and its type. Raises MalformedRecord."""
         code = int(self.frames.codes[position])
-        path: Sequence[int] = (0,)
+        path: tuple[int, ...] = (0,)
         if code >= 0:
             path, begin = _indexes(data, int(self.frames.skipped[position]))
             data = data[begin:]
-        return self.type_of(code, tuple(path)), data
+        kind = self.type_of(code, path)
+        return kind, kind.parsed(data)
 
     def type_of(self, code: int, path: tuple[int, ...]) -> MessageRows:
         """The message type behind a code and indexes. Raises MalformedRecord."""
@@ -85,11 +85,12 @@ class ProtobufValues:
         return self._parsed
 
     def _parsed(self, column: str, position: int) -> Any:
-        if not self.batch.column(column)[position].is_valid:
+        data = self.batch.column(column)[position].as_py()
+        if data is None:
             return None
         try:
-            kind, data = self.message_at(position)
-            return kind.row(data)
+            kind, message = self.message_of(data, position)
+            return kind.row(message)
         except MalformedRecord as error:
             return error
 
@@ -109,10 +110,11 @@ class ProtobufRows:
         """The rows by message type, and the positions of records without a value."""
         is_null = self.values.frames.codes[positions] == NULL
         by_type: dict[MessageRows, list[tuple[int, Any]]] = {}
-        for position in positions[~is_null].tolist():
+        there = positions[~is_null]
+        for position, data in zip(there.tolist(), self.outcome.values_at(there).to_pylist(), strict=True):
             try:
-                kind, data = self.values.message_at(position)
-                by_type.setdefault(kind, []).append((position, kind.parsed(data)))
+                kind, message = self.values.message_of(data, position)
+                by_type.setdefault(kind, []).append((position, message))
             except MalformedRecord as error:
                 self.outcome.quarantine(position, str(error))
         rows = ColumnRows(topic, self.outcome)
@@ -137,7 +139,7 @@ class ProtobufRows:
         return [*self._arrays(kind, found[:middle]), *self._arrays(kind, found[middle:])]
 
 
-def _indexes(data: bytes, begin: int) -> tuple[Sequence[int], int]:
+def _indexes(data: bytes, begin: int) -> tuple[tuple[int, ...], int]:
     """The indexes of a message, and where it begins. Raises MalformedRecord."""
     if data[begin : begin + 1] == b"\x00":
         return (0,), begin + 1
@@ -148,7 +150,7 @@ def _indexes(data: bytes, begin: int) -> tuple[Sequence[int], int]:
     for _ in range(count):
         index, begin = _varint(data, begin)
         path.append(index)
-    return path, begin
+    return tuple(path), begin
 
 
 def _varint(data: bytes, begin: int) -> tuple[int, int]:

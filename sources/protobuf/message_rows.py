@@ -27,13 +27,14 @@ class MessageRows:
     """A message type: its columns, and how values are read."""
 
     message: Descriptor
+    cls: type[Any]
     columns: tuple[FieldColumn, ...]
     schema: EmbeddedSchema
 
     def parsed(self, data: bytes) -> Any:
         """The message that a value is. Raises MalformedRecord."""
         try:
-            return message_class(self.message).FromString(data)
+            return self.cls.FromString(data)
         except DecodeError:
             raise MalformedRecord(f"value cannot be read as the message {self.message.full_name}") from None
 
@@ -50,9 +51,9 @@ class MessageRows:
             raise MalformedRecord(f"the message {self.message.full_name} has no fields, so it has no columns")
         return pa.StructArray.from_arrays(children, fields=fields)
 
-    def row(self, data: bytes) -> Mapping[str, Any]:
-        """One value as a row. Raises MalformedRecord."""
-        found: Mapping[str, Any] = self.rows([self.parsed(data)]).to_pylist(maps_as_pydicts="lossy")[0]
+    def row(self, message: Any) -> Mapping[str, Any]:
+        """One message as a row. Raises MalformedRecord."""
+        found: Mapping[str, Any] = self.rows([message]).to_pylist(maps_as_pydicts="lossy")[0]
         return found
 
 
@@ -61,4 +62,4 @@ def message_rows(message: Descriptor) -> MessageRows:
     """How the values of a message type become rows. Raises MalformedRecord where they cannot."""
     columns = field_columns(message)
     struct = {"fields": [{**column.schema, "field": column.name, "optional": True} for column in columns]}
-    return MessageRows(message, columns, EmbeddedSchema(struct_columns(struct)))
+    return MessageRows(message, message_class(message), columns, EmbeddedSchema(struct_columns(struct)))
