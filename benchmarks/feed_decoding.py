@@ -119,16 +119,20 @@ def runs(events: int) -> dict[str, Run]:
     return found
 
 
-def decoding(name: str, batch: pa.RecordBatch, targets: Mapping[SourceTable, DecodeTarget]) -> Run:
-    decoder = FORMATS[name].decoder({})
+def decoding(
+    name: str,
+    batch: pa.RecordBatch,
+    targets: Mapping[SourceTable, DecodeTarget],
+    options: Mapping[str, Any] | None = None,
+) -> Run:
+    decoder = FORMATS[name].decoder(options or {})
     decoded = decoder.decode(batch, targets)
     assert decoded.counts.with_rows == batch.num_rows, decoded.quarantine[:1]
     return lambda: decoder.decode(batch, targets)
 
 
-def main(events: int, rounds: int = 9) -> None:
+def compare(found: Mapping[str, Run], events: int, rounds: int = 9) -> None:
     """All formats in turn, so that a slow moment of the machine is one of each."""
-    found = runs(events)
     took: dict[str, list[float]] = {name: [] for name in found}
     for _ in range(rounds):
         for name, run in found.items():
@@ -139,6 +143,10 @@ def main(events: int, rounds: int = 9) -> None:
     for name, seconds in took.items():
         median = statistics.median(seconds)
         print(f"{name:14} {median / events * 1e6:6.2f} us/event: {base / median:.2f} of the rate of debezium-json")
+
+
+def main(events: int) -> None:
+    compare(runs(events), events)
 
 
 if __name__ == "__main__":

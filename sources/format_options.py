@@ -6,18 +6,18 @@ Whoever reads pipeline files takes name, form, default and meaning of an option 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
 Check: TypeAlias = Callable[[str], str | None]
 """Why a text cannot be the value of an option; None if it can."""
 
-Form: TypeAlias = Literal["text", "secret", "location", "duration", "urls", "group"]
+Form: TypeAlias = Literal["text", "secret", "location", "duration", "texts", "group"]
 """What an option holds: a text; one that no message and no log may show; the place of a file; a time with its unit
-(timedelta); one address or a list of them; options of its own."""
+(timedelta); one text or a list of them; options of its own."""
 
-Problem: TypeAlias = Callable[[Any], "tuple[str, str] | None"]
-"""From a filled group of options to the one at fault (or "") and what is wrong; None where nothing is."""
+Problem: TypeAlias = Callable[..., "tuple[str, str] | None"]
+"""From filled groups of options to the one at fault (or "") and what is wrong; None where nothing is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,19 @@ class FormatOption:
     check: Check | None = None
     form: Form = "text"
     group: type | None = None
-    """The dataclass whose fields are the options inside of a group, which must be given."""
+    """The dataclass whose fields are the options inside of a group."""
     problem: Problem | None = None
     """What is asked of a filled group."""
+
+    @property
+    def shown(self) -> str:
+        """How its value looks in a pipeline file."""
+        return "[...]" if self.form == "texts" else "{...}" if self.group is not None else "..."
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether a pipeline file must give it."""
+        return self.default is MISSING
 
 
 def option(default: str, description: str, *others: str, check: Check | None = None) -> Any:
@@ -61,15 +71,18 @@ def time_zone_problem(text: str) -> str | None:
 
 
 def option_of_form(form: Form, default: Any, description: str) -> Any:
-    """A field that is an option of another form than a text, or a text that may be left out (None)."""
+    """A field that is an option of another form than a text, or a text that may be left out (None).
+
+    ``...`` as default stands for an option that a pipeline file must give.
+    """
     metadata = {"description": description, "words": (), "form": form}
-    return field(default=default, repr=form != "secret", metadata=metadata)
+    return field(default=MISSING if default is ... else default, repr=form != "secret", metadata=metadata)
 
 
-def option_group(group: type, description: str, problem: Problem) -> Any:
-    """A field that holds a filled ``group`` of options, which a pipeline file must give."""
+def option_group(group: type, description: str, problem: Problem, *, is_needed: bool = True) -> Any:
+    """A field that holds a filled ``group`` of options, which a pipeline file must give, or None where it need not."""
     metadata = {"description": description, "words": (), "form": "group", "group": group, "problem": problem}
-    return field(metadata=metadata)
+    return field(metadata=metadata) if is_needed else field(default=None, metadata=metadata)
 
 
 def options_of(declared: type) -> tuple[FormatOption, ...]:
@@ -89,5 +102,5 @@ def filled(declared: type, given: Any) -> Any:
     for one in options_of(declared):
         if one.name in given:
             value = given[one.name]
-            values[one.name] = value if one.group is None else filled(one.group, value)
+            values[one.name] = value if one.group is None or value is None else filled(one.group, value)
     return declared(**values)

@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING, Any
 from sources.debezium_avro.options import AvroOptions
 from sources.debezium_json.policies import DebeziumPolicies
 from sources.feeds.feed_options import CanalOptions, DmsOptions, FeedOptions
-from sources.format_options import FormatOption, filled, options_of
+from sources.format_options import FormatOption, Problem, filled, options_of
+from sources.plain.avro_options import AvroPlainOptions, AvroSchemas, avro_problem
+from sources.plain.csv_options import CsvOptions, csv_problem
+from sources.plain.options import PlainForms, PlainOptions, plain_problem
+from sources.plain.protobuf_options import ProtobufSchemas, protobuf_problem
 from sources.upsert_json.policies import UpsertPolicies
 from sources.values.value_forms import ValueForms
 
@@ -26,12 +30,14 @@ class RecordFormat:
     """A format of records.
 
     ``title`` names its records in the plural. ``groups`` are the dataclasses (see ``format_options``) whose fields are
-    the options of the format; ``make`` gets one filled value of each, in this order.
+    the options of the format; ``make`` and ``problem`` get one filled value of each, in this order.
     """
 
     title: str
     groups: tuple[type, ...]
     make: Callable[..., Decoder]
+    problem: Problem | None = None
+    """What is asked of the filled groups together."""
 
     @property
     def options(self) -> tuple[FormatOption, ...]:
@@ -39,9 +45,18 @@ class RecordFormat:
         return tuple(option for group in self.groups for option in options_of(group))
 
     @property
-    def needed(self) -> str | None:
+    def needed(self) -> FormatOption | None:
         """The option that a pipeline file must give, if there is one."""
-        return next((option.name for option in self.options if option.group is not None), None)
+        return next((option for option in self.options if option.is_needed), None)
+
+    @property
+    def is_word(self) -> bool:
+        """Whether a pipeline file may give the format without options."""
+        return self.needed is None and self.problem_of({}) is None
+
+    def problem_of(self, given: Mapping[str, Any]) -> tuple[str, str] | None:
+        """The option at fault (or "") and what is wrong with the options that a pipeline file gives, or None."""
+        return None if self.problem is None else self.problem(*(filled(group, given) for group in self.groups))
 
     def decoder(self, given: Mapping[str, Any]) -> Decoder:
         """The decoder under the options that a pipeline file gives; defaults stand for the others."""
@@ -97,6 +112,34 @@ def _debezium_avro(policies: DebeziumPolicies, options: AvroOptions) -> Decoder:
     return DebeziumAvroDecoder(policies, options)
 
 
+def _json(options: PlainOptions, forms: PlainForms) -> Decoder:
+    from sources.plain.decoder import PlainDecoder
+    from sources.plain.json_values import JsonFormat
+
+    return PlainDecoder(JsonFormat(), options, forms)
+
+
+def _avro(options: AvroPlainOptions, schemas: AvroSchemas) -> Decoder:
+    from sources.plain.avro_values import AvroFormat
+    from sources.plain.decoder import PlainDecoder
+
+    return PlainDecoder(AvroFormat(schemas), options, ValueForms())
+
+
+def _protobuf(options: PlainOptions, schemas: ProtobufSchemas) -> Decoder:
+    from sources.plain.decoder import PlainDecoder
+    from sources.plain.protobuf_values import ProtobufFormat
+
+    return PlainDecoder(ProtobufFormat(schemas), options, ValueForms())
+
+
+def _csv(options: PlainOptions, csv: CsvOptions) -> Decoder:
+    from sources.plain.csv_values import CsvFormat
+    from sources.plain.decoder import PlainDecoder
+
+    return PlainDecoder(CsvFormat(csv), options, ValueForms())
+
+
 FORMATS: Mapping[str, RecordFormat] = {
     "debezium-json": RecordFormat("Debezium's JSON envelopes", (DebeziumPolicies, ValueForms), _debezium_json),
     "upsert-json": RecordFormat("JSON rows under message keys", (UpsertPolicies, ValueForms), _upsert_json),
@@ -105,12 +148,15 @@ FORMATS: Mapping[str, RecordFormat] = {
     "maxwell-json": RecordFormat("Maxwell's JSON records", (FeedOptions,), _maxwell_json),
     "ogg-json": RecordFormat("GoldenGate's JSON operations", (FeedOptions,), _ogg_json),
     "dms-json": RecordFormat("JSON records of AWS DMS", (FeedOptions, DmsOptions), _dms_json),
+    "json": RecordFormat(
+        "Plain JSON objects", (PlainOptions, PlainForms), _json, lambda plain, _: plain_problem(plain)
+    ),
+    "avro": RecordFormat("Plain Avro records", (AvroPlainOptions, AvroSchemas), _avro, avro_problem),
+    "csv": RecordFormat("Lines of CSV", (PlainOptions, CsvOptions), _csv, csv_problem),
+    "protobuf": RecordFormat(
+        "Messages of Protocol Buffers", (PlainOptions, ProtobufSchemas), _protobuf, protobuf_problem
+    ),
 }
 
-PLANNED = (
-    "debezium-protobuf",
-    "avro",
-    "csv",
-    "json",
-)
+PLANNED = ("debezium-protobuf",)
 """Formats that the design names and this version refuses."""

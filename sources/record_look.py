@@ -24,7 +24,7 @@ _FORMAT_NAMES = {
 }
 """What ``source.format`` calls them."""
 
-_ROWS = "rows without an envelope, which the format upsert-json reads"
+_ROWS = "rows without an envelope, which the formats upsert-json and json read"
 _AVRO_MAGIC = 0
 _AVRO_HEADER = 5
 
@@ -34,11 +34,11 @@ def record_look(value: bytes | None) -> str:
     if value is None:
         return "no value"
     if len(value) > _AVRO_HEADER and value[0] == _AVRO_MAGIC:
-        return "binary, as Avro with a schema registry is, which the format debezium-avro reads"
+        return "binary, as Avro with a schema registry is, which the formats debezium-avro and avro read"
     try:
         parsed = json.loads(value)
     except (ValueError, RecursionError):
-        return "no JSON: let the connector write JSON (value.converter)"
+        return "no JSON: let the connector write JSON (value.converter), or state the format that it writes"
     if not isinstance(parsed, dict):
         return f"a JSON {_KINDS.get(type(parsed), 'number')}, and no object"
     # A connector may write a schema beside the payload.

@@ -45,10 +45,18 @@ class BadReason(StrEnum):
 
 _BAD_REASONS = (
     (BadReason.NOT_A_RECORD, r"byte "),
-    (BadReason.NOT_JSON, r"value (cannot be read as Avro|is JSON and no Avro|names no schema)"),
+    (
+        BadReason.NOT_JSON,
+        r"value (cannot be read as (Avro|the message)|is JSON and no Avro|names no schema|is no line of CSV"
+        r"|has \S+ fields)|the indexes of the message",
+    ),
+    (BadReason.VALUE, r"value is a message "),
     (BadReason.NOT_AN_EVENT, r"value is no |op \S+ without (a row|before and after)|op \S+: old does not"),
     (BadReason.NOT_JSON, r"value (is not|is nested|has half|is empty|begins with|is (Avro|JSON Schema) )"),
-    (BadReason.SCHEMA, r"(embedded )?schema |the headers of the record "),
+    (
+        BadReason.SCHEMA,
+        r"(embedded )?schema |the (schema|headers of the record|value names no message|message \S+ has no) ",
+    ),
     (
         BadReason.KEY,
         r"op d: |op u |op \S+: the row does not have the key|(the record has no|the) message key\b"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias, cast
@@ -18,15 +18,15 @@ from sources.formats import FORMATS, PLANNED, RecordFormat
 if TYPE_CHECKING:
     from sources.changes import Decoder
 
-FORMAT_WORDS = (
-    " or ".join(
-        f"`{name}`, or `{{{name}: {{option: value}}}}`"
-        if form.needed is None
-        else f"`{{{name}: {{{form.needed}: {{...}}, option: value}}}}`"
-        for name, form in FORMATS.items()
-    )
-    + "."
-)
+
+def _words(name: str, form: RecordFormat) -> str:
+    if form.is_word:
+        return f"`{name}`, or `{{{name}: {{option: value}}}}`"
+    needed = "" if form.needed is None else f"{form.needed.name}: {form.needed.shown}, "
+    return f"`{{{name}: {{{needed}option: value}}}}`"
+
+
+FORMAT_WORDS = " or ".join(_words(name, form) for name, form in FORMATS.items()) + "."
 
 
 class ChosenFormat(ConfigModel):
@@ -40,7 +40,8 @@ class ChosenFormat(ConfigModel):
         if isinstance(value, str):
             needed = cls.formats[value].needed if value in cls.formats else None
             if needed is not None:
-                raise refused(f"format {value} needs `{needed}`: write {{{value}: {{{needed}: {{...}}}}}}")
+                text = f"{{{value}: {{{needed.name}: {needed.shown}}}}}"
+                raise refused(f"format {value} needs `{needed.name}`: write {text}")
             if value in cls.NOT_YET:
                 raise refused(f"format {value} is not supported yet; {cls.NOT_YET[value]}")
             if value not in cls.formats:
@@ -58,7 +59,7 @@ class ChosenFormat(ConfigModel):
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return {
             "anyOf": [
-                {"enum": [name for name, form in cls.formats.items() if form.needed is None]},
+                {"enum": [name for name, form in cls.formats.items() if form.is_word]},
                 handler.resolve_ref_schema(handler(core)),
             ]
         }
@@ -84,7 +85,7 @@ def format_model(formats: Mapping[str, RecordFormat]) -> type[ChosenFormat]:
     """The model of ``source.format`` where these formats, by their names, are to be had."""
     default = ... if len(formats) == 1 else None
     blocks: dict[str, Any] = {
-        name.replace("-", "_"): _block(name, format_, default) for name, format_ in formats.items()
+        f"of_{name.replace('-', '_')}": _block(name, format_, default) for name, format_ in formats.items()
     }
     doc = ChosenFormat.__doc__
     model = create_model("SourceFormat", __base__=ChosenFormat, __module__=__name__, __doc__=doc, **blocks)
@@ -97,28 +98,33 @@ def _block(name: str, format_: RecordFormat, default: Any) -> Any:
     """The field for a format; its options are a mapping of their own."""
     options: dict[str, Any] = {option.name: _option(option, name) for option in format_.options}
     model = create_model(
-        f"Options of {name}", __base__=ConfigModel, __doc__=f"How {format_.title} are read.", **options
+        f"Options of {name}",
+        __base__=ConfigModel,
+        __doc__=f"How {format_.title} are read.",
+        __validators__=_checks(format_.problem_of),
+        **options,
     )
     return (model, Field(default=default, alias=name, description=f"{format_.title}."))
 
 
 def _option(option: FormatOption, above: str) -> Any:
     if option.group is not None:
-        return (_group(option, above), Field(description=option.description))
+        group = _group(option, above)
+        if option.is_needed:
+            return (group, Field(description=option.description))
+        return (group | None, Field(default=None, description=option.description))
     values: Any = Literal[option.words] if option.words else _FORMS[option.form]
     if option.check is not None:
         values = Annotated[values, AfterValidator(partial(_checked_text, option.check))]
     if option.default is None:
         values = values | None
     shown: Any = {"default": duration_text(option.default)} if isinstance(option.default, timedelta) else None
-    is_secret = option.form == "secret"
-    return (
-        values,
-        Field(default=option.default, description=option.description, repr=not is_secret, json_schema_extra=shown),
-    )
+    default = ... if option.is_needed else option.default
+    shows = option.form != "secret"
+    return (values, Field(default=default, description=option.description, repr=shows, json_schema_extra=shown))
 
 
-def _addresses(value: Any) -> Any:
+def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
@@ -127,7 +133,7 @@ _FORMS: Mapping[str, Any] = {
     "secret": Text,
     "location": Location,
     "duration": Duration,
-    "urls": Annotated[tuple[Text, ...], BeforeValidator(_addresses, json_schema_input_type=str | list[str])],
+    "texts": Annotated[tuple[Text, ...], BeforeValidator(_as_list, json_schema_input_type=str | list[str])],
 }
 """The type of the values of each form of option."""
 
@@ -137,19 +143,25 @@ def _group(option: FormatOption, above: str) -> type[ConfigModel]:
     group, problem = option.group, option.problem
     assert group is not None and problem is not None
 
-    def check(model: ConfigModel) -> ConfigModel:
-        found = problem(filled(group, _values(model)))
-        if found is not None:
-            raise refused(found[1], *filter(None, found[:1]))
-        return model
-
     return create_model(
         f"{option.name} of {above}",
         __base__=ConfigModel,
         __doc__=option.description,
-        __validators__={"checked": cast(Any, model_validator(mode="after")(check))},
+        __validators__=_checks(lambda given: problem(filled(group, given))),
         **{inner.name: _option(inner, option.name) for inner in options_of(group)},
     )
+
+
+def _checks(problem: Callable[[Mapping[str, Any]], tuple[str, str] | None]) -> dict[str, Callable[..., Any]]:
+    """What is asked of the values of a model together; ``problem`` is as ``format_options.Problem``."""
+
+    def check(model: ConfigModel) -> ConfigModel:
+        found = problem(_values(model))
+        if found is not None:
+            raise refused(found[1], *filter(None, found[:1]))
+        return model
+
+    return {"checked": cast(Any, model_validator(mode="after")(check))}
 
 
 def _values(model: ConfigModel) -> dict[str, Any]:

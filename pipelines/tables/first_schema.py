@@ -53,7 +53,7 @@ def _check_key(
     types: Collection[str],
 ) -> None:
     """Every record needs the columns of the key; NULL is a partition of a table without one, if its type is known."""
-    brought = {*seen.columns, *(seen.key_columns or ())}
+    brought = {*seen.columns, *seen.key_only, *(seen.key_columns or ())}
     missing = next((name for name in primary_key if name not in brought), None)
     missing = missing or next((name for name in rule.partition_by if name not in types), None)
     if missing is None:

@@ -38,50 +38,58 @@ _OF_NUMBERS = {
     "local-timestamp-nanos": "io.debezium.time.NanoTimestamp",
 }
 """Avro's logical types of whole numbers, by the Connect name of the same meaning."""
+_INSTANTS = {name: f"avro.{name}" for name in ("timestamp-millis", "timestamp-micros", "timestamp-nanos")}
+"""What the same say where no database stands behind them: moments, whatever the time zone."""
 _MOST_PRECISION = 38
 
 
-def connect_struct(record: Node) -> dict[str, Any]:
-    """The Connect schema of a record, with one field per column."""
+def connect_struct(record: Node, *, is_plain: bool = False) -> dict[str, Any]:
+    """The Connect schema of a record, with one field per column.
+
+    ``is_plain``: its times are what Avro says that they are. A connector's are those of its database, where it names no
+    meaning of its own.
+    """
     named = zip(column_names(record), record.fields, strict=True)
-    return {"type": "struct", "fields": [_field(name, field) for name, field in named]}
+    return {"type": "struct", "fields": [_field(name, field, is_plain) for name, field in named]}
 
 
-def _field(name: str, field: NodeField) -> dict[str, Any]:
-    schema = _schema(field.node)
+def _field(name: str, field: NodeField, is_plain: bool) -> dict[str, Any]:
+    schema = _schema(field.node, is_plain)
     default = field.properties.get("default", schema.get("default"))
     return {**schema, "field": name, "default": default}
 
 
-def _schema(node: Node) -> dict[str, Any]:
+def _schema(node: Node, is_plain: bool) -> dict[str, Any]:
     value = node.value
     if value is None or value.is_opaque or value.kind is AvroKind.NULL:
         return {"type": "string", "optional": True}
-    schema = _of_value(value) | {"optional": node.is_optional}
+    schema = _of_value(value, is_plain) | {"optional": node.is_optional}
     default = value.properties.get("connect.default")
     return schema if default is None else schema | {"default": default}
 
 
-def _of_value(node: Node) -> dict[str, Any]:
+def _of_value(node: Node, is_plain: bool) -> dict[str, Any]:
     match node.kind:
         case AvroKind.ARRAY:
-            return {"type": "array", "items": _schema(node.parts[0])}
+            return {"type": "array", "items": _schema(node.parts[0], is_plain)}
         case AvroKind.MAP:
-            return {"type": "map", "keys": {"type": "string"}, "values": _schema(node.parts[0])}
+            return {"type": "map", "keys": {"type": "string"}, "values": _schema(node.parts[0], is_plain)}
         case AvroKind.RECORD:
-            return connect_struct(node) | {"name": node.properties.get("connect.name", node.name)}
+            name = node.properties.get("connect.name", node.name)
+            return connect_struct(node, is_plain=is_plain) | {"name": name}
     connect_type = node.properties.get("connect.type")
     kind = connect_type if _NARROW.get(str(connect_type)) is node.kind else _TYPES[node.kind]
-    return {"type": kind, "name": _name(node), "parameters": _parameters(node)}
+    return {"type": kind, "name": _name(node, is_plain), "parameters": _parameters(node)}
 
 
-def _name(node: Node) -> Any:
+def _name(node: Node, is_plain: bool) -> Any:
     name, logical = node.properties.get("connect.name"), node.properties.get("logicalType")
     is_binary = node.kind in (AvroKind.BYTES, AvroKind.FIXED)
     if name == _DECIMAL or (name is None and logical == "decimal"):
         return _DECIMAL if is_binary else None
     if name is None and node.kind in (AvroKind.INT, AvroKind.LONG):
-        return _OF_NUMBERS.get(logical) if isinstance(logical, str) else None
+        names = {**_OF_NUMBERS, **_INSTANTS} if is_plain else _OF_NUMBERS
+        return names.get(logical) if isinstance(logical, str) else None
     return name
 
 

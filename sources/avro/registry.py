@@ -10,15 +10,37 @@ import json
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from paimon_table.errors import ConfigError, MalformedRecord
 from sources.avro.framing import SchemaRef
 from sources.avro.registry_client import Found, RegistryClient
 from sources.avro.registry_settings import RegistrySettings
 from sources.avro.writer_schema import Node, read_writer_schema
+
+T_co = TypeVar("T_co", covariant=True)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaLanguage(Generic[T_co]):
+    """What schemas are written in: what a registry calls it, in which form it is asked for, and how it is read.
+
+    ``read`` gets the text of a schema, and names and texts of those that it refers to.
+    """
+
+    word: str
+    title: str
+    form: str
+    read: Callable[[str, Sequence[tuple[str, str]]], T_co]
+
+
+AVRO: SchemaLanguage[Node] = SchemaLanguage(
+    "AVRO", "Avro", "", lambda text, references: read_writer_schema(text, [inner for _, inner in references])
+)
 
 _UNKNOWN_FOR_S = 30.0
 _MOST_UNKNOWN = 10_000
@@ -28,26 +50,27 @@ _FILE_ENDINGS = (".avsc", ".json")
 class SchemaSource(Protocol):
     """Where schemas are asked for."""
 
-    def find(self, ref: SchemaRef) -> Found:
-        """The text of a schema. MalformedRecord where there is none; Outage where nobody answers."""
+    def find(self, ref: SchemaRef, form: str) -> Found:
+        """The text of a schema in a form. MalformedRecord where there is none; Outage where nobody answers."""
         ...
 
 
-class Registry:
-    """The schemas of one registry, as the process knows them."""
+class Registry(Generic[T]):
+    """The schemas of one registry in one language, as the process knows them."""
 
-    def __init__(self, settings: RegistrySettings, source: SchemaSource) -> None:
+    def __init__(self, settings: RegistrySettings, source: SchemaSource, language: SchemaLanguage[T]) -> None:
         self._name = settings.name
+        self._language = language
         self._source = source
         self._lock = threading.Lock()
-        self._known: dict[SchemaRef, Node | MalformedRecord] = {}
+        self._known: dict[SchemaRef, T | MalformedRecord] = {}
         self._unknown: OrderedDict[SchemaRef, tuple[float, MalformedRecord]] = OrderedDict()
 
-    def schema(self, ref: SchemaRef) -> Node:
-        """The writer schema of a name.
+    def schema(self, ref: SchemaRef) -> T:
+        """The schema of a name.
 
-        MalformedRecord for a name that the registry does not know and for a schema that is no Avro; Outage while the
-        registry does not answer; ConfigError where it refuses the settings.
+        MalformedRecord for a name that the registry does not know and for a schema of another language; Outage while
+        the registry does not answer; ConfigError where it refuses the settings.
         """
         with self._lock:
             found = self._known.get(ref) or self._still_unknown(ref)
@@ -61,9 +84,9 @@ class Registry:
         since, error = self._unknown.get(ref, (None, None))
         return error if since is not None and time.monotonic() - since < _UNKNOWN_FOR_S else None
 
-    def _asked(self, ref: SchemaRef) -> Node | MalformedRecord:
+    def _asked(self, ref: SchemaRef) -> T | MalformedRecord:
         try:
-            text = self._source.find(ref)
+            text = self._source.find(ref, self._language.form)
         except MalformedRecord as error:
             self._unknown.pop(ref, None)
             self._unknown[ref] = (time.monotonic(), error)
@@ -73,11 +96,11 @@ class Registry:
         self._known[ref] = self._parsed(ref, text)
         return self._known[ref]
 
-    def _parsed(self, ref: SchemaRef, found: Found) -> Node | MalformedRecord:
-        if found.kind != "AVRO":
-            return MalformedRecord(f"{ref} of {self._name} is of type {found.kind}, not Avro")
+    def _parsed(self, ref: SchemaRef, found: Found) -> T | MalformedRecord:
+        if found.kind not in (self._language.word, ""):
+            return MalformedRecord(f"{ref} of {self._name} is of type {found.kind}, not {self._language.title}")
         try:
-            return read_writer_schema(found.text, found.references)
+            return self._language.read(found.text, found.references)
         except MalformedRecord as error:
             return MalformedRecord(f"{ref} of {self._name} cannot be used: {error}")
 
@@ -90,14 +113,14 @@ class SchemaFiles:
         self._path = Path(place.removeprefix("file://"))
         self._texts: Mapping[str, str] = {}
 
-    def find(self, ref: SchemaRef) -> Found:
+    def find(self, ref: SchemaRef, form: str) -> Found:
         text = self._texts.get(ref.value)
         if text is None:
             self._texts = self._read()  # a schema may have been added
             text = self._texts.get(ref.value)
         if text is None:
             raise MalformedRecord(f"{ref} is not in registry.file {self._place}")
-        return Found(text)
+        return Found(text, "")
 
     def _read(self) -> Mapping[str, str]:
         try:
@@ -116,20 +139,21 @@ class SchemaFiles:
 
 
 def _text_of(schema: Any) -> str:
-    """The JSON of a schema, which may stand in the file as its text, as in answers of a registry."""
+    """The text of a schema: a JSON schema may stand in the file as its JSON, any as in answers of a registry."""
     if isinstance(schema, Mapping) and isinstance(schema.get("schema"), str):
         return str(schema["schema"])
     return json.dumps(schema)
 
 
-_REGISTRIES: dict[RegistrySettings, Registry] = {}
+_REGISTRIES: dict[tuple[RegistrySettings, str], Registry[Any]] = {}
 _LOCK = threading.Lock()
 
 
-def registry_of(settings: RegistrySettings) -> Registry:
-    """The registry of the settings, one per process."""
+def registry_of(settings: RegistrySettings, language: SchemaLanguage[T]) -> Registry[T]:
+    """The registry of the settings, one per process and language."""
+    name = (settings, language.word)
     with _LOCK:
-        if settings not in _REGISTRIES:
+        if name not in _REGISTRIES:
             client = RegistryClient(settings) if settings.file is None else SchemaFiles(settings.file)
-            _REGISTRIES[settings] = Registry(settings, client)
-        return _REGISTRIES[settings]
+            _REGISTRIES[name] = Registry(settings, client, language)
+        return cast("Registry[T]", _REGISTRIES[name])

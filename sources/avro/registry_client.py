@@ -2,6 +2,7 @@
 
     GET /schemas/ids/7           {"schema": "...", "schemaType": "AVRO", "references": [...]}
     GET /schemas/guids/GUID      the same
+    ...?format=serialized        of Protocol Buffers the descriptor in base64, in place of the text
     404 with error_code 404xx    the registry does not know the name
 
 Apicurio has ids that its part for Confluent's API does not know (``globalId``): these are asked for in its own API
@@ -36,11 +37,11 @@ _APICURIO = re.compile(r"/apis/ccompat/v\d+$")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The text of a schema, its type, and the texts of those that it refers to, the innermost first."""
+    """The text of a schema, its type, and names and texts of those that it refers to, the innermost first."""
 
     text: str
     kind: str = "AVRO"
-    references: tuple[str, ...] = ()
+    references: tuple[tuple[str, str], ...] = ()
 
 
 class _Failed(Exception):
@@ -59,17 +60,23 @@ class RegistryClient:
         self._login = {} if login is None else {"Authorization": login}
         self._opener = urllib.request.build_opener(*_handlers(settings))
 
-    def find(self, ref: SchemaRef) -> Found:
-        """The text of a schema. MalformedRecord where the registry does not know it; Outage, ConfigError."""
+    def find(self, ref: SchemaRef, form: str) -> Found:
+        """The text of a schema in a form of the registry, of which "" is its own.
+
+        MalformedRecord where the registry does not know it; Outage, ConfigError.
+        """
         if ref.kind is RefKind.GLOBAL_ID and _APICURIO.search(self._urls[0]):
             return Found(self._ask(ref, f"/ids/globalIds/{ref.value}", is_native=True))
         word = "guids" if ref.kind is RefKind.GUID else "ids"
-        answer = _object(self._ask(ref, f"/schemas/{word}/{ref.value}"))
-        references = tuple(self._referenced(ref, answer, []))
+        asked = f"?format={form}" if form else ""
+        answer = _object(self._ask(ref, f"/schemas/{word}/{ref.value}{asked}"))
+        references = tuple(self._referenced(ref, answer, asked, []))
         return Found(str(answer.get("schema")), str(answer.get("schemaType") or "AVRO"), references)
 
-    def _referenced(self, ref: SchemaRef, answer: Mapping[str, Any], seen: list[str]) -> Iterator[str]:
-        """The texts that a schema refers to, each behind those that it refers to itself."""
+    def _referenced(
+        self, ref: SchemaRef, answer: Mapping[str, Any], asked: str, seen: list[str]
+    ) -> Iterator[tuple[str, str]]:
+        """The schemas that one refers to, each behind those that it refers to itself."""
         for reference in answer.get("references") or ():
             if not isinstance(reference, Mapping):
                 continue
@@ -79,9 +86,9 @@ class RegistryClient:
             seen.append(path)
             if len(seen) > _MOST_REFERENCES:
                 raise MalformedRecord(f"{ref} refers to more than {_MOST_REFERENCES} others")
-            inner = _object(self._ask(ref, path))
-            yield from self._referenced(ref, inner, seen)
-            yield str(inner.get("schema"))
+            inner = _object(self._ask(ref, path + asked))
+            yield from self._referenced(ref, inner, asked, seen)
+            yield str(reference.get("name")), str(inner.get("schema"))
 
     def _ask(self, ref: SchemaRef, path: str, *, is_native: bool = False) -> str:
         """The text of an answer of the first address that gives one."""

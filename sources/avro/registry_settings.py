@@ -17,7 +17,7 @@ class RegistrySettings:
     """One registry. Secrets are never part of its text."""
 
     url: tuple[str, ...] = option_of_form(
-        "urls",
+        "texts",
         (),
         "Address of a registry with Confluent's REST API (Confluent, Karapace, Redpanda; Apicurio under"
         " `/apis/ccompat/v7`), or a list of them: where one does not answer, the next is asked.",

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from paimon_table.errors import MalformedRecord
 from sources.avro.framing import NULL, Frames
-from sources.avro.registry import registry_of
+from sources.avro.registry import AVRO, registry_of
 from sources.changes import Decoded, Goal, SourceTable
 from sources.debezium_avro.avro_keys import AvroKeys
 from sources.debezium_avro.envelope_columns import EnvelopeSchema, envelope_schema, read_envelopes
@@ -61,7 +61,7 @@ class DebeziumAvroDecoder:
     def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
         """See ``sources.changes.Decoder``."""
         key_format = cast(KeyFormat, self.options.key_format)
-        reading = RecordReading(batch, registry_of(self.options.registry), key_format)
+        reading = RecordReading(batch, registry_of(self.options.registry, AVRO), key_format)
         outcome = Outcome(batch, reading.parsed)
         keys = AvroKeys(batch.column("key"), reading, key_format)
         usable = _with_known_keys(reading, outcome)

@@ -21,7 +21,7 @@ KeyFormat: TypeAlias = Literal["auto", "avro", "json", "text"]
 class RecordReading:
     """The records of one batch."""
 
-    def __init__(self, batch: pa.RecordBatch, registry: Registry, key_format: KeyFormat) -> None:
+    def __init__(self, batch: pa.RecordBatch, registry: Registry[Node], key_format: KeyFormat) -> None:
         self._batch = batch
         self._registry = registry
         self._key_format = key_format

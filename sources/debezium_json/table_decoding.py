@@ -29,7 +29,6 @@ from sources.debezium_json.key_check import changed_key, is_fit, unknown_old_key
 from sources.debezium_json.key_values import with_values_of_keys
 from sources.debezium_json.message_keys import KeyForms
 from sources.debezium_json.ops import LETTERS, TRUNCATE
-from sources.debezium_json.placeholders import Placeholder
 from sources.debezium_json.policies import DebeziumPolicies
 from sources.debezium_json.record_shapes import ENVELOPES, RecordShape
 from sources.debezium_json.source_times import source_times
@@ -46,6 +45,7 @@ from sources.json_changes.change_rows import (
 from sources.json_changes.column_plan import plan_columns
 from sources.json_changes.embedded_schema import EmbeddedSchema
 from sources.json_changes.event_log import EventLog
+from sources.json_changes.gaps import Gaps
 from sources.json_changes.observing import (
     all_columns,
     changed_by_schema,
@@ -76,7 +76,7 @@ class TableDecoding:
     schema: EmbeddedSchema | None
     policies: DebeziumPolicies
     forms: ValueForms
-    hidden: Placeholder
+    hidden: Gaps
     keys: KeyForms
     outcome: Outcome
     shape: RecordShape = ENVELOPES

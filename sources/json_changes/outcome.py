@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,14 @@ Parse: TypeAlias = Callable[[str, int], Any]
 """From ``key`` or ``value`` and a position to what stands there, as ``Outcome.parsed``."""
 
 
+class KeyTexts(Protocol):
+    """The message keys of a batch as JSON texts, where the records have them in another form."""
+
+    def texts(self, positions: npt.NDArray[np.int64]) -> pa.Array:
+        """The keys at these positions as binary texts; NULL where there is none."""
+        ...
+
+
 def fault_text(error: BaseException) -> str:
     """Class and first line of an error."""
     lines = str(error).splitlines() or [""]
@@ -46,10 +54,11 @@ def fault_text(error: BaseException) -> str:
 class Outcome:
     """Grows while a batch is decoded; positions are row numbers of the batch."""
 
-    def __init__(self, batch: pa.RecordBatch, parse: Parse | None = None) -> None:
-        """``parse`` reads keys and values that are no JSON texts."""
+    def __init__(self, batch: pa.RecordBatch, parse: Parse | None = None, keys: KeyTexts | None = None) -> None:
+        """``parse`` reads keys and values that are no JSON texts; ``keys`` says what stands for message keys."""
         self._batch = batch
         self._parse = parse
+        self._keys = keys
         self._quarantined: dict[int, tuple[str, SourceTable | None]] = {}
         self._source: SourceTable | None = None
         self._changes: dict[tuple[SourceTable, int], list[pa.Table]] = {}
@@ -74,7 +83,7 @@ class Outcome:
 
     def attempt(self) -> Outcome:
         """An outcome of the same batch and source for something that may fail; ``take`` it when it has not."""
-        other = Outcome(self._batch, self._parse)
+        other = Outcome(self._batch, self._parse, self._keys)
         other._source = self._source
         return other
 
@@ -171,7 +180,9 @@ class Outcome:
         return self._batch.column("value").take(pa.array(positions))
 
     def keys_at(self, positions: npt.NDArray[np.int64]) -> pa.Array:
-        """The message keys of some records."""
+        """The message keys of some records, as they came or as JSON texts that stand for them."""
+        if self._keys is not None:
+            return self._keys.texts(positions)
         return self._batch.column("key").take(pa.array(positions))
 
     @property
@@ -181,9 +192,12 @@ class Outcome:
 
     def parsed(self, column: str, position: int) -> Any:
         """The JSON value of a key or value, None where there is none; or the MalformedRecord that says why not."""
-        if self._parse is not None:
+        if column == "key" and self._keys is not None:
+            data = self._keys.texts(np.array([position]))[0].as_py()
+        elif self._parse is not None:
             return self._parse(column, position)
-        data = self.cell(column, position)
+        else:
+            data = self.cell(column, position)
         return None if data is None else parse_exactly(data)
 
     def decoded(self) -> Decoded:

@@ -95,6 +95,8 @@ class Metadata:
 
     prefix: str = "__"
     add_fields: str = "auto"
+    is_of_connector: bool = True
+    """Whether a connector writes the rows. Where none does, every field is a column, and every object is a row."""
 
     @cached_property
     def roles(self) -> Mapping[str, Role]:
@@ -104,20 +106,26 @@ class Metadata:
         """
         references = sorted(self._references, key=lambda reference: reference.struct != "source")
         found = {reference.name: reference.role for reference in references}
-        return {DELETED_FIELD: Role.DELETED} | {name: role for name, role in found.items() if role is not None}
+        marks = {DELETED_FIELD: Role.DELETED} if self.is_of_connector else {}
+        return marks | {name: role for name, role in found.items() if role is not None}
 
     @cached_property
     def names(self) -> frozenset[str]:
         """All metadata fields."""
-        return frozenset({DELETED_FIELD, *(reference.name for reference in self._references)})
+        return frozenset({*self.named(Role.DELETED), *(reference.name for reference in self._references)})
 
     @cached_property
     def _references(self) -> list[_Reference]:
+        if not self.is_of_connector:
+            return []
         return _all_known(self.prefix) if self.add_fields == "auto" else _stated(self.prefix, self.add_fields)
 
     def named(self, role: Role) -> tuple[str, ...]:
         """The fields with a role, the one that counts first in front."""
         return tuple(name for name, of in self.roles.items() if of is role)
+
+
+NO_METADATA = Metadata(is_of_connector=False)
 
 
 def metadata(prefix: str, add_fields: str) -> Metadata:
@@ -141,11 +149,11 @@ class FlatRows:
         return {"before" if self.is_delete(value) else "after": row}
 
     def is_metadata(self, name: str) -> bool:
-        return name == DELETED_FIELD if self.is_kept else name in self.metadata.names
+        return name in (self.metadata.named(Role.DELETED) if self.is_kept else self.metadata.names)
 
     def is_delete(self, row: Mapping[str, Any]) -> bool:
         """Whether a row says of itself that it is gone."""
-        if is_true(row.get(DELETED_FIELD)):
+        if any(is_true(row.get(name)) for name in self.metadata.named(Role.DELETED)):
             return True
         return any(row.get(name) == "d" for name in self.metadata.named(Role.OP))
 

@@ -99,7 +99,8 @@ class RowSorter:
     def _sort_whole(self, texts: Texts) -> None:
         """Sort texts by parsing them."""
         plain = np.asarray(pc.and_(pc.starts_with(texts.values, b"{"), pc.ends_with(texts.values, b"}")))
-        plain &= ~may_be_no_row(texts.values)
+        if self._shape.metadata.is_of_connector:
+            plain &= ~may_be_no_row(texts.values)
         if not plain.all():
             self._sort_strange(texts.taken(np.flatnonzero(~plain)))
             texts = texts.taken(np.flatnonzero(plain))
@@ -125,6 +126,8 @@ class RowSorter:
         if not isinstance(value, Mapping):
             self._outcome.quarantine(position, _no_row(value, self._outcome.cell("value", position)))
             return False
+        if not self._shape.metadata.is_of_connector:
+            return True
         if isinstance(value.get("source"), Mapping) and value.get("op") in [*OPS]:
             if value["op"] == LETTERS[MESSAGE] and isinstance(value.get("message"), Mapping):
                 self._outcome.count(messages=1)
@@ -213,7 +216,9 @@ class _Found:
         """The texts of a role, NULL where neither says it; None where none does."""
         parts = [_as_text(self.fields[name]) for name in self.fields if self.roles[name] is role]
         if role is not Role.DELETED:
-            names = [*self.in_headers.named(role), *([OPERATION_HEADER] if role is Role.OP else [])]
+            names = [*self.in_headers.named(role)]
+            if role is Role.OP and self.in_headers.is_of_connector:
+                names.append(OPERATION_HEADER)
             told = (self.headers.texts(name) for name in names)
             parts += [texts.take(pa.array(self.positions)) for texts in told if texts is not None]
         return pc.coalesce(*parts) if parts else None

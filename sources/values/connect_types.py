@@ -77,10 +77,12 @@ def _time(unit: int) -> _Mapped:
     return _Mapped(target, Encoding(Kind.TIME, unit=unit), pa.int64())
 
 
-def _timestamp(unit: int) -> _Mapped:
+def _timestamp(unit: int, root: Root = Root.TIMESTAMP) -> _Mapped:
     precision = {MILLIS: 3, MICROS: 6, NANOS: 9}[unit]
-    return _Mapped(DataType(Root.TIMESTAMP, precision=precision), Encoding(Kind.TIMESTAMP, unit=unit), pa.int64())
+    return _Mapped(DataType(root, precision=precision), Encoding(Kind.TIMESTAMP, unit=unit), pa.int64())
 
+
+_UNSIGNED = _Mapped(DataType(Root.DECIMAL, precision=20, scale=0), Encoding(Kind.UNSIGNED), pa.int64())
 
 _LOGICAL: dict[str, _Mapped] = {
     "org.apache.kafka.connect.data.Date": _date(),
@@ -95,6 +97,11 @@ _LOGICAL: dict[str, _Mapped] = {
     "io.debezium.time.NanoTimestamp": _timestamp(NANOS),
     "io.debezium.time.ZonedTimestamp": _Mapped(DataType(Root.TIMESTAMP_LTZ, precision=6), AUTO, pa.string()),
     "io.debezium.time.IsoDate": _Mapped(DataType(Root.DATE), AUTO, pa.string()),
+    "avro.timestamp-millis": _timestamp(MILLIS, Root.TIMESTAMP_LTZ),
+    "avro.timestamp-micros": _timestamp(MICROS, Root.TIMESTAMP_LTZ),
+    "avro.timestamp-nanos": _timestamp(NANOS, Root.TIMESTAMP_LTZ),
+    "protobuf.Timestamp": _Mapped(DataType(Root.TIMESTAMP_LTZ, precision=9), AUTO, pa.string()),
+    "protobuf.uint64": _UNSIGNED,
     "io.debezium.time.IsoTimestamp": _Mapped(DataType(Root.TIMESTAMP, precision=6), AUTO, pa.string()),
 }
 """Logical types that do not map as their primitive type does, except decimals."""
@@ -149,7 +156,6 @@ _NAMED_BUILDERS: dict[str, Callable[[Mapping[str, Any]], _Mapped]] = {
 }
 
 
-_UNSIGNED = _Mapped(DataType(Root.DECIMAL, precision=20, scale=0), Encoding(Kind.UNSIGNED), pa.int64())
 _SOURCE_TYPE = "__debezium.source.column.type"
 """Schema parameter with the type of the source column; the connector's ``column.propagate.source.type`` sets it."""
 

@@ -1,4 +1,4 @@
-"""docs/FORMATS.md: the example of debezium-avro gives the table that stands below it."""
+"""docs/FORMATS.md: each example of a binary format gives the table that stands below it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from google.protobuf import descriptor_pb2
 
 from paimon_table.table import Table
 from pipelines.config.config_file import load_pipeline
@@ -14,15 +15,30 @@ from sources.dumps.dump_records import record_batches_from_dump
 from tests.docs.documents import blocks, page
 from tests.support.command import tidemark
 from tests.support.local_batches import reported_batches
+from tests.support.protobuf_messages import F, field, file, files_with, optional
 
 HEADING = "debezium-avro"
+BINARY = (HEADING, "avro", "protobuf")
 
 
-def test_the_example_gives_its_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def descriptors() -> bytes:
+    """What protoc makes of the message on the page."""
+    message = descriptor_pb2.DescriptorProto(name="Order")
+    message.field.extend([field("id", 1, F.TYPE_INT64), field("status", 2, F.TYPE_ENUM, of=".shop.Status")])
+    message.field.append(optional(message, field("note", 3, F.TYPE_STRING)))
+    message.field.append(field("tags", 4, F.TYPE_STRING, repeated=True))
+    values = [descriptor_pb2.EnumValueDescriptorProto(name=name, number=n) for n, name in enumerate(["NEW", "PAID"])]
+    status = descriptor_pb2.EnumDescriptorProto(name="Status", value=values)
+    return files_with(file([message], [status])).SerializeToString()
+
+
+@pytest.mark.parametrize("heading", BINARY)
+def test_the_example_gives_its_table(heading: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    schemas, records = (block.text for block in blocks(page("FORMATS.md"), "json") if block.heading == HEADING)
-    (pipeline,) = (block.text for block in blocks(page("FORMATS.md"), "yaml") if block.heading == HEADING)
-    Path("schemas.json").write_text(schemas)
+    *schemas, records = (block.text for block in blocks(page("FORMATS.md"), "json") if block.heading == heading)
+    (pipeline,) = (block.text for block in blocks(page("FORMATS.md"), "yaml") if block.heading == heading)
+    Path("schemas.json").write_text("".join(schemas))
+    Path("shop.desc").write_bytes(descriptors())
     Path("dumps").mkdir()
     Path("dumps/orders.jsonl").write_text(records)
     Path("shop.yaml").write_text(pipeline)

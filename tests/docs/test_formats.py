@@ -17,6 +17,7 @@ from pipelines.tables.tables import PipelineTables
 from sources.changes import RECORD_SCHEMA
 from sources.formats import FORMATS
 from tests.docs.documents import blocks, page
+from tests.docs.test_avro_format import BINARY
 from tests.support.local_batches import reported_batches
 
 _EXAMPLE = re.compile(r"^```yaml\n(.*?)^```\n\n```json\n(.*?)^```\n\n((?:^\|[^\n]*\|\n)+)", re.MULTILINE | re.DOTALL)
@@ -36,7 +37,7 @@ def examples() -> list[Example]:
     found = []
     for match in _EXAMPLE.finditer(text):
         headings = re.findall(r"^## (.*)$", text[: match.start()], re.MULTILINE)
-        if headings[-1] != "debezium-avro":
+        if headings[-1] not in BINARY:
             found.append(Example(headings[-1], match[1], match[2], match[3]))
     return found
 
@@ -109,7 +110,7 @@ def test_an_example_gives_the_rows_that_it_shows(tmp_path: Path, heading: str) -
 
 
 def test_every_format_has_a_line_and_an_example() -> None:
-    """Of debezium-avro, whose records are bytes, see ``test_avro_format``."""
+    """Of formats whose records are bytes see ``test_avro_format``."""
     text = PAGE.read_text()
-    assert {example.heading for example in examples()} | {*FEEDS, "debezium-avro"} == {*FORMATS}
+    assert {example.heading for example in examples()} | {*FEEDS, *BINARY} == {*FORMATS}
     assert [name for name in FORMATS if f"| [`{name}`](#{name}) |" not in text] == []

@@ -20,7 +20,8 @@ def mutated_avro(record: Record, r: random.Random) -> Record:
     return r.choice(_WAYS)(dict(record), r)
 
 
-def _changed(data: bytes, r: random.Random, first: int = 0) -> bytes:
+def changed_bytes(data: bytes, r: random.Random, first: int = 0) -> bytes:
+    """The bytes with one bit, or a few of them, lost, doubled or changed."""
     at = r.randrange(first, len(data) + 1)
     end = min(len(data), at + r.choice([1, 1, 2, 8, 60]))
     match r.randrange(7):
@@ -39,11 +40,11 @@ def _changed(data: bytes, r: random.Random, first: int = 0) -> bytes:
 
 
 def _body(record: Record, r: random.Random) -> Record:
-    return {**record, "value": _changed(record["value"], r, _PREFIX)}
+    return {**record, "value": changed_bytes(record["value"], r, _PREFIX)}
 
 
 def _anywhere(record: Record, r: random.Random) -> Record:
-    return {**record, "value": _changed(record["value"], r)}
+    return {**record, "value": changed_bytes(record["value"], r)}
 
 
 def _whole(record: Record, r: random.Random) -> Record:
@@ -83,8 +84,8 @@ def _key(record: Record, r: random.Random) -> Record:
         b"{}",
         b'{"id":1}',
         b"\x00\x00\x00\x03\xe7",
-        _changed(key, r),
-        _changed(key, r, len(key) - 1),
+        changed_bytes(key, r),
+        changed_bytes(key, r, len(key) - 1),
     ]
     return {**record, "key": r.choice(keys)}
 

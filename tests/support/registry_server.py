@@ -44,7 +44,7 @@ class RegistryServer:
 
     def answer(self, path: str) -> tuple[int, Any]:
         """Status and body of a request that is let in."""
-        parts = [unquote(part) for part in path.removeprefix(self.prefix).strip("/").split("/")]
+        parts = [unquote(part) for part in path.partition("?")[0].removeprefix(self.prefix).strip("/").split("/")]
         match parts:
             case ["schemas", "ids" | "guids", name] if path.startswith(self.prefix):
                 found = self.schemas.get(name)

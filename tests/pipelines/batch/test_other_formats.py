@@ -93,7 +93,7 @@ def test_a_pipeline_file_gives_each_format_its_own_options(tmp_path: Path) -> No
     ("form", "told"),
     [
         ("plane-json", f"unknown format; supported: {SUPPORTED}"),
-        ("csv", f"format csv is not supported yet; use {SUPPORTED.replace(', ', ' or ')}"),
+        ("debezium-protobuf", f"format debezium-protobuf is not supported yet; use {SUPPORTED.replace(', ', ' or ')}"),
         ({}, f"give exactly one format: {SUPPORTED}"),
         ({"canal-json": {"time_zone": "Shanghai"}}, "'Shanghai' is no time zone; give a name such as Asia/Shanghai"),
         ({"dms-json": {"before_image": "data"}}, "'data' is no field of its own"),

@@ -16,10 +16,10 @@ import pytest
 
 from paimon_table.errors import ConfigError, MalformedRecord, Outage
 from sources.avro.framing import RefKind, SchemaRef
-from sources.avro.registry import Registry, SchemaFiles, registry_of
+from sources.avro.registry import AVRO, Registry, SchemaFiles, registry_of
 from sources.avro.registry_client import RegistryClient
 from sources.avro.registry_settings import RegistrySettings, settings_problem
-from sources.avro.writer_schema import AvroKind
+from sources.avro.writer_schema import AvroKind, Node
 from tests.stack.certificates import Authority
 from tests.support.registry_server import RegistryServer, running_registry
 
@@ -31,9 +31,9 @@ def ref(name: object, kind: RefKind = RefKind.ID) -> SchemaRef:
     return SchemaRef(kind, str(name))
 
 
-def registry(server: RegistryServer, **settings: Any) -> Registry:
+def registry(server: RegistryServer, **settings: Any) -> Registry[Node]:
     asked = RegistrySettings(url=(server.url(),), timeout=timedelta(seconds=1), **settings)
-    return Registry(asked, RegistryClient(asked))
+    return Registry(asked, RegistryClient(asked), AVRO)
 
 
 @pytest.fixture
@@ -54,10 +54,10 @@ def test_a_schema_is_asked_for_once(server: RegistryServer) -> None:
 
 def test_two_registries_have_their_own_schema_of_one_id(server: RegistryServer) -> None:
     with running_registry(RegistryServer({"1": "string"})) as other:
-        first, second = (registry_of(RegistrySettings(url=(s.url(),))) for s in (server, other))
+        first, second = (registry_of(RegistrySettings(url=(s.url(),)), AVRO) for s in (server, other))
 
         assert [r.schema(ref(1)).kind for r in (first, second)] == [AvroKind.RECORD, AvroKind.STRING]
-        assert registry_of(RegistrySettings(url=(server.url(),))) is first
+        assert registry_of(RegistrySettings(url=(server.url(),)), AVRO) is first
 
 
 def test_an_id_that_the_registry_does_not_know_blames_the_record_and_is_asked_for_again_later(
@@ -90,13 +90,13 @@ def test_a_registry_that_fails_is_trouble_that_passes(server: RegistryServer, fa
 def test_a_registry_that_is_not_there_is_trouble_that_passes() -> None:
     settings = RegistrySettings(url=("http://127.0.0.1:9",), timeout=timedelta(seconds=1), proxy="none")
     with pytest.raises(Outage, match="Connection refused"):
-        Registry(settings, RegistryClient(settings)).schema(ref(1))
+        Registry(settings, RegistryClient(settings), AVRO).schema(ref(1))
 
 
 def test_the_next_address_is_asked_where_one_fails(server: RegistryServer) -> None:
     with running_registry(RegistryServer({"1": RECORD, "2": "int"}, failure="503")) as broken:
         settings = RegistrySettings(url=(broken.url(), server.url()))
-        schemas = Registry(settings, RegistryClient(settings))
+        schemas = Registry(settings, RegistryClient(settings), AVRO)
 
         assert schemas.schema(ref(1)).kind is AvroKind.RECORD
         with pytest.raises(MalformedRecord):
@@ -115,7 +115,7 @@ def test_an_address_that_is_no_registry_blames_no_record(server: RegistryServer)
     settings = RegistrySettings(url=(server.url() + "/wrong",))
     server.prefix = "/right"
     with pytest.raises(ConfigError, match=r"/wrong is no schema registry \(404 for schema 1"):
-        Registry(settings, RegistryClient(settings)).schema(ref(1))
+        Registry(settings, RegistryClient(settings), AVRO).schema(ref(1))
 
 
 @pytest.mark.parametrize(
@@ -154,10 +154,10 @@ def test_a_certificate_of_an_own_authority_is_trusted_by_its_file(tmp_path: Path
     with running_registry(RegistryServer({"1": RECORD}), certificate) as secure:
         settings = RegistrySettings(url=(secure.url("https"),), ca=str(authority.pem))
 
-        assert Registry(settings, RegistryClient(settings)).schema(ref(1)).kind is AvroKind.RECORD
+        assert Registry(settings, RegistryClient(settings), AVRO).schema(ref(1)).kind is AvroKind.RECORD
         strange = replace(settings, ca=None)
         with pytest.raises(ConfigError, match=r"certificate of registry .* is not trusted .*: name the authority"):
-            Registry(strange, RegistryClient(strange)).schema(ref(1))
+            Registry(strange, RegistryClient(strange), AVRO).schema(ref(1))
     with pytest.raises(ConfigError, match=r"registry.ca .*none.pem cannot be used"):
         RegistryClient(replace(settings, ca=str(tmp_path / "none.pem")))
 
@@ -165,7 +165,7 @@ def test_a_certificate_of_an_own_authority_is_trusted_by_its_file(tmp_path: Path
 def test_a_proxy_is_asked_in_place_of_the_registry(server: RegistryServer) -> None:
     settings = RegistrySettings(url=("http://registry.invalid:8081",), proxy=server.url())
 
-    assert Registry(settings, RegistryClient(settings)).schema(ref(1)).kind is AvroKind.RECORD
+    assert Registry(settings, RegistryClient(settings), AVRO).schema(ref(1)).kind is AvroKind.RECORD
     assert server.requests == [("http://registry.invalid:8081/schemas/ids/1", None)]
 
 
@@ -214,15 +214,15 @@ def test_schemas_come_from_files_too(tmp_path: Path) -> None:
     (directory / "1.avsc").write_text(json.dumps(RECORD))
 
     for place in (file, directory):
-        assert SchemaFiles(str(place)).find(ref(1)).text == json.dumps(RECORD)
-    assert SchemaFiles(str(file)).find(ref(GUID, RefKind.GUID)).text == '"int"'
+        assert SchemaFiles(str(place)).find(ref(1), "").text == json.dumps(RECORD)
+    assert SchemaFiles(str(file)).find(ref(GUID, RefKind.GUID), "").text == '"int"'
     with pytest.raises(MalformedRecord, match=r"schema 2 is not in registry\.file"):
-        SchemaFiles(str(directory)).find(ref(2))
+        SchemaFiles(str(directory)).find(ref(2), "")
     with pytest.raises(ConfigError, match=r"registry.file .*none cannot be read: No such file"):
-        SchemaFiles(str(tmp_path / "none")).find(ref(1))
+        SchemaFiles(str(tmp_path / "none")).find(ref(1), "")
     file.write_text("[]")
     with pytest.raises(ConfigError, match="is no JSON object"):
-        SchemaFiles(str(file)).find(ref(1))
+        SchemaFiles(str(file)).find(ref(1), "")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,197 @@
+"""Plain Avro: each value is a record of the schema that wrote it, which it names or which one file has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_table.errors import ConfigError, MalformedRecord
+from sources.avro.columns import Walk
+from sources.avro.connect_schema import connect_struct
+from sources.avro.exact_values import exact_value
+from sources.avro.framing import BAD_HEADER, NULL, Frames, Framing
+from sources.avro.record_bytes import Mask, RecordBytes
+from sources.avro.registry import AVRO, registry_of
+from sources.avro.writer_schema import AvroKind, Node, read_writer_schema
+from sources.json_changes.embedded_schema import EmbeddedSchema
+from sources.json_changes.outcome import Outcome, Parse
+from sources.json_changes.taking import taken
+from sources.plain.avro_keys import AvroKeys
+from sources.plain.avro_options import AvroSchemas
+from sources.plain.column_rows import ColumnRows
+from sources.upsert_json.row_decoding import Positions, RowGroup
+from sources.values.connect_types import struct_columns
+
+_NO_RECORD = "the schema of the value is of no record, so it has no columns"
+
+
+@dataclass(frozen=True, slots=True)
+class AvroFormat:
+    """See ``decoder.PlainFormat``."""
+
+    schemas: AvroSchemas
+
+    def values(self, batch: pa.RecordBatch) -> AvroValues:
+        """See ``decoder.PlainFormat``."""
+        return AvroValues(batch, self.schemas)
+
+
+@dataclass(frozen=True, slots=True)
+class AvroValues:
+    """See ``decoder.PlainValues``."""
+
+    batch: pa.RecordBatch
+    schemas: AvroSchemas
+    frames: Frames = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "frames", self._frames())
+
+    def _frames(self) -> Frames:
+        if self.schemas.schema_file is None:
+            return Framing(self.batch, "value").frames
+        codes = np.where(np.asarray(self.batch.column("value").is_valid()), 0, NULL).astype(np.int64)
+        return Frames((), codes, np.zeros(len(codes), np.int64))
+
+    def schema(self, code: int) -> Node:
+        """The writer schema of a code. MalformedRecord where there is none."""
+        if self.schemas.schema_file is not None:
+            return schema_of_file(self.schemas.schema_file)
+        assert self.schemas.registry is not None
+        return registry_of(self.schemas.registry, AVRO).schema(self.frames.refs[code])
+
+    @property
+    def own_keys(self) -> AvroKeys | None:
+        """See ``decoder.PlainValues``."""
+        settings = self.schemas.registry
+        return None if settings is None else AvroKeys(self.batch.column("key"), Framing(self.batch, "key"), settings)
+
+    @property
+    def parse(self) -> Parse:
+        """See ``decoder.PlainValues``."""
+        return self._parsed
+
+    def _parsed(self, column: str, position: int) -> Any:
+        data, code = self.batch.column(column)[position].as_py(), int(self.frames.codes[position])
+        if data is None:
+            return None
+        if code < 0:
+            return MalformedRecord(_no_schema(code, data))
+        try:
+            return exact_value(self.schema(code), data, int(self.frames.skipped[position]))
+        except MalformedRecord as error:
+            return MalformedRecord(f"value cannot be read as Avro{self._of(code)}: {error}")
+
+    def _of(self, code: int) -> str:
+        return f" of {self.frames.refs[code]}" if self.frames.refs else ""
+
+    def rows(self, outcome: Outcome) -> AvroRows:
+        """See ``decoder.PlainValues``."""
+        return AvroRows(self, outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class AvroRows:
+    """See ``sources.upsert_json.row_decoding.RowReading``."""
+
+    values: AvroValues
+    outcome: Outcome
+
+    def rows_of(self, topic: str, positions: Positions) -> tuple[list[RowGroup], Positions]:
+        """The rows by writer schema, and the positions of values that are null."""
+        codes = self.values.frames.codes[positions]
+        for position in positions[codes < NULL].tolist():
+            data = self.outcome.cell("value", position)
+            self.outcome.quarantine(position, _no_schema(int(self.values.frames.codes[position]), data))
+        groups: list[RowGroup] = []
+        nulls = [positions[codes == NULL]]
+        for code in np.unique(codes[codes > NULL]).tolist():
+            members = positions[codes == code]
+            try:
+                schema = self.values.schema(code)
+                row = row_schema(schema)
+            except MalformedRecord as error:
+                for position in members.tolist():
+                    self.outcome.quarantine(position, str(error))
+                continue
+            group, null = self._group(ColumnRows(topic, self.outcome), schema, row, members)
+            groups.append(group)
+            nulls.append(null)
+        return groups, np.concatenate(nulls)
+
+    def _group(
+        self, rows: ColumnRows, schema: Node, row: EmbeddedSchema, positions: Positions
+    ) -> tuple[RowGroup, Positions]:
+        valid, columns, good = self._read(schema, positions)
+        nulls = [positions[good & ~valid]]
+        exact, objects = [], []
+        for position in positions[~good].tolist():
+            value = self.outcome.parsed("value", position)
+            if isinstance(value, MalformedRecord):
+                self.outcome.quarantine(position, str(value))
+            elif value is None:
+                nulls.append(np.array([position], np.int64))
+            else:
+                exact.append(position)
+                objects.append(value)
+        self.outcome.count(exact=int((~good).sum()))
+        found = (positions[good & valid], taken(columns, np.flatnonzero(good[valid])))
+        return rows.group(row, found, (np.array(exact, np.int64), objects)), np.concatenate(nulls)
+
+    def _read(self, schema: Node, positions: Positions) -> tuple[Mask, pa.StructArray, Mask]:
+        """Which values have a record, these records, and which of the values are not in doubt."""
+        record = schema.value
+        assert record is not None
+        if record.is_opaque:
+            nothing = np.zeros(len(positions), np.bool_)
+            return nothing, pa.array([], pa.struct([])), nothing
+        values = self.outcome.values_at(positions)
+        data = RecordBytes.of(
+            values if pa.types.is_binary(values.type) else values.cast(pa.binary()),
+            self.values.frames.skipped[positions],
+        )
+        found, at = Walk(data).read_optional(schema, data.starts.copy(), np.arange(len(positions)))
+        return found.valid, found.records, ~data.doubt & (at == data.ends)
+
+
+@lru_cache(maxsize=1024)
+def row_schema(schema: Node) -> EmbeddedSchema:
+    """The columns of the rows that a schema writes. Raises MalformedRecord where it writes none."""
+    record = schema.value
+    if record is None or record.kind is not AvroKind.RECORD:
+        raise MalformedRecord(_NO_RECORD)
+    try:
+        return EmbeddedSchema(struct_columns(connect_struct(record, is_plain=True)))
+    except (ArithmeticError, RecursionError) as error:
+        raise MalformedRecord(f"the schema of the value is not usable: {error}") from error
+
+
+@lru_cache(maxsize=64)
+def schema_of_file(place: str) -> Node:
+    """The schema of ``schema_file``; ConfigError where there is none."""
+    try:
+        text = Path(place.removeprefix("file://")).read_text(encoding="utf-8")
+        return read_writer_schema(text)
+    except OSError as error:
+        raise ConfigError(f"schema_file {place} cannot be read: {error.strerror}") from error
+    except (MalformedRecord, UnicodeDecodeError) as error:
+        raise ConfigError(f"schema_file {place} is no Avro schema: {error}") from error
+
+
+def _no_schema(code: int, data: bytes) -> str:
+    """Why a value names no schema."""
+    if code == BAD_HEADER:
+        return "the headers of the record name no usable schema of the value: the serializer must write binary Avro"
+    if not data:
+        return "value is empty: let the producer write null for a tombstone, or leave the record out"
+    if data.lstrip()[:1] in (b"{", b"["):
+        return "value is JSON and no Avro: use format json"
+    return (
+        "value names no schema: neither a header nor its first byte does; use a serializer with a schema registry, or"
+        " name the schema of bare Avro as schema_file"
+    )

@@ -1,0 +1,100 @@
+"""The decoder of plain records: each value is a row of the source table that its topic is named after.
+
+records of one topic partition
+  -> values become rows, in columns where the format allows it
+  -> in a table with a primary key a row replaces the one of its key, and no value deletes the row of the message key;
+     in a table without one every row is added
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from sources.changes import Decoded, DecodeTarget, Goal, SourceTable
+from sources.json_changes.gaps import NoGaps
+from sources.json_changes.outcome import Outcome, Parse
+from sources.plain.message_keys import NoKeys, OwnKeys, PlainKeys
+from sources.plain.options import PlainOptions
+from sources.upsert_json.metadata import NO_METADATA
+from sources.upsert_json.record_headers import RecordHeaders
+from sources.upsert_json.row_decoding import Positions, RowDecoding, RowReading
+from sources.values.value_forms import ValueForms
+
+
+class PlainValues(Protocol):
+    """The values of one batch."""
+
+    @property
+    def parse(self) -> Parse | None:
+        """Reads one value; None where values are JSON."""
+        ...
+
+    @property
+    def own_keys(self) -> OwnKeys | None:
+        """Reads message keys in the same format; None where there are none."""
+        ...
+
+    def rows(self, outcome: Outcome) -> RowReading:
+        """The values as rows."""
+        ...
+
+
+class PlainFormat(Protocol):
+    """How values are written. Picklable."""
+
+    def values(self, batch: pa.RecordBatch) -> PlainValues: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlainDecoder:
+    """Decoder of one plain format."""
+
+    form: PlainFormat
+    options: PlainOptions
+    forms: ValueForms
+
+    def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
+        """See ``sources.changes.Decoder``."""
+        values = self.form.values(batch)
+        keys = PlainKeys(batch.column("key"), self.options, values.own_keys)
+        outcome = Outcome(batch, values.parse, keys)
+        deletes = _Deletes(keys, self.options, targets, outcome)
+        headers = RecordHeaders(batch)
+        decoding = RowDecoding(batch, targets, self.forms, NoGaps(), NoKeys(), headers, NO_METADATA, outcome)
+        decoding.decode(values.rows(outcome), deletes.among)
+        decoded = outcome.decoded()
+        # A message key is the primary key only if the rule says so: many topics have keys that only spread records.
+        return replace(decoded, observations=tuple(replace(o, key_columns=None) for o in decoded.observations))
+
+
+@dataclass(frozen=True, slots=True)
+class _Deletes:
+    """Which records without a value delete the row of their message key."""
+
+    keys: PlainKeys
+    options: PlainOptions
+    targets: Mapping[SourceTable, Goal]
+    outcome: Outcome
+
+    def among(self, topic: str, nulls: Positions) -> Positions:
+        """See ``row_decoding.Deleting``."""
+        goal = self.targets.get(SourceTable.of_topic(topic))
+        is_keyless = isinstance(goal, DecodeTarget) and not goal.primary_key
+        if self.options.on_null == "skip" or self.options.key_format == "none" or is_keyless:
+            self.outcome.count(tombstones=len(nulls))
+            return nulls[:0]
+        keyed = nulls[np.asarray(self.keys.keys.take(pa.array(nulls)).is_valid())]
+        self.outcome.count(tombstones=len(nulls) - len(keyed))
+        deleting: list[int] = []
+        for position in keyed.tolist():
+            problem = self.keys.problem(position)
+            if problem is None:
+                deleting.append(position)
+            else:
+                self.outcome.quarantine(position, f"{problem}; so the record does not say what to delete")
+        return np.array(deleting, np.int64)

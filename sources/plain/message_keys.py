@@ -1,0 +1,161 @@
+"""Message keys of plain records as JSON objects, whatever serializer has written them.
+
+Only the keys of the records that need theirs are read: those that delete, and those whose row lacks a column of the
+primary key.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_table.errors import MalformedRecord
+from sources.debezium_json.envelopes import unwrapped_key
+from sources.debezium_json.message_keys import KeyFields, Mask
+from sources.json_changes.exact_parse import parse_json
+from sources.plain.options import PlainOptions
+from sources.values.json_values import json_text
+
+Positions = npt.NDArray[np.int64]
+
+_INTEGERS = {"int": 4, "long": 8}
+
+
+@dataclass(frozen=True, slots=True)
+class OwnKey:
+    """A key of the format's own serializer: its value, and of one with names the Kafka Connect struct."""
+
+    value: Any
+    struct: Mapping[str, Any] | None
+
+
+class OwnKeys(Protocol):
+    """Reads keys that a format's own serializer has written."""
+
+    def at(self, position: int) -> OwnKey | None:
+        """The key at a position; None for one of another serializer. Raises MalformedRecord."""
+        ...
+
+
+class NoKeys:
+    """Says of all records that they have no message key: plain rows are what they are without one."""
+
+    def __init__(self) -> None:
+        self.fields: list[KeyFields] = [None]
+
+    def codes(self, positions: Positions) -> npt.NDArray[np.int32]:
+        return np.zeros(len(positions), np.int32)
+
+    def which(self, positions: Positions, test: Callable[[KeyFields], bool]) -> Mask:
+        return np.full(len(positions), test(None), np.bool_)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainKeys:
+    """See ``sources.json_changes.outcome.KeyTexts``; NULL also stands for a key that cannot be read."""
+
+    keys: pa.Array
+    options: PlainOptions
+    own: OwnKeys | None = None
+    _read: dict[int, bytes | MalformedRecord | None] = field(default_factory=dict)
+
+    def texts(self, positions: Positions) -> pa.Array:
+        """The keys at these positions: JSON objects, or plain JSON values where no column is known for them."""
+        if self.options.key_format == "none":
+            return pa.nulls(len(positions), pa.binary())
+        if self.options.key_format == "auto" and self.options.key_column is None and self.own is None:
+            keys = self.keys.take(pa.array(positions))
+            return keys if pa.types.is_binary(keys.type) else keys.cast(pa.binary())
+        found = [self._text(position) for position in positions.tolist()]
+        return pa.array([None if isinstance(text, MalformedRecord) else text for text in found], pa.binary())
+
+    def problem(self, position: int) -> str | None:
+        """Why the key at a position cannot be read; None where it can."""
+        found = None if self.options.key_format == "none" else self._text(position)
+        return str(found) if isinstance(found, MalformedRecord) else None
+
+    def _text(self, position: int) -> bytes | MalformedRecord | None:
+        if position not in self._read:
+            key = self.keys[position].as_py()
+            try:
+                self._read[position] = None if key is None else self._own(position) or self._written(key)
+            except MalformedRecord as error:
+                self._read[position] = error
+        return self._read[position]
+
+    def _own(self, position: int) -> bytes | None:
+        """A key of the format's own serializer, as JsonConverter writes one; None for another."""
+        is_asked = self.own is not None and self.options.key_format in ("auto", "avro")
+        found = self.own.at(position) if self.own is not None and is_asked else None
+        if found is None:
+            return None
+        if found.struct is None:
+            return self._named(found.value)
+        return _json({"schema": found.struct, "payload": found.value})
+
+    def _written(self, key: bytes) -> bytes:
+        match self.options.key_format:
+            case "avro":
+                raise MalformedRecord("the message key names no schema, so it is no Avro; state its key_format")
+            case "string":
+                return self._named(_utf8(key))
+            case "int" | "long" as kind:
+                if len(key) != _INTEGERS[kind]:
+                    raise MalformedRecord(
+                        f"the message key has {len(key)} bytes, and one of `{kind}` has {_INTEGERS[kind]}: state the"
+                        " key_format of the producer's serializer"
+                    )
+                return self._named(int.from_bytes(key, "big", signed=True))
+            case "bytes":
+                return self._of_bytes(key)
+            case "json":
+                try:
+                    value = parse_json(key)
+                except MalformedRecord as error:
+                    raise MalformedRecord(f"the message key is no JSON ({error}); state its key_format") from None
+                return key if isinstance(unwrapped_key(value), dict) else self._named(unwrapped_key(value))
+            case _:
+                return self._guessed(key)
+
+    def _guessed(self, key: bytes) -> bytes:
+        try:
+            value = unwrapped_key(parse_json(key))
+        except MalformedRecord:
+            value = _utf8(key)
+        return key if isinstance(value, dict) else self._named(value)
+
+    def _named(self, value: Any) -> bytes:
+        text = json_text(value) if not isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        column = self.options.key_column
+        return (text if column is None else f"{{{json.dumps(column, ensure_ascii=False)}:{text}}}").encode()
+
+    def _of_bytes(self, key: bytes) -> bytes:
+        """As JsonConverter writes a struct with one field of bytes."""
+        text = base64.b64encode(key).decode()
+        column = self.options.key_column
+        if column is None:
+            return self._named(text)
+        of_column = {"field": column, "type": "bytes", "optional": False}
+        return _json({"schema": {"type": "struct", "fields": [of_column]}, "payload": {column: text}})
+
+
+def _json(wrapper: Mapping[str, Any]) -> bytes:
+    """The text of a schema and a payload, with bytes in base64."""
+    text = json.dumps(
+        wrapper, ensure_ascii=False, separators=(",", ":"), default=lambda data: base64.b64encode(data).decode()
+    )
+    return text.encode()
+
+
+def _utf8(key: bytes) -> str:
+    try:
+        return key.decode("utf-8")
+    except UnicodeDecodeError:
+        raise MalformedRecord("the message key is not UTF-8 text; state its key_format") from None

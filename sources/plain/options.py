@@ -1,0 +1,52 @@
+"""The options that all plain formats share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sources.format_options import option, option_of_form
+from sources.values.value_forms import ValueForms
+
+
+@dataclass(frozen=True, slots=True)
+class PlainOptions:
+    """What records mean beside their values."""
+
+    on_null: str = option(
+        "delete",
+        "What a null value does in a table with a primary key: delete the row of its message key, or nothing. In a"
+        " table without one it does nothing.",
+        "skip",
+    )
+    key_format: str = option(
+        "auto",
+        "How message keys are written: `auto` takes JSON objects for the columns that they name, and others for plain"
+        " texts and numbers; `int` and `long` are 4 and 8 bytes, as Kafka's serializers write them; keys that are"
+        " `none` are never looked at.",
+        "json",
+        "string",
+        "int",
+        "long",
+        "bytes",
+        "none",
+    )
+    key_column: str | None = option_of_form(
+        "text",
+        None,
+        "The column that a message key without names is the value of, where rows do not have that column. Deletes need"
+        " it in no table whose primary key is one column.",
+    )
+
+
+def plain_problem(plain: PlainOptions) -> tuple[str, str] | None:
+    """The option at fault and what is wrong; None where nothing is."""
+    if plain.key_column is not None and plain.key_format == "none":
+        return "key_column", "`key_column` has no effect with `key_format: none`; remove one of them"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class PlainForms(ValueForms):
+    """How JSON values look: those of applications, which write decimals as numbers or texts."""
+
+    decimal_format: str = option("text", "How decimals are written that are no JSON numbers.", "base64", "auto")

@@ -1,0 +1,204 @@
+"""Plain JSON: every record is a row, or the newest of its key is."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.plain_pipeline import PlainPipeline, plain_batch
+
+UPSERT: dict[str, object] = {"primary_key": ["id"]}
+APPEND: dict[str, object] = {"mode": "append"}
+
+
+@pytest.mark.parametrize("copies", [1, 40])
+def test_every_record_is_a_row_where_no_key_is_declared(tmp_path: Path, copies: int) -> None:
+    pipeline = PlainPipeline(tmp_path, "json", APPEND)
+
+    pipeline.run(
+        plain_batch([({"id": 1}, {"id": 1, "v": "a"}), ({"id": 1}, {"id": 1, "v": "b"}), (b"x", None)] * copies)
+    )
+
+    assert pipeline.rows("id", "v") == [(1, "a")] * copies + [(1, "b")] * copies
+    assert (pipeline.table.schema.primary_keys, pipeline.skipped()) == ((), {"tombstones": copies})
+    assert not Path(pipeline.quarantine.path).exists()
+
+
+def test_without_a_mode_the_table_is_a_log_that_tells_where_rows_come_from(tmp_path: Path) -> None:
+    pipeline = PlainPipeline(tmp_path, "json")
+
+    pipeline.run(plain_batch([({"id": 1}, {"id": 1}), ({"id": 1}, None)], first=7))
+
+    assert [(row["event_topic"], row["event_offset"], row["id"]) for row in pipeline.rows()] == [("orders", 7, 1)]
+
+
+def test_a_declared_key_makes_records_replace_each_other(tmp_path: Path) -> None:
+    """Message keys that spread records, or name other things, do not matter for rows."""
+    pipeline = PlainPipeline(tmp_path, "json", UPSERT)
+
+    pipeline.run(
+        plain_batch(
+            [(None, {"id": 1, "v": "a"}), ({"region": 5}, {"id": 2, "v": "b"}), (b"\xff\x00", {"id": 1, "v": "c"})]
+        ),
+        plain_batch([({"id": 2}, None), (None, None), ({"region": 5}, None), (b"\xff", None)], first=3),
+    )
+
+    assert pipeline.rows() == [{"id": 1, "v": "c"}]
+    assert pipeline.skipped() == {"tombstones": 1}
+    assert {offset: reason.partition(",")[0] for offset, reason in pipeline.bad.items()} == {
+        5: "the message key lacks part of the primary key (id)",
+        6: "the message key is not UTF-8 text; state its key_format; so the record does not say what to delete",
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "keys", "declared"),
+    [
+        ({}, (b"1", b"2"), "INT"),
+        ({}, (b'{"schema":null,"payload":1}', b'{"id":2}'), "INT"),
+        ({"key_format": "string"}, (b"1", b"2"), "STRING"),
+        ({"key_format": "string"}, (b"1", b"2"), "INT"),
+        ({"key_format": "int"}, ((1).to_bytes(4, "big"), (2).to_bytes(4, "big")), "INT"),
+        ({"key_format": "long"}, ((1).to_bytes(8, "big"), (2).to_bytes(8, "big")), "BIGINT"),
+        ({"key_format": "json"}, (b'{"id":"\\u0031"}', b'{"id":"2"}'), "STRING"),
+        ({"key_format": "json"}, (b'"a"', b'"b"'), "STRING"),
+    ],
+)
+@pytest.mark.parametrize("is_named", [True, False])
+def test_keys_of_any_serializer_delete_and_fill_the_row(
+    tmp_path: Path, options: dict[str, str], keys: tuple[bytes, bytes], declared: str, is_named: bool
+) -> None:
+    """``is_named``: the column of the key stands in the key alone."""
+    form = {"json": {**options, **({"key_column": "id"} if is_named else {})}}
+    pipeline = PlainPipeline(tmp_path, form, {**UPSERT, "columns": {"types": {"id": declared}}})
+    first, second = keys
+
+    if is_named:
+        rows: list[tuple[Any, Any]] = [(first, {"v": "a"}), (second, {"v": "b"}), (first, {"v": "c"})]
+    else:
+        value = "1" if declared == "STRING" else 1
+        other = "2" if declared == "STRING" else 2
+        if keys[0] == b'"a"':
+            value, other = "a", "b"
+        rows = [(first, {"id": value, "v": "a"}), (second, {"id": other, "v": "b"}), (first, {"id": value, "v": "c"})]
+    pipeline.run(plain_batch(rows * 20), plain_batch([(second, None)] * 3, first=60))
+
+    assert pipeline.rows("v") == [("c",)]
+    assert not Path(pipeline.quarantine.path).exists()
+
+
+def test_keys_of_bytes_are_a_column_of_bytes(tmp_path: Path) -> None:
+    form = {"json": {"key_format": "bytes", "key_column": "id"}}
+    pipeline = PlainPipeline(tmp_path, form, {**UPSERT, "columns": {"types": {"id": "BYTES"}}})
+
+    pipeline.run(plain_batch([(b"\xff1", {"v": "a"}), (b"\xff2", {"v": "b"}), (b"\xff1", None)]))
+
+    assert pipeline.rows() == [{"id": b"\xff2", "v": "b"}]
+
+
+@pytest.mark.parametrize("options", [{"on_null": "skip"}, {"key_format": "none"}])
+def test_a_null_value_may_mean_nothing(tmp_path: Path, options: dict[str, str]) -> None:
+    pipeline = PlainPipeline(tmp_path, {"json": options}, UPSERT)
+
+    pipeline.run(plain_batch([({"id": 1}, {"id": 1}), ({"id": 1}, None), ({"id": 1}, b"null")]))
+
+    assert (pipeline.rows("id"), pipeline.skipped()) == ([(1,)], {"tombstones": 2})
+
+
+def test_a_key_of_another_serializer_is_named(tmp_path: Path) -> None:
+    pipeline = PlainPipeline(tmp_path, {"json": {"key_format": "long"}}, UPSERT)
+
+    pipeline.run(plain_batch([(b"1", {"id": 1}), (b"1", None)]))
+
+    assert pipeline.rows("id") == [(1,)]
+    assert pipeline.bad == {
+        1: "the message key has 1 bytes, and one of `long` has 8: state the key_format of the producer's serializer; so"
+        " the record does not say what to delete"
+    }
+
+
+def test_every_field_is_a_column_and_every_object_a_row(tmp_path: Path) -> None:
+    """What other formats take for metadata, heartbeats or envelopes."""
+    pipeline = PlainPipeline(tmp_path, "json", APPEND)
+    values: list[dict[str, Any]] = [
+        {"__deleted": "true", "__op": "d", "__table": "t"},
+        {"ts_ms": 1},
+        {"id": "7", "aggregate_type": "a", "type": "t", "additional_data": {}},
+        {"source": {"db": "d"}, "op": "c", "before": None, "after": {"x": 1}, "ts_ms": 2},
+        {"status": "BEGIN", "id": "5", "event_count": None, "data_collections": None},
+    ]
+
+    pipeline.run(plain_batch([({"serverName": "s"}, value) for value in values] * 20))
+
+    assert len(pipeline.rows()) == 100
+    assert pipeline.skipped() == {}
+    assert {"__deleted", "__op", "__table", "ts_ms", "source", "after"} <= pipeline.types.keys()
+
+
+def test_what_is_no_object_goes_to_quarantine(tmp_path: Path) -> None:
+    pipeline = PlainPipeline(tmp_path, "json", APPEND)
+    values = [b'{"id":1}', b"[1]", b"7", b'"x"', b"{", b"", b"\xff", b'{"id":1}{"id":2}', b"\x00\x00\x00\x00\x01\x02"]
+
+    pipeline.run(plain_batch([(None, value) for value in values]))
+
+    assert (pipeline.rows("id"), [*pipeline.bad]) == ([(1,)], [*range(1, len(values))])
+
+
+def test_nested_objects_are_rows_where_a_type_says_so_else_text(tmp_path: Path) -> None:
+    types = {"address": "ROW<city STRING, zip INT>", "sold": "DECIMAL(10, 2)", "at": "TIMESTAMP_LTZ(3)"}
+    pipeline = PlainPipeline(tmp_path, "json", {**APPEND, "columns": {"types": types}})
+    value = {"address": {"city": "B", "zip": 5}, "other": {"a": [1]}, "sold": "12.50", "at": "2024-05-01T10:00:00Z"}
+
+    pipeline.run(plain_batch([(None, value)] * 20))
+
+    row = pipeline.rows()[0]
+    assert (row["address"], row["other"], str(row["sold"])) == ({"city": "B", "zip": 5}, '{"a":[1]}', "12.50")
+
+
+def test_an_embedded_schema_tells_types(tmp_path: Path) -> None:
+    fields = [{"field": "id", "type": "int32"}, {"field": "day", "type": "int32", "name": "io.debezium.time.Date"}]
+    value = {"schema": {"type": "struct", "fields": fields}, "payload": {"id": 1, "day": 19000}}
+    pipeline = PlainPipeline(tmp_path, "json", UPSERT)
+
+    pipeline.run(plain_batch([({"id": 1}, value)]))
+
+    assert pipeline.types == {"id": "INT NOT NULL", "day": "DATE"}
+
+
+_KEYS = st.integers(1, 4)
+_VALUES = st.one_of(st.none(), st.fixed_dictionaries({"v": st.sampled_from(["a", "é", None])}))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(_KEYS, _VALUES, st.booleans()), min_size=1, max_size=60))
+def test_any_history_leaves_the_newest_row_of_each_key(
+    tmp_path_factory: pytest.TempPathFactory, history: list[tuple[int, dict[str, Any] | None, bool]]
+) -> None:
+    """Against a dictionary; the key stands in the row, or in the message key alone."""
+    pipeline = PlainPipeline(tmp_path_factory.mktemp("any"), "json", UPSERT)
+    start = (1, {"v": "a"}, True)
+    records = [({"id": key}, value if value is None or not own else {"id": key, **value})
+               for key, value, own in [start, *history]]  # fmt: skip
+    model: dict[int, Any] = {}
+    for key, value, _ in [start, *history]:
+        if value is None:
+            model.pop(key, None)
+        else:
+            model[key] = value["v"]
+
+    pipeline.run(plain_batch(records[:20]), plain_batch(records[20:], first=20))
+
+    assert dict(pipeline.rows("id", "v")) == model
+    pipeline.assert_all_accounted_for([plain_batch(records)])
+
+
+def test_the_decoder_travels(tmp_path: Path) -> None:
+    decoder = PlainPipeline(tmp_path, {"json": {"key_column": "id"}}).config.source.format.decoder
+    batch = plain_batch([(None, {"id": 1})])
+
+    assert pickle.loads(pickle.dumps(decoder)).decode(batch, {}) == decoder.decode(batch, {})

@@ -1,0 +1,86 @@
+"""Message types for tests, made without protoc, and values framed as a registry's serializer frames them."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, struct_pb2, timestamp_pb2, wrappers_pb2
+from google.protobuf import duration_pb2 as duration_pb2
+
+F = descriptor_pb2.FieldDescriptorProto
+_POOL_FILES = [timestamp_pb2, wrappers_pb2, struct_pb2, duration_pb2]
+IMPORTS = [module.DESCRIPTOR.name for module in _POOL_FILES]
+
+
+def field(name: str, number: int, kind: Any, *, repeated: bool = False, of: str = "", oneof: int | None = None) -> F:
+    """A field; ``of`` names the type of an enum or message, ``oneof`` the group that it is in."""
+    made = F(name=name, number=number, type=kind, label=F.LABEL_REPEATED if repeated else F.LABEL_OPTIONAL)
+    if of:
+        made.type_name = of
+    if oneof is not None:
+        made.oneof_index = oneof
+    return made
+
+
+def optional(message: descriptor_pb2.DescriptorProto, made: F) -> F:
+    """The field with presence, as ``optional`` of proto3 gives it, for a message."""
+    message.oneof_decl.add(name=f"_{made.name}")
+    made.oneof_index = len(message.oneof_decl) - 1
+    made.proto3_optional = True
+    return made
+
+
+def map_entry(name: str, key: Any, value: F) -> descriptor_pb2.DescriptorProto:
+    """The message that stands for the entries of a map; ``value`` is its second field."""
+    entry = descriptor_pb2.DescriptorProto(name=name, field=[field("key", 1, key), value])
+    entry.options.map_entry = True
+    return entry
+
+
+def file(
+    messages: Sequence[descriptor_pb2.DescriptorProto],
+    enums: Sequence[descriptor_pb2.EnumDescriptorProto] = (),
+    *,
+    name: str = "shop.proto",
+    imports: Sequence[str] = (),
+    syntax: str = "proto3",
+) -> descriptor_pb2.FileDescriptorProto:
+    """A file of the package shop."""
+    return descriptor_pb2.FileDescriptorProto(
+        name=name, package="shop", syntax=syntax, message_type=messages, enum_type=enums,
+        dependency=[*IMPORTS, *imports],
+    )  # fmt: skip
+
+
+def files_with(*files: descriptor_pb2.FileDescriptorProto) -> descriptor_pb2.FileDescriptorSet:
+    """A descriptor file with what the files import."""
+    library = [descriptor_pb2.FileDescriptorProto.FromString(m.DESCRIPTOR.serialized_pb) for m in _POOL_FILES]
+    return descriptor_pb2.FileDescriptorSet(file=[*library, *files])
+
+
+def class_of(files: descriptor_pb2.FileDescriptorSet, message: str) -> Any:
+    """The class of a message by its full name."""
+    pool = descriptor_pool.DescriptorPool()
+    for one in files.file:
+        pool.Add(one)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(message))
+
+
+def serialized(one: descriptor_pb2.FileDescriptorProto) -> str:
+    """A file as a registry serves it with ``format=serialized``."""
+    return base64.b64encode(one.SerializeToString()).decode()
+
+
+def framed(message: Any, number: int, path: Sequence[int] = (0,)) -> bytes:
+    """A message behind the id of its schema and the indexes of its type."""
+    indexes = b"\x00" if [*path] == [0] else _varint(len(path)) + b"".join(map(_varint, path))
+    return b"\x00" + number.to_bytes(4, "big") + indexes + message.SerializeToString()
+
+
+def _varint(number: int) -> bytes:
+    number, out = number << 1, b""
+    while number > 127:
+        out, number = out + bytes([number & 127 | 128]), number >> 7
+    return out + bytes([number])
