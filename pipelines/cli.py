@@ -27,6 +27,7 @@ from pipelines.report.given_once import GivenOnce
 from pipelines.report.json_log import LogFormat, failure_line
 from pipelines.report.output import checked_output, quiet_pipe
 from pipelines.report.safe_text import shown
+from pipelines.trial import trial_commands
 from pipelines.version import version
 
 FAILED = 1
@@ -319,6 +320,9 @@ def validate(files: Files) -> None:
     if failures:
         raise ConfigError("\n".join(failures))
     check_together(files, configs)
+
+
+app.command("test")(trial_commands.test)
 
 
 @app.command()

@@ -11,7 +11,7 @@ from paimon_table import Catalog
 from paimon_table.storage.file_io import FileIO, LocalFileIO
 from paimon_table.storage.outages import storage_failure
 from pipelines.checkpoint.book import Book
-from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.checkpoint import Checkpoint, commit_user
 from pipelines.config.config import PipelineConfig
 from pipelines.reading import source_reader
 from pipelines.storage import catalog_of, quarantine_of, storage_of
@@ -109,8 +109,3 @@ def own_tables(config: PipelineConfig) -> OwnTables:
 def table_names(config: PipelineConfig) -> set[str]:
     """The tables that a pipeline has written, and those that its rules name without placeholders."""
     return {*map(str, own_tables(config).names()), *(rule.into for rule in config.tables if "{" not in rule.into)}
-
-
-def commit_user(config: PipelineConfig, query_id: str) -> str:
-    """Who commits, as snapshots say: the identity of the checkpoint."""
-    return f"tidemark-{config.name}-{query_id}"
