@@ -323,6 +323,7 @@ def validate(files: Files) -> None:
 
 
 app.command("test")(trial_commands.test)
+app.command("plan")(trial_commands.plan)
 
 
 @app.command()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import uuid
 from dataclasses import dataclass
 
@@ -14,7 +12,7 @@ from pipelines.checkpoint.book import Book
 from pipelines.checkpoint.checkpoint import Checkpoint, commit_user
 from pipelines.config.config import PipelineConfig
 from pipelines.reading import source_reader
-from pipelines.storage import catalog_of, quarantine_of, storage_of
+from pipelines.storage import catalog_of, look_above, quarantine_of, storage_of
 from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.rule_checks import check_own_tables, check_tables_of_others
@@ -73,7 +71,7 @@ def _check_writable(config: PipelineConfig) -> None:
         if not isinstance(io, LocalFileIO) or io.exists(path):
             _probe("the quarantine", config.quarantine, io, path)
         else:
-            _look_above("the quarantine", path)
+            look_above("the quarantine", path)
 
 
 def _probe(what: str, location: str, io: FileIO, path: str) -> None:
@@ -84,20 +82,6 @@ def _probe(what: str, location: str, io: FileIO, path: str) -> None:
         io.delete(file)
     except OSError as error:
         raise storage_failure(error, f"{what} ({location}) cannot be written") from error
-
-
-def _look_above(what: str, path: str) -> None:
-    """The next directory above a path that is not there takes new ones."""
-    above = os.path.dirname(path)
-    while not os.path.exists(above):
-        above = os.path.dirname(above)
-    number = 0
-    if not os.path.isdir(above):
-        number = errno.ENOTDIR
-    elif not os.access(above, os.W_OK | os.X_OK):
-        number = errno.EACCES
-    if number:
-        raise storage_failure(OSError(number, os.strerror(number), above), f"{what} ({path}) cannot be made")
 
 
 def own_tables(config: PipelineConfig) -> OwnTables:

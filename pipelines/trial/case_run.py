@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +14,7 @@ from pipelines.config.config import PipelineConfig
 from pipelines.trial.case_checks import Difference, FoundRecord, FoundTable, Outcome, differences, plain_rows
 from pipelines.trial.case_file import LoadedCase
 from pipelines.trial.case_records import batches_of
+from pipelines.trial.kept_warnings import kept_warnings
 from pipelines.trial.trial_pipeline import TrialPipeline
 
 
@@ -49,7 +47,7 @@ def play(config: PipelineConfig, loaded: LoadedCase) -> CaseResult:
     ConfigError for a case whose records cannot be made.
     """
     batches, began_s = list(batches_of(loaded)), time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="tidemark-test-") as directory, _warnings() as warnings:
+    with tempfile.TemporaryDirectory(prefix="tidemark-test-") as directory, kept_warnings() as warnings:
         pipeline, error = TrialPipeline(config, Path(directory)), None
         try:
             for records, is_killed in batches:
@@ -74,23 +72,3 @@ def _found(table: Table) -> FoundTable:
     rows = table.to_arrow()
     columns = {field.name: field.type for field in table.schema.fields}
     return FoundTable(columns, tuple(table.schema.primary_keys), rows.schema, plain_rows(rows), changes)
-
-
-class _Collector(logging.Handler):
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.lines: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(record.getMessage())
-
-
-@contextmanager
-def _warnings() -> Iterator[list[str]]:
-    """What is warned of inside this block is kept, and not printed."""
-    collector, root = _Collector(), logging.getLogger()
-    root.addHandler(collector)
-    try:
-        yield collector.lines
-    finally:
-        root.removeHandler(collector)

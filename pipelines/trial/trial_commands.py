@@ -1,8 +1,9 @@
-"""`tidemark test`: what the command is called and takes. What it does is imported when it is called, as Arrow is."""
+"""`tidemark test | plan`: what the commands are called and take. What they do is imported when one is called."""
 
 from __future__ import annotations
 
 import os
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,16 @@ from paimon_table.errors import ConfigError
 from pipelines.report.say import say
 
 FAILED = 1
+SOMETHING_TO_DO = 3
+"""What `plan` exits with when a run would make or change a table."""
+
+
+class PlanFormat(StrEnum):
+    """Form of the output of `plan`."""
+
+    TEXT = "text"
+    JSON = "json"
+
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Pipeline file.", show_default=False)]
 
@@ -62,6 +73,48 @@ def test(
         write_junit(junit, config.name, results)
     if not all(result.has_passed for result in results):
         raise typer.Exit(FAILED)
+
+
+def plan(
+    file: File,
+    format: Annotated[PlanFormat, typer.Option("--format", "-f", help="Text for people, or one JSON document.")] = (
+        PlanFormat.TEXT
+    ),
+    records: Annotated[
+        int, typer.Option("--records", metavar="N", min=1, help="Sample at most so many records of each topic.")
+    ] = 1000,
+) -> None:
+    """Show what a pipeline would do, and change nothing.
+
+    A sample of its topics or files goes through the real decoding into a warehouse that is thrown away. Shown are the
+    tables that would be made or changed, rows as they would be stored, records that would go to quarantine, and
+    prerequisites that are not met. Exits with 3 when there are tables to make or to change, with 0 when there are none,
+    and with 1 when a prerequisite is not met.
+    """
+    from pipelines.config.config_file import load_pipeline
+    from pipelines.report.output import checked_stdout, quiet_pipe
+    from pipelines.report.safe_text import json_line
+    from pipelines.trial.plan_report import PlanReport, as_document, as_lines
+    from pipelines.trial.prerequisites import preview_findings, source_findings, stored_findings
+    from pipelines.trial.preview import preview
+    from pipelines.trial.sampled_source import sampled
+
+    config = load_pipeline(file)
+    findings = stored_findings(config)
+    source = sampled(config, records)
+    found = preview(config, source.sample)
+    findings += [*source.findings, *source_findings(config, source.sample)]
+    findings += preview_findings(config, source.sample, found, findings)
+    report = PlanReport(config, source.sample, found, findings)
+    with quiet_pipe():
+        if format is PlanFormat.JSON:
+            checked_stdout().write(json_line(as_document(report)) + "\n")
+        else:
+            say("\n".join(as_lines(report)))
+    if report.has_failed:
+        raise typer.Exit(FAILED)
+    if found.has_changes:
+        raise typer.Exit(SOMETHING_TO_DO)
 
 
 def default_cases(file: Path) -> Path:

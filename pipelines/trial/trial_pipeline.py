@@ -154,7 +154,8 @@ class TrialPipeline:
 
     def _plan(self, records: pa.RecordBatch) -> None:
         for topic, partition, offset in zip(*(records.column(i).to_pylist() for i in range(3)), strict=True):
-            self._ends[topic, partition] = max(self._ends.get((topic, partition), 0), offset + 1)
+            if partition >= 0:  # a line of a dump that is no record has none
+                self._ends[topic, partition] = max(self._ends.get((topic, partition), 0), offset + 1)
         self._stream.plan(self._next_batch, self._ends)
 
     def _close(self) -> None:
