@@ -324,6 +324,7 @@ def validate(files: Files) -> None:
 
 app.command("test")(trial_commands.test)
 app.command("plan")(trial_commands.plan)
+app.command("init")(trial_commands.init)
 
 
 @app.command()

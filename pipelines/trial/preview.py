@@ -49,6 +49,8 @@ class ColumnPreview:
     type: str
     origin: str
     """Where the type comes from."""
+    looks_like: str | None = None
+    """What the values of a guessed column most probably stand for, where JSON does not show it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +205,7 @@ def _table(
         "create" if real is None else "change" if ddl else "keep",
         tuple(dict.fromkeys(source.topic for source in fed_by)),
         tuple(ddl),
-        tuple(ColumnPreview(f.name, sql(f.type), notes[f.name]) for f in shown),
+        tuple(ColumnPreview(f.name, sql(f.type), n := notes[f.name], n.partition(_LOOKS)[2] or None) for f in shown),
         tuple(table.schema.primary_keys),
         bucket_mode(table.schema, table.options).value,
         _bucket_reason(table, rule, is_new=real is None),
@@ -229,13 +231,14 @@ def _origins(observations: Iterable[Observation]) -> dict[tuple[SourceTable, str
             if (source, name) in told:
                 found[source, name] = "schema of the records"
             elif t is not None:
-                found[source, name] = "guessed from values" + (f", which look like {look}" if look else "")
+                found[source, name] = "guessed from values" + (f"{_LOOKS}{look}" if look else "")
             else:
                 found[source, name] = _ONLY_NULLS
     return found
 
 
 _ONLY_NULLS = "only NULLs"
+_LOOKS = ", which look like "
 
 
 def _notes(

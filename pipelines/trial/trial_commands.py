@@ -1,4 +1,4 @@
-"""`tidemark test | plan`: what the commands are called and take. What they do is imported when one is called."""
+"""`tidemark test | plan | init`: what the commands are called and take. What they do is imported when one is called."""
 
 from __future__ import annotations
 
@@ -115,6 +115,74 @@ def plan(
         raise typer.Exit(FAILED)
     if found.has_changes:
         raise typer.Exit(SOMETHING_TO_DO)
+
+
+def init(
+    servers: Annotated[
+        str | None,
+        typer.Option("--bootstrap-servers", metavar="HOST:PORT", help="The Kafka cluster.", show_default=False),
+    ] = None,
+    files: Annotated[
+        str | None,
+        typer.Option("--files", metavar="PATH", help="Dumps of topics: a file, a directory or a glob."),
+    ] = None,
+    topics: Annotated[
+        list[str] | None,
+        typer.Option("--topics", metavar="PATTERN", help="Only topics whose whole name matches; repeatable."),
+    ] = None,
+    property_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--property",
+            metavar="NAME=VALUE",
+            help="Property of Kafka's client, such as security.protocol=SSL; repeatable. Secrets come into the file as "
+            "references to the environment.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the file there.", show_default=False),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it is there.")] = False,
+) -> None:
+    """Write a pipeline file for the topics of a Kafka cluster, or for dumps of topics.
+
+    Looks at some records of each topic for format, message key and types. Topics of another format than most, and those
+    that nothing reads, are listed at the end of the file. Without --output the file is printed.
+    """
+    from pipelines.config.config_values import check_pattern
+    from pipelines.trial import starting
+    from pipelines.trial.starter_file import starter_file
+    from sources.topics import TopicSelection
+    from sources.wording import counted
+
+    if (servers is None) == (files is None):
+        raise ConfigError("say where the records are: either --bootstrap-servers HOST:PORT or --files PATH")
+    if files is not None and property_:
+        raise ConfigError("--property: files have no properties of Kafka's client; leave it out")
+    if force and output is None:
+        raise ConfigError("--force: nothing is replaced without --output FILE; leave it out")
+    if output is not None and output.exists() and not force:
+        raise ConfigError(f"{output} is there already; --force replaces it")
+    try:
+        selection = TopicSelection(include=tuple(map(check_pattern, topics or ())))
+    except ValueError as error:
+        raise ConfigError(f"--topics: {error}") from None
+    name = starting.name_for(output)
+    if servers is not None:
+        properties = starting.given_properties(property_ or ())
+        start = starting.start_from_kafka(servers, selection, properties, name)
+    else:
+        directory = Path() if output is None else output.parent
+        start = starting.start_from_files(str(files), selection, directory, name)
+    text = starter_file(start)
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    starting.write_file(output, text, force=force)
+    left = len(start.topics) - len(start.read)
+    reads = counted(len(start.read), "topic")
+    say(f"{output}: pipeline {name} reads {reads} as {start.format}; {left} left out", err=True)
 
 
 def default_cases(file: Path) -> Path:

@@ -94,3 +94,26 @@ def test_records_that_went_before_they_were_read_are_told(tmp_path: Path, kafka:
     code, document = planned(file)
     assert code == 0
     assert [f["level"] for f in document["prerequisites"]] == ["warning"]
+
+
+def test_a_file_for_the_topics_of_a_cluster_is_valid_and_plans(tmp_path: Path, kafka: Topics) -> None:
+    kafka.create("begin.orders", partitions=2)
+    kafka.create("begin.empty")
+    kafka.produce("begin.orders", [insert_event("begin.orders", n, n % 2) for n in range(4)])
+    file = tmp_path / "begin.yaml"
+    done = tidemark(
+        "init", "--bootstrap-servers", kafka.bootstrap_servers, "--topics", r"begin\..*", "-o", file,
+        "--property", "client.id=begin",
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert done.stderr == f"{file}: pipeline begin reads 1 topic as debezium-json; 1 left out\n"
+    assert "#   begin.empty: no records\n" in file.read_text()
+    assert tidemark("validate", file).returncode == 0
+    code, document = planned(file)
+    assert (code, [row["id"] for row in document["tables"][0]["rows"]]) == (3, [0, 1, 2])
+
+
+def test_a_cluster_that_does_not_answer_is_told(tmp_path: Path) -> None:
+    done = tidemark("init", "--bootstrap-servers", "127.0.0.1:1")
+    assert done.returncode == 1
+    assert done.stderr.startswith("Kafka at 127.0.0.1:1 does not answer")
