@@ -1,4 +1,4 @@
-"""The command line: `tidemark run | validate | schema | table | quarantine | version`.
+"""The command line: `tidemark run | validate | test | plan | init | schema | table | quarantine | version`.
 
 Results go to stdout, progress and messages to stderr. Exit codes: 0 done, 1 failed while running, 2 the request itself
 was wrong. Every command imports what it needs when it is called: Spark for `run` alone, and neither Spark nor Arrow for

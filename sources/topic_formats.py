@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from sources.debezium_json.control_records import control_kind
+from sources.formats import FORMATS
 from sources.record_look import format_named, other_format
 
 _ENVELOPE = frozenset({"before", "after"})
@@ -31,6 +32,12 @@ class TopicFormat:
     """The fields of the message key; none of one without names, None where the records have no key."""
     has_schema: bool = False
     """Whether the records bring the types of their columns."""
+
+
+def needed_settings(format_: str) -> Mapping[str, Mapping[str, str]]:
+    """The settings without which a pipeline file cannot name the format, with a value to begin with."""
+    needed = FORMATS[format_].needed
+    return {} if needed is None else {needed: {"url": "${env:SCHEMA_REGISTRY_URL:-http://localhost:8081}"}}
 
 
 def topic_formats(batches: Iterable[pa.RecordBatch], topics: Iterable[str]) -> list[TopicFormat]:

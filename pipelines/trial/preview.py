@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from paimon_table import Catalog, Table, TableName
+from paimon_table.catalog.seeded_catalog import SeededCatalog
 from paimon_table.errors import TidemarkError
 from paimon_table.options.bucket_mode import bucket_mode
 from paimon_table.options.names import BUCKET
@@ -33,7 +34,6 @@ from pipelines.tables.rule_options import with_options_of
 from pipelines.trial.case_checks import plain_rows
 from pipelines.trial.ddl import alter_table, create_table
 from pipelines.trial.kept_warnings import kept_warnings
-from pipelines.trial.seeded_catalog import SeededCatalog
 from pipelines.trial.trial_pipeline import TrialPipeline, in_directory
 from sources.changes import Observation, SourceTable
 from sources.samples import Sample

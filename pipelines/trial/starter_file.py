@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sources.changes import SourceTable
-from sources.topic_formats import TopicFormat
+from sources.topic_formats import TopicFormat, needed_settings
 from sources.wording import counted
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
@@ -34,6 +34,11 @@ class Start:
         """The format of most topics; None where no topic can be read."""
         formats = Counter(topic.format for topic in self.topics if topic.format is not None)
         return formats.most_common(1)[0][0] if formats else None
+
+    @property
+    def settings(self) -> Mapping[str, Mapping[str, str]]:
+        """What the format needs beside its name."""
+        return {} if self.format is None else needed_settings(self.format)
 
     @property
     def read(self) -> list[TopicFormat]:
@@ -103,13 +108,14 @@ def _comment(topic: TopicFormat) -> str:
 
 
 def _format(start: Start) -> Iterator[str]:
-    if start.format != "debezium-avro":
+    if not start.settings:
         yield f"  format: {start.format}"
         return
     yield "  format:"
-    yield "    debezium-avro:"
-    yield "      registry:"
-    yield f"        url: {_quoted('${env:SCHEMA_REGISTRY_URL:-http://localhost:8081}')}"
+    yield f"    {start.format}:"
+    for group, values in start.settings.items():
+        yield f"      {group}:"
+        yield from (f"        {name}: {_quoted(value)}" for name, value in values.items())
 
 
 def _rules(start: Start) -> Iterator[str]:

@@ -9,8 +9,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.pipelines.test_imports import imported_by
 from tests.support.command import tidemark, tidemark_process
+from tests.support.imports import imported_by
 
 PIPELINE = """\
 version: 1

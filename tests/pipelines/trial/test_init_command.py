@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from pipelines.config.config_file import load_pipeline
 from pipelines.trial.starter_file import Start, starter_file
 from sources.topic_formats import TopicFormat
-from tests.pipelines.test_imports import imported_by
 from tests.support import feed_records as feeds
 from tests.support.command import tidemark
+from tests.support.imports import imported_by
 
 JKS = ("--property", "security.protocol=SSL", "--property", "ssl.truststore.location=x.jks")
 NAMES = st.text("abcXY019._-", min_size=1, max_size=12).filter(lambda name: name not in (".", ".."))

@@ -13,9 +13,9 @@ import pytest
 from pipelines.config.config_file import load_pipeline
 from pipelines.trial.trial_pipeline import TrialPipeline
 from sources.dumps.dump_records import record_batches_from_dump
-from tests.pipelines.test_imports import imported_by
 from tests.stack.paths import PROJECT_DIR
 from tests.support.command import Done, tidemark
+from tests.support.imports import imported_by
 
 TOPIC = "shop.public.orders"
 CAPTURES = PROJECT_DIR / "tests" / "captures"

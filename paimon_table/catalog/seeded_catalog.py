@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from paimon_table import Catalog, Table, TableName, TableSchema
-from paimon_table.catalog.catalog import TableFiles
+from paimon_table.catalog.catalog import Catalog, TableFiles
+from paimon_table.catalog.table_name import TableName
 from paimon_table.metadata.publisher import Publisher
+from paimon_table.schema.table_schema import TableSchema
+from paimon_table.table import Table
 
 
 @dataclass(frozen=True, slots=True)
