@@ -1,4 +1,4 @@
-"""The command line: `tidemark run | validate | schema | table | quarantine | version`.
+"""The command line: `tidemark run | validate | test | plan | init | schema | table | quarantine | version`.
 
 Results go to stdout, progress and messages to stderr. Exit codes: 0 done, 1 failed while running, 2 the request itself
 was wrong. Every command imports what it needs when it is called: Spark for `run` alone, and neither Spark nor Arrow for
@@ -27,6 +27,7 @@ from pipelines.report.given_once import GivenOnce
 from pipelines.report.json_log import LogFormat, failure_line
 from pipelines.report.output import checked_output, quiet_pipe
 from pipelines.report.safe_text import shown
+from pipelines.trial import trial_commands
 from pipelines.version import version
 
 FAILED = 1
@@ -323,6 +324,11 @@ def validate(files: Files) -> None:
     if failures:
         raise ConfigError("\n".join(failures))
     check_together(files, configs)
+
+
+app.command("test")(trial_commands.test)
+app.command("plan")(trial_commands.plan)
+app.command("init")(trial_commands.init)
 
 
 @app.command()

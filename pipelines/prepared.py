@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import uuid
 from dataclasses import dataclass
 
@@ -11,10 +9,10 @@ from paimon_table import Catalog
 from paimon_table.storage.file_io import FileIO, LocalFileIO
 from paimon_table.storage.outages import storage_failure
 from pipelines.checkpoint.book import Book
-from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.checkpoint import Checkpoint, commit_user
 from pipelines.config.config import PipelineConfig
 from pipelines.reading import source_reader
-from pipelines.storage import catalog_of, quarantine_of, storage_of
+from pipelines.storage import catalog_of, look_above, quarantine_of, storage_of
 from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.rule_checks import check_own_tables, check_tables_of_others
@@ -73,7 +71,7 @@ def _check_writable(config: PipelineConfig) -> None:
         if not isinstance(io, LocalFileIO) or io.exists(path):
             _probe("the quarantine", config.quarantine, io, path)
         else:
-            _look_above("the quarantine", path)
+            look_above("the quarantine", path)
 
 
 def _probe(what: str, location: str, io: FileIO, path: str) -> None:
@@ -86,20 +84,6 @@ def _probe(what: str, location: str, io: FileIO, path: str) -> None:
         raise storage_failure(error, f"{what} ({location}) cannot be written") from error
 
 
-def _look_above(what: str, path: str) -> None:
-    """The next directory above a path that is not there takes new ones."""
-    above = os.path.dirname(path)
-    while not os.path.exists(above):
-        above = os.path.dirname(above)
-    number = 0
-    if not os.path.isdir(above):
-        number = errno.ENOTDIR
-    elif not os.access(above, os.W_OK | os.X_OK):
-        number = errno.EACCES
-    if number:
-        raise storage_failure(OSError(number, os.strerror(number), above), f"{what} ({path}) cannot be made")
-
-
 def own_tables(config: PipelineConfig) -> OwnTables:
     """The tables of a pipeline, for a command that looks at them beside its runs."""
     catalog = catalog_of(config)
@@ -109,8 +93,3 @@ def own_tables(config: PipelineConfig) -> OwnTables:
 def table_names(config: PipelineConfig) -> set[str]:
     """The tables that a pipeline has written, and those that its rules name without placeholders."""
     return {*map(str, own_tables(config).names()), *(rule.into for rule in config.tables if "{" not in rule.into)}
-
-
-def commit_user(config: PipelineConfig, query_id: str) -> str:
-    """Who commits, as snapshots say: the identity of the checkpoint."""
-    return f"tidemark-{config.name}-{query_id}"

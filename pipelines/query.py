@@ -47,10 +47,11 @@ from pipelines.catchup.side_work import COMMANDS, SideWork, TableRequests
 from pipelines.catchup.slices import SLICE_S, SlicePace, SparkSlices
 from pipelines.catchup.table_standings import TableStandings, entry_of
 from pipelines.checkpoint.book import Cause, Pause
+from pipelines.checkpoint.checkpoint import commit_user
 from pipelines.control.request_desk import Handler, RequestDesk, Tell
 from pipelines.control.requests import Answer, Request, Requests
 from pipelines.control.turns import Turns
-from pipelines.prepared import PreparedPipeline, commit_user
+from pipelines.prepared import PreparedPipeline
 from pipelines.quarantine import applying
 from pipelines.replay.closed_stream import ClosedStream
 from pipelines.replay.replay_requests import COMMAND as REPLAY_SLICE

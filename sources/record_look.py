@@ -68,7 +68,12 @@ def other_format(fields: Collection[str]) -> str | None:
     return next((name for name, telling in _OTHER_FORMATS if telling <= {*fields}), None)
 
 
+def format_named(other: str) -> str | None:
+    """What ``source.format`` calls the format of another tool; None where this version does not read it."""
+    return _FORMAT_NAMES.get(other)
+
+
 def remedy(other: str) -> str:
     """What to do about records of another format: to read them as such, where this version can."""
-    name = _FORMAT_NAMES.get(other)
+    name = format_named(other)
     return "this version does not read them" if name is None else f"set source.format to {name}"

@@ -253,6 +253,11 @@ class Checkpoint:
         return numbers_of(self._io.list_names(f"{self._path}/{directory}"), "")
 
 
+def commit_user(config: PipelineConfig, query_id: str) -> str:
+    """Who commits, as snapshots say: the identity of the checkpoint."""
+    return f"tidemark-{config.name}-{query_id}"
+
+
 def _is_json(text: str) -> bool:
     try:
         json.loads(text)

@@ -32,7 +32,7 @@ REFUSED = "refused"
 """Error type of every message that a validator of these models words itself."""
 
 
-def refused(text: str, *at: str) -> PydanticCustomError:
+def refused(text: str, *at: str | int) -> PydanticCustomError:
     """An error whose text stands in the message to the user unchanged.
 
     ``at`` names the keys below the validated value that the error is about, when it is about one of them.

@@ -14,8 +14,9 @@ from pipelines.batch.spark_exchange import spark_exchange
 from pipelines.batch.spooled_writes import SpooledWrites
 from pipelines.batch.step_facts import AllOpen
 from pipelines.catchup.slices import SparkSlices
+from pipelines.checkpoint.checkpoint import commit_user
 from pipelines.config.config import PipelineConfig
-from pipelines.prepared import commit_user, prepared
+from pipelines.prepared import prepared
 from pipelines.replay.closed_stream import ClosedStream
 from pipelines.replay.replay_requests import ReplaySlices
 from pipelines.replay.spark_work import spark_work

@@ -1,0 +1,146 @@
+"""The records of a case as a source would give them: numbered, timed, and as bytes."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_table.errors import ConfigError
+from pipelines.trial.case_file import Case, LoadedCase, Record
+from sources.changes import RECORD_SCHEMA
+from sources.dumps.dump_lines import NoRecord, record_of_line
+from sources.dumps.dump_records import open_dump
+from sources.positions import Place
+
+FIRST_RECORD = datetime(2026, 1, 1, tzinfo=UTC)
+"""Kafka's time of the first record of a case that states none; each one comes a second after the one before."""
+
+
+class CaseRecords:
+    """Gives the batches of one case, one after the other."""
+
+    def __init__(self, loaded: LoadedCase) -> None:
+        self._loaded = loaded
+        self._next: defaultdict[Place, int] = defaultdict(int)
+        self._count = 0
+
+    def batch(self, records: Sequence[Record], *at: str | int) -> pa.RecordBatch:
+        """The records of a batch, which stands at a path of the case."""
+        rows = [row for i, record in enumerate(records) for row in self._rows(record, (*at, i))]
+        rows.sort(key=lambda row: (row["topic"], row["partition"], row["offset"]))
+        return pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)
+
+    def _rows(self, record: Record, at: tuple[str | int, ...]) -> Iterator[dict[str, Any]]:
+        if record.file is not None:
+            yield from map(self._placed, _rows_of_file(record.file, self._where(at)))
+            return
+        where, case = self._where(at), self._loaded.case
+        yield self._placed(
+            {
+                "topic": record.topic or case.topic,
+                "partition": record.partition,
+                "offset": record.offset,
+                "timestamp": record.timestamp,
+                "key": _content(record.key, record.key_b64, where),
+                "value": _content(record.value, record.value_b64, where),
+                "headers": [
+                    {"key": name, "value": None if text is None else text.encode()}
+                    for name, text in record.headers.items()
+                ]
+                or None,
+            }
+        )
+
+    def _placed(self, row: dict[str, Any]) -> dict[str, Any]:
+        place = row["topic"], row["partition"]
+        offset = self._next[place] if row["offset"] is None else row["offset"]
+        self._next[place] = max(self._next[place], offset + 1)
+        first_us = int(FIRST_RECORD.timestamp()) * 1_000_000
+        timestamp = first_us + self._count * 1_000_000 if row["timestamp"] is None else row["timestamp"]
+        self._count += 1
+        return {**row, "offset": offset, "timestamp": timestamp}
+
+    def _where(self, at: tuple[str | int, ...]) -> str:
+        return f"{self._loaded.path}:{self._loaded.line(*at)}"
+
+
+def batches_of(loaded: LoadedCase) -> Iterator[tuple[pa.RecordBatch, bool]]:
+    """The batches of a case, and whether its process is killed behind each."""
+    case: Case = loaded.case
+    records = CaseRecords(loaded)
+    if case.batches is None:
+        yield records.batch(case.records or (), "records"), False
+        return
+    for number, step in enumerate(case.batches):
+        if step != "kill":
+            is_killed = case.batches[number + 1 : number + 2] == ("kill",)
+            yield records.batch(step, "batches", number), is_killed
+
+
+def _rows_of_file(path: str, where: str) -> Iterator[dict[str, Any]]:
+    try:
+        with open_dump(path) as stream:
+            lines = stream.read().split(b"\n")
+    except OSError as error:
+        raise ConfigError(f"{where}: {path} cannot be read: {error}; correct the path") from error
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            record = record_of_line(line)
+        except NoRecord as error:
+            raise ConfigError(f"{path}:{number}: {error}") from error
+        yield {
+            "topic": record.topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "timestamp": None if record.ts is None else record.ts * 1000,
+            "key": record.key,
+            "value": record.value,
+            "headers": None
+            if record.headers is None
+            else [{"key": name, "value": value} for name, value in record.headers],
+        }
+
+
+def _content(value: Any, encoded: str | None, where: str) -> bytes | None:
+    if encoded is not None:
+        try:
+            return base64.b64decode(encoded, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise ConfigError(f"{where}: `key_b64` or `value_b64` is not base64; encode the bytes anew") from error
+    if value is None or isinstance(value, str):
+        return None if value is None else value.encode()
+    return json_text(value, where).encode()
+
+
+def json_text(value: Any, where: str) -> str:
+    """The JSON of a YAML value; numbers keep the digits that are written, where JSON has them."""
+    match value:
+        case dict():
+            pairs = (f"{json.dumps(str(k), ensure_ascii=False)}:{json_text(v, where)}" for k, v in value.items())
+            return f"{{{','.join(pairs)}}}"
+        case list():
+            return f"[{','.join(json_text(item, where) for item in value)}]"
+        case float() if not math.isfinite(value):
+            raise ConfigError(f"{where}: JSON has no number {value}; write the text that the source sends, in quotes")
+        case int() | float() if not isinstance(value, bool):
+            written = getattr(value, "written", "")
+            return written if _is_number(written) else json.dumps(value)
+        case _:
+            return json.dumps(value, ensure_ascii=False)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return not isinstance(json.loads(text), str)
+    except ValueError:
+        return False

@@ -1,0 +1,74 @@
+"""One case played: its batches through the pipeline on trial, and what is not as expected after them."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from paimon_table import Table
+from paimon_table.errors import TidemarkError
+from paimon_table.row_kind import VALUE_KIND, RowKind
+from pipelines.config.config import PipelineConfig
+from pipelines.trial.case_checks import Difference, FoundRecord, FoundTable, Outcome, differences, plain_rows
+from pipelines.trial.case_file import LoadedCase
+from pipelines.trial.case_records import batches_of
+from pipelines.trial.kept_warnings import kept_warnings
+from pipelines.trial.trial_pipeline import TrialPipeline
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """How a case ended."""
+
+    loaded: LoadedCase
+    seconds: float
+    differences: tuple[Difference, ...]
+    warnings: tuple[str, ...]
+    """What the pipeline warned of meanwhile."""
+
+    @property
+    def name(self) -> str:
+        return self.loaded.case.name
+
+    @property
+    def has_passed(self) -> bool:
+        return not self.differences
+
+    def place(self, difference: Difference) -> str:
+        """FILE:LINE of what a difference is about."""
+        return f"{self.loaded.path}:{self.loaded.line('expect', *difference.at)}"
+
+
+def play(config: PipelineConfig, loaded: LoadedCase) -> CaseResult:
+    """Play one case in a directory of its own, which is removed behind it.
+
+    ConfigError for a case whose records cannot be made.
+    """
+    batches, began_s = list(batches_of(loaded)), time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="tidemark-test-") as directory, kept_warnings() as warnings:
+        pipeline, error = TrialPipeline(config, Path(directory)), None
+        try:
+            for records, is_killed in batches:
+                (pipeline.run_killed if is_killed else pipeline.run)(records)
+        except TidemarkError as stopped:
+            error = str(stopped)
+        found = differences(loaded.case.expect, outcome_of(pipeline, error))
+    return CaseResult(loaded, time.monotonic() - began_s, tuple(found), tuple(warnings))
+
+
+def outcome_of(pipeline: TrialPipeline, error: str | None) -> Outcome:
+    quarantined = [FoundRecord(r.topic, r.partition, r.offset, r.reason) for r in pipeline.quarantined]
+    tables = {name: _found(table) for name, table in pipeline.tables.items()}
+    return Outcome(tables, quarantined, pipeline.skipped, pipeline.paused, error)
+
+
+def _found(table: Table) -> FoundTable:
+    changes: list[tuple[str, dict[str, object]]] = []
+    for _, rows in table.changes():
+        for row in plain_rows(rows):
+            changes.append((RowKind(row.pop(VALUE_KIND)).short, row))
+    rows = table.to_arrow()
+    columns = {field.name: field.type for field in table.schema.fields}
+    return FoundTable(columns, tuple(table.schema.primary_keys), rows.schema, plain_rows(rows), changes)

@@ -1,0 +1,67 @@
+"""Schemas as SQL, as Flink and Spark users write it: the table that is made, or the changes of one that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from paimon_table import TableSchema
+from paimon_table.types import sql
+from sources.column_forms import OPTION as COLUMN_FORMS
+
+_INTERNAL = frozenset({COLUMN_FORMS})
+"""Options in which Tidemark remembers what it has seen."""
+
+
+def create_table(identifier: str, schema: TableSchema, notes: Mapping[str, str]) -> list[str]:
+    """CREATE TABLE in lines; ``notes`` stand as comments behind their columns."""
+    columns = [f"  {_quoted(f.name)} {sql(f.type)}" for f in schema.fields]
+    parts = [notes.get(f.name, "") for f in schema.fields]
+    if schema.primary_keys:
+        columns.append(f"  PRIMARY KEY ({_names(schema.primary_keys)}) NOT ENFORCED")
+        parts.append("")
+    last = len(columns) - 1
+    body = [
+        f"{column}{',' if number < last else ''}{f'  -- {note}' if note else ''}"
+        for number, (column, note) in enumerate(zip(columns, parts, strict=True))
+    ]
+    partitioned = f" PARTITIONED BY ({_names(schema.partition_keys)})" if schema.partition_keys else ""
+    options = sorted((name, value) for name, value in schema.options.items() if name not in _INTERNAL)
+    ends = [f"  {_text(name)} = {_text(value)}" for name, value in options]
+    with_ = [f"){partitioned} WITH (", *(f"{end}," for end in ends[:-1]), *ends[-1:], ");"]
+    return [f"CREATE TABLE {_table(identifier)} (", *body, *(with_ if ends else [f"){partitioned};"])]
+
+
+def alter_table(identifier: str, before: TableSchema, after: TableSchema, notes: Mapping[str, str]) -> list[str]:
+    """ALTER TABLE for each thing that differs; nothing where the table stays as it is."""
+    return list(_alters(_table(identifier), before, after, notes))
+
+
+def _alters(table: str, before: TableSchema, after: TableSchema, notes: Mapping[str, str]) -> Iterator[str]:
+    for f in after.fields:
+        note = f"  -- {notes[f.name]}" if notes.get(f.name) else ""
+        if not before.has_column(f.name):
+            yield f"ALTER TABLE {table} ADD ({_quoted(f.name)} {sql(f.type)});{note}"
+        elif before.field(f.name).type != f.type:
+            yield f"ALTER TABLE {table} MODIFY ({_quoted(f.name)} {sql(f.type)});{note}"
+    for name, value in sorted(after.options.items()):
+        if name not in _INTERNAL and before.options.get(name) != value:
+            yield f"ALTER TABLE {table} SET ({_text(name)} = {_text(value)});"
+    for name in sorted({*before.options} - {*after.options} - _INTERNAL):
+        yield f"ALTER TABLE {table} RESET ({_text(name)});"
+
+
+def _table(identifier: str) -> str:
+    database, _, table = identifier.partition(".")
+    return f"{_quoted(database)}.{_quoted(table)}"
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return ", ".join(map(_quoted, names))
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def _text(value: str) -> str:
+    return f"'{value.replace(chr(39), chr(39) * 2)}'"

@@ -1,0 +1,141 @@
+"""What hinders a pipeline from running, or will: told without a change to anything.
+
+``error`` stands for what a run refuses or loses records by, ``warning`` for what may go wrong later.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from paimon_table.errors import TidemarkError
+from paimon_table.storage.file_io import LocalFileIO
+from paimon_table.storage.outages import storage_failure
+from paimon_table.surroundings import now_ms
+from pipelines.checkpoint.book import Book
+from pipelines.checkpoint.checkpoint import Checkpoint, commit_user
+from pipelines.config.config import PipelineConfig
+from pipelines.storage import catalog_of, look_above, storage_of
+from pipelines.tables.checkpoint_record import CheckpointRecord
+from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.rule_checks import check_own_tables, check_tables_of_others
+from pipelines.trial.preview import Preview
+from sources.kafka.lost_records import lost_records
+from sources.samples import Sample, TopicFacts
+
+_DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is not as a run needs it."""
+
+    level: Literal["error", "warning"]
+    text: str
+
+
+def stored_findings(config: PipelineConfig) -> list[Finding]:
+    """What checkpoint, tables and storage tell."""
+    checkpoint, catalog = Checkpoint(config), catalog_of(config)
+    book = Book(checkpoint)
+    record = CheckpointRecord(config, checkpoint, catalog, book)
+    own = OwnTables(config, catalog, record)
+
+    def check_record() -> None:
+        query_id = checkpoint.query_id
+        record.check(None if query_id is None else commit_user(config, query_id))
+
+    def check_tables() -> None:
+        check_tables_of_others(config, own)
+        check_own_tables(config, own, [name for name, pause in book.pauses.items() if pause.has_rule])
+
+    locations = {"catalog.warehouse": config.catalog.warehouse, "checkpoint": config.checkpoint}
+    if config.source.on_bad_record != "fail":
+        locations["the quarantine"] = config.quarantine
+    checks: list[Callable[[], None]] = [checkpoint.check, check_record, check_tables]
+    checks += [lambda what=what, at=at: _check_writable(config, what, at) for what, at in locations.items()]  # type: ignore[misc]
+    return [Finding("error", text) for check in checks if (text := _failure(check)) is not None]
+
+
+def _failure(check: Callable[[], None]) -> str | None:
+    try:
+        check()
+    except TidemarkError as error:
+        return str(error)
+    except OSError as error:
+        return str(storage_failure(error))
+    return None
+
+
+def _check_writable(config: PipelineConfig, what: str, location: str) -> None:
+    """Whether a local directory takes files, by its rights alone; of an object store only writing would tell."""
+    io, path = storage_of(config, location)
+    if not isinstance(io, LocalFileIO):
+        return
+    if not os.path.isdir(path):
+        look_above(what, path)
+    elif not os.access(path, os.W_OK | os.X_OK):
+        raise storage_failure(PermissionError(13, os.strerror(13), path), f"{what} ({location}) cannot be written")
+
+
+def source_findings(config: PipelineConfig, sample: Sample) -> Iterator[Finding]:
+    """What the topics tell: rights that are missing, records that are gone, or soon may be."""
+    for topic, why in sample.unreadable.items():
+        yield Finding("error", f"topic {topic} cannot be read: {why}")
+    checkpoint = Checkpoint(config)
+    positions = checkpoint.kafka_positions() if config.source.kafka is not None else None
+    if not positions or not sample.topics:
+        return
+    bounds = {place: held for facts in sample.topics.values() for place, held in facts.bounds.items()}
+    losses = lost_records({p: at for p, at in positions.items() if p[0] not in sample.unreadable}, bounds)
+    goes_on = config.source.on_data_loss == "continue"
+    for loss in losses:
+        end = "on_data_loss: continue goes on without them" if goes_on else "a run stops; see source.on_data_loss"
+        yield Finding("warning" if goes_on else "error", f"records were lost before they were read: {loss}: {end}")
+    closed = checkpoint.closed_batch
+    planned_at_ms = None if closed is None else checkpoint.planned_at_ms(closed)
+    if planned_at_ms is not None:
+        lost = {loss.place[0] for loss in losses}
+        yield from _short_retention(now_ms() - planned_at_ms, sample.topics, without=lost)
+
+
+def _short_retention(age_ms: int, topics: Mapping[str, TopicFacts], without: set[str]) -> Iterator[Finding]:
+    for name, facts in topics.items():
+        if facts.retention_ms is not None and facts.retention_ms < age_ms and name not in without:
+            yield Finding(
+                "warning",
+                f"topic {name} keeps records for {_days(facts.retention_ms)}, and the last batch is"
+                f" {_days(age_ms)} old: records behind it may go before they are read; run the pipeline, or raise"
+                " retention.ms",
+            )
+
+
+def _days(ms: int) -> str:
+    return f"{ms / _DAY_MS:.1f} days" if ms >= _DAY_MS else f"{ms / 3_600_000:.1f} hours"
+
+
+def preview_findings(
+    config: PipelineConfig, sample: Sample, preview: Preview, known: Collection[Finding]
+) -> Iterator[Finding]:
+    """What the sample shows: what would stop the pipeline or pause a table, and what compaction takes away.
+
+    What is ``known`` to stop it is not told again.
+    """
+    if preview.error is not None and Finding("error", preview.error) not in known:
+        yield Finding("error", f"the pipeline would stop: {preview.error}")
+    for table, reason in preview.paused.items():
+        yield Finding("error", f"table {table} would be paused: {reason}")
+    if preview.quarantine and config.source.on_bad_record == "fail":
+        first = preview.quarantine[0]
+        yield Finding("error", f"on_bad_record: fail: the pipeline would stop at {first.first}: {first.reason}")
+    for table in preview.tables:
+        compacted = [t for t in table.topics if t in sample.topics and sample.topics[t].is_compacted]
+        if compacted and not table.primary_key:
+            yield Finding(
+                "warning",
+                f"topic {compacted[0]} is compacted, and table {table.identifier} has no primary key: what Kafka"
+                " removes before it is read is missing there; set cleanup.policy to delete, or give the rule a"
+                " primary_key",
+            )

@@ -1,0 +1,58 @@
+"""A sample of a pipeline's source: of Kafka from where a run would begin, of dump files from their begin."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+from paimon_table.errors import ConfigError, TidemarkError
+from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.config.config import PipelineConfig
+from pipelines.trial.prerequisites import Finding
+from sources.kafka.settings import KafkaSettings
+from sources.samples import Sample
+
+
+@dataclass(frozen=True, slots=True)
+class SampledSource:
+    """What could be read, and what could not."""
+
+    sample: Sample = field(default_factory=lambda: Sample((), {}))
+    findings: tuple[Finding, ...] = ()
+
+
+def sampled(config: PipelineConfig, most: int) -> SampledSource:
+    """At most ``most`` records of each topic. Raises what reading the source fails with as a whole."""
+    if config.source.kafka is not None:
+        return _of_kafka(config, config.source.kafka.settings, most)
+    files = config.source.files
+    assert files is not None
+    from sources.dumps.dump_source import dump_files
+    from sources.dumps.sampling import dump_sample
+
+    if not dump_files(files.settings.path) and not os.path.isdir(files.settings.path.removeprefix("file://")):
+        text = f"source.files.path: no file matches {files.settings.path}; correct the path, or write the files first"
+        return SampledSource(findings=(Finding("error", text),))
+    try:
+        return SampledSource(dump_sample(files.settings, most))
+    except OSError as error:
+        raise ConfigError(f"source.files.path: a file cannot be read: {error}; correct its rights") from error
+
+
+def _of_kafka(config: PipelineConfig, kafka: KafkaSettings, most: int) -> SampledSource:
+    from sources.kafka.sampling import KafkaSampler
+    from sources.kafka.start_offsets import check_listed, no_topic_words
+
+    sampler = KafkaSampler(kafka)
+    known = sampler.topics()
+    findings = []
+    try:
+        check_listed(kafka, known)
+    except TidemarkError as error:
+        findings.append(Finding("error", str(error)))
+    words = no_topic_words(kafka, known)
+    if words is not None:
+        findings.append(Finding("warning", f"{words}; the pipeline waits for a topic"))
+    facts = sampler.facts({name: count for name, count in known.items() if kafka.topics.selects(name)})
+    begins = Checkpoint(config).kafka_positions()
+    return SampledSource(sampler.sample(facts, most, begins), tuple(findings))

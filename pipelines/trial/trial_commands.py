@@ -1,0 +1,193 @@
+"""`tidemark test | plan | init`: what the commands are called and take. What they do is imported when one is called."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from paimon_table.errors import ConfigError
+from pipelines.report.say import say
+
+FAILED = 1
+SOMETHING_TO_DO = 3
+"""What `plan` exits with when a run would make or change a table."""
+
+
+class PlanFormat(StrEnum):
+    """Form of the output of `plan`."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="Pipeline file.", show_default=False)]
+
+
+def test(
+    file: File,
+    cases: Annotated[
+        Path | None,
+        typer.Option(
+            "--cases",
+            metavar="CASES.yaml",
+            help="The file of cases; by default PIPELINE.test.yaml beside PIPELINE.yaml.",
+            show_default=False,
+        ),
+    ] = None,
+    junit: Annotated[
+        Path | None,
+        typer.Option("--junit", metavar="OUT.xml", help="Write the results as JUnit XML too.", show_default=False),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("-k", metavar="NAME", help="Only cases whose name has this in it.", show_default=False),
+    ] = None,
+) -> None:
+    """Play the test cases of a pipeline: records in, and the rows, changelog and quarantine that come of them.
+
+    The real decoding, routing, writing and committing run in this process, into a warehouse that is thrown away. Spark,
+    the source and the pipeline's own tables are not touched. Exits with 1 when a case fails.
+    """
+    from pipelines.config.config_file import load_pipeline
+    from pipelines.trial.case_file import load_cases
+    from pipelines.trial.case_report import result_lines, summary_line, write_junit
+    from pipelines.trial.case_run import play
+
+    path = cases or default_cases(file)
+    found, loaded = load_cases(path)
+    config = load_pipeline(file, {**os.environ, **found.environment})
+    chosen = [one for one in loaded if name is None or name.lower() in one.case.name.lower()]
+    if not chosen:
+        names = ", ".join(one.case.name for one in loaded)
+        raise ConfigError(f"-k {name}: no case of {path} has this in its name; there are: {names}")
+    results = []
+    for one in chosen:
+        results.append(play(config, one))
+        say("\n".join(result_lines(results[-1])))
+    say(summary_line(results))
+    if junit is not None:
+        write_junit(junit, config.name, results)
+    if not all(result.has_passed for result in results):
+        raise typer.Exit(FAILED)
+
+
+def plan(
+    file: File,
+    format: Annotated[PlanFormat, typer.Option("--format", "-f", help="Text for people, or one JSON document.")] = (
+        PlanFormat.TEXT
+    ),
+    records: Annotated[
+        int, typer.Option("--records", metavar="N", min=1, help="Sample at most so many records of each topic.")
+    ] = 1000,
+) -> None:
+    """Show what a pipeline would do, and change nothing.
+
+    A sample of its topics or files goes through the real decoding into a warehouse that is thrown away. Shown are the
+    tables that would be made or changed, rows as they would be stored, records that would go to quarantine, and
+    prerequisites that are not met. Exits with 3 when there are tables to make or to change, with 0 when there are none,
+    and with 1 when a prerequisite is not met.
+    """
+    from pipelines.config.config_file import load_pipeline
+    from pipelines.report.output import checked_stdout, quiet_pipe
+    from pipelines.report.safe_text import json_line
+    from pipelines.trial.plan_report import PlanReport, as_document, as_lines
+    from pipelines.trial.prerequisites import preview_findings, source_findings, stored_findings
+    from pipelines.trial.preview import preview
+    from pipelines.trial.sampled_source import sampled
+
+    config = load_pipeline(file)
+    findings = stored_findings(config)
+    source = sampled(config, records)
+    found = preview(config, source.sample)
+    findings += [*source.findings, *source_findings(config, source.sample)]
+    findings += preview_findings(config, source.sample, found, findings)
+    report = PlanReport(config, source.sample, found, findings)
+    with quiet_pipe():
+        if format is PlanFormat.JSON:
+            checked_stdout().write(json_line(as_document(report)) + "\n")
+        else:
+            say("\n".join(as_lines(report)))
+    if report.has_failed:
+        raise typer.Exit(FAILED)
+    if found.has_changes:
+        raise typer.Exit(SOMETHING_TO_DO)
+
+
+def init(
+    servers: Annotated[
+        str | None,
+        typer.Option("--bootstrap-servers", metavar="HOST:PORT", help="The Kafka cluster.", show_default=False),
+    ] = None,
+    files: Annotated[
+        str | None,
+        typer.Option("--files", metavar="PATH", help="Dumps of topics: a file, a directory or a glob."),
+    ] = None,
+    topics: Annotated[
+        list[str] | None,
+        typer.Option("--topics", metavar="PATTERN", help="Only topics whose whole name matches; repeatable."),
+    ] = None,
+    property_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--property",
+            metavar="NAME=VALUE",
+            help="Property of Kafka's client, such as security.protocol=SSL; repeatable. Secrets come into the file as "
+            "references to the environment.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the file there.", show_default=False),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it is there.")] = False,
+) -> None:
+    """Write a pipeline file for the topics of a Kafka cluster, or for dumps of topics.
+
+    Looks at some records of each topic for format, message key and types. Topics of another format than most, and those
+    that nothing reads, are listed at the end of the file. Without --output the file is printed.
+    """
+    from pipelines.config.config_values import check_pattern
+    from pipelines.trial import starting
+    from pipelines.trial.starter_file import starter_file
+    from sources.topics import TopicSelection
+    from sources.wording import counted
+
+    if (servers is None) == (files is None):
+        raise ConfigError("say where the records are: either --bootstrap-servers HOST:PORT or --files PATH")
+    if files is not None and property_:
+        raise ConfigError("--property: files have no properties of Kafka's client; leave it out")
+    if force and output is None:
+        raise ConfigError("--force: nothing is replaced without --output FILE; leave it out")
+    if output is not None and output.exists() and not force:
+        raise ConfigError(f"{output} is there already; --force replaces it")
+    try:
+        selection = TopicSelection(include=tuple(map(check_pattern, topics or ())))
+    except ValueError as error:
+        raise ConfigError(f"--topics: {error}") from None
+    name = starting.name_for(output)
+    if servers is not None:
+        properties = starting.given_properties(property_ or ())
+        start = starting.start_from_kafka(servers, selection, properties, name)
+    else:
+        directory = Path() if output is None else output.parent
+        start = starting.start_from_files(str(files), selection, directory, name)
+    text = starter_file(start)
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    starting.write_file(output, text, force=force)
+    left = len(start.topics) - len(start.read)
+    reads = counted(len(start.read), "topic")
+    say(f"{output}: pipeline {name} reads {reads} as {start.format}; {left} left out", err=True)
+
+
+def default_cases(file: Path) -> Path:
+    """The cases of a pipeline file stand beside it; ConfigError where there are none."""
+    path = file.with_suffix(f".test{file.suffix}")
+    if not path.exists():
+        raise ConfigError(f"{file} has no test cases: write them to {path}, or name their file with --cases")
+    return path

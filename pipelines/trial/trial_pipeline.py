@@ -1,0 +1,204 @@
+"""A pipeline on trial: its real batches in this process, into a warehouse of its own, without Spark and its source.
+
+Decoding, routing, new tables and columns, writing, committing and the quarantine are those of a run: ``process_batch``
+over an exchange of this process. Checkpoint, warehouse and quarantine lie in one directory, which is all that a trial
+writes. What a run does beside its stream (catching up, tidying) is no part of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from paimon_table import Catalog, Table
+from pipelines.bad_records.dead_letters import BadLine, DeadLetters
+from pipelines.bad_records.facts import TableJudge, settle
+from pipelines.bad_records.log import QuarantineLog
+from pipelines.batch.batch import CheckRead, append_batch, process_batch
+from pipelines.batch.batch_commit import compact_batch, unfinished_batches
+from pipelines.batch.batch_report import BatchReport
+from pipelines.batch.compactions import Compactions
+from pipelines.batch.local_exchange import LocalExchange
+from pipelines.batch.plan import BatchRun, TaskSettings
+from pipelines.batch.step_facts import AheadOfStream, AllOpen
+from pipelines.catchup.table_standings import entry_of
+from pipelines.checkpoint.book import Book
+from pipelines.checkpoint.checkpoint import Checkpoint, commit_user
+from pipelines.config.config import Catalog as CatalogConfig
+from pipelines.config.config import PipelineConfig
+from pipelines.storage import catalog_of, quarantine_of, quarantine_under
+from pipelines.tables.checkpoint_record import CheckpointRecord
+from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.paused_tables import PausedTables
+from pipelines.tables.tables import PipelineTables
+from pipelines.trial.trial_checkpoint import TrialCheckpoint
+from sources.positions import Place
+
+_SLOTS = 2
+"""Write tasks of a batch: more than one, as in a run."""
+
+
+def in_directory(config: PipelineConfig, directory: Path) -> PipelineConfig:
+    """The pipeline with everything that it writes below ``directory``."""
+    return config.model_copy(
+        update={
+            "catalog": CatalogConfig(warehouse=str(directory / "warehouse")),
+            "checkpoint": str(directory / "checkpoint"),
+            "source": config.source.model_copy(update={"quarantine": None}),
+            "metrics": None,
+            "ui": None,
+        }
+    )
+
+
+@dataclass(slots=True)
+class _Process:
+    """What one process of the pipeline holds in memory."""
+
+    tables: PipelineTables
+    settings: TaskSettings
+    book: Book
+    paused: PausedTables
+
+
+@dataclass(slots=True)
+class TrialPipeline:
+    """One pipeline on trial. ``catalog`` replaces the one of its own directory."""
+
+    given: PipelineConfig
+    directory: Path
+    catalog: Catalog | None = None
+    check_read: CheckRead = lambda _: None
+    """Hears what the tasks of a batch have read, see ``process_batch``."""
+    skipped: Counter[str] = field(default_factory=Counter)
+    """Records that gave nothing on purpose, by the word for why."""
+    reports: list[BatchReport] = field(default_factory=list)
+    config: PipelineConfig = field(init=False)
+    _stream: TrialCheckpoint = field(init=False)
+    _process: _Process | None = None
+    _ends: dict[Place, int] = field(default_factory=dict)
+    _next_batch: int = 0
+
+    def __post_init__(self) -> None:
+        self.config = in_directory(self.given, self.directory)
+        (self.directory / "warehouse").mkdir(parents=True, exist_ok=True)
+        self._stream = TrialCheckpoint(self.directory / "checkpoint")
+        self.catalog = self.catalog or catalog_of(self.config)
+
+    @property
+    def tables(self) -> Mapping[str, Table]:
+        """All tables of the warehouse, as they are stored, by identifier."""
+        catalog = catalog_of(self.config)
+        return {str(name): catalog.load(name) for name in catalog.names()}
+
+    @property
+    def routes(self) -> PipelineTables:
+        """The tables as the running process knows them."""
+        return self._running().tables
+
+    @property
+    def quarantined(self) -> list[BadLine]:
+        """The open records of the quarantine, in the order of their places."""
+        return sorted(DeadLetters(self.config).records(), key=lambda line: line.record)
+
+    @property
+    def paused(self) -> Mapping[str, str]:
+        """The tables that the stream has left out, and why."""
+        return {name: pause.reason for name, pause in self._running().paused.pauses.items()}
+
+    def run(self, records: pa.RecordBatch) -> None:
+        """Bring the records of one batch into the tables, and close it."""
+        self._running()
+        self._plan(records)
+        self._run(records)
+        self._close()
+
+    def run_killed(self, records: pa.RecordBatch) -> None:
+        """The same with a process that is killed once the tables have the rows; the next process does what it left.
+
+        Before the kill nothing was compacted, and Spark has not closed the batch: it runs again.
+        """
+        process, compactions = self._running(), Compactions()
+        self._plan(records)
+        exchange = LocalExchange([records])
+        append_batch(self._batch(), process.tables, process.settings, exchange, compactions, self.check_read)
+        compactions.close()
+        self.restart()
+        self._running()
+        self._run(records, is_again=True)
+        self._close()
+
+    def restart(self) -> None:
+        """Forget all that the process holds in memory."""
+        self._process = None
+
+    def _run(self, records: pa.RecordBatch, *, is_again: bool = False) -> None:
+        process, reports = self._running(), list[BatchReport]()
+        compactions, exchange = Compactions(), LocalExchange([records])
+        try:
+            process_batch(
+                self._batch(), process.tables, process.settings, exchange, compactions, reports.append, self.check_read
+            )
+            compactions.wait()
+        finally:
+            compactions.close()
+        process.book.note_commits({n: entry_of(s) for n, s in process.tables.sinks.items() if s.position.commit_count})
+        self.reports += reports
+        for report in reports:
+            counts = replace(report.counts, already_stored=0) if is_again else report.counts
+            self.skipped.update(counts.skipped)
+
+    def _plan(self, records: pa.RecordBatch) -> None:
+        for topic, partition, offset in zip(*(records.column(i).to_pylist() for i in range(3)), strict=True):
+            if partition >= 0:  # a line of a dump that is no record has none
+                self._ends[topic, partition] = max(self._ends.get((topic, partition), 0), offset + 1)
+        self._stream.plan(self._next_batch, self._ends)
+
+    def _close(self) -> None:
+        self._stream.close(self._next_batch)
+        self._next_batch += 1
+
+    def _batch(self) -> BatchRun:
+        return BatchRun(self._next_batch, Checkpoint(self.config).planned_at_ms(self._next_batch))
+
+    def _running(self) -> _Process:
+        if self._process is None:
+            self._process = self._started()
+            self._finish_interrupted(self._process)
+        return self._process
+
+    def _started(self) -> _Process:
+        """A new process, which knows what checkpoint and warehouse tell."""
+        config, checkpoint, catalog = self.config, Checkpoint(self.config), self.catalog
+        assert catalog is not None
+        book = Book(checkpoint)
+        record = CheckpointRecord(config, checkpoint, catalog, book)
+        user = commit_user(config, self._stream.query_id)
+        record.check(user)
+        record.start()
+        log = QuarantineLog(*quarantine_of(config))
+        settle(log, TableJudge(catalog))
+        paused, planned = PausedTables(book, checkpoint), checkpoint.planned_batch
+        opened = AllOpen(log, catalog)
+        settings = TaskSettings(
+            config.source.format.decoder,
+            _SLOTS,
+            str(self.directory / "lookup"),
+            quarantine_under(config, self._stream.query_id),
+            log=log,
+            reads_again=AheadOfStream(opened, checkpoint, reads_kafka=config.source.kafka is not None),
+        )
+        own = OwnTables(config, catalog, record)
+        first_own = 0 if planned is None else planned + 1
+        tables = PipelineTables(config, user, own, paused=paused, first_own=first_own, book=book)
+        return _Process(tables, settings, book, paused)
+
+    def _finish_interrupted(self, process: _Process) -> None:
+        """Do the compactions that a killed process has left, as a start does."""
+        checkpoint, exchange = Checkpoint(self.config), LocalExchange([])
+        for left in unfinished_batches(process.tables, checkpoint.closed_batch, checkpoint.planned_at_ms):
+            compact_batch(left, process.tables, process.settings, exchange.compact)

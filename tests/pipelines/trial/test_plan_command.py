@@ -1,0 +1,245 @@
+"""`tidemark plan` over dump files: what it shows, what it exits with, and that it changes nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.config.config_file import load_pipeline
+from pipelines.trial.trial_pipeline import TrialPipeline
+from sources.dumps.dump_records import record_batches_from_dump
+from tests.stack.paths import PROJECT_DIR
+from tests.support.command import Done, tidemark
+from tests.support.imports import imported_by
+
+TOPIC = "shop.public.orders"
+CAPTURES = PROJECT_DIR / "tests" / "captures"
+
+PIPELINE = """\
+version: 1
+name: shop
+source: { files: { path: dumps }, format: debezium-json }
+checkpoint: checkpoint
+catalog: { warehouse: warehouse }
+tables:
+  - match: { table: orders }
+    into: lake.orders
+    columns: { types: { n: INT } }
+"""
+
+
+def line(offset: int, after: Mapping[str, Any], topic: str = TOPIC, **envelope: Any) -> str:
+    """A line of a dump with the insert of a row."""
+    value = json.dumps({"op": "c", "before": None, "after": after, **envelope})
+    key = json.dumps({"id": after["id"]})
+    return json.dumps({"topic": topic, "partition": 0, "offset": offset, "ts": 1000, "key": key, "payload": value})
+
+
+def write(root: Path, lines: Iterable[str], pipeline: str = PIPELINE) -> Path:
+    """The pipeline file, and a dump that it reads."""
+    (root / "dumps").mkdir(exist_ok=True)
+    (root / "dumps" / "orders.jsonl").write_text("".join(f"{text}\n" for text in lines))
+    file = root / "shop.yaml"
+    file.write_text(pipeline)
+    return file
+
+
+def ran(root: Path, file: Path) -> None:
+    """Bring the dump into the warehouse of the pipeline itself, as a run does, and leave its checkpoint."""
+    (batch,) = record_batches_from_dump(str(root / "dumps" / "orders.jsonl"))
+    TrialPipeline(load_pipeline(file), root).run(batch)
+
+
+def planned(file: Path, *words: str) -> tuple[int, dict[str, Any]]:
+    """The exit code and the document of a plan."""
+    done = tidemark("plan", file, "--format", "json", *words)
+    assert done.stderr == "", done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def everything(root: Path) -> dict[str, tuple[int, str]]:
+    """Every file and directory below a directory with its time and content."""
+    return {
+        str(path.relative_to(root)): (
+            path.stat().st_mtime_ns,
+            hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "",
+        )
+        for path in sorted(root.rglob("*"))
+    }
+
+
+def test_a_table_that_would_be_made_is_shown_with_its_rows(tmp_path: Path) -> None:
+    rows = [{"id": 1, "n": 1, "name": "a", "gone": None}, {"id": 2, "n": "x", "name": "b", "gone": None}]
+    file = write(tmp_path, [line(n, row) for n, row in enumerate(rows)])
+    done: Done = tidemark("plan", file)
+    assert (done.returncode, done.stderr) == (3, "")
+    assert done.stdout.splitlines() == [
+        "Pipeline shop begins with a new checkpoint;"
+        " on_bad_record quarantine, on_lost_checkpoint resume, otherwise skip",
+        f"Sample: 2 records from {TOPIC}; nothing of them is written",
+        "",
+        f"Make table lake.orders from {TOPIC}",
+        "  CREATE TABLE `lake`.`orders` (",
+        "    `id` BIGINT NOT NULL,  -- guessed from values",
+        "    `n` INT,  -- declared",
+        "    `name` STRING,  -- guessed from values",
+        "    PRIMARY KEY (`id`) NOT ENFORCED",
+        "  ) WITH (",
+        "    'bucket' = '1'",
+        "  );",
+        "  buckets: a fixed number of buckets ('bucket' = 1, no option of the file says otherwise)",
+        "  policies: on_table_failure pause, max_bad_records nearly all, new_columns 100 a day, then quarantine",
+        "  rows as they would be stored, 1 of 1:",
+        '    {"id":1,"n":1,"name":"a"}',
+        f"  note: column gone of {TOPIC} has only NULLs in the sample: it is added when a value comes",
+        "",
+        "To quarantine: 1 record of the sample",
+        f'  1 of {TOPIC}: column n INT: string "x" does not fit INT (first: {TOPIC} partition 0 offset 1)',
+        "",
+        "1 table to make, 0 to change, 0 to keep as they are",
+    ]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dumps", "shop.yaml"]
+
+
+def test_the_document_has_the_same_for_programs(tmp_path: Path) -> None:
+    code, document = planned(write(tmp_path, [line(0, {"id": 1, "n": 1})]))
+    (table,) = document["tables"]
+    assert (code, document["has_changes"], document["sample"]["records"]) == (3, True, 1)
+    assert (table["identifier"], table["action"], table["rows"]) == ("lake.orders", "create", [{"id": 1, "n": 1}])
+    assert table["columns"] == [
+        {"name": "id", "type": "BIGINT NOT NULL", "origin": "guessed from values"},
+        {"name": "n", "type": "INT", "origin": "declared"},
+    ]
+    assert document["prerequisites"] == []
+
+
+def test_nothing_is_changed_where_the_tables_are_there(tmp_path: Path) -> None:
+    file = write(tmp_path, [line(0, {"id": 1, "n": 1}), line(1, {"id": 2, "n": "x"})])
+    ran(tmp_path, file)
+    before = everything(tmp_path)
+    assert len(before) > 20
+    code, document = planned(file)
+    assert (code, [table["action"] for table in document["tables"]]) == (0, ["keep"])
+    assert everything(tmp_path) == before
+    write(tmp_path, [line(2, {"id": 3, "n": 1, "more": 1.5})])
+    before = everything(tmp_path)
+    assert planned(file)[0] == 3
+    assert everything(tmp_path) == before
+
+
+def test_a_change_of_a_table_is_shown_as_its_statements(tmp_path: Path) -> None:
+    file = write(tmp_path, [line(0, {"id": 1, "n": 1})])
+    ran(tmp_path, file)
+    text = PIPELINE.replace("n: INT", "n: BIGINT").replace(
+        "columns:", "options: { num-sorted-run.compaction-trigger: 3 }\n    columns:"
+    )
+    write(tmp_path, [line(1, {"id": 2, "n": 1, "price": 1.5})], text)
+    code, document = planned(file)
+    assert (code, document["tables"][0]["action"]) == (3, "change")
+    assert document["tables"][0]["ddl"] == [
+        "ALTER TABLE `lake`.`orders` MODIFY (`n` BIGINT);  -- declared",
+        "ALTER TABLE `lake`.`orders` ADD (`price` DOUBLE);  -- guessed from values",
+        "ALTER TABLE `lake`.`orders` SET ('num-sorted-run.compaction-trigger' = '3');",
+    ]
+    assert [column["name"] for column in document["tables"][0]["columns"]] == ["n", "price"]
+
+
+def test_a_rule_that_changes_a_table_is_seen_without_its_records(tmp_path: Path) -> None:
+    file = write(tmp_path, [line(0, {"id": 1, "n": 1})])
+    ran(tmp_path, file)
+    write(tmp_path, [line(0, {"id": 1}, topic="shop.public.other")], PIPELINE.replace("n: INT", "n: BIGINT"))
+    code, document = planned(file)
+    assert (code, document["skipped"]) == (3, {"of skipped tables": 1})
+    assert document["tables"][0]["ddl"] == ["ALTER TABLE `lake`.`orders` MODIFY (`n` BIGINT);  -- declared"]
+
+
+def test_each_type_says_where_it_comes_from(tmp_path: Path) -> None:
+    rules = "otherwise: { create: { into: 'lake.{table}' } }\n"
+    guessed = line(0, {"id": 1, "at": 1_767_592_800_000_000, "text": "x"}, topic="shop.public.plain")
+    file = write(tmp_path, [guessed], PIPELINE.split("tables:")[0] + rules)
+    (tmp_path / "dumps" / "schema.jsonl.gz").write_bytes((CAPTURES / "shop_schema.jsonl.gz").read_bytes())
+    _, document = planned(file)
+    origins = {t["identifier"]: {c["name"]: (c["type"], c["origin"]) for c in t["columns"]} for t in document["tables"]}
+    assert origins["lake.orders"]["total"] == ("DECIMAL(10, 2)", "schema of the records")
+    assert origins["lake.orders"]["id"] == ("BIGINT NOT NULL", "schema of the records")
+    assert origins["lake.plain"]["id"] == ("BIGINT NOT NULL", "guessed from values")
+    looks = "guessed from values, which look like epoch microseconds: TIMESTAMP(6)"
+    assert origins["lake.plain"]["at"] == ("BIGINT", looks)
+
+
+def test_what_would_stop_the_pipeline_is_an_error(tmp_path: Path) -> None:
+    bad = [line(0, {"id": 1, "n": 1}), line(1, {"id": 2, "n": "x"})]
+    code, document = planned(write(tmp_path, bad, PIPELINE.replace("json }", "json, on_bad_record: fail }")))
+    assert code == 1
+    assert document["prerequisites"] == [
+        {
+            "level": "error",
+            "text": f"on_bad_record: fail: the pipeline would stop at {TOPIC} partition 0 offset 1:"
+            ' column n INT: string "x" does not fit INT',
+        }
+    ]
+    lines = [line(n, {"id": n, "n": "x"}) for n in range(4)]
+    code, document = planned(write(tmp_path, lines))
+    assert (code, list(document["paused"])) == (1, ["lake.orders"])
+
+
+def test_a_table_that_does_not_fit_its_rule_is_an_error(tmp_path: Path) -> None:
+    file = write(tmp_path, [line(0, {"id": 1, "n": 1})])
+    ran(tmp_path, file)
+    file.write_text(PIPELINE.replace("columns:", "primary_key: [id, n]\n    columns:"))
+    done = tidemark("plan", file)
+    assert done.returncode == 1
+    told = "\nPrerequisites:\n  error: table lake.orders exists with primary_key [id], the rule wants [id, n]"
+    assert told in done.stdout
+    assert done.stdout.endswith("; 1 prerequisite not met\n")
+
+
+def test_a_checkpoint_of_another_pipeline_is_an_error(tmp_path: Path) -> None:
+    file = write(tmp_path, [line(0, {"id": 1, "n": 1})])
+    ran(tmp_path, file)
+    file.write_text(PIPELINE.replace("name: shop", "name: other"))
+    code, document = planned(file)
+    assert code == 1
+    assert "belongs to pipeline shop" in document["prerequisites"][0]["text"]
+
+
+def test_a_place_that_takes_no_files_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write(tmp_path, [line(0, {"id": 1, "n": 1})])
+    (tmp_path / "warehouse").mkdir()
+    monkeypatch.setattr("os.access", lambda path, _mode: not str(path).endswith("warehouse"))
+    code, document = planned(file)
+    assert code == 1
+    (finding,) = document["prerequisites"]
+    assert finding["text"].startswith(f"catalog.warehouse ({tmp_path}/warehouse) cannot be written")
+
+
+def test_a_source_without_files_is_an_error(tmp_path: Path) -> None:
+    file = write(tmp_path, [], PIPELINE.replace("path: dumps", "path: 'none/*.jsonl'"))
+    done = tidemark("plan", file)
+    assert done.returncode == 1
+    assert f"error: source.files.path: no file matches {tmp_path}/none/*.jsonl" in done.stdout
+
+
+def test_a_line_that_is_no_record_goes_to_quarantine(tmp_path: Path) -> None:
+    code, document = planned(write(tmp_path, [line(0, {"id": 1, "n": 1}), "{"]))
+    assert code == 3
+    assert "the line is no JSON" in document["quarantine"][0]["reason"]
+
+
+def test_a_sample_has_the_first_and_the_newest_records(tmp_path: Path) -> None:
+    lines = [line(n, {"id": n, "n": n}) for n in range(20)] + [line(20, {"id": 20, "n": 1, "late": True})]
+    code, document = planned(write(tmp_path, lines), "--records", "4")
+    assert (code, document["sample"]) == (3, {"records": 4, "topics": {TOPIC: 21}})
+    assert [row["id"] for row in document["tables"][0]["rows"]] == [0, 1, 19]
+    assert "late" in [column["name"] for column in document["tables"][0]["columns"]]
+
+
+def test_a_plan_needs_no_spark(tmp_path: Path) -> None:
+    code, modules = imported_by("plan", str(write(tmp_path, [line(0, {"id": 1, "n": 1})])))
+    assert code == 3
+    assert not modules & {"pyspark", "py4j"}
