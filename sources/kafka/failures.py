@@ -46,7 +46,7 @@ def causes_in(text: str) -> list[Cause]:
 
 _OF_KAFKA = re.compile(
     r"org\.apache\.kafka\.[\w.$]*(?:Exception|Error)\b|not available in Kafka|KAFKA_DATA_LOSS"
-    r"|Kafka topic\(s\) (?:have|report)|KafkaConsumer is not safe"
+    r"|OffsetsNotThere: |Kafka topic\(s\) (?:have|report)|KafkaConsumer is not safe"
 )
 
 

@@ -12,7 +12,9 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from paimon_table.errors import BrokenInvariant, ConfigError, Outage, SinkUnavailable, TidemarkError
-from sources.kafka.admin import KafkaAdmin, kafka_admin
+from sources.kafka.admin import KafkaAdmin, connected, kafka_admin
+from sources.kafka.client_properties import librdkafka_properties
+from sources.kafka.direct_admin import KafkaOffsets
 from sources.kafka.failures import causes_in, is_of_kafka, kafka_failure
 from sources.kafka.first_look import topics_at_first_look
 from sources.kafka.group_offsets import GroupOffsets
@@ -25,6 +27,7 @@ from sources.kafka.lost_records import (
     lost_records,
     lost_with,
 )
+from sources.kafka.planner import KafkaPlanner
 from sources.kafka.settings import EARLIEST, KafkaSettings
 from sources.kafka.slices import KafkaSlices
 from sources.kafka.start_offsets import (
@@ -38,12 +41,14 @@ from sources.kafka.start_offsets import (
     source_bounds,
     start_behind_words,
     starting_options,
+    starting_positions,
 )
 from sources.kafka.watch import PATIENCE, KafkaWatch
 from sources.lag import Lag
 from sources.loss import How, Loss, Losses
+from sources.planned_stream import planned_stream
 from sources.positions import Bounds, Place, Positions, Reading, Recorded
-from sources.reader import OnStart, Standing
+from sources.reader import OnStart, ShareReader, Standing
 from sources.wording import NAMES_SHOWN, counted, first_of
 
 log = logging.getLogger(__name__)
@@ -56,7 +61,6 @@ class KafkaReader:
     """The ``SourceReader`` of topics in Kafka."""
 
     is_drained_by_spark = True
-    share_reader = None
     unread_bytes: int | None = None
 
     def __init__(self, settings: KafkaSettings, standing: Standing) -> None:
@@ -75,6 +79,17 @@ class KafkaReader:
         self.failure: TidemarkError | None = None
         self.unfinished: Sequence[str] = ()
         self.why_nothing: str | None = None
+
+    @property
+    def share_reader(self) -> ShareReader | None:
+        """See ``SourceReader``; None where Spark's reader reads."""
+        if not self._settings.is_direct:
+            return None
+        from sources.kafka.share_fetching import KafkaShareReader
+
+        settings = self._settings
+        properties = librdkafka_properties(settings.servers, settings.properties)
+        return KafkaShareReader(settings.servers, properties, settings.goes_on_after_loss, settings.patience_s)
 
     @property
     def begin_words(self) -> str:
@@ -103,22 +118,46 @@ class KafkaReader:
             self._tell_no_topic(known)
             self._tell_compacted(admin, ids.keys() - self._known_policies)
             self._known_policies |= ids.keys()
-        options = self._settings.reader_options(slots, len(bounds))
+        start: Positions = {}
+        options: dict[str, str] = {}
         resumed: Positions = {}
         if self._standing.is_new:
             resumed = self._resume_positions(self._cut_recorded(ids, bounds), bounds)
-            options |= starting_options(self._settings, resumed, bounds)
+            if self._settings.is_direct:
+                start = starting_positions(self._settings, resumed, bounds, lambda time_ms: self._at(ids, time_ms))
+            else:
+                options = starting_options(self._settings, resumed, bounds)
             self._pass_over(lost_on_resume(resumed, bounds))
             if not resumed:
                 self._tell_start_behind(ids, bounds)
             self._standing.forget_unused_start()
+            if self._settings.is_direct:
+                self._standing.note_start(start)
         else:
             self._go_on(ids, bounds)
         self._standing.note_topics(ids)
         self._noted = {*ids}
         on_start(topics_words(self._settings.servers, bounds), bool(resumed))
         self._start_watching(spark)
+        if self._settings.is_direct:
+            return planned_stream(spark, "Kafka", self._planner(slots))
+        options |= self._settings.reader_options(slots, len(bounds))
         return spark.readStream.format("kafka").options(**options).load()
+
+    def _planner(self, slots: int) -> KafkaPlanner:
+        settings = self._settings
+        return KafkaPlanner(
+            KafkaOffsets(settings),
+            self._standing.noted_start,
+            settings.max_records_per_batch,
+            slots,
+            settings.patience_s,
+            self._pass_over if settings.goes_on_after_loss else None,
+        )
+
+    def _at(self, topics: Collection[str], time_ms: int) -> Mapping[Place, int]:
+        with self._admin() as admin:
+            return admin.offsets_at(topics, time_ms)
 
     def _tell_no_topic(self, known: Collection[str]) -> None:
         """A pattern that matches no topic looks like an idle source: tell it, and that nothing was read."""
@@ -129,12 +168,7 @@ class KafkaReader:
 
     def _tell_start_behind(self, topics: Collection[str], bounds: Mapping[Place, Bounds]) -> None:
         """Tell why a first start finds nothing, where it begins behind the last record."""
-
-        def begins(time_ms: int) -> Mapping[Place, int]:
-            with self._admin() as admin:
-                return admin.offsets_at(topics, time_ms)
-
-        words = start_behind_words(self._settings, bounds, begins)
+        words = start_behind_words(self._settings, bounds, lambda time_ms: self._at(topics, time_ms))
         if words is not None:
             self.why_nothing = words
             log.warning("%s: %s. The pipeline waits for new records", self._standing.pipeline, words)
@@ -331,7 +365,7 @@ class KafkaReader:
             )
 
     def _start_watching(self, spark: SparkSession) -> None:
-        admin = KafkaAdmin(spark._jvm, self._settings, PATIENCE)
+        admin = connected(spark._jvm, self._settings, PATIENCE)
         self.lag.read_to(self._standing.closed())
         if self._settings.group_id is not None:
             self._group = GroupOffsets(self._standing.pipeline, self._settings.group_id, self.lag.positions)
