@@ -22,7 +22,6 @@ _OWN = {
     KafkaError.SASL_AUTHENTICATION_FAILED: "SaslAuthenticationException",
     KafkaError.UNSUPPORTED_SASL_MECHANISM: "UnsupportedSaslMechanismException",
     KafkaError._SSL: "SslAuthenticationException",
-    KafkaError._RESOLVE: "UnknownHostException",
     KafkaError._TRANSPORT: "DisconnectException",
     KafkaError._ALL_BROKERS_DOWN: "DisconnectException",
     KafkaError._TIMED_OUT: "TimeoutException",
@@ -49,6 +48,8 @@ _SINCE = re.compile(r" ?\(after \d+ms in state \w+[^)]*\)")
 
 def cause_of(error: KafkaError) -> Cause:
     """An error as (name of Java's exception, message without addresses and durations)."""
+    if error.code() == KafkaError._RESOLVE:
+        return "ConfigException", "No resolvable bootstrap urls"  # as Java tells it
     name = _OWN.get(error.code())
     if name is None:
         words = re.sub(r"^_", "", error.name())
@@ -82,6 +83,10 @@ class Trouble:
     def is_lasting(self) -> bool:
         """Whether waiting is in vain."""
         return any(name in _LASTING for name, _ in self._causes)
+
+    @property
+    def is_of_tls(self) -> bool:
+        return any(name == "SslAuthenticationException" for name, _ in self._causes)
 
     def failure(self, last: KafkaError | None = None) -> TidemarkError:
         """What to raise, by the reason that is known best."""

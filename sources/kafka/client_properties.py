@@ -44,6 +44,9 @@ ssl.truststore.location ssl.truststore.password ssl.truststore.type
 _OF_STORES = frozenset(_OF_STORES_WORDS.split())
 """What is translated below."""
 
+_LEAST_BYTES, _MOST_BYTES = 1000, (1 << 31) - 1
+"""What librdkafka allows for a record and for an answer. One that is sent may not be larger than a fetch."""
+
 DEFAULTS: Mapping[str, str] = {
     "group.id": GROUP,
     "enable.auto.commit": "false",
@@ -59,7 +62,8 @@ DEFAULTS: Mapping[str, str] = {
     "max.partition.fetch.bytes": str(2 << 20),
     "queued.max.messages.kbytes": "8192",
     "queued.min.messages": "1000000",
-    "receive.message.max.bytes": str((1 << 31) - 1),
+    "receive.message.max.bytes": str(_MOST_BYTES),
+    "message.max.bytes": str(_LEAST_BYTES),
     "max.poll.interval.ms": "86400000",
     "topic.metadata.propagation.max.ms": "5000",
     "reconnect.backoff.max.ms": "1000",
@@ -126,9 +130,7 @@ def librdkafka_properties(servers: str, java: Mapping[str, str]) -> dict[str, st
         found |= _of_tls(java)
     if protocol.startswith("SASL"):
         found |= _of_login(java)
-    most = int(found["fetch.max.bytes"])
-    if most > int(found["receive.message.max.bytes"]) - 512:
-        found["fetch.max.bytes"] = str(int(found["receive.message.max.bytes"]) - 512)
+    found["fetch.max.bytes"] = str(min(max(int(found["fetch.max.bytes"]), _LEAST_BYTES), _MOST_BYTES - 512))
     return found
 
 

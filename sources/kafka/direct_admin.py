@@ -24,10 +24,13 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
+from paimon_table.errors import TidemarkError
 from sources.kafka.admin import DEFAULT_PATIENCE
 from sources.kafka.client_errors import Trouble, error_of, to_debug
 from sources.kafka.client_properties import DEFAULTS, librdkafka_properties
+from sources.kafka.failures import kafka_failure
 from sources.kafka.settings import KafkaSettings
+from sources.kafka.stores_look import distrust, unreadable_file
 from sources.positions import Bounds, Place
 
 Result = TypeVar("Result")
@@ -56,6 +59,10 @@ class DirectAdmin:
         }
         for name in ("group.id", "fetch.max.bytes", "max.partition.fetch.bytes", "check.crcs", "isolation.level"):
             properties.pop(name, None)
+        self._servers, self._properties = kafka.servers, properties
+        unreadable = unreadable_file(properties)
+        if unreadable is not None:
+            raise kafka_failure(kafka.servers, [unreadable])
         try:
             self._admin = AdminClient({**properties, "error_cb": self._trouble.note}, logger=to_debug())
         except KafkaException as error:
@@ -166,6 +173,11 @@ class DirectAdmin:
                 if self._trouble.is_lasting or time.monotonic() > ends_s:
                     raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer in time")) from None
 
+    def _told(self, error: KafkaError) -> TidemarkError:
+        """The failure; librdkafka has the same words for whatever it holds against a certificate."""
+        distrusted = distrust(self._servers, self._properties) if self._trouble.is_of_tls else None
+        return self._trouble.failure(error) if distrusted is None else kafka_failure(self._servers, [distrusted])
+
     def _patiently(self, question: Callable[[float], Result]) -> Result:
         """The answer; asked again within the time there is where brokers were away or had another leader."""
         ends_s = time.monotonic() + self._patience_s
@@ -179,11 +191,11 @@ class DirectAdmin:
                 found = error_of(error)
                 is_passing = found.retriable() or found.code() in _PASSING
                 if not is_passing or self._trouble.is_lasting or time.monotonic() + _STEP_S >= ends_s:
-                    raise self._trouble.failure(found) from None
+                    raise self._told(found) from None
             time.sleep(_STEP_S)
 
 
-_PASSING = frozenset(
+_PASSING = frozenset(  # of what librdkafka does not call retriable
     {
         KafkaError._TRANSPORT,
         KafkaError._ALL_BROKERS_DOWN,
