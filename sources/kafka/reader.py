@@ -43,7 +43,7 @@ from sources.kafka.start_offsets import (
     starting_options,
     starting_positions,
 )
-from sources.kafka.watch import PATIENCE, KafkaWatch
+from sources.kafka.watch import PATIENCE, SPARK_ATTEMPTS, KafkaWatch
 from sources.lag import Lag
 from sources.loss import How, Loss, Losses
 from sources.planned_stream import planned_stream
@@ -378,7 +378,12 @@ class KafkaReader:
             self._look_at_ends(admin, ids)
 
         self._watch = KafkaWatch(
-            self._standing.pipeline, self._settings.properties, topic_ids, answered, on_end=admin.close
+            self._standing.pipeline,
+            self._settings.properties,
+            topic_ids,
+            answered,
+            on_end=admin.close,
+            attempts=1 if self._settings.is_direct else SPARK_ATTEMPTS,
         )
         self._watch.start()
 

@@ -23,7 +23,7 @@ PATIENCE = {"default.api.timeout.ms": "10000", "request.timeout.ms": "5000"}
 """Timeouts of one look."""
 
 _API_TIMEOUT_S = 60
-_ATTEMPTS = 3
+SPARK_ATTEMPTS = 3
 """Kafka's own default of ``default.api.timeout.ms``, and how often Spark asks for offsets before it gives up."""
 
 
@@ -41,6 +41,7 @@ class KafkaWatch:
         on_answer: Callable[[Mapping[str, str]], None],
         clock: Callable[[], float] = time.monotonic,
         on_end: Callable[[], None] = lambda: None,
+        attempts: int = SPARK_ATTEMPTS,
     ) -> None:
         self._pipeline = pipeline
         self._properties = properties
@@ -48,6 +49,7 @@ class KafkaWatch:
         self._on_answer = on_answer
         self._clock = clock
         self._on_end = on_end
+        self._attempts = attempts
         self._seen: set[str] = set()
         self._gone: frozenset[str] = frozenset()
         self._silent_since_s: float | None = None
@@ -100,14 +102,14 @@ class KafkaWatch:
             return
         self._told_s = now_s
         log.warning(
-            "%s: no answer from Kafka for %.0f s: %s. The pipeline waits. Spark gives up after about %s s within a"
+            "%s: no answer from Kafka for %.0f s: %s. The pipeline waits. The query gives up after about %s s within a"
             " batch, %s s between two (default.api.timeout.ms under source.kafka.options sets how long); the query is"
             " then begun again, for as long as retry.max_elapsed says",
             self._pipeline,
             now_s - self._silent_since_s,
             error,
             _api_timeout_s(self._properties),
-            _ATTEMPTS * _api_timeout_s(self._properties),
+            self._attempts * _api_timeout_s(self._properties),
         )
 
     def _tell_missing(self, ids: Mapping[str, str]) -> None:

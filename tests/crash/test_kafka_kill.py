@@ -52,7 +52,7 @@ def _filled(servers: str) -> dict[int, int]:
     producer = Producer({"bootstrap.servers": servers, "transactional.id": "writer", "compression.type": "zstd"})
     producer.init_transactions(60)
     for transaction in range(30):
-        producer.begin_transaction(60)
+        producer.begin_transaction()
         for number in range(100):
             key, n = (transaction * 7 + number) % 40, transaction * 100 + number
             event = {"before": None, "after": {"id": key, "n": n}, "op": "c", "source": {"table": TOPIC}}
