@@ -36,6 +36,7 @@ from sources.positions import Bounds, Place
 Result = TypeVar("Result")
 
 _STEP_S = 0.2
+_INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _OF_CONSUMERS = DEFAULTS.keys() - {"group.id", "reconnect.backoff.max.ms", "socket.keepalive.enable"}
 
 
@@ -76,7 +77,8 @@ class DirectAdmin:
         if not names:
             return {}
         described = self._all(
-            lambda left_s: self._admin.describe_topics(TopicCollection(names), request_timeout=left_s)
+            lambda left_s: self._admin.describe_topics(TopicCollection(names), request_timeout=left_s),
+            passed_over=frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART}),  # deleted since they were listed
         )
         return {name: id_text(one.topic_id) for name, one in described.items() if not one.is_internal}
 
@@ -85,7 +87,7 @@ class DirectAdmin:
         return {
             name: len(topic.partitions)
             for name, topic in self._listed().items()
-            if topic.error is None and not name.startswith("__")
+            if topic.error is None and name not in _INTERNAL
         }
 
     def bounds(self, topics: Iterable[str]) -> dict[Place, Bounds]:
@@ -157,10 +159,21 @@ class DirectAdmin:
 
         return self._patiently(ask)
 
-    def _all(self, ask: Callable[[float], Mapping[Any, Future[Any]]]) -> dict[Any, Any]:
+    def _all(
+        self, ask: Callable[[float], Mapping[Any, Future[Any]]], passed_over: frozenset[int] = frozenset()
+    ) -> dict[Any, Any]:
+        """All answers of one question; those that fail with errors to be ``passed_over`` are left out."""
+
         def answers(left_s: float) -> dict[Any, Any]:
             ends_s = time.monotonic() + left_s + _STEP_S
-            return {key: self._answer(future, ends_s) for key, future in ask(left_s).items()}
+            found = {}
+            for key, future in ask(left_s).items():
+                try:
+                    found[key] = self._answer(future, ends_s)
+                except KafkaException as error:
+                    if error_of(error).code() not in passed_over:
+                        raise
+            return found
 
         return self._patiently(answers)
 

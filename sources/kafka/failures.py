@@ -44,9 +44,12 @@ def causes_in(text: str) -> list[Cause]:
     return [(name.rpartition(".")[2].rpartition("$")[2], message) for name, message in found]
 
 
+NOT_THERE = "OffsetsNotThere: "
+"""How the failure of a task begins that reads directly, and finds other offsets than were planned."""
+
 _OF_KAFKA = re.compile(
     r"org\.apache\.kafka\.[\w.$]*(?:Exception|Error)\b|not available in Kafka|KAFKA_DATA_LOSS"
-    r"|OffsetsNotThere: |Kafka topic\(s\) (?:have|report)|KafkaConsumer is not safe"
+    r"|Kafka topic\(s\) (?:have|report)|KafkaConsumer is not safe"
 )
 
 
@@ -55,7 +58,7 @@ def is_of_kafka(text: str) -> bool:
 
     Plans and frames name classes of the Kafka reader whatever has failed.
     """
-    return _OF_KAFKA.search(_without_frames(text)) is not None
+    return NOT_THERE in text or _OF_KAFKA.search(_without_frames(text)) is not None
 
 
 def _without_frames(text: str) -> str:

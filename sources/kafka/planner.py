@@ -16,6 +16,9 @@ from sources.positions import Bounds, Place, Positions
 TOPICS_S = 1.0
 """How long the list of topics counts, where batches follow each other closely."""
 
+HOLD_S = 10.0
+"""How long the first question of a run that drains its source may wait; nothing stops it meanwhile."""
+
 
 class Offsets(Protocol):
     """What the planner asks Kafka. Raises Outage where it does not answer."""
@@ -62,7 +65,13 @@ class KafkaPlanner:
 
     def hold_end(self) -> None:
         """Plan nothing behind what is there now."""
-        self._held = self._ends()
+        began_s = self._clock()
+        while self._held is None:
+            try:
+                self._held = self._ends()
+            except Outage:
+                if self._clock() - began_s >= HOLD_S:
+                    raise
 
     def latest_offset(self, start: str) -> str:
         """See ``Planner``. While Kafka does not answer there is nothing more, until patience is at its end.

@@ -15,7 +15,7 @@ from paimon_table.errors import BrokenInvariant, ConfigError, Outage, SinkUnavai
 from sources.kafka.admin import KafkaAdmin, connected, kafka_admin
 from sources.kafka.client_properties import librdkafka_properties
 from sources.kafka.direct_admin import KafkaOffsets
-from sources.kafka.failures import causes_in, is_of_kafka, kafka_failure
+from sources.kafka.failures import NOT_THERE, causes_in, is_of_kafka, kafka_failure
 from sources.kafka.first_look import topics_at_first_look
 from sources.kafka.group_offsets import GroupOffsets
 from sources.kafka.lost_records import (
@@ -307,7 +307,10 @@ class KafkaReader:
         except TidemarkError as error:
             found = error
         else:
-            found = kafka_failure(self._settings.servers, causes_in(text))
+            if NOT_THERE in text:
+                found = Outage("Kafka did not hold records that were planned, and does now; they are read again")
+            else:
+                found = kafka_failure(self._settings.servers, causes_in(text))
         needs_help = isinstance(found, SinkUnavailable) and not isinstance(found, Outage)
         goes_on = "; start again then, it goes on where it stopped" if needs_help else ""
         return type(found)(f"pipeline {self._standing.pipeline}: {found}{goes_on}")
