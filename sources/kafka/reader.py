@@ -13,8 +13,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from paimon_table.errors import BrokenInvariant, ConfigError, Outage, SinkUnavailable, TidemarkError
 from sources.kafka.admin import KafkaAdmin, connected, kafka_admin
-from sources.kafka.client_properties import librdkafka_properties
-from sources.kafka.direct_admin import KafkaOffsets
 from sources.kafka.failures import NOT_THERE, causes_in, is_of_kafka, kafka_failure
 from sources.kafka.first_look import topics_at_first_look
 from sources.kafka.group_offsets import GroupOffsets
@@ -27,7 +25,7 @@ from sources.kafka.lost_records import (
     lost_records,
     lost_with,
 )
-from sources.kafka.planner import KafkaPlanner
+from sources.kafka.record_streams import DirectStream, RecordStream, SparkStream
 from sources.kafka.settings import EARLIEST, KafkaSettings
 from sources.kafka.slices import KafkaSlices
 from sources.kafka.start_offsets import (
@@ -40,13 +38,10 @@ from sources.kafka.start_offsets import (
     refusal_of,
     source_bounds,
     start_behind_words,
-    starting_options,
-    starting_positions,
 )
 from sources.kafka.watch import PATIENCE, SPARK_ATTEMPTS, KafkaWatch
 from sources.lag import Lag
 from sources.loss import How, Loss, Losses
-from sources.planned_stream import planned_stream
 from sources.positions import Bounds, Place, Positions, Reading, Recorded
 from sources.reader import OnStart, ShareReader, Standing
 from sources.wording import NAMES_SHOWN, counted, first_of
@@ -66,6 +61,9 @@ class KafkaReader:
     def __init__(self, settings: KafkaSettings, standing: Standing) -> None:
         self._settings = settings
         self._standing = standing
+        self._records: RecordStream = (
+            DirectStream(settings, standing, self._pass_over) if settings.is_direct else SparkStream(settings, standing)
+        )
         self._spark: SparkSession | None = None
         self._watch: KafkaWatch | None = None
         self._group: GroupOffsets | None = None
@@ -83,13 +81,7 @@ class KafkaReader:
     @property
     def share_reader(self) -> ShareReader | None:
         """See ``SourceReader``; None where Spark's reader reads."""
-        if not self._settings.is_direct:
-            return None
-        from sources.kafka.share_fetching import KafkaShareReader
-
-        settings = self._settings
-        properties = librdkafka_properties(settings.servers, settings.properties)
-        return KafkaShareReader(settings.servers, properties, settings.goes_on_after_loss, settings.patience_s)
+        return self._records.share_reader
 
     @property
     def begin_words(self) -> str:
@@ -118,42 +110,20 @@ class KafkaReader:
             self._tell_no_topic(known)
             self._tell_compacted(admin, ids.keys() - self._known_policies)
             self._known_policies |= ids.keys()
-        start: Positions = {}
-        options: dict[str, str] = {}
         resumed: Positions = {}
         if self._standing.is_new:
             resumed = self._resume_positions(self._cut_recorded(ids, bounds), bounds)
-            if self._settings.is_direct:
-                start = starting_positions(self._settings, resumed, bounds, lambda time_ms: self._at(ids, time_ms))
-            else:
-                options = starting_options(self._settings, resumed, bounds)
+            self._records.begin(resumed, bounds, lambda time_ms: self._at(ids, time_ms))
             self._pass_over(lost_on_resume(resumed, bounds))
             if not resumed:
                 self._tell_start_behind(ids, bounds)
-            self._standing.forget_unused_start()
-            if self._settings.is_direct:
-                self._standing.note_start(start)
         else:
             self._go_on(ids, bounds)
         self._standing.note_topics(ids)
         self._noted = {*ids}
         on_start(topics_words(self._settings.servers, bounds), bool(resumed))
         self._start_watching(spark)
-        if self._settings.is_direct:
-            return planned_stream(spark, "Kafka", self._planner(slots))
-        options |= self._settings.reader_options(slots, len(bounds))
-        return spark.readStream.format("kafka").options(**options).load()
-
-    def _planner(self, slots: int) -> KafkaPlanner:
-        settings = self._settings
-        return KafkaPlanner(
-            KafkaOffsets(settings),
-            self._standing.noted_start,
-            settings.max_records_per_batch,
-            slots,
-            settings.patience_s,
-            self._pass_over if settings.goes_on_after_loss else None,
-        )
+        return self._records.frame(spark, slots, len(bounds))
 
     def _at(self, topics: Collection[str], time_ms: int) -> Mapping[Place, int]:
         with self._admin() as admin:

@@ -26,7 +26,7 @@ def test_killed_batches_go_on_under_the_other_reader(tmp_path: Path, readers: tu
     with running_kafka(tmp_path / "broker") as kafka:
         kafka.create(TOPIC, partitions=2)
         wanted = _filled(kafka.bootstrap_servers)
-        for step, point in enumerate(("before-append@0", "after-append@1", "after-write@2", None)):
+        for step, point in enumerate(("before-append@0", "after-append@1", None)):
             topics, reader = {"include": [r"k\..*"]}, readers[step % 2]
             file = write_kafka_pipeline(tmp_path, kafka.bootstrap_servers, topics, max_records=700, reader=reader)
             text = file.read_text().replace("bucket: 1", "bucket: 1, changelog-producer: lookup")
