@@ -11,7 +11,7 @@ and the second pass over ten million, by a new pipeline into a new table in the 
 
 Modes and readers take turns, pass after pass. ``upsert:none`` has another changelog producer than ``--producer`` says;
 ``append`` is an event log (``on_change: log``), ``append:skip`` leaves updates and deletes out. Events are those that
-were read, rows or not. CPU seconds are those of all processes, the broker included: they tell what a busy machine hides.
+were read, rows or not. CPU seconds are those of all processes with the broker: they tell what a busy machine hides.
 """
 
 from __future__ import annotations

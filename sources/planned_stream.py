@@ -52,8 +52,10 @@ def planned_stream(spark: SparkSession, name: str, planner: Planner) -> DataFram
         raise SinkUnavailable("Spark's JVM has ended; start again")
     ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
     sql = jvm.org.apache.spark.sql
-    is_holdable = isinstance(planner, HoldablePlanner)
-    table = _DrainedStream(spark, name, planner) if is_holdable else _Stream(spark, name, planner)
+    if isinstance(planner, HoldablePlanner):
+        table: _Stream = _DrainedStream(spark, name, planner)
+    else:
+        table = _Stream(spark, name, planner)
     nothing = jvm.scala.Option.empty()
     options = sql.util.CaseInsensitiveStringMap.empty()
     columns = sql.catalyst.types.DataTypeUtils.toAttributes(table.schema())

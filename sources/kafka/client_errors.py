@@ -90,10 +90,18 @@ class Trouble:
 
     def failure(self, last: KafkaError | None = None) -> TidemarkError:
         """What to raise, by the reason that is known best."""
-        causes = sorted(self._causes, key=lambda cause: cause[0] in _LASTING)
-        if last is not None and not any(name in _LASTING for name, _ in causes):
-            causes = [*causes, cause_of(last)] if not causes else [cause_of(last), *causes]
-        return kafka_failure(self._servers, causes)
+        causes = [*self._causes, *(() if last is None else (cause_of(last),))]
+        return kafka_failure(self._servers, sorted(causes, key=_tells))
+
+
+def _tells(cause: Cause) -> int:
+    """How much a cause tells; the one told last in a failure is the one that a user reads."""
+    name, message = cause
+    if name in _LASTING:
+        return 3
+    if name == "TimeoutException" or "brokers are down" in message:
+        return 0
+    return 2 if name == "DisconnectException" else 1
 
 
 def to_debug(logger: logging.Logger = log) -> logging.Logger:

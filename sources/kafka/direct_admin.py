@@ -22,7 +22,12 @@ from confluent_kafka import (
     TopicPartition,
     Uuid,
 )
-from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    OffsetSpec,
+    ResourceType,
+)
 
 from paimon_table.errors import TidemarkError
 from sources.kafka.admin import DEFAULT_PATIENCE
@@ -36,6 +41,7 @@ from sources.positions import Bounds, Place
 Result = TypeVar("Result")
 
 _STEP_S = 0.2
+_EARLIEST, _LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _OF_CONSUMERS = DEFAULTS.keys() - {"group.id", "reconnect.backoff.max.ms", "socket.keepalive.enable"}
 
@@ -53,7 +59,7 @@ class DirectAdmin:
             else IsolationLevel.READ_UNCOMMITTED
         )
         self._trouble = Trouble(kafka.servers)
-        properties = {
+        properties: dict[str, Any] = {
             name: value
             for name, value in librdkafka_properties(kafka.servers, asked).items()
             if name not in _OF_CONSUMERS or name in kafka.properties
@@ -97,7 +103,7 @@ class DirectAdmin:
         """What each of these partitions holds."""
         begins = self.begins(places)
         readable = self.ends_of(places)
-        ends = self._offsets(places, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
+        ends = self._offsets(places, _LATEST, IsolationLevel.READ_UNCOMMITTED)
         return {place: Bounds(begins[place], readable[place], ends[place]) for place in places}
 
     def ends(self, topics: Iterable[str]) -> dict[Place, int]:
@@ -105,10 +111,10 @@ class DirectAdmin:
 
     def ends_of(self, places: Sequence[Place]) -> dict[Place, int]:
         """The offset after the last record that our isolation level sees, of each of these partitions."""
-        return self._offsets(places, OffsetSpec.latest(), self._isolation)
+        return self._offsets(places, _LATEST, self._isolation)
 
     def begins(self, places: Iterable[Place]) -> dict[Place, int]:
-        return self._offsets([*places], OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
+        return self._offsets([*places], _EARLIEST, IsolationLevel.READ_UNCOMMITTED)
 
     def offsets_at(self, topics: Iterable[str], time_ms: int) -> dict[Place, int]:
         held = self.bounds(topics)
@@ -225,7 +231,7 @@ _PASSING = frozenset(  # of what librdkafka does not call retriable
 
 def id_text(topic_id: Uuid) -> str:
     """The id of a topic as Java writes it, which checkpoints and tables keep."""
-    halves = (topic_id.get_most_significant_bits(), topic_id.get_least_significant_bits())
+    halves = (topic_id.get_most_significant_bits(), topic_id.get_least_significant_bits())  # type: ignore[attr-defined]
     data = b"".join((half & (1 << 64) - 1).to_bytes(8, "big") for half in halves)
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
 

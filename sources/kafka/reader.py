@@ -39,7 +39,7 @@ from sources.kafka.start_offsets import (
     source_bounds,
     start_behind_words,
 )
-from sources.kafka.watch import PATIENCE, SPARK_ATTEMPTS, KafkaWatch
+from sources.kafka.watch import PATIENCE, KafkaWatch
 from sources.lag import Lag
 from sources.loss import How, Loss, Losses
 from sources.positions import Bounds, Place, Positions, Reading, Recorded
@@ -356,7 +356,6 @@ class KafkaReader:
             topic_ids,
             answered,
             on_end=admin.close,
-            attempts=1 if self._settings.is_direct else SPARK_ATTEMPTS,
         )
         self._watch.start()
 

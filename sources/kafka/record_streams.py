@@ -13,6 +13,7 @@ from sources.kafka.planner import KafkaPlanner
 from sources.kafka.settings import KafkaSettings
 from sources.kafka.share_fetching import KafkaShareReader
 from sources.kafka.start_offsets import starting_options, starting_positions
+from sources.kafka.watch import ATTEMPTS
 from sources.loss import Loss
 from sources.planned_stream import planned_stream
 from sources.positions import Bounds, Place, Positions
@@ -93,7 +94,7 @@ class DirectStream:
             self._standing.noted_start,
             settings.max_records_per_batch,
             slots,
-            settings.patience_s,
+            ATTEMPTS * settings.patience_s,
             self._pass_over if settings.goes_on_after_loss else None,
         )
         return planned_stream(spark, "Kafka", planner)

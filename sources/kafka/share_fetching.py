@@ -145,16 +145,16 @@ class _Reading:
         for message in messages:
             error = message.error()
             if error is not None:
-                self._take_error(error, _place(message), message.offset() or 0)
+                self._take_error(error, _place(message), _offset(message))
 
     def _take_of(self, place: Place, messages: list[Message]) -> None:
         """Records of one partition, in the order of their offsets."""
         left = self._left.get(place)
         if left is None:
             return
-        last = messages[-1].offset()
-        if messages[0].offset() < left.next or last >= left.end:
-            messages = [message for message in messages if left.next <= message.offset() < left.end]
+        last = _offset(messages[-1])
+        if _offset(messages[0]) < left.next or last >= left.end:
+            messages = [message for message in messages if left.next <= _offset(message) < left.end]
         left.ends_at_s = None
         if messages:
             size = sum(len(message.value() or b"") + len(message.key() or b"") for message in messages)
@@ -162,7 +162,7 @@ class _Reading:
             self._held.setdefault(place, []).extend(messages)
             self._held_rows += len(messages)
             self._held_bytes += size
-            left.next = messages[-1].offset() + 1
+            left.next = _offset(messages[-1]) + 1
             self._trouble.clear()
         if last + 1 >= left.end:
             self._finish(place)
@@ -242,6 +242,10 @@ class _Reading:
 
 def _place(message: Message) -> Place:
     return message.topic() or "", message.partition() or 0
+
+
+def _offset(message: Message) -> int:
+    return message.offset() or 0
 
 
 def _partition(place: Place, offset: int | None = None) -> TopicPartition:

@@ -23,7 +23,7 @@ PATIENCE = {"default.api.timeout.ms": "10000", "request.timeout.ms": "5000"}
 """Timeouts of one look."""
 
 _API_TIMEOUT_S = 60
-SPARK_ATTEMPTS = 3
+ATTEMPTS = 3
 """Kafka's own default of ``default.api.timeout.ms``, and how often Spark asks for offsets before it gives up."""
 
 
@@ -41,7 +41,6 @@ class KafkaWatch:
         on_answer: Callable[[Mapping[str, str]], None],
         clock: Callable[[], float] = time.monotonic,
         on_end: Callable[[], None] = lambda: None,
-        attempts: int = SPARK_ATTEMPTS,
     ) -> None:
         self._pipeline = pipeline
         self._properties = properties
@@ -49,7 +48,6 @@ class KafkaWatch:
         self._on_answer = on_answer
         self._clock = clock
         self._on_end = on_end
-        self._attempts = attempts
         self._seen: set[str] = set()
         self._gone: frozenset[str] = frozenset()
         self._silent_since_s: float | None = None
@@ -109,7 +107,7 @@ class KafkaWatch:
             now_s - self._silent_since_s,
             error,
             _api_timeout_s(self._properties),
-            self._attempts * _api_timeout_s(self._properties),
+            ATTEMPTS * _api_timeout_s(self._properties),
         )
 
     def _tell_missing(self, ids: Mapping[str, str]) -> None:

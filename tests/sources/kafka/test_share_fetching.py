@@ -6,6 +6,7 @@ import itertools
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -78,7 +79,7 @@ def test_a_record_is_whole_whatever_compresses_it(kafka: Topics) -> None:
         kafka.create(topic := f"f.{kind}", settings={"retention.ms": "-1"})
         producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "compression.type": kind})
         for n in range(300):
-            headers = [("n", str(n).encode()), ("empty", None)] if n % 3 == 0 else None
+            headers: Any = [("n", str(n).encode()), ("empty", None)] if n % 3 == 0 else None
             key, value = (None if n % 5 == 0 else b"k" * n), (None if n % 7 == 0 else b"v" * n)
             producer.produce(topic, value, key, 0, timestamp=1_000 + n, headers=headers)
         assert producer.flush(60) == 0
@@ -202,7 +203,7 @@ def test_a_consumer_stays_and_a_reading_that_is_given_up_leaves_it_usable(kafka:
     kafka.create("f.stays")
     kafka.produce("f.stays", numbered(2_000))
     reader = reader_of(kafka)
-    given_up = reader([to_bytes([OffsetRange(("f.stays", 0), 0, 2_000)])])
+    given_up: Any = reader([to_bytes([OffsetRange(("f.stays", 0), 0, 2_000)])])
     next(given_up)
     given_up.close()
     before = {id(consumer) for consumer, _ in share_fetching._consumers.values()}
