@@ -1,7 +1,7 @@
 """Kafka to Paimon, end to end: events per second, and where the time goes.
 
     python -m benchmarks.throughput [--events N] [--passes N] [--batch N] [--keys N] [--buckets N] [--producer lookup]
-                                   [--mode upsert,upsert:none,append:log,append:skip]
+                                   [--mode upsert,upsert:none,append:log,append:skip] [--reader direct,spark]
 
 Starts a broker on loopback, fills a topic, runs the pipeline over it in batches and prints one line per batch. The
 first batches carry the start of Spark's workers and the run under an unknown table; the last half counts. The JVM goes
@@ -9,9 +9,9 @@ on compiling Spark for minutes, which takes a tenth of the cores: one million ev
 and the second pass over ten million, by a new pipeline into a new table in the same JVM, how it runs from then on.
 "read" to "write" are milliseconds inside tasks, summed over tasks that run side by side.
 
-Modes take turns, pass after pass. ``upsert:none`` has another changelog producer than ``--producer`` says; ``append``
-is an event log (``on_change: log``), ``append:skip`` leaves updates and deletes out. Events are those that were read,
-rows or not. CPU seconds are those of all processes, the broker included: they tell what a busy machine hides.
+Modes and readers take turns, pass after pass. ``upsert:none`` has another changelog producer than ``--producer`` says;
+``append`` is an event log (``on_change: log``), ``append:skip`` leaves updates and deletes out. Events are those that
+were read, rows or not. CPU seconds are those of all processes with the broker: they tell what a busy machine hides.
 """
 
 from __future__ import annotations
@@ -122,6 +122,9 @@ def main() -> None:
         default="upsert",
         help="upsert[:PRODUCER] or append[:log|:skip]; several with commas between them take turns, pass after pass",
     )
+    parser.add_argument(
+        "--reader", default="auto", help="source.kafka.reader; several with commas between them take turns"
+    )
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as directory:
         root = Path(directory)
@@ -135,17 +138,19 @@ def main() -> None:
             run(
                 [
                     (
-                        mode,
+                        f"{mode} {reader}",
                         pipeline(
-                            root / f"pass-{number}-{mode}".replace(":", "-"),
+                            root / f"pass-{number}-{mode}-{reader}".replace(":", "-"),
                             broker,
                             args.batch,
                             rule(mode, args.buckets, args.producer),
                             args.cores,
+                            more={"reader": reader},
                         ),
                     )
                     for number in range(1, args.passes + 1)
                     for mode in args.mode.split(",")
+                    for reader in args.reader.split(",")
                 ]
             )
         finally:

@@ -277,9 +277,9 @@ class PipelineQuery:
         """Spark's error in our own words where they are known."""
         text = str(error)
         return (
-            task_failure(text)
+            self._reader.explained(text)
+            or task_failure(text)
             or second_run(text, self.config.checkpoint)
-            or self._reader.explained(text)
             or SinkUnavailable(f"pipeline {self.config.name}: {what}: {first_cause(error)}")
         )
 

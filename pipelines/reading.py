@@ -13,6 +13,7 @@ from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.replay_state import Replays
 from pipelines.config.config import PipelineConfig
 from pipelines.config.source_config import KafkaSource
+from pipelines.spark.kafka_reading import reads_directly
 from pipelines.tables.own_tables import OwnTables
 from sources.dumps.reader import DumpFilesReader
 from sources.kafka.reader import KafkaReader
@@ -28,7 +29,8 @@ def source_reader(
     source, standing = config.source.reader, CheckpointStanding(config, checkpoint, own, book)
     if isinstance(source, KafkaSource):
         goes_on = config.source.on_data_loss == "continue"
-        return KafkaReader(replace(source.settings, goes_on_after_loss=goes_on), standing)
+        settings = replace(source.settings, goes_on_after_loss=goes_on, is_direct=reads_directly(config))
+        return KafkaReader(settings, standing)
     return DumpFilesReader(source.settings, standing)
 
 
@@ -106,6 +108,12 @@ class CheckpointStanding:
 
     def forget_unused_start(self) -> None:
         self._checkpoint.forget_unused_start()
+
+    def note_start(self, start: Positions) -> None:
+        self._checkpoint.note_start(start)
+
+    def noted_start(self) -> Positions:
+        return self._checkpoint.noted_start()
 
     def taken_over(self, topic_ids: Mapping[str, str]) -> Collection[str]:
         positions = [table.position.among(topic_ids) for table in self._own.written()]

@@ -30,6 +30,7 @@ from pipelines.report.progress import ProgressLine
 from pipelines.report.run_log import Activity, naming
 from pipelines.report.run_totals import RunTotals, Totals
 from pipelines.spark.jvm_output import JVM_OUTPUT
+from pipelines.spark.kafka_reading import reads_directly, say_reader
 from pipelines.spark.session import jvm_has_ended, open_session
 from pipelines.spark.warm_workers import warm_workers
 from pipelines.supervised import SupervisedPipeline
@@ -206,7 +207,10 @@ def _started(configs: Sequence[PipelineConfig], once: bool, activity: Activity) 
     log.info("starting Spark ...")
     activity.show("starting Spark")
     began_s = time.monotonic()
-    is_short = all((once or c.trigger.available_now) and c.source.files is not None for c in configs)
+    for config in configs:
+        say_reader(config)
+    past_jvm = all(c.source.files is not None or reads_directly(c) for c in configs)
+    is_short = past_jvm and all(once or c.trigger.available_now for c in configs)
     with _still("starting Spark"):
         spark = open_session(configs, is_short)
     warm_workers(spark)

@@ -69,6 +69,14 @@ class Standing(Protocol):
         """Remove the start that Spark noted for a checkpoint without a planned batch: it would win over ours."""
         ...
 
+    def note_start(self, start: Positions) -> None:
+        """Note durably where the first batch of a new checkpoint begins, as Spark's reader does."""
+        ...
+
+    def noted_start(self) -> Positions:
+        """Where the first batch begins, as the checkpoint says."""
+        ...
+
     def taken_over(self, topic_ids: Mapping[str, str]) -> Collection[str]:
         """Topics of which tables hold records from before this checkpoint, which are passed over by their offsets.
 

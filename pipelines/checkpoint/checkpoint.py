@@ -14,6 +14,7 @@ from pipelines.checkpoint.document import check_format
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import storage_of
 from sinks.commit.positions import offsets_of
+from sources.kafka.offset_ranges import text_of
 
 NOT_AS_WRITTEN = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
 """What reading a document of ours raises where its file is damaged: no JSON, other names, values of other kinds."""
@@ -228,6 +229,14 @@ class Checkpoint:
         """
         for name in self._io.list_names(f"{self._path}/sources/0"):
             self._io.delete(f"{self._path}/sources/0/{name}")
+
+    def note_start(self, start: Mapping[tuple[str, int], int]) -> None:
+        """Note where reading begins, as Spark's own reader of Kafka does: either reader goes on from there."""
+        self._io.write(f"{self._path}/sources/0/0", b"\0v1\n" + text_of(start).encode())
+
+    def noted_start(self) -> dict[tuple[str, int], int]:
+        """Where reading began; empty, which stands for the first records, where nobody has noted it."""
+        return self._first_offsets() if self._numbers("sources/0") else {}
 
     def _planned_at_ms(self, file: str) -> int:
         """The time in a file of the offset log, which has a line on the batch and one for each source."""

@@ -90,8 +90,8 @@ OF_TIDEMARK: Mapping[str, str] = {
     "key.deserializer": "use `format`",
     "value.deserializer": "use `format`",
     "group.id": "offsets live in the checkpoint and in the tables; `group_id` beside `options` lets Kafka know them",
-    "group.protocol": "Spark gives the partitions to its tasks itself",
-    "group.remote.assignor": "Spark gives the partitions to its tasks itself",
+    "group.protocol": "Tidemark gives the partitions to its tasks itself",
+    "group.remote.assignor": "Tidemark gives the partitions to its tasks itself",
     "interceptor.classes": "Spark's Kafka source does not allow interceptors",
 }
 """What pipeline files say elsewhere, or cannot say: properties of the client and options of Spark's reader."""

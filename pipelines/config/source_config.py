@@ -25,6 +25,7 @@ from pipelines.config.kafka_checks import misplaced
 from pipelines.config.yaml_hints import list_words
 from sources.dumps.settings import DumpSettings
 from sources.kafka import settings as kafka_settings
+from sources.kafka.client_properties import why_not_direct
 from sources.kafka.settings import KafkaSettings
 from sources.positions import Place
 from sources.topics import TopicSelection
@@ -118,7 +119,7 @@ Start = Annotated[
 
 
 class KafkaSource(ConfigModel):
-    """Topics of a Kafka cluster, read through Spark's Kafka connector."""
+    """Topics of a Kafka cluster."""
 
     bootstrap_servers: Text = Field(description="Comma-separated host:port pairs.")
     topics: TopicFilter = Field(description="A list of topic names, or `include` and `exclude` patterns.")
@@ -129,6 +130,13 @@ class KafkaSource(ConfigModel):
     )
     max_records_per_batch: int = Field(
         default=500_000, ge=1, description="Upper bound of the records of one micro-batch."
+    )
+    reader: Literal["auto", "direct", "spark"] = Field(
+        default="auto",
+        description="Who fetches the records: `direct`, the decode tasks by librdkafka, which is faster and needs no"
+        " Kafka jar; `spark`, Spark's Kafka connector. `auto` is `direct` with a `local[N]` master where librdkafka can"
+        " do what `options` say ([what it can](KAFKA_SECURITY.md#which-client-reads)), else `spark`. A checkpoint of"
+        " either goes on under the other.",
     )
     group_id: Text | None = Field(
         default=None,
@@ -152,6 +160,13 @@ class KafkaSource(ConfigModel):
             if text:
                 raise refused(text, name)
         return options
+
+    @model_validator(mode="after")
+    def _for_direct(self) -> Self:
+        found = why_not_direct(self.options) if self.reader == "direct" else None
+        if found is not None:
+            raise refused(f"{found}; or let `reader` be auto or spark", "options", found.name)
+        return self
 
     @field_validator("topics")
     @classmethod

@@ -24,6 +24,7 @@ from paimon_table.storage.private_directory import SharedDirectory, make_file, p
 from paimon_table.storage.secret import secret_variables
 from pipelines.config.config import PipelineConfig
 from pipelines.spark.jvm_output import JVM_OUTPUT
+from pipelines.spark.kafka_reading import master_of, reads_directly
 from pipelines.spark.nameless_user import NamelessUser, nameless_user
 from pipelines.spark.session_properties import (
     KAFKA_CONNECTOR,
@@ -64,7 +65,7 @@ def open_session(configs: Sequence[PipelineConfig], is_short: bool = False) -> S
             "PYSPARK_PIN_THREAD is false, but tasks get their plan by the thread that starts them: unset it"
         )
     is_joined = "PYSPARK_GATEWAY_PORT" in os.environ
-    if is_joined and any(config.source.kafka is not None for config in configs):
+    if is_joined and any(config.source.kafka is not None and not reads_directly(config) for config in configs):
         SparkContext._ensure_initialized()
         check_connector(SparkContext._jvm)
     master = _master(configs)
@@ -276,9 +277,4 @@ def _master(configs: Sequence[PipelineConfig]) -> str:
     masters = {c.spark.master for c in configs if c.spark.master is not None}
     if len(masters) > 1:
         raise ConfigError(f"the files ask for different Spark masters ({', '.join(sorted(masters))}); run them apart")
-    if masters:
-        return masters.pop()
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
-        SparkContext._ensure_initialized()
-        return SparkConf().get("spark.master", "local[*]") or "local[*]"
-    return "local[*]"
+    return masters.pop() if masters else master_of(configs[0]) if configs else "local[*]"

@@ -13,6 +13,7 @@ import pyspark
 from paimon_table.errors import ConfigError
 from paimon_table.storage.private_directory import ensure_private, process_directory
 from pipelines.config.config import PipelineConfig
+from pipelines.spark.kafka_reading import reads_directly
 
 KAFKA_CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 
@@ -102,7 +103,7 @@ def session_properties(
     """
     given = merged_properties(configs)
     properties = {**_DEFAULTS, **given}
-    if any(c.source.kafka is not None for c in configs):
+    if any(c.source.kafka is not None and not reads_directly(c) for c in configs):
         packages = with_kafka_connector(given.get("spark.jars.packages"), given.get("spark.jars", ""))
         properties = {**_KAFKA, **{k: v for k, v in properties.items() if k != "spark.jars.packages"}, **packages}
     is_local = master is not None and master.startswith("local")

@@ -39,7 +39,7 @@ def told_by_spark(what: str, explained: Callable[[str], TidemarkError | None]) -
     except (PySparkException, Py4JJavaError) as error:
         text = str(error)
         raise (
-            task_failure(text) or explained(text) or SinkUnavailable(f"{what}: {first_cause(error)}; call again")
+            explained(text) or task_failure(text) or SinkUnavailable(f"{what}: {first_cause(error)}; call again")
         ) from error
 
 

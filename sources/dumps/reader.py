@@ -13,11 +13,11 @@ from paimon_table.errors import ConfigError, TidemarkError
 from sources.dumps.dump_file import head_text
 from sources.dumps.dump_lines import NoRecord, record_of_line
 from sources.dumps.dump_source import DUMP_ENDINGS, DumpPlanner, DumpReader, dump_files, unread_files
-from sources.dumps.planned_stream import planned_stream
 from sources.dumps.settings import DumpSettings
 from sources.dumps.slices import DumpSlices
 from sources.lag import Lag
 from sources.loss import Losses
+from sources.planned_stream import planned_stream
 from sources.positions import Place, Positions, Reading
 from sources.reader import OnStart, Standing
 from sources.topics import TopicSelection

@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from paimon_table.errors import ConfigError, CorruptFile
 from sources.dumps.dump_file import DumpFile, FilePosition, advanced
 from sources.dumps.dump_source import DumpPlanner, Positions, dump_files, offset_text, positions_of
-from sources.dumps.planned_stream import SHARE
 from sources.dumps.settings import DumpSettings
+from sources.planned_stream import SHARE
 from sources.positions import Place
 from sources.slices import Slice
 

@@ -1,154 +1,73 @@
-"""The one way to ask Kafka about topics and offsets: Java's admin client in the JVM of the Spark driver.
+"""The questions to Kafka about topics and offsets, whoever asks them.
 
-It is the client library that Spark's reader uses, so it takes every property that the reader takes: truststores of each
-kind, OAuth, Kerberos, plug-ins. All waits are bounded by ``default.api.timeout.ms``.
+Where the tasks read with librdkafka, it asks in this process too, and no jar of Kafka is needed. Where Spark's reader
+reads, Java's admin client asks in the JVM of the driver: it takes every property that the reader takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
-from py4j.protocol import Py4JJavaError
-
-from paimon_table.errors import ConfigError
-from sources.kafka.failures import Cause, kafka_failure
-from sources.kafka.settings import KafkaSettings
 from sources.positions import Bounds, Place
 
-Result = TypeVar("Result")
+if TYPE_CHECKING:
+    from sources.kafka.settings import KafkaSettings
 
-_PATIENCE = {"default.api.timeout.ms": "30000", "request.timeout.ms": "15000"}
+DEFAULT_PATIENCE = {"default.api.timeout.ms": "30000", "request.timeout.ms": "15000"}
 """How long a question may wait, unless the YAML says it: somebody looks at the terminal."""
 
 
-class KafkaAdmin:
+class KafkaAdmin(Protocol):
     """A connection to the brokers of a source. Every method raises what ``kafka_failure`` makes of a failure."""
 
-    def __init__(self, jvm: Any, kafka: KafkaSettings, patience: Mapping[str, str] | None = None) -> None:
-        """``patience`` are timeouts that win over those of the source."""
-        self._jvm = jvm
-        self._servers = kafka.servers
-        self._isolation = kafka.isolation_level
-        defaults = {} if _PATIENCE.keys() & kafka.properties.keys() else _PATIENCE
-        properties = {**defaults, **kafka.properties, **(patience or {}), "bootstrap.servers": self._servers}
-        try:
-            self._admin = self._asked(lambda: jvm.org.apache.kafka.clients.admin.Admin.create(properties))
-        except TypeError as error:  # py4j takes the name of a class that is not there for a package
-            raise ConfigError(
-                "Spark has no Kafka connector: leave spark.jars.packages to Tidemark, or give the connector and"
-                " kafka-clients to spark-submit by --packages or --jars"
-            ) from error
-
-    def close(self) -> None:
-        self._admin.close(self._jvm.java.time.Duration.ZERO)
+    def close(self) -> None: ...
 
     def topic_ids(self) -> dict[str, str]:
         """Every topic that this user may see but Kafka's internal ones, with the id that it got when it was made."""
-        listings = self._jvm.java.util.ArrayList(self._asked(lambda: self._admin.listTopics().listings().get()))
-        # By index: py4j's iterator ends with an exception, which PySpark compares with a dozen classes by name.
-        found = [listings.get(index) for index in range(listings.size())]
-        return {listing.name(): listing.topicId().toString() for listing in found}
+        ...
 
     def bounds(self, topics: Iterable[str]) -> dict[Place, Bounds]:
         """What each partition of these topics holds."""
-        places = self._places(sorted(topics))
-        if not places:
-            return {}
-        spec, levels = (
-            self._jvm.org.apache.kafka.clients.admin.OffsetSpec,
-            self._jvm.org.apache.kafka.common.IsolationLevel,
-        )
-        begins = self._offsets(places, spec.earliest(), levels.READ_UNCOMMITTED)
-        readable = self._offsets(places, spec.latest(), levels.valueOf(self._isolation.upper()))
-        ends = self._offsets(places, spec.latest(), levels.READ_UNCOMMITTED)
-        return {place: Bounds(begins[place], readable[place], ends[place]) for place in places}
+        ...
 
     def ends(self, topics: Iterable[str]) -> dict[Place, int]:
         """The offset after the last record that our isolation level sees, of each partition of these topics."""
-        places = self._places(sorted(topics))
-        level = self._jvm.org.apache.kafka.common.IsolationLevel.valueOf(self._isolation.upper())
-        spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest()
-        return self._offsets(places, spec, level) if places else {}
-
-    def compacted(self, topics: Iterable[str]) -> list[str]:
-        """Those of these topics of which Kafka removes records that a later one of the same key has replaced."""
-        resources = self._jvm.org.apache.kafka.common.config.ConfigResource
-        kind = resources.Type.valueOf("TOPIC")
-        asked = self._jvm.java.util.ArrayList()
-        by_name = {name: resources(kind, name) for name in sorted(topics)}
-        for resource in by_name.values():
-            asked.add(resource)
-        if not by_name:
-            return []
-        found: Any = self._asked(lambda: self._admin.describeConfigs(asked).all().get())
-        policies = {name: found.get(resource).get("cleanup.policy") for name, resource in by_name.items()}
-        return [name for name, policy in policies.items() if policy is not None and "compact" in str(policy.value())]
-
-    def commit_group(self, group_id: str, offsets: Mapping[Place, int]) -> None:
-        """Let the consumer group stand at these offsets; refused where the group has members of its own."""
-        asked = self._jvm.java.util.HashMap()
-        for (topic, partition), offset in offsets.items():
-            metadata = self._jvm.org.apache.kafka.clients.consumer.OffsetAndMetadata(offset)
-            asked.put(self._place(topic, partition), metadata)
-        self._asked(lambda: self._admin.alterConsumerGroupOffsets(group_id, asked).all().get())
-
-    def _places(self, names: Sequence[str]) -> dict[Place, Any]:
-        """The partitions of these topics."""
-        if not names:
-            return {}
-        described = self._asked(lambda: self._admin.describeTopics(names).allTopicNames().get())
-        counts = {name: described.get(name).partitions().size() for name in names}
-        return {(name, p): self._place(name, p) for name, count in counts.items() for p in range(count)}
+        ...
 
     def begins(self, places: Iterable[Place]) -> dict[Place, int]:
         """The first offset that each of these partitions holds."""
-        spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec.earliest()
-        level = self._jvm.org.apache.kafka.common.IsolationLevel.READ_UNCOMMITTED
-        return self._offsets({place: self._place(*place) for place in places}, spec, level)
+        ...
 
     def offsets_at(self, topics: Iterable[str], time_ms: int) -> dict[Place, int]:
         """Per partition of these topics the first record that is not older than a time; its end where all are."""
-        held = self.bounds(topics)
-        places = {place: self._place(*place) for place in held}
-        spec, level = (
-            self._jvm.org.apache.kafka.clients.admin.OffsetSpec,
-            self._jvm.org.apache.kafka.common.IsolationLevel,
-        )
-        found = self._offsets(places, spec.forTimestamp(time_ms), level.READ_UNCOMMITTED) if places else {}
-        return {place: at if at >= 0 else held[place].end for place, at in found.items()}
+        ...
 
-    def _place(self, topic: str, partition: int) -> Any:
-        return self._jvm.org.apache.kafka.common.TopicPartition(topic, partition)
+    def compacted(self, topics: Iterable[str]) -> list[str]:
+        """Those of these topics of which Kafka removes records that a later one of the same key has replaced."""
+        ...
 
-    def _offsets(self, places: Mapping[Place, Any], spec: Any, isolation: Any) -> dict[Place, int]:
-        options = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(isolation)
-        asked = self._jvm.java.util.HashMap()
-        for place in places.values():
-            asked.put(place, spec)
-        found = self._asked(lambda: self._admin.listOffsets(asked, options).all().get())
-        return {place: found.get(java).offset() for place, java in places.items()}
-
-    def _asked(self, question: Callable[[], Result]) -> Result:
-        try:
-            return question()
-        except Py4JJavaError as error:
-            raise kafka_failure(self._servers, list(_causes(error.java_exception))) from error
+    def commit_group(self, group_id: str, offsets: Mapping[Place, int]) -> None:
+        """Let the consumer group stand at these offsets; refused where the group has members of its own."""
+        ...
 
 
-def _causes(exception: Any) -> Iterator[Cause]:
-    while exception is not None:
-        name = exception.getClass().getSimpleName()
-        if name != "ExecutionException":
-            yield name, exception.getMessage() or ""
-        exception = exception.getCause()
+def connected(jvm: Any, kafka: KafkaSettings, patience: Mapping[str, str] | None = None) -> KafkaAdmin:
+    """A connection; ``patience`` are timeouts that win over those of the source. ``jvm`` is that of Spark's driver."""
+    if kafka.is_direct:
+        from sources.kafka.direct_admin import DirectAdmin
+
+        return DirectAdmin(kafka, patience)
+    from sources.kafka.java_admin import JavaAdmin
+
+    return JavaAdmin(jvm, kafka, patience)
 
 
 @contextmanager
 def kafka_admin(jvm: Any, kafka: KafkaSettings, patience: Mapping[str, str] | None = None) -> Iterator[KafkaAdmin]:
     """A connection for the length of the block."""
-    admin = KafkaAdmin(jvm, kafka, patience)
+    admin = connected(jvm, kafka, patience)
     try:
         yield admin
     finally:

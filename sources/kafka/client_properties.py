@@ -1,7 +1,7 @@
-"""Properties of Java's Kafka client as those of librdkafka, for a look at Kafka without a JVM.
+"""Properties of Kafka's Java client, which pipeline files hold, as those of librdkafka, which reads in the tasks.
 
-A pipeline file has Java's names. What says how to connect is translated, or refused where librdkafka has nothing like
-it; what only tunes Java's client says nothing here.
+The names that users know stay what they write. Where librdkafka has nothing of the kind, ``Unmappable`` says which
+property it is and what to do: then Spark's reader, which has Java's client, is the one to read with.
 """
 
 from __future__ import annotations
@@ -9,77 +9,208 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from paimon_table.errors import ConfigError
+GROUP = "spark-kafka-source-tidemark"
+"""librdkafka wants a group. Nothing joins or commits; the prefix is that of Spark's readers, which rights may name."""
 
-_SAME = (
-    "client.id",
-    "client.rack",
-    "isolation.level",
-    "sasl.mechanism",
-    "security.protocol",
-    "ssl.key.password",
-    "ssl.keystore.password",
-    "ssl.cipher.suites",
-)
+_SAME_WORDS = """
+allow.auto.create.topics check.crcs client.dns.lookup client.id client.rack connections.max.idle.ms
+enable.metrics.push fetch.max.bytes fetch.min.bytes isolation.level max.partition.fetch.bytes metadata.max.age.ms
+metadata.recovery.strategy reconnect.backoff.max.ms reconnect.backoff.ms retry.backoff.max.ms retry.backoff.ms
+sasl.mechanism security.protocol socket.connection.setup.timeout.ms ssl.endpoint.identification.algorithm
+"""
+_SAME = frozenset(_SAME_WORDS.split())
 _RENAMED = {
-    "sasl.kerberos.service.name": "sasl.kerberos.service.name",
-    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
-    "ssl.keystore.key": "ssl.key.pem",
-    "ssl.truststore.certificates": "ssl.ca.pem",
+    "fetch.max.wait.ms": "fetch.wait.max.ms",
+    "request.timeout.ms": "socket.timeout.ms",
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
+    "send.buffer.bytes": "socket.send.buffer.bytes",
+    "ssl.key.password": "ssl.key.password",
 }
-_LOGIN = re.compile(r"(?:^|\.)(?:PlainLoginModule|ScramLoginModule)\s+required\b")
-_ENTRY = re.compile(r"""\b(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+))""")
-_NOTHING_ELSE = "`tidemark run` takes it; a look at the topics without Java does not"
+_WITHOUT_EFFECT_WORDS = """
+auto.include.jmx.reporter default.api.timeout.ms exclude.internal.topics group.instance.id heartbeat.interval.ms
+max.poll.interval.ms metrics.num.samples metrics.recording.level metrics.sample.window.ms
+partition.assignment.strategy retries sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds
+sasl.login.refresh.window.factor sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms
+sasl.login.retry.backoff.ms session.timeout.ms socket.connection.setup.timeout.max.ms
+"""
+_WITHOUT_EFFECT = frozenset(_WITHOUT_EFFECT_WORDS.split())
+"""Of groups, which no reader here joins; of Java's metrics and login thread; and what Tidemark itself acts on."""
+
+_OF_STORES_WORDS = """
+sasl.jaas.config sasl.login.callback.handler.class sasl.oauthbearer.token.endpoint.url ssl.keystore.certificate.chain
+ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type ssl.truststore.certificates
+ssl.truststore.location ssl.truststore.password ssl.truststore.type
+"""
+_OF_STORES = frozenset(_OF_STORES_WORDS.split())
+"""What is translated below."""
+
+_LEAST_BYTES, _MOST_BYTES = 1000, (1 << 31) - 1
+"""What librdkafka allows for a record and for an answer. One that is sent may not be larger than a fetch."""
+
+DEFAULTS: Mapping[str, str] = {
+    "group.id": GROUP,
+    "enable.auto.commit": "false",
+    "enable.auto.offset.store": "false",
+    "auto.offset.reset": "error",
+    "enable.partition.eof": "true",
+    "check.crcs": "true",
+    "isolation.level": "read_committed",
+    "fetch.wait.max.ms": "10",
+    "fetch.queue.backoff.ms": "5",
+    "fetch.error.backoff.ms": "100",
+    "fetch.max.bytes": str(16 << 20),
+    "max.partition.fetch.bytes": str(2 << 20),
+    "queued.max.messages.kbytes": "8192",
+    "queued.min.messages": "1000000",
+    "receive.message.max.bytes": str(_MOST_BYTES),
+    "message.max.bytes": str(_LEAST_BYTES),
+    "max.poll.interval.ms": "86400000",
+    "topic.metadata.propagation.max.ms": "5000",
+    "reconnect.backoff.max.ms": "1000",
+    "socket.keepalive.enable": "true",
+}
+"""What a consumer of ours has unless the pipeline file says it.
+
+It holds what one fetch brings and 8 MiB fetched ahead, whatever the number of partitions: one queue serves all of them.
+A reader that is full asks again after 5 ms, where librdkafka would wait a second.
+"""
+
+_PEM_LINES = re.compile(r"\\n")
+_JAAS = re.compile(
+    r"\s*([\w.$]+)\s+\w+((?:\s+[\w.$-]+\s*=\s*(?:\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[\w$.:/@-]+))*)\s*;\s*"
+)
+_JAAS_OPTION = re.compile(r"([\w.$-]+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|([\w$.:/@-]+))")
+_PLAIN_MODULES = (
+    "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "org.apache.kafka.common.security.scram.ScramLoginModule",
+)
+_OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+_OAUTH_HANDLERS = (
+    "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
+)
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 
-def librdkafka_properties(servers: str, properties: Mapping[str, str]) -> dict[str, str]:
-    """What librdkafka connects by. ConfigError where it cannot connect as the properties say."""
-    found = {name: properties[name] for name in _SAME if name in properties}
-    found |= {ours: properties[name] for name, ours in _RENAMED.items() if name in properties}
-    found |= _login(properties) | _stores(properties)
-    if "ssl.endpoint.identification.algorithm" in properties:
-        found["ssl.endpoint.identification.algorithm"] = (
-            properties["ssl.endpoint.identification.algorithm"].strip().lower() or "none"
-        )
-    return {**found, "bootstrap.servers": servers}
+class Unmappable(Exception):
+    """What librdkafka cannot do: the property that asks for it, and what else would do."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"'{name}' {why}")
+        self.name = name
 
 
-def _login(properties: Mapping[str, str]) -> dict[str, str]:
-    mechanism = properties.get("sasl.mechanism", "").upper()
-    if not properties.get("security.protocol", "").upper().startswith("SASL"):
-        return {}
-    if mechanism != "PLAIN" and not mechanism.startswith("SCRAM"):
-        raise ConfigError(f"source.kafka.options: sasl.mechanism {mechanism or 'GSSAPI'}: {_NOTHING_ELSE}")
-    config = properties.get("sasl.jaas.config", "")
-    entries = {name: quoted or plain for name, quoted, plain in _ENTRY.findall(config)}
-    if _LOGIN.search(config) is None or not {"username", "password"} <= entries.keys():
-        raise ConfigError(
-            "source.kafka.options: sasl.jaas.config: no user name and password of PlainLoginModule or ScramLoginModule;"
-            f" {_NOTHING_ELSE}"
-        )
-    plain = {name: re.sub(r"\\(.)", r"\1", text) for name, text in entries.items()}
-    return {f"sasl.{name}": plain[name] for name in ("username", "password")}
+def why_not_direct(java: Mapping[str, str]) -> Unmappable | None:
+    """Why these properties need Java's client; None where librdkafka does as well."""
+    try:
+        librdkafka_properties("", java)
+    except Unmappable as found:
+        return found
+    return None
 
 
-def _stores(properties: Mapping[str, str]) -> dict[str, str]:
-    found = {}
-    trust = properties.get("ssl.truststore.location")
-    if trust is not None:
-        _check_kind("ssl.truststore", properties, ("PEM",))
-        found["ssl.ca.location"] = trust
-    keys = properties.get("ssl.keystore.location")
-    if keys is not None:
-        kind = _check_kind("ssl.keystore", properties, ("PEM", "PKCS12"))
-        names = ("ssl.keystore.location",) if kind == "PKCS12" else ("ssl.certificate.location", "ssl.key.location")
-        found |= dict.fromkeys(names, keys)
+def librdkafka_properties(servers: str, java: Mapping[str, str]) -> dict[str, str]:
+    """The configuration of a consumer, or of an admin client, that says the same. Raises ``Unmappable``.
+
+    Passwords are among the values.
+    """
+    found = {"bootstrap.servers": servers, **DEFAULTS}
+    protocol = java.get("security.protocol", "PLAINTEXT").upper()
+    for name, value in java.items():
+        if name in _SAME:
+            found[name] = value
+        elif name in _RENAMED:
+            # -1 leaves the size of a buffer to the system, which librdkafka calls 0.
+            found[_RENAMED[name]] = "0" if value.strip() == "-1" else value
+        elif name not in _WITHOUT_EFFECT and name not in _OF_STORES:
+            raise Unmappable(name, "is a property that only Java's client acts on")
+    if found.get("ssl.endpoint.identification.algorithm") == "":
+        found["ssl.endpoint.identification.algorithm"] = "none"
+    if protocol.endswith("SSL"):
+        found |= _of_tls(java)
+    if protocol.startswith("SASL"):
+        found |= _of_login(java)
+    found["fetch.max.bytes"] = str(min(max(int(found["fetch.max.bytes"]), _LEAST_BYTES), _MOST_BYTES - 512))
     return found
 
 
-def _check_kind(store: str, properties: Mapping[str, str], known: tuple[str, ...]) -> str:
-    kind = properties.get(f"{store}.type", "JKS").upper()
-    if kind not in known:
-        raise ConfigError(
-            f"source.kafka.options: {store}.type {kind}: {_NOTHING_ELSE}; a store of type {' or '.join(known)} serves"
-            " both"
-        )
-    return kind
+def _of_tls(java: Mapping[str, str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    trust = java.get("ssl.truststore.type", "JKS").upper()
+    if "ssl.truststore.certificates" in java:
+        found["ssl.ca.pem"] = _pem(java["ssl.truststore.certificates"])
+    elif "ssl.truststore.location" in java:
+        if trust != "PEM":
+            raise Unmappable(
+                "ssl.truststore.type",
+                f"is {trust}, which only Java's client reads: export the certificates as PEM (keytool -list -rfc),"
+                " and set ssl.truststore.type to PEM",
+            )
+        found["ssl.ca.location"] = java["ssl.truststore.location"]
+    keys = java.get("ssl.keystore.type", "JKS").upper()
+    if "ssl.keystore.key" in java:
+        found["ssl.key.pem"] = _pem(java["ssl.keystore.key"])
+        found["ssl.certificate.pem"] = _pem(java.get("ssl.keystore.certificate.chain", ""))
+    elif "ssl.keystore.location" in java:
+        location = java["ssl.keystore.location"]
+        if keys == "PEM":
+            found["ssl.key.location"] = found["ssl.certificate.location"] = location
+        elif keys == "PKCS12":
+            found["ssl.keystore.location"] = location
+            found["ssl.keystore.password"] = java.get("ssl.keystore.password", "")
+        else:
+            raise Unmappable(
+                "ssl.keystore.type",
+                f"is {keys}, which only Java's client reads: convert the store to PKCS12 (keytool -importkeystore),"
+                " and set ssl.keystore.type to PKCS12",
+            )
+    return found
+
+
+def _pem(text: str) -> str:
+    """Java takes ``\\n`` for the ends of lines."""
+    return _PEM_LINES.sub("\n", text)
+
+
+def _of_login(java: Mapping[str, str]) -> dict[str, str]:
+    mechanism = java.get("sasl.mechanism", "GSSAPI")
+    if mechanism not in _MECHANISMS:
+        raise Unmappable("sasl.mechanism", f"is {mechanism}, for which only Java's client has a login")
+    handler = java.get("sasl.login.callback.handler.class")
+    if handler is not None and not (mechanism == "OAUTHBEARER" and handler in _OAUTH_HANDLERS):
+        raise Unmappable("sasl.login.callback.handler.class", "names a class of Java's")
+    form = _JAAS.fullmatch(java.get("sasl.jaas.config", ""))
+    if form is None:
+        raise Unmappable("sasl.jaas.config", "is missing, or cannot be read")
+    given = {name: _unquoted(double, single, word) for name, double, single, word in _JAAS_OPTION.findall(form[2])}
+    if mechanism == "OAUTHBEARER":
+        return _of_oauth(java, form[1], given)
+    if form[1] not in _PLAIN_MODULES or not {"username", "password"} >= given.keys() or len(given) != 2:
+        raise Unmappable("sasl.jaas.config", "has more than the user and password of a known login module")
+    return {"sasl.username": given["username"], "sasl.password": given["password"]}
+
+
+def _of_oauth(java: Mapping[str, str], module: str, given: Mapping[str, str]) -> dict[str, str]:
+    endpoint = java.get("sasl.oauthbearer.token.endpoint.url")
+    wanted = {"clientId", "clientSecret", "scope"}
+    extensions = {name.removeprefix("extension_"): v for name, v in given.items() if name.startswith("extension_")}
+    unknown = [name for name in given if name not in wanted and not name.startswith("extension_")]
+    if module != _OAUTH_MODULE or endpoint is None or unknown or not {"clientId", "clientSecret"} <= given.keys():
+        raise Unmappable("sasl.jaas.config", "is not a client id and a client secret for a token endpoint")
+    if endpoint.startswith("file:"):
+        raise Unmappable("sasl.oauthbearer.token.endpoint.url", "is a file, which only Java's client reads")
+    found = {
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.client.id": given["clientId"],
+        "sasl.oauthbearer.client.secret": given["clientSecret"],
+        "sasl.oauthbearer.token.endpoint.url": endpoint,
+    }
+    if "scope" in given:
+        found["sasl.oauthbearer.scope"] = given["scope"]
+    if extensions:
+        found["sasl.oauthbearer.extensions"] = ",".join(f"{name}={value}" for name, value in extensions.items())
+    return found
+
+
+def _unquoted(double: str, single: str, word: str) -> str:
+    return re.sub(r"\\(.)", r"\1", double or single) or word

@@ -44,6 +44,9 @@ def causes_in(text: str) -> list[Cause]:
     return [(name.rpartition(".")[2].rpartition("$")[2], message) for name, message in found]
 
 
+NOT_THERE = "OffsetsNotThere: "
+"""How the failure of a task begins that reads directly, and finds other offsets than were planned."""
+
 _OF_KAFKA = re.compile(
     r"org\.apache\.kafka\.[\w.$]*(?:Exception|Error)\b|not available in Kafka|KAFKA_DATA_LOSS"
     r"|Kafka topic\(s\) (?:have|report)|KafkaConsumer is not safe"
@@ -55,7 +58,7 @@ def is_of_kafka(text: str) -> bool:
 
     Plans and frames name classes of the Kafka reader whatever has failed.
     """
-    return _OF_KAFKA.search(_without_frames(text)) is not None
+    return NOT_THERE in text or _OF_KAFKA.search(_without_frames(text)) is not None
 
 
 def _without_frames(text: str) -> str:
@@ -71,22 +74,26 @@ def _of_tls(servers: str, names: set[str], text: str) -> TidemarkError | None:
             f"the certificate of Kafka at {servers}, or of the authority that signed it, has expired ({detail}): renew "
             "it on the broker, or put the new authority into the truststore"
         )
-    if "NotBefore" in text:
+    if "NotBefore" in text or "not yet valid" in text:
         return SinkUnavailable(
             f"the certificate of Kafka at {servers} is not valid yet ({detail}): compare the clocks of this machine "
             "and of the broker"
         )
-    if re.search(r"certification path|PKIX path building|[Nn]o trusted certificate|trustAnchors", text):
+    if re.search(
+        r"certification path|PKIX path building|[Nn]o trusted certificate|trustAnchors"
+        r"|unable to get local issuer|self-signed certificate",
+        text,
+    ):
         return ConfigError(
             f"the certificate of Kafka at {servers} is signed by nobody that the truststore holds ({detail}): name the "
             f"authority's certificate under {_OPTIONS} by ssl.truststore.location or ssl.truststore.certificates"
         )
-    if re.search(r"[Nn]o subject alternative|No name matching", text):
+    if re.search(r"[Nn]o subject alternative|No name matching|certificate is not valid for", text):
         return ConfigError(
             f"the certificate of Kafka at {servers} is for another host ({detail}): use a name that stands in it, in "
             "bootstrap_servers and in advertised.listeners of the broker"
         )
-    if "Unsupported or unrecognized SSL message" in text:
+    if "Unsupported or unrecognized SSL message" in text or "wrong version number" in text:
         return ConfigError(
             f"Kafka at {servers} does not speak TLS on that port: use another port, or set security.protocol to "
             f"PLAINTEXT or SASL_PLAINTEXT under {_OPTIONS}"

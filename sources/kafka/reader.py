@@ -12,8 +12,8 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from paimon_table.errors import BrokenInvariant, ConfigError, Outage, SinkUnavailable, TidemarkError
-from sources.kafka.admin import KafkaAdmin, kafka_admin
-from sources.kafka.failures import causes_in, is_of_kafka, kafka_failure
+from sources.kafka.admin import KafkaAdmin, connected, kafka_admin
+from sources.kafka.failures import NOT_THERE, causes_in, is_of_kafka, kafka_failure
 from sources.kafka.first_look import topics_at_first_look
 from sources.kafka.group_offsets import GroupOffsets
 from sources.kafka.lost_records import (
@@ -25,6 +25,7 @@ from sources.kafka.lost_records import (
     lost_records,
     lost_with,
 )
+from sources.kafka.record_streams import DirectStream, RecordStream, SparkStream
 from sources.kafka.settings import EARLIEST, KafkaSettings
 from sources.kafka.slices import KafkaSlices
 from sources.kafka.start_offsets import (
@@ -37,13 +38,12 @@ from sources.kafka.start_offsets import (
     refusal_of,
     source_bounds,
     start_behind_words,
-    starting_options,
 )
 from sources.kafka.watch import PATIENCE, KafkaWatch
 from sources.lag import Lag
 from sources.loss import How, Loss, Losses
 from sources.positions import Bounds, Place, Positions, Reading, Recorded
-from sources.reader import OnStart, Standing
+from sources.reader import OnStart, ShareReader, Standing
 from sources.wording import NAMES_SHOWN, counted, first_of
 
 log = logging.getLogger(__name__)
@@ -56,12 +56,14 @@ class KafkaReader:
     """The ``SourceReader`` of topics in Kafka."""
 
     is_drained_by_spark = True
-    share_reader = None
     unread_bytes: int | None = None
 
     def __init__(self, settings: KafkaSettings, standing: Standing) -> None:
         self._settings = settings
         self._standing = standing
+        self._records: RecordStream = (
+            DirectStream(settings, standing, self._pass_over) if settings.is_direct else SparkStream(settings, standing)
+        )
         self._spark: SparkSession | None = None
         self._watch: KafkaWatch | None = None
         self._group: GroupOffsets | None = None
@@ -75,6 +77,11 @@ class KafkaReader:
         self.failure: TidemarkError | None = None
         self.unfinished: Sequence[str] = ()
         self.why_nothing: str | None = None
+
+    @property
+    def share_reader(self) -> ShareReader | None:
+        """See ``SourceReader``; None where Spark's reader reads."""
+        return self._records.share_reader
 
     @property
     def begin_words(self) -> str:
@@ -103,22 +110,24 @@ class KafkaReader:
             self._tell_no_topic(known)
             self._tell_compacted(admin, ids.keys() - self._known_policies)
             self._known_policies |= ids.keys()
-        options = self._settings.reader_options(slots, len(bounds))
         resumed: Positions = {}
         if self._standing.is_new:
             resumed = self._resume_positions(self._cut_recorded(ids, bounds), bounds)
-            options |= starting_options(self._settings, resumed, bounds)
+            self._records.begin(resumed, bounds, lambda time_ms: self._at(ids, time_ms))
             self._pass_over(lost_on_resume(resumed, bounds))
             if not resumed:
                 self._tell_start_behind(ids, bounds)
-            self._standing.forget_unused_start()
         else:
             self._go_on(ids, bounds)
         self._standing.note_topics(ids)
         self._noted = {*ids}
         on_start(topics_words(self._settings.servers, bounds), bool(resumed))
         self._start_watching(spark)
-        return spark.readStream.format("kafka").options(**options).load()
+        return self._records.frame(spark, slots, len(bounds))
+
+    def _at(self, topics: Collection[str], time_ms: int) -> Mapping[Place, int]:
+        with self._admin() as admin:
+            return admin.offsets_at(topics, time_ms)
 
     def _tell_no_topic(self, known: Collection[str]) -> None:
         """A pattern that matches no topic looks like an idle source: tell it, and that nothing was read."""
@@ -129,12 +138,7 @@ class KafkaReader:
 
     def _tell_start_behind(self, topics: Collection[str], bounds: Mapping[Place, Bounds]) -> None:
         """Tell why a first start finds nothing, where it begins behind the last record."""
-
-        def begins(time_ms: int) -> Mapping[Place, int]:
-            with self._admin() as admin:
-                return admin.offsets_at(topics, time_ms)
-
-        words = start_behind_words(self._settings, bounds, begins)
+        words = start_behind_words(self._settings, bounds, lambda time_ms: self._at(topics, time_ms))
         if words is not None:
             self.why_nothing = words
             log.warning("%s: %s. The pipeline waits for new records", self._standing.pipeline, words)
@@ -273,7 +277,10 @@ class KafkaReader:
         except TidemarkError as error:
             found = error
         else:
-            found = kafka_failure(self._settings.servers, causes_in(text))
+            if NOT_THERE in text:
+                found = Outage("Kafka did not hold records that were planned, and does now; they are read again")
+            else:
+                found = kafka_failure(self._settings.servers, causes_in(text))
         needs_help = isinstance(found, SinkUnavailable) and not isinstance(found, Outage)
         goes_on = "; start again then, it goes on where it stopped" if needs_help else ""
         return type(found)(f"pipeline {self._standing.pipeline}: {found}{goes_on}")
@@ -331,7 +338,7 @@ class KafkaReader:
             )
 
     def _start_watching(self, spark: SparkSession) -> None:
-        admin = KafkaAdmin(spark._jvm, self._settings, PATIENCE)
+        admin = connected(spark._jvm, self._settings, PATIENCE)
         self.lag.read_to(self._standing.closed())
         if self._settings.group_id is not None:
             self._group = GroupOffsets(self._standing.pipeline, self._settings.group_id, self.lag.positions)
@@ -344,7 +351,11 @@ class KafkaReader:
             self._look_at_ends(admin, ids)
 
         self._watch = KafkaWatch(
-            self._standing.pipeline, self._settings.properties, topic_ids, answered, on_end=admin.close
+            self._standing.pipeline,
+            self._settings.properties,
+            topic_ids,
+            answered,
+            on_end=admin.close,
         )
         self._watch.start()
 

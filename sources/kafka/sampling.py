@@ -24,8 +24,9 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
+from paimon_table.errors import ConfigError
 from sources.changes import RECORD_SCHEMA
-from sources.kafka.client_properties import librdkafka_properties
+from sources.kafka.client_properties import Unmappable, librdkafka_properties
 from sources.kafka.failures import Cause, kafka_failure
 from sources.kafka.settings import KafkaSettings
 from sources.positions import Bounds, Place, Positions
@@ -54,8 +55,14 @@ class KafkaSampler:
         """ConfigError where librdkafka cannot connect as the properties of the source say."""
         self._kafka = kafka
         self._causes: list[Cause] = []
+        try:
+            properties = librdkafka_properties(kafka.servers, kafka.properties)
+        except Unmappable as found:
+            raise ConfigError(
+                f"source.kafka.options: {found}: `tidemark run` takes it, a look at the topics without Java does not"
+            ) from None
         self._properties = {
-            **librdkafka_properties(kafka.servers, kafka.properties),
+            **properties,
             "socket.connection.setup.timeout.ms": int(WAIT_S * 500),
             "log_level": 0,
             "error_cb": lambda error: self._causes.append(_cause(error)),

@@ -34,6 +34,9 @@ happened; Spark looks the ends of partitions up with the same isolation level.
 ``max.partition.fetch.bytes`` comes from ``fetch_bytes``.
 """
 
+API_TIMEOUT_S = 60
+"""Kafka's own default of ``default.api.timeout.ms``."""
+
 FETCH_PROPERTY = "max.partition.fetch.bytes"
 
 _FETCHED_BYTES = 256 << 20
@@ -64,12 +67,20 @@ class KafkaSettings:
     max_records_per_batch: int = 500_000
     group_id: str | None = None
     """The consumer group whose offsets say how far the tables are; None: Kafka is not told."""
+    is_direct: bool = False
+    """Whether the decode tasks fetch records themselves, by librdkafka, and Kafka is asked by it too."""
     goes_on_after_loss: bool = False
     """Whether records that Kafka does not hold any more are told and passed over (``on_data_loss: continue``)."""
 
     @property
     def isolation_level(self) -> str:
         return self.properties.get("isolation.level", READER_DEFAULTS["isolation.level"])
+
+    @property
+    def patience_s(self) -> float:
+        """How long a batch waits for Kafka."""
+        given = self.properties.get("default.api.timeout.ms", "")
+        return int(given) / 1000 if given.isdigit() else API_TIMEOUT_S
 
     def reader_options(self, slots: int, partition_count: int) -> dict[str, str]:
         """Options of Spark's reader of so many partitions, without where to start; ``slots`` tasks run side by side."""

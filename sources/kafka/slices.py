@@ -11,8 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sources.kafka.admin import KafkaAdmin
 from sources.kafka.lost_records import RecordsLost, loss_words, lost_records
+from sources.kafka.offset_ranges import offsets_of, ranges_of, shared, text_of, to_bytes
 from sources.kafka.settings import KafkaSettings
 from sources.loss import Loss
+from sources.planned_stream import SHARE
 from sources.positions import Place
 from sources.slices import Slice
 
@@ -41,7 +43,7 @@ class KafkaSlices:
         if total > most_records:
             left = {place: max(1, count * most_records // total) for place, count in left.items()}
         return Slice(
-            _text(begins), _text({place: at + left.get(place, 0) for place, at in begins.items() if place in ends})
+            text_of(begins), text_of({place: at + left.get(place, 0) for place, at in begins.items() if place in ends})
         )
 
     def topics(self, position: str) -> frozenset[str] | None:
@@ -70,21 +72,25 @@ class KafkaSlices:
         with self._admin() as admin:
             there = admin.topic_ids()
             names = [name for name in there if (name in topics if topics else self._settings.topics.selects(name))]
-            return _text(admin.offsets_at(names, time_ms))
+            return text_of(admin.offsets_at(names, time_ms))
 
     def position_at_offsets(self, offsets: Mapping[Place, int]) -> str | None:
-        return _text(offsets)
+        return text_of(offsets)
 
     def offsets(self, position: str) -> Mapping[Place, int] | None:
         return offsets_of(position)
 
     def earlier(self, position: str, other: str) -> str:
         named = offsets_of(position)
-        return _text({place: min(at, named.get(place, at)) for place, at in offsets_of(other).items()})
+        return text_of({place: min(at, named.get(place, at)) for place, at in offsets_of(other).items()})
 
     def records(self, spark: SparkSession, piece: Slice, topics: Collection[str] | None, slots: int) -> DataFrame:
         ends = offsets_of(piece.end)
         begins = {place: at for place, at in offsets_of(piece.begin or "{}").items() if ends.get(place, at) > at}
+        if self._settings.is_direct:
+            ranges = ranges_of(begins, {place: ends[place] for place in begins})
+            shares = [(bytearray(to_bytes(share)),) for share in shared(ranges, slots)]
+            return spark.createDataFrame(shares, f"{SHARE} binary not null")
         options = self._settings.reader_options(slots, len(begins))
         for name in ("subscribe", "subscribePattern", "maxOffsetsPerTrigger"):
             options.pop(name, None)
@@ -93,8 +99,8 @@ class KafkaSlices:
             partitions[topic].append(partition)
         options |= {
             "assign": json.dumps(partitions),
-            "startingOffsets": _text(begins),
-            "endingOffsets": _text({place: ends[place] for place in begins}),
+            "startingOffsets": text_of(begins),
+            "endingOffsets": text_of({place: ends[place] for place in begins}),
         }
         return spark.read.format("kafka").options(**options).load()
 
@@ -123,15 +129,3 @@ class KafkaSlices:
         return {
             place: max(at, min(first.get(place, wanted[place]), wanted[place])) for place, at in begins.items()
         }, wanted
-
-
-def offsets_of(text: str) -> dict[Place, int]:
-    """Spark's text of a position in Kafka as offsets per partition."""
-    return {(topic, int(p)): int(at) for topic, places in json.loads(text).items() for p, at in places.items()}
-
-
-def _text(positions: Mapping[Place, int]) -> str:
-    nested: dict[str, dict[str, int]] = {}
-    for (topic, partition), offset in sorted(positions.items()):
-        nested.setdefault(topic, {})[str(partition)] = offset
-    return json.dumps(nested, separators=(",", ":"))

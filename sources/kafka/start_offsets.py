@@ -7,7 +7,6 @@ already are dropped on the way), ``fail`` stops, ``restart`` reads from ``start`
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 
@@ -15,6 +14,7 @@ from paimon_table.errors import ConfigError, Outage
 from paimon_table.nearest_name import nearest
 from sources.kafka.admin import KafkaAdmin
 from sources.kafka.lost_records import RecordsLost, loss_words, lost_records
+from sources.kafka.offset_ranges import text_of
 from sources.kafka.settings import EARLIEST, LATEST, KafkaSettings
 from sources.loss import How, Loss
 from sources.positions import Bounds, Place
@@ -81,7 +81,7 @@ def starting_options(
 ) -> dict[str, str]:
     """Spark options that say where to start; ``resume`` wins for the partitions that it names."""
     if resume:
-        return {"startingOffsets": json.dumps(_resume_offsets(kafka, resume, bounds))}
+        return {"startingOffsets": text_of(_resume_offsets(kafka, resume, bounds))}
     match kafka.start:
         case datetime() as moment:
             return {
@@ -92,7 +92,34 @@ def starting_options(
             return {"startingOffsets": word}
         case chosen:
             _check_start(chosen, bounds)
-            return {"startingOffsets": json.dumps(_nested({**dict.fromkeys(bounds, EARLIEST), **chosen}))}
+            return {"startingOffsets": text_of({**dict.fromkeys(bounds, EARLIEST), **chosen})}
+
+
+def starting_positions(
+    kafka: KafkaSettings,
+    resume: Mapping[Place, int],
+    bounds: Mapping[Place, Bounds],
+    begins_at: Callable[[int], Mapping[Place, int]],
+) -> dict[Place, int]:
+    """Where to start in each partition; ``resume`` wins for the partitions that it names.
+
+    ``begins_at`` gives the offsets of a time in ms.
+    """
+    match kafka.start:
+        case _ if resume:
+            chosen: Mapping[Place, int] = _resume_offsets(kafka, resume, bounds)
+        case datetime() as moment:
+            chosen = begins_at(int(moment.timestamp() * 1000))
+        case str() as word:
+            chosen = dict.fromkeys(bounds, EARLIEST if word == "earliest" else LATEST)
+        case Mapping() as offsets:
+            _check_start(offsets, bounds)
+            chosen = offsets
+    found = {}
+    for place, held in bounds.items():
+        at = chosen.get(place, EARLIEST)
+        found[place] = held.begin if at == EARLIEST else held.readable_end if at == LATEST else at
+    return found
 
 
 def _check_start(chosen: Mapping[Place, int], bounds: Mapping[Place, Bounds]) -> None:
@@ -110,12 +137,12 @@ def _check_start(chosen: Mapping[Place, int], bounds: Mapping[Place, Bounds]) ->
 
 def _resume_offsets(
     kafka: KafkaSettings, resume: Mapping[Place, int], bounds: Mapping[Place, Bounds]
-) -> dict[str, dict[str, int]]:
+) -> dict[Place, int]:
     losses = lost_on_resume(resume, bounds)
     if losses and not (kafka.goes_on_after_loss and all(loss.end is not None for loss in losses)):
         raise cannot_resume(losses)
     starts = {**resume, **{loss.place: loss.end for loss in losses if loss.end is not None}}
-    return _nested({place: min(starts.get(place, EARLIEST), held.readable_end) for place, held in bounds.items()})
+    return {place: min(starts.get(place, EARLIEST), held.readable_end) for place, held in bounds.items()}
 
 
 def cannot_resume(losses: Sequence[Loss]) -> RecordsLost:
@@ -174,10 +201,3 @@ def refusal_of(losses: Sequence[Loss], closed: Mapping[Place, int]) -> RecordsLo
         " to continue to go on with what is left, for one start or for good; rows that no later record changes stay as"
         " they are"
     )
-
-
-def _nested(positions: Mapping[Place, int]) -> dict[str, dict[str, int]]:
-    nested: dict[str, dict[str, int]] = {}
-    for (topic, partition), offset in sorted(positions.items()):
-        nested.setdefault(topic, {})[str(partition)] = offset
-    return nested

@@ -23,7 +23,7 @@ PATIENCE = {"default.api.timeout.ms": "10000", "request.timeout.ms": "5000"}
 """Timeouts of one look."""
 
 _API_TIMEOUT_S = 60
-_ATTEMPTS = 3
+ATTEMPTS = 3
 """Kafka's own default of ``default.api.timeout.ms``, and how often Spark asks for offsets before it gives up."""
 
 
@@ -100,14 +100,14 @@ class KafkaWatch:
             return
         self._told_s = now_s
         log.warning(
-            "%s: no answer from Kafka for %.0f s: %s. The pipeline waits. Spark gives up after about %s s within a"
+            "%s: no answer from Kafka for %.0f s: %s. The pipeline waits. The query gives up after about %s s within a"
             " batch, %s s between two (default.api.timeout.ms under source.kafka.options sets how long); the query is"
             " then begun again, for as long as retry.max_elapsed says",
             self._pipeline,
             now_s - self._silent_since_s,
             error,
             _api_timeout_s(self._properties),
-            _ATTEMPTS * _api_timeout_s(self._properties),
+            ATTEMPTS * _api_timeout_s(self._properties),
         )
 
     def _tell_missing(self, ids: Mapping[str, str]) -> None:

@@ -42,10 +42,18 @@ def test_the_examples_read_with_each_kind_of_truststore_and_a_wrong_password_is_
         "STORE_PASSWORD": STORE_PASSWORD,
     }
     files = [write_example(tmp_path, kind, kafka_blocks()[i], places) for i, kind in enumerate(KINDS)]
+    (events := tmp_path / "events").mkdir()
+    logged = f"spark.eventLog.enabled: true, spark.eventLog.compress: false, spark.eventLog.dir: 'file://{events}'"
+    for file in files:
+        file.write_text(file.read_text().replace("spark.driver.memory: 1g", f"spark.driver.memory: 1g, {logged}"))
 
     done = run_together(files, env=environment)
 
     assert done.returncode == 0, done.stderr
+    chosen = [line for line in done.stderr.splitlines() if "reads Kafka by Spark's reader" in line]
+    assert [line.split(": reads")[0].rpartition(" ")[2] for line in chosen] == ["jks", "pkcs12"]
+    told = b"".join(path.read_bytes() for path in events.rglob("*") if path.is_file())
+    assert b"MapInArrow" in told and PASSWORD.encode() not in told and PASSWORD not in done.stderr
     assert {kind: row_ids(tmp_path, TOPIC, kind) for kind in KINDS} == {kind: list(range(5)) for kind in KINDS}
     wrong = run_together(files[:1], env={**environment, "KAFKA_PASSWORD": "wr0ng password"})
     assert wrong.returncode == 1

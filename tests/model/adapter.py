@@ -309,8 +309,7 @@ class Adapter:
         patch.setattr(catch_up, "CLOSING_S", 0.0)
         patch.setattr(Tidier, "start", lambda _tidier: None)
         patch.setattr(Compactions, "_start", _deferred)
-        patch.setattr(kafka_admin, "KafkaAdmin", BrokerAdmin)
-        patch.setattr(kafka_reader, "KafkaAdmin", BrokerAdmin)
+        patch.setattr(kafka_admin, "connected", BrokerAdmin)
         patch.setattr(kafka_reader.KafkaReader, "_start_watching", lambda _reader, _spark: None)
         patch.setattr(kafka_reader, "topics_at_first_look", lambda *_args: None)
         for module in ("pipelines.query", "pipelines.catchup.slices"):

@@ -46,7 +46,7 @@ PIPELINE = {
     "version": 1,
     "name": "shop",
     "source": {
-        "kafka": {"bootstrap_servers": "localhost:1", "topics": {"include": [r"shop\..*"]}},
+        "kafka": {"bootstrap_servers": "localhost:1", "topics": {"include": [r"shop\..*"]}, "reader": "spark"},
         "format": "debezium-json",
         "on_data_loss": "continue",
     },

@@ -13,7 +13,7 @@ from pipelines.catchup.shown_standing import Standing, TableState
 from pipelines.checkpoint.book import Cause
 from pipelines.trouble import Patience, Trouble, may_pass
 from pipelines.views.table_views import EventKind, Phase
-from sources.kafka.slices import offsets_of
+from sources.kafka.offset_ranges import offsets_of
 from tests.support.supervised_runs import Query, Supervised
 
 

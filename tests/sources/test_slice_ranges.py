@@ -13,8 +13,9 @@ from sources.dumps.dump_file import FilePosition
 from sources.dumps.dump_source import offset_text, positions_of
 from sources.dumps.settings import DumpSettings
 from sources.dumps.slices import DumpSlices
+from sources.kafka.offset_ranges import offsets_of
 from sources.kafka.settings import KafkaSettings
-from sources.kafka.slices import KafkaSlices, offsets_of
+from sources.kafka.slices import KafkaSlices
 from sources.positions import Bounds
 from sources.topics import TopicSelection
 

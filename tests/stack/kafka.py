@@ -105,13 +105,16 @@ rootLogger.appenderRef.console.ref=console
 
 
 @contextmanager
-def running_kafka(directory: Path) -> Iterator[Topics]:
-    """Run a broker for the length of the block, in a container if possible, and give access to its topics."""
-    if docker_available():
+def running_kafka(directory: Path, settings: Mapping[str, str] | None = None) -> Iterator[Topics]:
+    """Run a broker for the length of the block, in a container if possible, and give access to its topics.
+
+    With ``settings`` of its own it is a local process.
+    """
+    if settings is None and docker_available():
         with kafka_container() as container:
             yield Topics(container.get_bootstrap_server())
         return
-    broker = KafkaBroker(directory)
+    broker = KafkaBroker(directory, settings=settings)
     broker.start()
     try:
         yield broker.topics

@@ -18,6 +18,7 @@ source:
     topics: {topics}
     start: {start}
     max_records_per_batch: {max_records}
+    reader: {reader}
     options: {options}
   format: debezium-json
   on_data_loss: {on_data_loss}
@@ -42,6 +43,7 @@ def write_kafka_pipeline(
     on_lost_checkpoint: str = "resume",
     on_data_loss: str = "fail",
     interval: str = "500ms",
+    reader: str = "auto",
 ) -> Path:
     """A pipeline file that makes a table of every topic, named after it, in the warehouse ``root/name``."""
     file = root / f"{name}.yaml"
@@ -56,6 +58,7 @@ def write_kafka_pipeline(
         on_lost_checkpoint=on_lost_checkpoint,
         on_data_loss=on_data_loss,
         interval=interval,
+        reader=reader,
     )
     file.write_text(text)
     return file

@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from sources.changes import RECORD_SCHEMA
 from sources.kafka.admin import KafkaAdmin
+from sources.kafka.offset_ranges import offsets_of
 from sources.kafka.settings import KafkaSettings
-from sources.kafka.slices import KafkaSlices, offsets_of
+from sources.kafka.slices import KafkaSlices
 from sources.positions import Bounds, Place
 from sources.slices import Slice
 from sources.topics import TopicSelection

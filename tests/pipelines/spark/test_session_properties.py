@@ -106,7 +106,8 @@ def test_the_jvm_of_a_short_run_compiles_once_and_the_file_has_the_last_word(tmp
 
 def test_what_a_query_has_fetched_and_not_read_goes_soon_after_it(tmp_path: Path) -> None:
     def of_kafka(**spark: str) -> dict[str, str]:
-        source = {"kafka": {"bootstrap_servers": "k:9092", "topics": ["t"]}, "format": "debezium-json"}
+        kafka = {"bootstrap_servers": "k:9092", "topics": ["t"], "reader": "spark"}
+        source = {"kafka": kafka, "format": "debezium-json"}
         given = {"version": 1, "name": "shop", "source": source, "checkpoint": str(tmp_path), "otherwise": "create"}
         catalog = {"warehouse": str(tmp_path)}
         read = PipelineConfig.model_validate({**given, "catalog": catalog, "spark": spark})

@@ -16,8 +16,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from sources.changes import RECORD_SCHEMA
 from sources.dumps.dump_source import DumpPlanner, DumpReader
-from sources.dumps.planned_stream import planned_stream
 from sources.dumps.settings import DumpSettings
+from sources.planned_stream import planned_stream
 from sources.topics import TopicSelection
 
 pytestmark = pytest.mark.spark

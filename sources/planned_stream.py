@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
@@ -43,13 +43,19 @@ class Planner(Protocol):
 
 
 def planned_stream(spark: SparkSession, name: str, planner: Planner) -> DataFrame:
-    """Rows of ``SHARE``, each in a partition of its own, of the batches that ``planner`` plans."""
+    """Rows of ``SHARE``, each in a partition of its own, of the batches that ``planner`` plans.
+
+    Spark's trigger ``availableNow`` works with a ``HoldablePlanner``.
+    """
     jvm, session = spark.sparkContext._jvm, getattr(spark, "_jsparkSession", None)
     if jvm is None or session is None:
         raise SinkUnavailable("Spark's JVM has ended; start again")
     ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
     sql = jvm.org.apache.spark.sql
-    table = _Stream(spark, name, planner)
+    if isinstance(planner, HoldablePlanner):
+        table: _Stream = _DrainedStream(spark, name, planner)
+    else:
+        table = _Stream(spark, name, planner)
     nothing = jvm.scala.Option.empty()
     options = sql.util.CaseInsensitiveStringMap.empty()
     columns = sql.catalyst.types.DataTypeUtils.toAttributes(table.schema())
@@ -57,6 +63,14 @@ def planned_stream(spark: SparkSession, name: str, planner: Planner) -> DataFram
         nothing, name, table, options, columns, nothing, nothing, nothing
     )
     return DataFrame(sql.classic.Dataset.ofRows(session, relation), spark)
+
+
+@runtime_checkable
+class HoldablePlanner(Planner, Protocol):
+    """A planner that can drain its source as it is at one moment, for the trigger ``availableNow``."""
+
+    def hold_end(self) -> None:
+        """Plan nothing behind what is there now."""
 
 
 class _Stream:
@@ -172,6 +186,20 @@ class _Stream:
         for index, value in enumerate(values):
             array[index] = value
         return array
+
+
+class _DrainedStream(_Stream):
+    """A stream that Spark drains as it is when the query starts."""
+
+    class Java:
+        implements = (*_Stream.Java.implements, f"{_CONNECTOR}.read.streaming.SupportsTriggerAvailableNow")
+
+    def __init__(self, spark: SparkSession, name: str, planner: HoldablePlanner) -> None:
+        super().__init__(spark, name, planner)
+        self._drains = planner
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._drains.hold_end()
 
 
 def _unsafe_row(field: bytes) -> bytes:

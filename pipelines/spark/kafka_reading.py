@@ -1,0 +1,54 @@
+"""Which of the two readers of Kafka a pipeline uses: the tasks themselves by librdkafka, or Spark's."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+from pyspark import SparkConf, SparkContext
+
+from pipelines.config.config import PipelineConfig
+from sources.kafka.client_properties import why_not_direct
+
+log = logging.getLogger(__name__)
+
+
+def reads_directly(config: PipelineConfig) -> bool:
+    """Whether the decode tasks of a pipeline fetch their records from Kafka themselves."""
+    kafka = config.source.kafka
+    if kafka is None or kafka.reader != "auto":
+        return kafka is not None and kafka.reader == "direct"
+    return why_spark_reads(config) is None
+
+
+def why_spark_reads(config: PipelineConfig) -> str | None:
+    """Why ``auto`` leaves a pipeline to Spark's reader; None where it does not."""
+    kafka = config.source.kafka
+    if kafka is None or kafka.reader != "auto":
+        return None
+    master = master_of(config)
+    if not (master == "local" or master.startswith("local[")):
+        return f"the master is {master}"
+    found = why_not_direct(kafka.options)
+    return None if found is None else str(found)
+
+
+def say_reader(config: PipelineConfig) -> None:
+    """Tell it where properties choose the reader."""
+    why = why_spark_reads(config)
+    if why is not None:
+        log.info(
+            "%s: reads Kafka by Spark's reader: %s. `source.kafka.reader: spark` says the same in the file",
+            config.name,
+            why,
+        )
+
+
+def master_of(config: PipelineConfig) -> str:
+    """What the file asks for, else what ``spark-submit`` says, else all cores of this machine."""
+    if config.spark.master is not None:
+        return config.spark.master
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        SparkContext._ensure_initialized()
+        return SparkConf().get("spark.master", "local[*]") or "local[*]"
+    return "local[*]"

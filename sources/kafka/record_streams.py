@@ -1,0 +1,100 @@
+"""The two ways in which records of topics come to the decode tasks: through Spark's reader, or past the JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+
+from sources.kafka.client_properties import librdkafka_properties
+from sources.kafka.direct_admin import KafkaOffsets
+from sources.kafka.planner import KafkaPlanner
+from sources.kafka.settings import KafkaSettings
+from sources.kafka.share_fetching import KafkaShareReader
+from sources.kafka.start_offsets import starting_options, starting_positions
+from sources.kafka.watch import ATTEMPTS
+from sources.loss import Loss
+from sources.planned_stream import planned_stream
+from sources.positions import Bounds, Place, Positions
+from sources.reader import ShareReader, Standing
+
+
+class RecordStream(Protocol):
+    """One way; made for each query of a pipeline."""
+
+    @property
+    def share_reader(self) -> ShareReader | None:
+        """See ``SourceReader``."""
+        ...
+
+    def begin(
+        self, resumed: Positions, bounds: Mapping[Place, Bounds], begins_at: Callable[[int], Mapping[Place, int]]
+    ) -> None:
+        """Let a new checkpoint begin at the positions ``resumed``, else where ``start`` says.
+
+        ``begins_at`` gives the offsets of a time in ms.
+        """
+        ...
+
+    def frame(self, spark: SparkSession, slots: int, partition_count: int) -> DataFrame:
+        """The records, or shares of them, for ``slots`` tasks side by side."""
+        ...
+
+
+class SparkStream:
+    """Through Spark's Kafka connector, which notes where a new checkpoint begins."""
+
+    share_reader: ShareReader | None = None
+
+    def __init__(self, settings: KafkaSettings, standing: Standing) -> None:
+        self._settings = settings
+        self._standing = standing
+        self._start: Mapping[str, str] = {}
+
+    def begin(
+        self, resumed: Positions, bounds: Mapping[Place, Bounds], begins_at: Callable[[int], Mapping[Place, int]]
+    ) -> None:
+        self._start = starting_options(self._settings, resumed, bounds)
+        self._standing.forget_unused_start()
+
+    def frame(self, spark: SparkSession, slots: int, partition_count: int) -> DataFrame:
+        options = {**self._settings.reader_options(slots, partition_count), **self._start}
+        return spark.readStream.format("kafka").options(**options).load()
+
+
+class DirectStream:
+    """By the decode tasks themselves: the stream holds offset ranges."""
+
+    def __init__(
+        self, settings: KafkaSettings, standing: Standing, pass_over: Callable[[Sequence[Loss]], None]
+    ) -> None:
+        """``pass_over`` tells of losses where ``on_data_loss`` goes on after them."""
+        self._settings = settings
+        self._standing = standing
+        self._pass_over = pass_over
+
+    @property
+    def share_reader(self) -> ShareReader | None:
+        settings = self._settings
+        properties = librdkafka_properties(settings.servers, settings.properties)
+        return KafkaShareReader(settings.servers, properties, settings.goes_on_after_loss, settings.patience_s)
+
+    def begin(
+        self, resumed: Positions, bounds: Mapping[Place, Bounds], begins_at: Callable[[int], Mapping[Place, int]]
+    ) -> None:
+        start = starting_positions(self._settings, resumed, bounds, begins_at)
+        self._standing.forget_unused_start()
+        self._standing.note_start(start)
+
+    def frame(self, spark: SparkSession, slots: int, partition_count: int) -> DataFrame:
+        settings = self._settings
+        planner = KafkaPlanner(
+            KafkaOffsets(settings),
+            self._standing.noted_start,
+            settings.max_records_per_batch,
+            slots,
+            ATTEMPTS * settings.patience_s,
+            self._pass_over if settings.goes_on_after_loss else None,
+        )
+        return planned_stream(spark, "Kafka", planner)

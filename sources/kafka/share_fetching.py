@@ -1,0 +1,273 @@
+"""Reads shares of a batch in a decode task: librdkafka fetches offset ranges straight into Arrow batches.
+
+One consumer per cluster and properties lives in each Python worker, from batch to batch; between batches it is assigned
+nothing and asks Kafka for nothing. All ranges of a share are fetched side by side. A range has ended when a record at
+or behind its end has come, or when Kafka says that the partition ends there: what lies in between may be records that
+compaction removed, aborted transactions and markers, which nobody sees.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from paimon_table.errors import SinkUnavailable
+from sources.kafka.client_errors import Trouble, error_of, to_debug
+from sources.kafka.message_batches import record_batch
+from sources.kafka.offset_ranges import OffsetRange, from_bytes
+from sources.positions import Place
+
+log = logging.getLogger(__name__)
+
+_ROWS = 10_000
+_BYTES = 32 << 20
+"""Records handed on at once: what is decoded together bounds the memory of a task, and keeps its caches warm."""
+_FIRST = 500
+_WAIT_S = 0.05
+_LOOK_S = 5.0
+"""How long a partition may end before its range does until its bounds are looked up."""
+_MOST_CONSUMERS = 4
+
+_IGNORED = frozenset(
+    {
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError._WAIT_COORD,
+        KafkaError._MAX_POLL_EXCEEDED,
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._RESOLVE,
+    }
+)
+"""Of groups, which we only name, and of connections, which librdkafka makes again; what lasts runs out of time."""
+_NOT_THERE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION})
+
+
+class OffsetsNotThere(Exception):
+    """Kafka does not hold offsets that were planned, and losses are refused. The driver finds out what is lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaShareReader:
+    """The ``ShareReader`` of offset ranges. Travels with the code of the tasks, as it holds passwords."""
+
+    servers: str
+    properties: Mapping[str, str] = field(repr=False)
+    """Those of librdkafka."""
+    goes_on_after_loss: bool
+    patience_s: float
+    """How long no progress is taken for trouble that passes."""
+
+    def __call__(self, shares: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
+        for share in shares:
+            consumer, trouble = _consumer(self)
+            reading = _Reading(self, consumer, trouble, from_bytes(share))
+            try:
+                yield from reading.batches()
+            finally:
+                reading.end()
+
+
+@dataclass(slots=True)
+class _Range:
+    """What is left of the range of one partition."""
+
+    next: int
+    end: int
+    ends_at_s: float | None = None
+    """Since when the partition ends before the range does."""
+
+
+class _Reading:
+    """The reading of one share."""
+
+    def __init__(
+        self, reader: KafkaShareReader, consumer: Consumer, trouble: Trouble, ranges: Sequence[OffsetRange]
+    ) -> None:
+        self._reader = reader
+        self._consumer = consumer
+        self._trouble = trouble
+        self._left = {one.place: _Range(one.begin, one.end) for one in ranges}
+        self._held: dict[Place, list[Message]] = {}
+        self._held_rows = 0
+        self._held_bytes = 0
+        self._record_bytes = 0.0
+        """How much a record took lately."""
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        self._trouble.clear()
+        self._consumer.assign([_partition(place, left.next) for place, left in self._left.items()])
+        moved_s = time.monotonic()
+        while self._left:
+            messages = self._consumer.consume(self._wanted(), _WAIT_S)
+            before = self._held_rows
+            self._take(messages)
+            now_s = time.monotonic()
+            if self._held_rows > before or not self._left:
+                moved_s = now_s
+            elif now_s - moved_s > self._reader.patience_s or (self._trouble.is_lasting and now_s - moved_s > _LOOK_S):
+                raise self._trouble.failure()
+            self._look_at_ends(now_s)
+            if self._held_rows and (not self._left or self._held_rows >= _ROWS or self._held_bytes >= _BYTES):
+                yield self._handed_on()
+                moved_s = time.monotonic()
+
+    def end(self) -> None:
+        """Fetch nothing more, also where the reading is given up midway."""
+        with suppress(KafkaException, RuntimeError):
+            self._consumer.unassign()
+
+    def _wanted(self) -> int:
+        """How many records to ask for: no more than the ranges hold, and than memory is meant for."""
+        left = sum(one.end - one.next for one in self._left.values())
+        fitting = int(_BYTES / self._record_bytes) if self._record_bytes else _FIRST
+        return max(1, min(_ROWS - self._held_rows, left, fitting))
+
+    def _take(self, messages: Sequence[Message]) -> None:
+        if not messages:
+            return
+        by_place: dict[Place, list[Message]] = {}
+        if len(self._left) == 1 and not any(message.error() for message in messages):
+            by_place[_place(messages[0])] = list(messages)
+        else:
+            for message in messages:
+                if message.error() is None:
+                    by_place.setdefault(_place(message), []).append(message)
+        for place, of_place in by_place.items():
+            self._take_of(place, of_place)
+        for message in messages:
+            error = message.error()
+            if error is not None:
+                self._take_error(error, _place(message), _offset(message))
+
+    def _take_of(self, place: Place, messages: list[Message]) -> None:
+        """Records of one partition, in the order of their offsets."""
+        left = self._left.get(place)
+        if left is None:
+            return
+        last = _offset(messages[-1])
+        if _offset(messages[0]) < left.next or last >= left.end:
+            messages = [message for message in messages if left.next <= _offset(message) < left.end]
+        left.ends_at_s = None
+        if messages:
+            size = sum(len(message.value() or b"") + len(message.key() or b"") for message in messages)
+            self._record_bytes = size / len(messages) + 1
+            self._held.setdefault(place, []).extend(messages)
+            self._held_rows += len(messages)
+            self._held_bytes += size
+            left.next = _offset(messages[-1]) + 1
+            self._trouble.clear()
+        if last + 1 >= left.end:
+            self._finish(place)
+
+    def _take_error(self, error: KafkaError, place: Place, offset: int) -> None:
+        code = error.code()
+        left = self._left.get(place)
+        if code == KafkaError._PARTITION_EOF:
+            if left is not None and offset >= left.end:
+                self._finish(place)
+            elif left is not None and left.ends_at_s is None:
+                left.ends_at_s = time.monotonic()
+        elif code in _IGNORED:
+            if code != KafkaError.GROUP_AUTHORIZATION_FAILED:
+                self._trouble.note(error)
+        elif left is None and place[0]:
+            return  # of a partition that is done
+        elif code in _NOT_THERE and left is not None:
+            self._look_at(place, left)
+        elif code in (KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION) and left is not None:
+            raise SinkUnavailable(
+                f"a record of topic {place[0]} partition {place[1]} at offset {left.next} or behind it is damaged"
+                f" ({error.str()}): look for a broken disk or replica of the broker"
+            ).without_values()
+        else:
+            raise self._trouble.failure(error)
+
+    def _finish(self, place: Place) -> None:
+        del self._left[place]
+        if self._left:
+            self._consumer.incremental_unassign([_partition(place)])
+
+    def _look_at_ends(self, now_s: float) -> None:
+        for place, left in list(self._left.items()):
+            if left.ends_at_s is not None and now_s - left.ends_at_s > _LOOK_S:
+                left.ends_at_s = now_s
+                self._look_at(place, left)
+
+    def _look_at(self, place: Place, left: _Range) -> None:
+        """Offsets that are planned do not come: find out whether Kafka holds them."""
+        try:
+            begin, end = self._consumer.get_watermark_offsets(_partition(place), timeout=_LOOK_S, cached=False)
+        except KafkaException as error:
+            self._trouble.note(error_of(error))
+            left.ends_at_s = left.ends_at_s or time.monotonic()
+            return
+        if begin <= left.next and left.end <= end:
+            if left.ends_at_s is None:
+                self._seek(place, left.next)
+            return  # they will: a leader that is new, a transaction that is open again
+        if not self._reader.goes_on_after_loss:
+            raise OffsetsNotThere(
+                f"topic {place[0]} partition {place[1]}: offsets {left.next} to {left.end - 1} were planned, Kafka"
+                f" holds {begin} to {end - 1}"
+            )
+        if left.next < begin < left.end:
+            log.debug("topic %s partition %d goes on at %d, not at %d", *place, begin, left.next)
+            left.next = begin
+            self._seek(place, begin)
+        elif begin >= left.end or end <= left.next:
+            self._finish(place)
+        else:  # cut off in the middle of the range: what is left has come
+            self._finish(place)
+
+    def _seek(self, place: Place, offset: int) -> None:
+        """By assigning it anew: a partition that has failed is not fetched any more."""
+        self._consumer.incremental_unassign([_partition(place)])
+        self._consumer.incremental_assign([_partition(place, offset)])
+
+    def _handed_on(self) -> pa.RecordBatch:
+        places = list(self._held)
+        batch = record_batch(places, [self._held[place] for place in places])
+        self._held.clear()
+        self._held_rows = self._held_bytes = 0
+        return batch
+
+
+def _place(message: Message) -> Place:
+    return message.topic() or "", message.partition() or 0
+
+
+def _offset(message: Message) -> int:
+    return message.offset() or 0
+
+
+def _partition(place: Place, offset: int | None = None) -> TopicPartition:
+    return TopicPartition(place[0], place[1]) if offset is None else TopicPartition(place[0], place[1], offset)
+
+
+_consumers: dict[tuple[tuple[str, str], ...], tuple[Consumer, Trouble]] = {}
+"""Those of this Python worker, the one used last at the end."""
+
+
+def _consumer(reader: KafkaShareReader) -> tuple[Consumer, Trouble]:
+    key = tuple(sorted(reader.properties.items()))
+    found = _consumers.pop(key, None)
+    if found is None:
+        while len(_consumers) >= _MOST_CONSUMERS:
+            unused, _ = _consumers.pop(next(iter(_consumers)))
+            unused.close()
+        trouble = Trouble(reader.servers)
+        try:
+            consumer = Consumer({**reader.properties, "error_cb": trouble.note}, logger=to_debug())
+        except KafkaException as error:
+            raise trouble.failure(error_of(error)) from None
+        found = consumer, trouble
+    _consumers[key] = found
+    return found

@@ -1,0 +1,52 @@
+"""What librdkafka leaves untold about certificates: which file is not there, and why a broker's one is not trusted."""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+from collections.abc import Mapping
+
+from sources.kafka.failures import Cause
+
+WAIT_S = 3.0
+_FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.keystore.location")
+_HOST_PORT = re.compile(r"(?:[^/]*://)?\[?([^\]]+?)\]?:(\d+)")
+
+
+def unreadable_file(properties: Mapping[str, str]) -> Cause | None:
+    """The first file that librdkafka's properties name and that cannot be opened, as Java tells it."""
+    for name in _FILES:
+        path = properties.get(name)
+        try:
+            if path is not None:
+                with open(path, "rb"):
+                    pass
+        except PermissionError:
+            return "AccessDeniedException", str(path)
+        except OSError:
+            return "NoSuchFileException", str(path)
+    return None
+
+
+def distrust(servers: str, properties: Mapping[str, str]) -> Cause | None:
+    """Why the certificate of the first server that answers is not trusted, in OpenSSL's words; None where it is."""
+    context = ssl.create_default_context(
+        cafile=properties.get("ssl.ca.location"), cadata=properties.get("ssl.ca.pem") or None
+    )
+    context.check_hostname = properties.get("ssl.endpoint.identification.algorithm") != "none"
+    for server in servers.split(","):
+        found = _HOST_PORT.fullmatch(server.strip())
+        if found is None:
+            continue
+        try:
+            with (
+                socket.create_connection((found[1], int(found[2])), WAIT_S) as connection,
+                context.wrap_socket(connection, server_hostname=found[1]),
+            ):
+                return None
+        except ssl.SSLCertVerificationError as error:
+            return "SSLHandshakeException", error.verify_message
+        except OSError:
+            continue
+    return None
