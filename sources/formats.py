@@ -14,6 +14,7 @@ from sources.debezium_avro.options import AvroOptions
 from sources.debezium_json.policies import DebeziumPolicies
 from sources.feeds.feed_options import CanalOptions, DmsOptions, FeedOptions
 from sources.format_options import FormatOption, filled, options_of
+from sources.mongodb.options import DocumentOptions
 from sources.upsert_json.policies import UpsertPolicies
 from sources.values.value_forms import ValueForms
 
@@ -32,6 +33,8 @@ class RecordFormat:
     title: str
     groups: tuple[type, ...]
     make: Callable[..., Decoder]
+    reads_paths: bool = False
+    """Whether columns may be filled from inside of nested fields."""
 
     @property
     def options(self) -> tuple[FormatOption, ...]:
@@ -48,10 +51,10 @@ class RecordFormat:
         return self.make(*(filled(group, given) for group in self.groups))
 
 
-def _debezium_json(policies: DebeziumPolicies, forms: ValueForms) -> Decoder:
+def _debezium_json(policies: DebeziumPolicies, forms: ValueForms, documents: DocumentOptions) -> Decoder:
     from sources.debezium_json.decoder import DebeziumJsonDecoder
 
-    return DebeziumJsonDecoder(policies, forms)
+    return DebeziumJsonDecoder(policies, forms, documents)
 
 
 def _upsert_json(policies: UpsertPolicies, forms: ValueForms) -> Decoder:
@@ -98,7 +101,12 @@ def _debezium_avro(policies: DebeziumPolicies, options: AvroOptions) -> Decoder:
 
 
 FORMATS: Mapping[str, RecordFormat] = {
-    "debezium-json": RecordFormat("Debezium's JSON envelopes", (DebeziumPolicies, ValueForms), _debezium_json),
+    "debezium-json": RecordFormat(
+        "Debezium's JSON envelopes",
+        (DebeziumPolicies, ValueForms, DocumentOptions),
+        _debezium_json,
+        reads_paths=True,
+    ),
     "upsert-json": RecordFormat("JSON rows under message keys", (UpsertPolicies, ValueForms), _upsert_json),
     "debezium-avro": RecordFormat("Debezium's Avro envelopes", (DebeziumPolicies, AvroOptions), _debezium_avro),
     "canal-json": RecordFormat("Canal's flat JSON messages", (FeedOptions, CanalOptions), _canal_json),

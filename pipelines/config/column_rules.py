@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from paimon_table.types import DataType
 from pipelines.config.config_values import ColumnType, ConfigModel, Text, check_pattern, meant_by_glob, refused
+from sources.column_paths import ColumnPath, path_of
 
 _T = TypeVar("_T")
 
@@ -45,6 +46,18 @@ ColumnKey = Annotated[Text, AfterValidator(_check_key)]
 """The name of a column, or a regular expression between slashes."""
 
 DecimalFormat = Literal["auto", "base64", "text"]
+
+
+def _check_path(text: str) -> str:
+    try:
+        path_of(text)
+    except ValueError as error:
+        raise refused(str(error)) from None
+    return text
+
+
+ColumnPathText = Annotated[Text, AfterValidator(_check_path)]
+"""The names of nested fields with dots between them."""
 
 
 class ColumnRules(ConfigModel):
@@ -85,6 +98,25 @@ class ColumnRules(ConfigModel):
         description="The same for single columns: column name, or a regular expression between slashes, to `auto`, "
         "`base64` or `text`. It wins over `decimal_format`.",
     )
+
+    paths: Mapping[Text, ColumnPathText] = Field(
+        default_factory=dict,
+        description="Column name to the place of its value inside of nested fields, such as "
+        "`city: customer.address.city`, for documents of MongoDB. The column needs its type under `types`, and wins"
+        " over a field of its name.",
+    )
+
+    @model_validator(mode="after")
+    def _paths_have_types(self) -> Self:
+        for name in self.paths:
+            if name not in self.types:
+                raise refused(f"declare the type of column {name!r} under `types`", "paths", name)
+        return self
+
+    @property
+    def column_paths(self) -> dict[str, ColumnPath]:
+        """The places of the columns under ``paths``."""
+        return {name: path_of(text) for name, text in self.paths.items()}
 
     @property
     def named_types(self) -> dict[str, DataType]:
