@@ -18,7 +18,7 @@ from typing import Any
 
 from paimon_table.types import BINARIES, CHARACTERS, DataType, Root
 from sources.values.iso_time import format_timestamp, parse_timestamp
-from sources.values.typed_texts import BytesText, InstantText
+from sources.values.typed_texts import BytesText, DoubleText, InstantText
 
 _UUID_SUBTYPE = 4
 _UUID_BYTES = 16
@@ -200,7 +200,7 @@ def plain_double(number: float) -> float | str:
     """A number, or the word that Debezium writes for one that JSON has not."""
     if math.isfinite(number):
         return number
-    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+    return DoubleText("NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity")
 
 
 # ---------------------------------------------------------------- writing

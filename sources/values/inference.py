@@ -34,7 +34,7 @@ def infer_type(values: Iterable[Any]) -> DataType | None:
     largest = 0
     special = False
     for value in values:
-        if isinstance(value, str) and value in SPECIAL_FLOATS:
+        if isinstance(value, str) and value in SPECIAL_FLOATS and not isinstance(value, TypedText):
             special = True
             continue
         found = type_of_value(value)

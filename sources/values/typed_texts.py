@@ -26,3 +26,10 @@ class BytesText(TypedText):
 
     __slots__ = ()
     type = DataType(Root.VARBINARY, length=MAX_LENGTH)
+
+
+class DoubleText(TypedText):
+    """The word for a floating point number that JSON has not."""
+
+    __slots__ = ()
+    type = DataType(Root.DOUBLE)
