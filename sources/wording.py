@@ -46,12 +46,16 @@ class BadReason(StrEnum):
 _BAD_REASONS = (
     (BadReason.NOT_A_RECORD, r"byte "),
     (BadReason.NOT_JSON, r"value (cannot be read as Avro|is JSON and no Avro|names no schema)"),
-    (BadReason.NOT_AN_EVENT, r"value is no |op \S+ without (a row|before and after)|op \S+: old does not"),
+    (
+        BadReason.NOT_AN_EVENT,
+        r"value is no |op \S+ without (a row|before and after|(a|the) document)|op \S+: old does not"
+        r"|op u (changes|shortens) |\w+ holds no document|removedFields |the document has a field",
+    ),
     (BadReason.NOT_JSON, r"value (is not|is nested|has half|is empty|begins with|is (Avro|JSON Schema) )"),
     (BadReason.SCHEMA, r"(embedded )?schema |the headers of the record "),
     (
         BadReason.KEY,
-        r"op d: |op u |op \S+: the row does not have the key|(the record has no|the) message key\b"
+        r"_id is |op d: |op u |op \S+: the row does not have the key|(the record has no|the) message key\b"
         r"|\S+: its messages have ",
     ),
     (BadReason.NULL, r"column .*: NULL in a column"),

@@ -11,12 +11,13 @@ import pyarrow as pa
 
 from paimon_table.errors import MalformedRecord
 from sources.changes import Goal, SourceTable
-from sources.debezium_json.envelopes import unwrapped, unwrapped_key
+from sources.debezium_json.envelopes import unwrapped_key
 from sources.debezium_json.message_keys import MessageKeys
+from sources.debezium_json.strange_values import strange_value
 from sources.debezium_json.table_decoding import TableDecoding
 from sources.debezium_json.texts import Records, SourceNames, Texts
 from sources.json_changes.outcome import Outcome
-from sources.mongodb.document_events import DocumentEvents, names_of_collection
+from sources.mongodb.document_events import DocumentEvents, is_of_mongodb, names_of_collection
 from sources.mongodb.extended_json import text_of
 from sources.mongodb.options import DocumentOptions
 from sources.values.value_forms import ValueForms
@@ -29,11 +30,14 @@ def decode_documents(
     records: Records, decoding: TableDecoding, options: DocumentOptions, goals: Mapping[SourceTable, Goal]
 ) -> None:
     """Decode events of MongoDB, which ``decoding`` has given back, into its outcome."""
-    documents = _Documents(decoding, options, goals)
+    documents = _Documents(records, decoding, options, goals)
     texts, positions = [], []
     keys: list[bytes | None] = [None] * decoding.batch.num_rows
     for index, position in enumerate(records.positions.tolist()):
         envelope = records.parsed(index)
+        if not is_of_mongodb(envelope):  # the text is malformed behind what was read of it so far
+            decoding.outcome.quarantine(position, strange_value(envelope, decoding.outcome.cell("value", position)))
+            continue
         source = documents.source_of(envelope)
         try:
             texts.append(text_of(documents.event(envelope, position)).encode())
@@ -56,7 +60,15 @@ def decode_documents(
 class _Documents:
     """Reads records of one topic partition as events of tables."""
 
-    def __init__(self, decoding: TableDecoding, options: DocumentOptions, goals: Mapping[SourceTable, Goal]) -> None:
+    def __init__(
+        self,
+        records: Records,
+        decoding: TableDecoding,
+        options: DocumentOptions,
+        goals: Mapping[SourceTable, Goal],
+    ) -> None:
+        self._records = records
+        self._index_of = {position: index for index, position in enumerate(records.positions.tolist())}
         self._decoding = decoding
         self._options = options
         self._goals = goals
@@ -79,8 +91,7 @@ class _Documents:
 
     def parsed(self, column: str, position: int) -> Any:
         """See ``Outcome.parsed``."""
-        outcome = self._decoding.outcome
-        envelope = unwrapped(outcome.parsed("value", position))
+        envelope = self._records.parsed(self._index_of[position])
         try:
             if column == "value":
                 return self.event(envelope, position)
