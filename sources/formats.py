@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from sources.debezium_avro.options import AvroOptions
 from sources.debezium_json.policies import DebeziumPolicies
 from sources.feeds.feed_options import CanalOptions, DmsOptions, FeedOptions
-from sources.format_options import FormatOption, filled, options_of
-from sources.mongodb.options import DocumentOptions
+from sources.format_options import FormatOption, Problem, filled, options_of
+from sources.mongodb.options import DocumentOptions, document_problem
 from sources.upsert_json.policies import UpsertPolicies
 from sources.values.value_forms import ValueForms
 
@@ -35,6 +35,8 @@ class RecordFormat:
     make: Callable[..., Decoder]
     reads_paths: bool = False
     """Whether columns may be filled from inside of nested fields."""
+    problem: Problem | None = None
+    """What is asked of the options that a pipeline file gives, by name."""
 
     @property
     def options(self) -> tuple[FormatOption, ...]:
@@ -106,6 +108,7 @@ FORMATS: Mapping[str, RecordFormat] = {
         (DebeziumPolicies, ValueForms, DocumentOptions),
         _debezium_json,
         reads_paths=True,
+        problem=document_problem,
     ),
     "upsert-json": RecordFormat("JSON rows under message keys", (UpsertPolicies, ValueForms), _upsert_json),
     "debezium-avro": RecordFormat("Debezium's Avro envelopes", (DebeziumPolicies, AvroOptions), _debezium_avro),

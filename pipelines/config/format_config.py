@@ -106,8 +106,20 @@ def format_model(formats: Mapping[str, RecordFormat]) -> type[ChosenFormat]:
 def _block(name: str, format_: RecordFormat, default: Any) -> Any:
     """The field for a format; its options are a mapping of their own."""
     options: dict[str, Any] = {option.name: _option(option, name) for option in format_.options}
+    problem = format_.problem
+
+    def check(model: ConfigModel) -> ConfigModel:
+        found = None if problem is None else problem(model.model_dump(exclude_unset=True))
+        if found is not None:
+            raise refused(found[1], found[0])
+        return model
+
     model = create_model(
-        f"Options of {name}", __base__=ConfigModel, __doc__=f"How {format_.title} are read.", **options
+        f"Options of {name}",
+        __base__=ConfigModel,
+        __doc__=f"How {format_.title} are read.",
+        __validators__={"checked": cast(Any, model_validator(mode="after")(check))},
+        **options,
     )
     return (model, Field(default=default, alias=name, description=f"{format_.title}."))
 

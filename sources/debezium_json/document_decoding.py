@@ -16,6 +16,7 @@ from sources.debezium_json.message_keys import MessageKeys
 from sources.debezium_json.strange_values import strange_value
 from sources.debezium_json.table_decoding import TableDecoding
 from sources.debezium_json.texts import Records, SourceNames, Texts
+from sources.json_changes.exact_parse import parse_exactly
 from sources.json_changes.outcome import Outcome
 from sources.mongodb.document_events import DocumentEvents, is_of_mongodb, names_of_collection
 from sources.mongodb.extended_json import text_of
@@ -38,16 +39,17 @@ def decode_documents(
         if not is_of_mongodb(envelope):  # the text is malformed behind what was read of it so far
             decoding.outcome.quarantine(position, strange_value(envelope, decoding.outcome.cell("value", position)))
             continue
-        source = documents.source_of(envelope)
+        source, reader = documents.reader(envelope)
         try:
-            texts.append(text_of(documents.event(envelope, position)).encode())
-            keys[position] = documents.key_text(source, position)
+            key = reader.key(documents.key(index))
+            text = text_of(reader.event(envelope, key)).encode()
         except MalformedRecord as error:
-            del texts[len(positions) :]
             with decoding.outcome.of(source):
                 decoding.outcome.quarantine(position, str(error))
         else:
+            texts.append(text)
             positions.append(position)
+            keys[position] = documents.keys[index] if key is None else text_of(key).encode()
     outcome = Outcome(decoding.batch, documents.parsed)
     plain = replace(
         decoding, schema=None, forms=_FORMS, keys=MessageKeys(pa.array(keys, pa.binary())), outcome=outcome,
@@ -58,7 +60,7 @@ def decode_documents(
 
 
 class _Documents:
-    """Reads records of one topic partition as events of tables."""
+    """Records of one topic partition as events of tables; ``keys`` are their message keys."""
 
     def __init__(
         self,
@@ -67,44 +69,36 @@ class _Documents:
         options: DocumentOptions,
         goals: Mapping[SourceTable, Goal],
     ) -> None:
+        self.keys: list[bytes | None] = decoding.outcome.keys_at(records.positions).to_pylist()
         self._records = records
         self._index_of = {position: index for index, position in enumerate(records.positions.tolist())}
-        self._decoding = decoding
         self._options = options
         self._goals = goals
         self._names = SourceNames(decoding.topic)
-        self._readers: dict[SourceTable, DocumentEvents] = {}
+        self._unavailable = decoding.policies.unavailable_value
+        self._readers: dict[tuple[str | None, str | None], tuple[SourceTable, DocumentEvents]] = {}
 
-    def source_of(self, envelope: Mapping[str, Any]) -> SourceTable:
-        database, collection = names_of_collection(envelope)
-        return self._names.named(database, None, collection)
+    def reader(self, envelope: Mapping[str, Any]) -> tuple[SourceTable, DocumentEvents]:
+        """The source table of an event, and what reads its documents."""
+        names = names_of_collection(envelope)
+        if names not in self._readers:
+            source = self._names.named(names[0], None, names[1])
+            goal = self._goals.get(source)
+            self._readers[names] = source, DocumentEvents.of(self._options, goal, self._unavailable)
+        return self._readers[names]
 
-    def event(self, envelope: Mapping[str, Any], position: int) -> Mapping[str, Any]:
-        """Raises MalformedRecord."""
-        return self._reader(self.source_of(envelope)).event(envelope, self._key(position))
-
-    def key_text(self, source: SourceTable, position: int) -> bytes | None:
-        """The message key with the field of the row; None where there is none. Raises MalformedRecord."""
-        key = self._reader(source).key(self._key(position))
-        raw: bytes | None = self._decoding.outcome.cell("key", position)
-        return raw if key is None else text_of(key).encode()
+    def key(self, index: int) -> Any:
+        """A message key parsed: None where there is none, a MalformedRecord for one that is no JSON."""
+        key = self.keys[index]
+        return None if key is None else unwrapped_key(parse_exactly(key))
 
     def parsed(self, column: str, position: int) -> Any:
         """See ``Outcome.parsed``."""
-        envelope = self._records.parsed(self._index_of[position])
+        index = self._index_of[position]
+        envelope, key = self._records.parsed(index), self.key(index)
+        _, reader = self.reader(envelope)
         try:
-            if column == "value":
-                return self.event(envelope, position)
-            key = self._key(position)
-            return self._reader(self.source_of(envelope)).key(key) or key
+            found = reader.key(key)
+            return reader.event(envelope, found) if column == "value" else key if found is None else found
         except MalformedRecord as error:
             return error
-
-    def _key(self, position: int) -> Any:
-        return unwrapped_key(self._decoding.outcome.parsed("key", position))
-
-    def _reader(self, source: SourceTable) -> DocumentEvents:
-        if source not in self._readers:
-            goal, unavailable = self._goals.get(source), self._decoding.policies.unavailable_value
-            self._readers[source] = DocumentEvents.of(self._options, goal, unavailable)
-        return self._readers[source]

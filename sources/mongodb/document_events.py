@@ -15,7 +15,7 @@ from paimon_table.errors import MalformedRecord
 from paimon_table.types import BINARIES, CHARACTERS, INTEGERS, DataType, Root
 from sources.changes import DecodeTarget, Goal
 from sources.column_paths import ColumnPath, value_at
-from sources.json_changes.exact_parse import parse_json
+from sources.json_changes.exact_parse import parse_text
 from sources.mongodb.extended_json import canonical, plain, relaxed, scalar_of, text_of
 from sources.mongodb.options import DocumentOptions
 
@@ -38,9 +38,8 @@ def is_of_mongodb(envelope: Any) -> bool:
 
 def names_of_collection(envelope: Mapping[str, Any]) -> tuple[str | None, str | None]:
     """Database and collection of an event."""
-    names = (envelope["source"].get(field) for field in ("db", "collection"))
-    database, collection = (name if isinstance(name, str) else None for name in names)
-    return database, collection
+    database, collection = envelope["source"].get("db"), envelope["source"].get("collection")
+    return database if isinstance(database, str) else None, collection if isinstance(collection, str) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +59,9 @@ class DocumentEvents:
         target = goal if isinstance(goal, DecodeTarget) else None
         return cls(options, target, unavailable, {} if target is None else dict(target.columns))
 
-    def event(self, envelope: Mapping[str, Any], key: Any) -> Row:
-        """The event of a table, given its envelope and its parsed message key. Raises MalformedRecord."""
-        before, after = (_document(envelope, side) for side in ("before", "after"))
+    def event(self, envelope: Mapping[str, Any], key: Row | None) -> Row:
+        """The event of a table, given its envelope and its message key (see ``key``). Raises MalformedRecord."""
+        before, after = _document(envelope, "before"), _document(envelope, "after")
         if after is None and envelope["op"] == "u":
             new: Row | None = self._changed_fields(envelope, key)
         else:
@@ -77,7 +76,7 @@ class DocumentEvents:
         if not isinstance(key, Mapping) or key.keys() != {_KEY_FIELD} or not isinstance(key[_KEY_FIELD], str):
             return None
         try:
-            return {ID: self._id(parse_json(key[_KEY_FIELD].encode()))}
+            return {ID: self._id(parse_text(key[_KEY_FIELD]))}
         except MalformedRecord as error:
             raise MalformedRecord(f"the message key holds no {ID} of MongoDB: {error}") from None
 
@@ -88,7 +87,12 @@ class DocumentEvents:
         types = self.types
         row: Row = dict.fromkeys(types)
         for name, value in document.items():
-            row[name] = self._id(value) if name == ID else plain(value, types.get(name))
+            if name == ID:
+                row[name] = self._id(value)
+            elif value is None or isinstance(value, str):
+                row[name] = value
+            else:
+                row[name] = plain(value, types.get(name))
         for column, path in self._paths.items():
             row[column] = plain(value_at(document, path), types.get(column))
         return row
@@ -107,7 +111,7 @@ class DocumentEvents:
     def _paths(self) -> Mapping[str, ColumnPath]:
         return {} if self.target is None else self.target.paths
 
-    def _changed_fields(self, envelope: Mapping[str, Any], key: Any) -> Row:
+    def _changed_fields(self, envelope: Mapping[str, Any], key: Row | None) -> Row:
         """The row of an update that tells the changed fields alone: all other columns keep their values."""
         changes = envelope.get("updateDescription")
         if not isinstance(changes, Mapping):
@@ -128,7 +132,7 @@ class DocumentEvents:
         for column in self.types:
             if self._paths.get(column, (column,))[0] not in changed:
                 row[column] = self.unavailable
-        return {**row, **(self.key(key) or {})}
+        return {**row, **(key or {})}
 
     # ------------------------------------------------------------ _id
 
@@ -186,7 +190,7 @@ def _document(envelope: Mapping[str, Any], side: str) -> Mapping[str, Any] | Non
 def _parsed(value: Any, name: str) -> Mapping[str, Any]:
     if isinstance(value, str):
         try:
-            value = parse_json(value.encode())
+            value = parse_text(value)
         except MalformedRecord as error:
             raise MalformedRecord(f"{name} holds no document of MongoDB: {error}") from None
     if not isinstance(value, Mapping):

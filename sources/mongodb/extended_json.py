@@ -13,6 +13,7 @@ import math
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from decimal import Decimal, DecimalException
 from typing import Any
 
@@ -27,6 +28,10 @@ _LONG = (-(1 << 63), (1 << 63) - 1)
 _LAST_ISO_MS = 253_402_300_799_999
 """The last millisecond of the year 9999: later dates, and those before 1970, have no text in the relaxed form."""
 _NANOS_PER_MS = 1_000_000
+_EPOCH = datetime(1970, 1, 1)
+_PYTHON_MS = (-62_135_596_800_000, _LAST_ISO_MS)
+"""The years 1 to 9999."""
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +189,7 @@ def _plain_scalar(scalar: Scalar, t: DataType | None) -> Any:
         case "double":
             return plain_double(scalar.content)
         case "date":
-            return InstantText(format_timestamp(scalar.content * _NANOS_PER_MS, zoned=True))
+            return InstantText(_iso_text(scalar.content))
         case "binary":
             is_uuid = scalar.subtype == _UUID_SUBTYPE and len(scalar.content) == _UUID_BYTES
             if is_uuid and (t is None or t.root not in BINARIES):
@@ -208,7 +213,15 @@ def plain_double(number: float) -> float | str:
 
 def text_of(value: Any) -> str:
     """Compact JSON text."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _ENCODER.encode(value)
+
+
+def _iso_text(ms: int) -> str:
+    """A moment in UTC as MongoDB writes it: with milliseconds unless they are zero."""
+    if not _PYTHON_MS[0] <= ms <= _PYTHON_MS[1]:
+        return format_timestamp(ms * _NANOS_PER_MS, zoned=True)
+    moment = _EPOCH + timedelta(milliseconds=ms)
+    return moment.isoformat(timespec="milliseconds" if moment.microsecond else "seconds") + "Z"
 
 
 def relaxed(value: Any) -> Any:
@@ -242,7 +255,7 @@ def _relaxed_scalar(scalar: Scalar) -> Any:
     if scalar.kind in ("int", "long") or (scalar.kind == "double" and math.isfinite(scalar.content)):
         return scalar.content
     if scalar.kind == "date" and 0 <= scalar.content <= _LAST_ISO_MS:
-        return {"$date": format_timestamp(scalar.content * _NANOS_PER_MS, zoned=True)}
+        return {"$date": _iso_text(scalar.content)}
     return _canonical_scalar(scalar)
 
 

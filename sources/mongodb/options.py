@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from sources.format_options import option, option_of_form
 
@@ -26,3 +28,10 @@ class DocumentOptions:
         " ObjectId; `extended` is its Extended JSON, which differs for values of different types.",
         "extended",
     )
+
+
+def document_problem(given: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The option that has no effect beside the others, and why."""
+    if "document_format" in given and given.get("document_column") is None:
+        return "document_format", "`document_format` has no effect without `document_column`, which names the column"
+    return None

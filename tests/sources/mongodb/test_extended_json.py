@@ -81,12 +81,9 @@ def _date(ms: int, form: str) -> Any:
 
 
 def _iso(ms: int) -> str:
-    moment = (EPOCH + timedelta(milliseconds=ms)).replace(tzinfo=None)
-    return (
-        f"{moment:%m-%dT%H:%M:%S}".join([f"{moment.year:04}-", ""])
-        + (f".{ms % 1000:03}".rstrip("0") if ms % 1000 else "")
-        + "Z"
-    )
+    moment = EPOCH + timedelta(milliseconds=ms)
+    fraction = f".{ms % 1000:03}" if ms % 1000 else ""
+    return f"{moment.year:04}-{moment:%m-%dT%H:%M:%S}{fraction}Z"
 
 
 def expected(value: tuple[str, Any]) -> Any:
