@@ -103,6 +103,38 @@ MAKERS: Mapping[str, Callable[[int, random.Random], dict[str, Any]]] = {
 }
 
 
+def document(number: int, rng: random.Random) -> dict[str, Any]:
+    """The same row as a document of MongoDB in canonical Extended JSON."""
+    op, key = changes(rng)
+    fields = row(key, rng)
+    numbers = {name: {"$numberInt": str(fields[name])} for name in ("customer_id", "qty")}
+    moments = {name: {"$date": {"$numberLong": str(rng.randrange(1 << 40))}} for name in ("placed_at", "updated_at")}
+    total = {"total": {"$numberDecimal": str(fields["total"])}}
+    whole = {"_id": {"$numberLong": str(fields.pop("id"))}, **fields, **numbers, **moments, **total}
+    after = None if op == "delete" else json.dumps(whole, separators=(",", ":"), ensure_ascii=False)
+    source = {"version": "3.2.1.Final", "connector": "mongodb", "name": "mg", "ts_ms": 1_795_297_252_072 + number}
+    source |= {"snapshot": "false", "db": "shop", "sequence": None, "collection": "orders", "ord": 1}
+    head = {"before": None, "after": after, "updateDescription": None, "source": source, "op": op[0].replace("i", "c")}
+    return head | {"ts_ms": 1_795_297_252_090 + number}
+
+
+def documents(events: int, rng: random.Random) -> tuple[pa.RecordBatch, SourceTable, DecodeTarget]:
+    """Events of a collection, with the message keys that deletes need."""
+    ids = [rng.randrange(200_000) for _ in range(events)]
+    values = [json.dumps(document(n, rng), separators=(",", ":"), ensure_ascii=False).encode() for n in range(events)]
+    keys = [json.dumps({"id": json.dumps({"$numberLong": str(i)})}).encode() for i in ids]
+    print(f"MongoDB: {sum(map(len, values)) / events:.0f} bytes an event")
+    batch = batch_of(values, rng)
+    columns = {"_id" if name == "id" else name: t for name, t in COLUMNS.items()} | dict.fromkeys(
+        ("placed_at", "updated_at"), "TIMESTAMP_LTZ(3)"
+    )
+    target = DecodeTarget(
+        tuple((name, parse_type(t)) for name, t in columns.items()), ("_id",), declared=frozenset(columns)
+    )
+    batch = batch.set_column(batch.schema.get_field_index("key"), "key", pa.array(keys, pa.binary()))
+    return batch, SourceTable(TOPIC, "shop", None, "orders"), target
+
+
 Run = Callable[[], object]
 
 
@@ -116,6 +148,8 @@ def runs(events: int) -> dict[str, Run]:
         targets = {SOURCE: FEED_TARGET, SCHEMA_SOURCE: FEED_TARGET}
         found[name] = decoding(name, batch_of(values, rng), targets)
         print(f"{name}: {sum(map(len, values)) / events:.0f} bytes an event")
+    batch, source, target = documents(events, rng)
+    found["MongoDB"] = decoding("debezium-json", batch, {source: target})
     return found
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from paimon_table.ids import Offset
 from paimon_table.types import DataType, string
 from sources.column_forms import ColumnForms
+from sources.column_paths import ColumnPath
 from sources.event_columns import OnChange
 
 OFFSET_COLUMN = "_OFFSET"
@@ -148,6 +149,9 @@ class DecodeTarget:
     @property
     def has_event_columns(self) -> bool:
         return self.tells_events or self.on_change == "log"
+
+    paths: Mapping[str, ColumnPath] = field(default_factory=dict)
+    """The columns that are filled from inside of nested values."""
 
     def refusal(self, column: str) -> str | None:
         """Why a value in a column that the table lacks cannot be left out in silence; None if there is no reason."""

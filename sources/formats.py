@@ -14,6 +14,7 @@ from sources.debezium_avro.options import AvroOptions
 from sources.debezium_json.policies import DebeziumPolicies
 from sources.feeds.feed_options import CanalOptions, DmsOptions, FeedOptions
 from sources.format_options import FormatOption, Problem, filled, options_of
+from sources.mongodb.options import DocumentOptions, document_problem
 from sources.plain.avro_options import AvroPlainOptions, AvroSchemas, avro_problem
 from sources.plain.csv_options import CsvOptions, csv_problem
 from sources.plain.options import PlainForms, PlainOptions, plain_problem
@@ -36,6 +37,8 @@ class RecordFormat:
     title: str
     groups: tuple[type, ...]
     make: Callable[..., Decoder]
+    reads_paths: bool = False
+    """Whether columns may be filled from inside of nested fields."""
     problem: Problem | None = None
     """What is asked of the filled groups together."""
 
@@ -63,10 +66,10 @@ class RecordFormat:
         return self.make(*(filled(group, given) for group in self.groups))
 
 
-def _debezium_json(policies: DebeziumPolicies, forms: ValueForms) -> Decoder:
+def _debezium_json(policies: DebeziumPolicies, forms: ValueForms, documents: DocumentOptions) -> Decoder:
     from sources.debezium_json.decoder import DebeziumJsonDecoder
 
-    return DebeziumJsonDecoder(policies, forms)
+    return DebeziumJsonDecoder(policies, forms, documents)
 
 
 def _upsert_json(policies: UpsertPolicies, forms: ValueForms) -> Decoder:
@@ -141,7 +144,13 @@ def _csv(options: PlainOptions, csv: CsvOptions) -> Decoder:
 
 
 FORMATS: Mapping[str, RecordFormat] = {
-    "debezium-json": RecordFormat("Debezium's JSON envelopes", (DebeziumPolicies, ValueForms), _debezium_json),
+    "debezium-json": RecordFormat(
+        "Debezium's JSON envelopes",
+        (DebeziumPolicies, ValueForms, DocumentOptions),
+        _debezium_json,
+        reads_paths=True,
+        problem=document_problem,
+    ),
     "upsert-json": RecordFormat("JSON rows under message keys", (UpsertPolicies, ValueForms), _upsert_json),
     "debezium-avro": RecordFormat("Debezium's Avro envelopes", (DebeziumPolicies, AvroOptions), _debezium_avro),
     "canal-json": RecordFormat("Canal's flat JSON messages", (FeedOptions, CanalOptions), _canal_json),

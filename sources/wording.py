@@ -51,7 +51,11 @@ _BAD_REASONS = (
         r"|has \S+ fields)|the indexes of the message",
     ),
     (BadReason.VALUE, r"value is a message "),
-    (BadReason.NOT_AN_EVENT, r"value is no |op \S+ without (a row|before and after)|op \S+: old does not"),
+    (
+        BadReason.NOT_AN_EVENT,
+        r"value is no |op \S+ without (a row|before and after|(a|the) document)|op \S+: old does not"
+        r"|op u (changes|shortens) |\w+ holds no document|removedFields |the document has a field",
+    ),
     (BadReason.NOT_JSON, r"value (is not|is nested|has half|is empty|begins with|is (Avro|JSON Schema) )"),
     (
         BadReason.SCHEMA,
@@ -59,7 +63,7 @@ _BAD_REASONS = (
     ),
     (
         BadReason.KEY,
-        r"op d: |op u |op \S+: the row does not have the key|(the record has no|the) message key\b"
+        r"_id is |op d: |op u |op \S+: the row does not have the key|(the record has no|the) message key\b"
         r"|\S+: its messages have ",
     ),
     (BadReason.NULL, r"column .*: NULL in a column"),

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, fie
 
 from paimon_table.types import DataType
 from pipelines.config.config_values import ColumnType, ConfigModel, Text, check_pattern, meant_by_glob, refused
+from sources.column_paths import ColumnPath, path_of
 
 _T = TypeVar("_T")
 
@@ -81,6 +82,18 @@ ColumnMask = Annotated[Literal["redact"] | KeyedHash | LastCharacters, BeforeVal
 """How the values of a column are hidden."""
 
 DecimalFormat = Literal["auto", "base64", "text"]
+
+
+def _check_path(text: str) -> str:
+    try:
+        path_of(text)
+    except ValueError as error:
+        raise refused(str(error)) from None
+    return text
+
+
+ColumnPathText = Annotated[Text, AfterValidator(_check_path)]
+"""The names of nested fields with dots between them."""
 
 
 class ColumnRules(ConfigModel):
@@ -224,6 +237,25 @@ class ColumnRules(ConfigModel):
         """The columns of the source that would have the name of another column of the table, and why."""
         names = (*self.add, *self.rename.values())
         return {name: why for name in names if (why := self.clash(name)) is not None}
+
+    paths: Mapping[Text, ColumnPathText] = Field(
+        default_factory=dict,
+        description="Column name to the place of its value inside of nested fields, such as "
+        "`city: customer.address.city`, for documents of MongoDB. The column needs its type under `types`, and wins"
+        " over a field of its name.",
+    )
+
+    @model_validator(mode="after")
+    def _paths_have_types(self) -> Self:
+        for name in self.paths:
+            if name not in self.types:
+                raise refused(f"declare the type of column {name!r} under `types`", "paths", name)
+        return self
+
+    @property
+    def column_paths(self) -> dict[str, ColumnPath]:
+        """The places of the columns under ``paths``."""
+        return {name: path_of(text) for name, text in self.paths.items()}
 
     @property
     def named_types(self) -> dict[str, DataType]:

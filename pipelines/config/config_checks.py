@@ -70,6 +70,7 @@ def check_config(config: PipelineConfig, file: YamlFile, file_name: str) -> list
         *_meeting_sources(config, file),
         *_option_problems(config, file),
         *_budgets_without_effect(config, file),
+        *_paths_without_effect(config, file),
         *_of_keys(config, file, expressions_in_keys),
         *expression_problems(config, file),
         *_kafka_problems(config, file, property_mistakes),
@@ -318,6 +319,17 @@ def _budgets_without_effect(config: PipelineConfig, file: YamlFile) -> Iterator[
         if budget is not None:
             text = "has no effect with `on_bad_record: fail`, which stops at the first bad record; remove one of them"
             yield problem_at(file, (*path, "max_bad_records"), text)
+
+
+def _paths_without_effect(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
+    form = config.source.format
+    if form.reads_paths:
+        return
+    able = " or ".join(name for name, known in form.formats.items() if known.reads_paths)
+    for i, rule in enumerate(config.tables):
+        if rule.columns.paths:
+            text = f"format {form.name} reads no nested fields by path; remove it, or use format {able}"
+            yield problem_at(file, ("tables", i, "columns", "paths"), text)
 
 
 @functools.cache

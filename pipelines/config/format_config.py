@@ -71,8 +71,18 @@ class ChosenFormat(ConfigModel):
     def decoder(self) -> Decoder:
         """The decoder of this format under the options given."""
         (field,) = self.model_fields_set
-        name = type(self).model_fields[field].alias or field
-        return self.formats[name].decoder(_values(getattr(self, field)))
+        return self.formats[self.name].decoder(_values(getattr(self, field)))
+
+    @property
+    def name(self) -> str:
+        """The word of this format."""
+        (field,) = self.model_fields_set
+        return type(self).model_fields[field].alias or field
+
+    @property
+    def reads_paths(self) -> bool:
+        """Whether columns may be filled from inside of nested fields."""
+        return self.formats[self.name].reads_paths
 
     @property
     def precision_tells_unit(self) -> bool:

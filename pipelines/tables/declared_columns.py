@@ -19,7 +19,7 @@ def check_declared(rule: TargetRule, columns: Collection[str], topic: str, ident
     several source tables meet, each brings a part: only what looks misspelt is told.
     """
     for name in rule.column_types:
-        if name in columns:
+        if name in columns or name in rule.columns.paths:
             continue
         meant = misspelt_column(name, (c for c in columns if c not in rule.column_types))
         text = f"table {identifier}: column {name!r} is declared under columns.types, but the events of {topic} lack it"

@@ -54,6 +54,7 @@ def _plain_target(
         refused_deletes_with=() if refused is None else refused.columns,
         on_change=rule.on_change,
         decimal_formats=rule.decimal_formats(table.schema.column_names),
+        paths=rule.columns.column_paths,
         forms=ColumnForms.parsed(table.schema.options.get(OPTION)),
         **limits,
     )

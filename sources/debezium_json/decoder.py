@@ -5,6 +5,7 @@ records of one topic partition
   -> texts are grouped by embedded schema, payloads are cut out
   -> payloads are grouped by source table and parsed in stretches
   -> events become change rows, change rows are converted column by column
+  -> documents of MongoDB become rows first, and go the same way
   -> headers give rows of changed primary keys their other key
 """
 
@@ -16,6 +17,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from sources.changes import Decoded, Goal, SourceTable
+from sources.debezium_json.document_decoding import decode_documents
 from sources.debezium_json.envelope_schema import PLAIN_OPENING, row_of_envelope
 from sources.debezium_json.message_keys import MessageKeys
 from sources.debezium_json.moved_keys import with_other_keys
@@ -27,20 +29,27 @@ from sources.debezium_json.texts import Texts
 from sources.json_changes.embedded_schema import SchemaCutter
 from sources.json_changes.outcome import Outcome
 from sources.json_changes.partitions import topic_partitions
+from sources.mongodb.options import DocumentOptions
 from sources.values.value_forms import ValueForms
 
 
 class DebeziumJsonDecoder:
     """Decoder of Debezium's change events in JSON. Picklable; remembers embedded schemas as a cache."""
 
-    def __init__(self, policies: DebeziumPolicies | None = None, forms: ValueForms | None = None) -> None:
+    def __init__(
+        self,
+        policies: DebeziumPolicies | None = None,
+        forms: ValueForms | None = None,
+        documents: DocumentOptions | None = None,
+    ) -> None:
         self.policies = policies or DebeziumPolicies()
         self.forms = forms or ValueForms()
+        self.documents = documents or DocumentOptions()
         self._cutter = SchemaCutter(row_of_envelope, PLAIN_OPENING)
         self._hidden = placeholder(self.policies.unavailable_value)
 
-    def __reduce__(self) -> tuple[type[DebeziumJsonDecoder], tuple[DebeziumPolicies, ValueForms]]:
-        return DebeziumJsonDecoder, (self.policies, self.forms)
+    def __reduce__(self) -> tuple[type[DebeziumJsonDecoder], tuple[DebeziumPolicies, ValueForms, DocumentOptions]]:
+        return DebeziumJsonDecoder, (self.policies, self.forms, self.documents)
 
     def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
         """See ``sources.changes.Decoder``."""
@@ -56,8 +65,10 @@ class DebeziumJsonDecoder:
                     continue
                 part = Texts(group.payloads, texts.positions[group.indices])
                 decoding = TableDecoding(
-                    batch, topic, partition, group.schema, self.policies, self.forms, self._hidden, keys, outcome
-                )
-                decoding.decode(part, targets)
+                    batch, topic, partition, group.schema, self.policies, self.forms, self._hidden, keys, outcome,
+                    parts_documents=True,
+                )  # fmt: skip
+                for documents in decoding.decode(part, targets):
+                    decode_documents(documents, decoding, self.documents, targets)
         decoded = outcome.decoded()
         return replace(decoded, changes=with_other_keys(batch, decoded.changes, targets))

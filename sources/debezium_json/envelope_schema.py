@@ -21,6 +21,12 @@ def names_of(source: Mapping[str, Any]) -> tuple[Any, Any, Any]:
 
 
 def row_of_envelope(struct: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The struct of the rows in that of an envelope; None if it has none. Another struct is one of rows itself."""
+    """The struct of the rows in that of an envelope; None if it has none. Another struct is one of rows itself.
+
+    Envelopes of MongoDB have texts in place of rows.
+    """
     by_field = {str(f.get("field")): f for f in struct["fields"] if isinstance(f, Mapping)}
-    return by_field.get("after") or by_field.get("before") if "op" in by_field else struct
+    if "op" not in by_field:
+        return struct
+    row = by_field.get("after") or by_field.get("before")
+    return None if row is not None and row.get("type") == "string" else row

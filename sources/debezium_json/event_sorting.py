@@ -26,6 +26,7 @@ from sources.debezium_json.strange_values import strange_value
 from sources.debezium_json.texts import Records, SourceNames, Texts, op_code
 from sources.json_changes.outcome import Outcome
 from sources.json_changes.taking import taken
+from sources.mongodb.document_events import is_of_mongodb
 
 _OP_VALUES = pa.array(LETTERS)
 
@@ -85,10 +86,17 @@ def halved(parts: list[TableEvents]) -> tuple[list[TableEvents], list[TableEvent
 
 
 class EventSorter:
-    """Sorts texts; ``events`` has what was found, by source table in order of first sight."""
+    """Sorts texts; ``events`` has what was found, by source table in order of first sight.
 
-    def __init__(self, names: SourceNames, policies: DebeziumPolicies, outcome: Outcome) -> None:
+    With ``parts_documents``, events of MongoDB are in ``documents`` instead, in parts.
+    """
+
+    def __init__(
+        self, names: SourceNames, policies: DebeziumPolicies, outcome: Outcome, *, parts_documents: bool = False
+    ) -> None:
         self.events: dict[SourceTable, list[TableEvents]] = {}
+        self.documents: list[Records] = []
+        self._parts_documents = parts_documents
         self._names = names
         self._policies = policies
         self._outcome = outcome
@@ -116,13 +124,18 @@ class EventSorter:
         """Sort split texts by the shapes of their tails; texts of other events are marked in ``left``."""
         by_table: dict[SourceTable, list[int]] = {}
         codes = np.full(len(split.shapes), UNKNOWN_OP, np.int8)
+        documents = []
         for shape, tail in enumerate(split.shapes):
             source, op = self._names.table_of(tail), op_code(tail)
-            if source is not None and op is not None:
+            if source is not None and op is not None and self._is_document(tail):
+                documents.append(shape)
+                codes[shape] = op
+            elif source is not None and op is not None:
                 by_table.setdefault(source, []).append(shape)
                 codes[shape] = op
         ops = codes[split.tails.shape_of]
         left[split.indices[ops == UNKNOWN_OP]] = True
+        self._add_documents(texts, split.indices[np.isin(split.tails.shape_of, documents)])
         for source, shapes in by_table.items():
             members = np.flatnonzero(np.isin(split.tails.shape_of, shapes))
             if len(members):
@@ -134,9 +147,27 @@ class EventSorter:
         for stretch in EnvelopeParser(texts.values, ()).stretches():
             indices = stretch.start + np.arange(stretch.size)
             if isinstance(stretch, VectorStretch):
-                self._sort_vectors(texts.taken(indices), stretch.table)
+                self._sort_parsed(texts.taken(indices), stretch.table)
             else:
                 self._sort_values(texts.taken(indices), stretch.values)
+
+    def _sort_parsed(self, texts: Texts, table: pa.Table) -> None:
+        """Sort texts that Arrow parsed, of which those of MongoDB have no rows."""
+        rowless = np.asarray(pc.and_(table.column("before").is_null(), table.column("after").is_null()))
+        if self._parts_documents and rowless.any():
+            found = [index for index in np.flatnonzero(rowless).tolist() if self._is_document(texts.parsed(index))]
+            if found:
+                self._add_documents(texts, np.array(found, np.int64))
+                others = np.setdiff1d(np.arange(table.num_rows), found)
+                texts, table = texts.taken(others), table.take(pa.array(others))
+        self._sort_vectors(texts, table)
+
+    def _is_document(self, envelope: Any) -> bool:
+        return self._parts_documents and is_of_mongodb(envelope) and op_code(envelope) not in (None, TRUNCATE)
+
+    def _add_documents(self, texts: Records, indices: npt.NDArray[np.int64]) -> None:
+        if len(indices):
+            self.documents.append(texts.taken(indices))
 
     def _sort_vectors(
         self, texts: Records, table: pa.Table, images: RowImages | None = None, times_ms: pa.Array | None = None
@@ -164,12 +195,16 @@ class EventSorter:
 
     def _sort_values(self, texts: Records, values: tuple[Any, ...]) -> None:
         by_table: dict[SourceTable, list[int]] = {}
+        documents = []
         for index, value in enumerate(values):
             source = self._names.table_of(value)
             if source is None:
                 self._no_table_event(value, int(texts.positions[index]))
+            elif self._is_document(value):
+                documents.append(index)
             else:
                 by_table.setdefault(source, []).append(index)
+        self._add_documents(texts, np.array(documents, np.int64))
         for source, members in by_table.items():
             ops = np.array([OPS[values[i]["op"]] for i in members], np.int8)
             mine = texts.taken(np.array(members, np.int64))

@@ -63,10 +63,6 @@ def missing_row(op: str, envelope: Any) -> str:
     reason = f"op {op} without a row in after"
     if not isinstance(envelope, Mapping):
         return reason
-    source = envelope.get("source")
-    is_mongodb = isinstance(source, Mapping) and (source.get("connector") == "mongodb" or "collection" in source)
-    if is_mongodb:
-        return f"{reason}: it is of MongoDB, whose documents have no columns; leave the topic out"
     if isinstance(envelope.get("after"), str):
         return f"{reason}: it holds a JSON text instead of an object; {_USE_JSON}, and convert once"
     return reason

@@ -64,6 +64,10 @@ _MOST_SAMPLED = 10_000
 _FINE_TIME = r":[0-9]{2}\.[0-9]{7}"
 """Seconds with more digits than microseconds have."""
 _MOST_KEYS = 100
+_NO_DOCUMENT = (
+    "columns.paths of the rule reads documents of MongoDB, and this is an event of another database: remove `paths`, or"
+    " give the table a rule of its own"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +84,18 @@ class TableDecoding:
     keys: KeyForms
     outcome: Outcome
     shape: RecordShape = ENVELOPES
+    parts_documents: bool = False
+    """Events of MongoDB are not decoded, but given back."""
     is_of_keys: bool = False
     """The texts are message keys: they say which row is gone, and nothing about the columns of the source table."""
 
-    def decode(self, texts: Texts, goals: Mapping[SourceTable, Goal]) -> None:
-        """Decode all texts, one source table after the other."""
-        sorter = EventSorter(SourceNames(self.topic), self.policies, self.outcome)
+    def decode(self, texts: Texts, goals: Mapping[SourceTable, Goal]) -> list[Records]:
+        """Decode all texts, one source table after the other; returns those that are not decoded here."""
+        names = SourceNames(self.topic)
+        sorter = EventSorter(names, self.policies, self.outcome, parts_documents=self.parts_documents)
         sorter.sort(texts)
         self.decode_sorted(sorter.events, goals)
+        return sorter.documents
 
     def decode_sorted(self, events: Mapping[SourceTable, list[TableEvents]], goals: Mapping[SourceTable, Goal]) -> None:
         """Decode events that are sorted by source table."""
@@ -126,6 +134,8 @@ class TableDecoding:
                 self.outcome.count(tables_behind=sum(len(part.ops) for part in parts))
             case Rejection() as rejection:
                 self._reject(source, rejection, parts)
+            case target if target.paths and self.parts_documents:
+                self._reject(source, Rejection(_NO_DOCUMENT), parts)
             case target:
                 parts = [self._without_truncates(source, part) for part in parts]
                 parts = [self._without_changes(source, target, part) for part in parts]

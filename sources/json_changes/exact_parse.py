@@ -40,6 +40,11 @@ def parse_json(data: bytes) -> Any:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise MalformedRecord(f"value is not UTF-8 (byte {error.start})") from None
+    return parse_text(text)
+
+
+def parse_text(text: str) -> Any:
+    """As ``parse_json``, of text that is decoded already."""
     try:
         value = _DECODER.decode(text)
         if text.count("[") + text.count("{") > MOST_LEVELS and _levels(value) > MOST_LEVELS:

@@ -17,6 +17,7 @@ from typing import Any
 from paimon_table.schema.type_widening import common_type
 from paimon_table.types import DataType, Root, string
 from sources.values.iso_time import parse_timestamp
+from sources.values.typed_texts import TypedText
 
 _BIGINT = DataType(Root.BIGINT)
 _BIG_DECIMAL = DataType(Root.DECIMAL, precision=38, scale=0)
@@ -33,7 +34,7 @@ def infer_type(values: Iterable[Any]) -> DataType | None:
     largest = 0
     special = False
     for value in values:
-        if isinstance(value, str) and value in SPECIAL_FLOATS:
+        if isinstance(value, str) and value in SPECIAL_FLOATS and not isinstance(value, TypedText):
             special = True
             continue
         found = type_of_value(value)
@@ -75,6 +76,8 @@ def type_of_value(value: Any) -> DataType | None:
             return _BIG_DECIMAL if abs(value) < 10**38 else string()
         case Decimal() | float():
             return _DOUBLE
+        case TypedText():
+            return value.type
         case list():
             element = infer_type(value)
             return None if element is None else DataType(Root.ARRAY, element=element)

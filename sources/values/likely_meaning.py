@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sources.values.json_values import BASE64_TEXT
+from sources.values.typed_texts import TypedText
 
 _DAY_MS = 86_400_000
 _TIMES = (("milliseconds", 1, 3), ("microseconds", 1000, 6), ("nanoseconds", 1_000_000, 9))
@@ -29,7 +30,7 @@ _FEWEST_DAYS = 366
 def looks_like(name: str, values: Iterable[Any]) -> str | None:
     """What to tell of a column: the encoding that its values seem to have, and the types that would read it."""
     given = [value for value in values if value is not None]
-    if not given:
+    if not given or isinstance(given[0], TypedText):
         return None
     if all(isinstance(value, str) for value in given):
         return _of_strings(given)

@@ -1,9 +1,9 @@
-"""Kafka Connect, standalone, with the Debezium PostgreSQL connector; its REST interface adds and removes connectors."""
+"""Kafka Connect, standalone, with a connector of Debezium; its REST interface adds and removes connectors."""
 
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,15 +23,29 @@ JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 class Connect:
     """A local Connect worker; it keeps its port and its source offsets over restarts, connectors it forgets."""
 
-    def __init__(self, directory: Path, bootstrap_servers: str) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        bootstrap_servers: str,
+        plugin: str = "debezium-postgres",
+        java_options: Sequence[str] = (),
+    ) -> None:
+        """``plugin`` is the jar set of the connectors."""
         directory.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
         properties = directory / "worker.properties"
-        properties.write_text(_worker_properties(self.port, bootstrap_servers, directory / "offsets"))
+        properties.write_text(_worker_properties(self.port, bootstrap_servers, directory / "offsets", plugin))
         log_config = directory / "log4j2.properties"
         log_config.write_text(LOG_CONFIG)
         command = [
-            *(java_command(), *JVM_OPTIONS, f"-Dlog4j2.configurationFile={log_config}", "-cp", class_path("kafka")),
+            *(
+                java_command(),
+                *JVM_OPTIONS,
+                *java_options,
+                f"-Dlog4j2.configurationFile={log_config}",
+                "-cp",
+                class_path("kafka"),
+            ),
             *("org.apache.kafka.connect.cli.ConnectStandalone", str(properties)),
         ]
         self._process = ServerProcess("Kafka Connect", command, directory / "connect.log")
@@ -54,14 +68,21 @@ class Connect:
         config = {**debezium_properties(name, postgres, database), **(overrides or {})}
         self._request("PUT", f"/connectors/{name}/config", config)
         self._process.wait_until(
-            lambda: self._is_streaming(name, postgres, config["slot.name"]), STREAMING_TIMEOUT_S, f"{name} streaming"
+            lambda: self._is_running(name) and postgres.slot_is_active(config["slot.name"]),
+            STREAMING_TIMEOUT_S,
+            f"{name} streaming",
         )
+
+    def run(self, name: str, config: Mapping[str, str]) -> None:
+        """Start a connector and return once its task runs."""
+        self._request("PUT", f"/connectors/{name}/config", config)
+        self._process.wait_until(lambda: self._is_running(name), STREAMING_TIMEOUT_S, f"{name} running")
 
     def release(self, name: str) -> None:
         """Stop and forget a connector; its slot stays in the database."""
         self._request("DELETE", f"/connectors/{name}")
 
-    def _is_streaming(self, name: str, postgres: Postgres, slot: str) -> bool:
+    def _is_running(self, name: str) -> bool:
         try:
             status = self._request("GET", f"/connectors/{name}/status")
         except urllib.error.HTTPError as error:
@@ -71,8 +92,7 @@ class Connect:
         for part in (status["connector"], *status["tasks"]):
             if part["state"] == "FAILED":
                 raise StackUnavailable(f"connector {name} failed: {part['trace']}{self._process.log_tail()}")
-        running = bool(status["tasks"]) and all(task["state"] == "RUNNING" for task in status["tasks"])
-        return running and postgres.slot_is_active(slot)
+        return bool(status["tasks"]) and all(task["state"] == "RUNNING" for task in status["tasks"])
 
     def _answers(self) -> bool:
         try:
@@ -115,14 +135,14 @@ def debezium_properties(name: str, postgres: Postgres, database: str) -> dict[st
     }
 
 
-def _worker_properties(port: int, bootstrap_servers: str, offsets_file: Path) -> str:
+def _worker_properties(port: int, bootstrap_servers: str, offsets_file: Path, plugin: str) -> str:
     settings = {
         "bootstrap.servers": bootstrap_servers,
         "key.converter": JSON_CONVERTER,
         "value.converter": JSON_CONVERTER,
         "offset.storage.file.filename": offsets_file,
         "offset.flush.interval.ms": 1000,
-        "plugin.path": resolve("debezium-postgres"),
+        "plugin.path": resolve(plugin),
         "plugin.discovery": "service_load",
         "listeners": f"http://127.0.0.1:{port}",
     }
@@ -130,9 +150,11 @@ def _worker_properties(port: int, bootstrap_servers: str, offsets_file: Path) ->
 
 
 @contextmanager
-def running_connect(directory: Path, bootstrap_servers: str) -> Iterator[Connect]:
+def running_connect(
+    directory: Path, bootstrap_servers: str, plugin: str = "debezium-postgres", java_options: Sequence[str] = ()
+) -> Iterator[Connect]:
     """Run a worker for the length of the block."""
-    worker = Connect(directory, bootstrap_servers)
+    worker = Connect(directory, bootstrap_servers, plugin, java_options)
     worker.start()
     try:
         yield worker

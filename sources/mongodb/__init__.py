@@ -1,0 +1,1 @@
+"""MongoDB's documents as Debezium's connector for MongoDB writes them."""

@@ -1,0 +1,202 @@
+"""Events of MongoDB as events of a table: documents become rows with a column for each field.
+
+Envelopes of the connector for MongoDB have documents as texts in ``before`` and ``after``, and the text of ``_id`` in
+the message key. What comes out are envelopes and keys as those of other connectors, with plain JSON values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from paimon_table.errors import MalformedRecord
+from paimon_table.types import BINARIES, CHARACTERS, INTEGERS, DataType, Root
+from sources.changes import DecodeTarget, Goal
+from sources.column_paths import ColumnPath, value_at
+from sources.json_changes.exact_parse import parse_text
+from sources.mongodb.extended_json import canonical, plain, relaxed, scalar_of, text_of
+from sources.mongodb.options import DocumentOptions
+
+ID = "_id"
+"""The field that is the primary key of every collection."""
+
+_KEY_FIELD = "id"
+_NUMBERS = (*INTEGERS, Root.FLOAT, Root.DOUBLE, Root.DECIMAL)
+_MOST_DIGITS = 38
+_FULL_DOCUMENTS = "let the connector send whole documents (capture.mode: change_streams_update_full)"
+
+Row = dict[str, Any]
+
+
+def is_of_mongodb(envelope: Any) -> bool:
+    """Whether an envelope is one of the connector for MongoDB."""
+    source = envelope.get("source") if isinstance(envelope, Mapping) else None
+    return isinstance(source, Mapping) and (source.get("connector") == "mongodb" or "collection" in source)
+
+
+def names_of_collection(envelope: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Database and collection of an event."""
+    database, collection = envelope["source"].get("db"), envelope["source"].get("collection")
+    return database if isinstance(database, str) else None, collection if isinstance(collection, str) else None
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentEvents:
+    """Reads the events of one collection; ``target`` is the table that its documents go to, None while there is none.
+
+    ``unavailable`` stands in a row for a value that the event does not tell.
+    """
+
+    options: DocumentOptions
+    target: DecodeTarget | None
+    unavailable: str
+    types: Mapping[str, DataType] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, options: DocumentOptions, goal: Goal, unavailable: str) -> DocumentEvents:
+        target = goal if isinstance(goal, DecodeTarget) else None
+        return cls(options, target, unavailable, {} if target is None else dict(target.columns))
+
+    def event(self, envelope: Mapping[str, Any], key: Row | None) -> Row:
+        """The event of a table, given its envelope and its message key (see ``key``). Raises MalformedRecord."""
+        before, after = _document(envelope, "before"), _document(envelope, "after")
+        if after is None and envelope["op"] == "u":
+            new: Row | None = self._changed_fields(envelope, key)
+        else:
+            new = None if after is None else self._whole_row(after)
+        database, collection = names_of_collection(envelope)
+        source = {"db": database, "table": collection, "ts_ms": _whole(envelope["source"].get("ts_ms"))}
+        old = None if before is None else self._whole_row(before)
+        return {"before": old, "after": new, "source": source, "op": envelope["op"]}
+
+    def key(self, key: Any) -> Row | None:
+        """A parsed message key with the field ``_id``; None for a key of another form. Raises MalformedRecord."""
+        if not isinstance(key, Mapping) or key.keys() != {_KEY_FIELD} or not isinstance(key[_KEY_FIELD], str):
+            return None
+        try:
+            return {ID: self._id(parse_text(key[_KEY_FIELD]))}
+        except MalformedRecord as error:
+            raise MalformedRecord(f"the message key holds no {ID} of MongoDB: {error}") from None
+
+    # ------------------------------------------------------------ rows
+
+    def _row(self, document: Mapping[str, Any]) -> Row:
+        """The columns of a document; those that it lacks are NULL."""
+        types = self.types
+        row: Row = dict.fromkeys(types)
+        for name, value in document.items():
+            if name == ID:
+                row[name] = self._id(value)
+            elif value is None or isinstance(value, str):
+                row[name] = value
+            else:
+                row[name] = plain(value, types.get(name))
+        for column, path in self._paths.items():
+            row[column] = plain(value_at(document, path), types.get(column))
+        return row
+
+    def _whole_row(self, document: Mapping[str, Any]) -> Row:
+        """The columns of a document, with that of the document itself."""
+        row, column = self._row(document), self.options.document_column
+        if column is None:
+            return row
+        if column in document:
+            raise MalformedRecord(f"the document has a field {column} itself; choose another document_column")
+        form = canonical if self.options.document_format == "canonical" else relaxed
+        return {**row, column: text_of(form(document))}
+
+    @property
+    def _paths(self) -> Mapping[str, ColumnPath]:
+        return {} if self.target is None else self.target.paths
+
+    def _changed_fields(self, envelope: Mapping[str, Any], key: Row | None) -> Row:
+        """The row of an update that tells the changed fields alone: all other columns keep their values."""
+        changes = envelope.get("updateDescription")
+        if not isinstance(changes, Mapping):
+            raise MalformedRecord(f"op u without a document in after: {_FULL_DOCUMENTS}")
+        updated = _parsed(changes.get("updatedFields") or "{}", "updatedFields")
+        removed = changes.get("removedFields") or []
+        if not isinstance(removed, list) or not all(isinstance(name, str) for name in removed):
+            raise MalformedRecord("removedFields of updateDescription is no list of names")
+        nested = next((name for name in (*updated, *removed) if "." in name), None)
+        if nested is not None:
+            raise MalformedRecord(f"op u changes {nested} inside of a field, without the document: {_FULL_DOCUMENTS}")
+        if changes.get("truncatedArrays"):
+            raise MalformedRecord(f"op u shortens an array, without the document: {_FULL_DOCUMENTS}")
+        if self.options.document_column is not None:
+            raise MalformedRecord(f"op u without the document for {self.options.document_column}: {_FULL_DOCUMENTS}")
+        row = self._row({**updated, **dict.fromkeys(removed)})
+        changed = {*updated, *removed}
+        for column in self.types:
+            if self._paths.get(column, (column,))[0] not in changed:
+                row[column] = self.unavailable
+        return {**row, **(key or {})}
+
+    # ------------------------------------------------------------ _id
+
+    def _id(self, value: Any) -> Any:
+        """What the column ``_id`` gets. Raises MalformedRecord where two documents would be one row."""
+        if self.options.id_format == "extended":
+            return text_of(relaxed(value))
+        t = self.types.get(ID)
+        found = _plain_id(value, t)
+        if self.target is None or t is None or ID in self.target.declared:
+            return found
+        is_number = isinstance(found, int)
+        if (is_number and t.root in CHARACTERS) or (isinstance(found, str) and t.root in _NUMBERS):
+            kind = "a number" if is_number else "no integer"
+            raise MalformedRecord(
+                f"{ID} is {kind}, and column {ID} {t} has other values: the same text may be two documents; write the"
+                f" collection into a new table with id_format: extended, or declare the type of {ID} there"
+            )
+        return found
+
+
+def _plain_id(value: Any, t: DataType | None) -> int | str | None:
+    """An integer for every number that is one, whichever type the number has; else text."""
+    number = value
+    if isinstance(value, dict):
+        scalar = scalar_of(value)
+        if scalar is not None and scalar.kind in ("int", "long", "double", "decimal"):
+            number = scalar.content if scalar.kind in ("int", "long") else Decimal(str(scalar.content))
+    if isinstance(number, int) and not isinstance(number, bool):
+        return number
+    if isinstance(number, Decimal | float):
+        return _plain_number(Decimal(str(number)))
+    found = plain(value, t if t is not None and t.root in BINARIES else None)
+    if found is None or isinstance(found, str):
+        return None if found is None else str(found)  # without a type of its own: the column is STRING
+    return text_of(found)
+
+
+def _plain_number(number: Decimal) -> int | str:
+    if not number.is_finite() or abs(number.adjusted()) > _MOST_DIGITS:
+        return str(number)
+    if number == number.to_integral_value():
+        return int(number)
+    return format(number, "f").rstrip("0")
+
+
+# ---------------------------------------------------------------- documents
+
+
+def _document(envelope: Mapping[str, Any], side: str) -> Mapping[str, Any] | None:
+    value = envelope.get(side)
+    return None if value is None else _parsed(value, side)
+
+
+def _parsed(value: Any, name: str) -> Mapping[str, Any]:
+    if isinstance(value, str):
+        try:
+            value = parse_text(value)
+        except MalformedRecord as error:
+            raise MalformedRecord(f"{name} holds no document of MongoDB: {error}") from None
+    if not isinstance(value, Mapping):
+        raise MalformedRecord(f"{name} holds no document of MongoDB")
+    return value
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
