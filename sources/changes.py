@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -73,6 +73,10 @@ class KeyRule:
     """The fields of the message key when the source table was first seen; none if that is not known."""
 
 
+OnTruncate: TypeAlias = Literal["apply", "skip", "pause"]
+"""What a TRUNCATE of the source table does: a Truncation, nothing, or a Refusal."""
+
+
 @dataclass(frozen=True, slots=True)
 class DecodeTarget:
     """The Paimon table that rows of a source table are decoded for."""
@@ -101,6 +105,7 @@ class DecodeTarget:
     """Why the table cannot take deletes, if so: their records go to quarantine."""
     refused_deletes_with: tuple[str, ...] = ()
     """Only deletes with a value in one of these columns are refused; none stands for every delete."""
+    on_truncate: OnTruncate = "pause"
     on_change: OnChange | None = None
     """What updates and deletes do where the table has no primary key; None where it has one."""
     forms: ColumnForms = field(default_factory=ColumnForms)
@@ -232,6 +237,15 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class Truncation:
+    """An event that says that all rows of a source table before it are gone."""
+
+    source: SourceTable
+    partition: int
+    offset: Offset
+
+
+@dataclass(frozen=True, slots=True)
 class ControlRecord:
     """The first record of a topic that says nothing of a row, of each ``kind`` (a noun in the singular)."""
 
@@ -259,6 +273,7 @@ class DecodeCounts:
     """Records of source tables that were only observed."""
     messages: int = 0
     truncates: int = 0
+    """TRUNCATE events, and rows before one that came in the same batch."""
     changes: int = 0
     """Updates and deletes that a table without primary key leaves out."""
     without_table: int = 0
@@ -308,6 +323,8 @@ class Decoded:
     quarantine: tuple[QuarantineRow, ...] = ()
     observations: tuple[Observation, ...] = ()
     refusals: tuple[Refusal, ...] = ()
+    truncations: tuple[Truncation, ...] = ()
+    """Those to apply."""
     counts: DecodeCounts = field(default_factory=DecodeCounts)
     newest: tuple[NewestRow, ...] = ()
     """One per known source table and partition that has rows."""

@@ -21,6 +21,7 @@ from pipelines.config.error_budget import NEARLY_ALL, MaxBadRecords
 from pipelines.config.key_options import without_key_options
 from pipelines.config.look_config import Metrics, WebPage
 from pipelines.config.retry_config import Retry
+from pipelines.config.schema_changes import SchemaChanges
 from pipelines.config.source_config import Source
 from pipelines.config.table_rules import Mode, NewColumns, OnTableFailure, Otherwise, TableRule, TargetRule
 
@@ -119,6 +120,11 @@ class Defaults(ConfigModel):
 
     new_columns: NewColumns = Field(
         default_factory=NewColumns, description="How many columns are added to a table that lacks them."
+    )
+    schema_changes: SchemaChanges = Field(
+        default_factory=SchemaChanges,
+        description="What changes of the source's schema do: a preset, or a word for each kind of change.",
+        json_schema_extra={"default": "evolve"},
     )
     max_bad_records: MaxBadRecords | None = Field(
         default=NEARLY_ALL,
@@ -222,6 +228,7 @@ class PipelineConfig(ConfigModel):
             rule.merge_sources,
             rule.before,
             rule.new_columns or self.defaults.new_columns,
+            (rule.schema_changes or SchemaChanges()).over(self.defaults.schema_changes),
             (rule.on_change or "fail") if rule.mode == "append" else None,
             rule.max_bad_records if "max_bad_records" in rule.model_fields_set else self.defaults.max_bad_records,
             rule.on_table_failure or self.on_table_failure,
@@ -264,6 +271,7 @@ class PipelineConfig(ConfigModel):
             {},
             *options,
             new_columns=defaults.new_columns,
+            schema_changes=defaults.schema_changes.over(),
             max_bad_records=defaults.max_bad_records,
             on_table_failure=self.on_table_failure,
         )

@@ -35,6 +35,7 @@ def decode_target(
         has_whole_before=rule.before == "full",
         refused_deletes=None if refused is None else refused.reason,
         refused_deletes_with=() if refused is None else refused.columns,
+        on_truncate=rule.schema_changes.truncate or "pause",
         on_change=rule.on_change,
         decimal_formats=rule.decimal_formats(table.schema.column_names),
         forms=ColumnForms.parsed(table.schema.options.get(OPTION)),

@@ -44,12 +44,13 @@ from pipelines.tables.repeated_offsets import RepeatedOffsets
 from pipelines.tables.repeated_reads import check_repeated_reads
 from pipelines.tables.rule_checks import check_rule, rule_of_found
 from pipelines.tables.table_failure import TableFailure, TooManyBadRecords, blaming
+from pipelines.tables.truncates import Truncates
 from pipelines.tables.vanished_columns import VanishedColumns
 from pipelines.tables.writable_tables import check_same_mode, check_writable
 from pipelines.tables.written_tables import WrittenTable
 from sinks.commit.positions import TopicPartition, checkpoint_user, newest_position
 from sinks.commit.table_sink import RunTwice, TableSink, TopicIds
-from sources.changes import Behind, Goal, NewestRow, Observation, Rejection, SourceTable
+from sources.changes import Behind, Goal, NewestRow, Observation, Rejection, SourceTable, Truncation
 from sources.positions import ReadOffsets
 
 log = logging.getLogger(__name__)
@@ -124,6 +125,8 @@ class PipelineTables:
         """Those of tables, and of topics that lead to no table."""
         self.unreadable: dict[str, str] = {}
         """Topics that lead to no table and of which nearly all records are bad, and why."""
+        self.truncates = Truncates()
+        """Those of the batch under way."""
         self._encoded = EncodedColumns(config.name, precision_tells_unit=config.source.format.precision_tells_unit)
         if beside is None:
             self._open_written()
@@ -153,6 +156,26 @@ class PipelineTables:
                     changed |= self._learn_key(self.sinks[identifier], source, seen)
         self._encoded.tell()
         return changed
+
+    def note_truncations(
+        self, truncations: Iterable[Truncation], read: Collection[TopicPartition], batch_id: int, started_ms: int | None
+    ) -> bool:
+        """Cut tables off at the TRUNCATE events that they have not passed; returns whether that is news.
+
+        ``read`` are the partitions that the batch has records of. TableFailure for a table that cannot follow.
+        """
+        is_news = False
+        for truncation in truncations:
+            identifier = self.routes.get(truncation.source)
+            if identifier is None or self.is_left_out(identifier):
+                continue
+            sink, topic = self.sinks[identifier], truncation.source.topic
+            is_passed = sink.has_passed({(topic, truncation.partition): truncation.offset + 1})
+            if is_passed or sink.has_number(batch_id, started_ms):
+                continue
+            partitions = {partition for name, partition in (*read, *sink.position.offsets) if name == topic}
+            is_news |= self.truncates.note(sink, truncation, partitions)
+        return is_news
 
     @property
     def left_out(self) -> frozenset[str]:
