@@ -348,6 +348,7 @@ def _table_reports(appended: AppendedBatch) -> tuple[TableReport, ...]:
             sum(s.changelog_record_count or 0 for s in appended.snapshots[identifier]),
             sum(report.events[index] for report in appended.result.reports),
             appended.result.unsent(index),
+            identifier in appended.emptied,
         )
         for index, identifier in enumerate(appended.identifiers)
         if identifier in appended.snapshots

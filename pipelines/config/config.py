@@ -194,9 +194,21 @@ class PipelineConfig(ConfigModel):
     def _checked(self) -> Self:
         if not self.tables and self.otherwise.policy == "skip":
             raise refused("nothing would be written: add rules under `tables`, or `otherwise: create`")
+        self._check_new_columns()
         if self.metrics and self.ui and self.metrics.port == self.ui.port:
             raise refused("`metrics` listens on the same port; choose another one for `ui`", "ui", "port")
         return self
+
+    def _check_new_columns(self) -> None:
+        """Refuse a bound on new columns where no column is added."""
+        places = [(self.defaults.new_columns, self.defaults.schema_changes.over(), "defaults")]
+        for index, rule in enumerate(self.tables):
+            word = (rule.schema_changes or SchemaChanges()).over(self.defaults.schema_changes)
+            places.append((rule.new_columns, word, f"tables[{index}]"))
+        for bound, words, place in places:
+            if bound is not None and bound.model_fields_set and words.add != "apply":
+                text = f"`new_columns` has no effect with `schema_changes: {{add: {words.add}}}`; remove one of them"
+                raise refused(text, place, "new_columns")
 
     @property
     def quarantine(self) -> str:

@@ -207,9 +207,6 @@ class TableRule(ConfigModel):
         if self.merge_sources is not None and self.schema_changes and self.schema_changes.truncate == "apply":
             text = "'apply' would delete rows of the other sources too; say skip or pause, or give each its own table"
             raise refused(text, "schema_changes", "truncate")
-        if self.new_columns is not None and self.schema_changes and self.schema_changes.add not in (None, "apply"):
-            text = f"has no effect with `schema_changes: {{add: {self.schema_changes.add}}}`; remove one of them"
-            raise refused(text, "new_columns")
         if self.primary_key and set(self.primary_key) == set(self.partition_by):
             raise refused("primary_key equals partition_by: every partition would hold one row; add a key column")
         return self

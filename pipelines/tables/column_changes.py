@@ -23,7 +23,7 @@ from paimon_table import (
 )
 from paimon_table.errors import ConfigError, SchemaChangeRefused, TidemarkError
 from paimon_table.schema.type_widening import common_type
-from paimon_table.types import DataType, Root, sql
+from paimon_table.types import DataType, Root, sql, string
 from pipelines.config.schema_changes import EVOLVE, SchemaChanges
 from sinks.exchange.target import OFFSET, OTHER_KEY, UNAVAILABLE
 
@@ -117,7 +117,7 @@ def _change(
                 f"{now} without loss: `schema_changes: {{retype: pause}}`; say cast to go on, or {keep}"
             )
         if policy.retype == "to_string" and can_become_text(present):
-            return TextColumn(name)
+            return None if present.with_nullable(True) == string() else TextColumn(name)
         raise SchemaChangeRefused(f"{now} without loss; to keep the table's type for good, {keep}")
     if wider == present:
         return None

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from paimon_table import CommitKind, Table, TableName
-from paimon_table.errors import ConfigError, public_text
+from paimon_table.errors import ConfigError, SchemaChangeRefused, public_text
 from paimon_table.surroundings import now_ms
 from pipelines.checkpoint.book import Book, Cause
 from pipelines.config.config import PipelineConfig
@@ -274,6 +274,21 @@ class PipelineTables:
         rule = self._rules.get(identifier)
         rules = possible_rules(self.config, TableName.of(identifier)) if rule is None else [rule]
         return "stop" in ({rule.on_table_failure for rule in rules} or {self.config.on_table_failure})
+
+    def check_dropped(self, rows: Iterable[NewestRow]) -> None:
+        """TableFailure for a table whose source has lost a column, where its rule says that this pauses it."""
+        for source, absent in self._vanished.lacking(rows).items():
+            identifier = self.routes.get(source)
+            if identifier is None or self.is_left_out(identifier):
+                continue
+            rule, is_only = self._rules[identifier], len(self.sinks[identifier].sources) <= 1
+            lost = self._vanished.lost(rule, absent, is_only_source=is_only)
+            if lost and rule.schema_changes.drop == "pause":
+                text = (
+                    f"{source.topic}: its events have no column {', '.join(lost)} any more, and"
+                    " `schema_changes: {drop: pause}`; say keep_null and resume to have NULL there from now on"
+                )
+                raise TableFailure(identifier, SchemaChangeRefused(text).without_values())
 
     def note_newest(self, rows: Iterable[NewestRow]) -> None:
         """Tell of columns that the newest rows of a batch lack, once the tables have all that its events show."""
