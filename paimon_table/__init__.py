@@ -41,9 +41,18 @@ if TYPE_CHECKING:
     from paimon_table.options.table_options import TableOptions
     from paimon_table.schema.table_schema import TableSchema, create_schema
     from paimon_table.table import Table
-    from paimon_table.validation.schema_evolution import AddColumn, SchemaChange, SetOption, WidenColumn, apply_changes
+    from paimon_table.validation.schema_evolution import (
+        AddColumn,
+        SchemaChange,
+        SetOption,
+        TextColumn,
+        WidenColumn,
+        apply_changes,
+        can_become_text,
+    )
     from paimon_table.validation.table_validation import validate_changed_table, validate_new_table, validate_table
     from paimon_table.write.bucket_writer import KEPT_BYTES, WriterEnvironment
+    from paimon_table.write.emptying import Emptied, emptied, why_not_emptied
     from paimon_table.write.former_rows import former_rows
     from paimon_table.write.write_traits import WriteTraits, write_traits
     from paimon_table.write.writer import Writer, open_writer
@@ -63,6 +72,7 @@ else:
         "OwnCommits": "commit.own_commits",
         "outcome_unknown": "commit.own_commits",
         "DataFileMeta": "metadata.data_file",
+        "Emptied": "write.emptying",
         "FilePacker": "metadata.packed_files",
         "FilesystemCatalog": "catalog.filesystem",
         "KEPT_BYTES": "write.bucket_writer",
@@ -87,13 +97,16 @@ else:
         "TablePaths": "metadata.paths",
         "TableSchema": "schema.table_schema",
         "TableState": "metadata.table_state",
+        "TextColumn": "validation.schema_evolution",
         "UserSearch": "metadata.snapshot",
         "WidenColumn": "validation.schema_evolution",
         "WriteTraits": "write.write_traits",
         "Writer": "write.writer",
         "WriterEnvironment": "write.bucket_writer",
         "apply_changes": "validation.schema_evolution",
+        "can_become_text": "validation.schema_evolution",
         "create_schema": "schema.table_schema",
+        "emptied": "write.emptying",
         "former_rows": "write.former_rows",
         "key_lane_properties": "bucket_assignment.cross_partition",
         "lane_split": "bucket_assignment.bucket_assigner",
@@ -102,6 +115,7 @@ else:
         "validate_changed_table": "validation.table_validation",
         "validate_new_table": "validation.table_validation",
         "validate_table": "validation.table_validation",
+        "why_not_emptied": "write.emptying",
         "write_traits": "write.write_traits",
     }
 
@@ -136,6 +150,7 @@ __all__ = [
     "CommitResult",
     "CommitsOfUser",
     "DataFileMeta",
+    "Emptied",
     "FilePacker",
     "FilesystemCatalog",
     "Lane",
@@ -156,13 +171,16 @@ __all__ = [
     "TablePaths",
     "TableSchema",
     "TableState",
+    "TextColumn",
     "UserSearch",
     "WidenColumn",
     "WriteTraits",
     "Writer",
     "WriterEnvironment",
     "apply_changes",
+    "can_become_text",
     "create_schema",
+    "emptied",
     "former_rows",
     "key_lane_properties",
     "lane_split",
@@ -173,5 +191,6 @@ __all__ = [
     "validate_changed_table",
     "validate_new_table",
     "validate_table",
+    "why_not_emptied",
     "write_traits",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -105,6 +105,10 @@ FindUnstorable: TypeAlias = Callable[[pa.Array], Mapping[int, str]]
 """Finds the values of a column for which a table has no place: positions and reasons."""
 
 
+OnTruncate: TypeAlias = Literal["apply", "skip", "pause"]
+"""What a TRUNCATE of the source table does: a Truncation, nothing, or a Refusal."""
+
+
 @dataclass(frozen=True, slots=True)
 class DecodeTarget:
     """The Paimon table that rows of a source table are decoded for."""
@@ -133,6 +137,7 @@ class DecodeTarget:
     """Why the table cannot take deletes, if so: their records go to quarantine."""
     refused_deletes_with: tuple[str, ...] = ()
     """Only deletes with a value in one of these columns are refused; none stands for every delete."""
+    on_truncate: OnTruncate = "pause"
     on_change: OnChange | None = None
     """What updates and deletes do where the table has no primary key; None where it has one."""
     forms: ColumnForms = field(default_factory=ColumnForms)
@@ -281,6 +286,15 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class Truncation:
+    """An event that says that all rows of a source table before it are gone."""
+
+    source: SourceTable
+    partition: int
+    offset: Offset
+
+
+@dataclass(frozen=True, slots=True)
 class ControlRecord:
     """The first record of a topic that says nothing of a row, of each ``kind`` (a noun in the singular)."""
 
@@ -308,6 +322,7 @@ class DecodeCounts:
     """Records of source tables that were only observed."""
     messages: int = 0
     truncates: int = 0
+    """TRUNCATE events, and rows before one that came in the same batch."""
     changes: int = 0
     """Updates and deletes that a table without primary key leaves out."""
     without_table: int = 0
@@ -360,6 +375,8 @@ class Decoded:
     quarantine: tuple[QuarantineRow, ...] = ()
     observations: tuple[Observation, ...] = ()
     refusals: tuple[Refusal, ...] = ()
+    truncations: tuple[Truncation, ...] = ()
+    """Those to apply."""
     counts: DecodeCounts = field(default_factory=DecodeCounts)
     newest: tuple[NewestRow, ...] = ()
     """One per known source table and partition that has rows."""

@@ -55,7 +55,7 @@ KINDS = (
         {
             "primary_key": ["day", "id"],
             "partition_by": ["day"],
-            "new_columns": {"max_per_day": 0, "beyond": "fail"},
+            "schema_changes": {"add": "pause"},
             "options": {"bucket": 1},
         },
         key=("day", "id"),
@@ -159,7 +159,7 @@ def pipeline_text(
     for kind in kinds:
         rule = {"match": {"topic": kind.topic}, "into": kind.table, **kind.rule}
         if accepts_columns:
-            rule.pop("new_columns", None)
+            rule.pop("schema_changes", None)
         rules.append(rule)
     document = {
         "version": 1,

@@ -14,9 +14,9 @@ from paimon_table.errors import SchemaChangeRefused
 from paimon_table.file_index.index_limits import can_be_hashed
 from paimon_table.file_index.index_options import BLOOM_FILTER_COLUMNS, BloomFilterColumn, parse_bloom_filters
 from paimon_table.option_declaration import OptionChange
-from paimon_table.options.option_facts import change_rule
+from paimon_table.options.option_facts import change_rule, columns_named_by
 from paimon_table.schema.table_schema import TableSchema, check_name
-from paimon_table.types import BINARIES, CHARACTERS, INTEGERS, TIMESTAMPS, DataType, Root, assign_ids
+from paimon_table.types import BINARIES, CHARACTERS, INTEGERS, TIMESTAMPS, DataType, Root, assign_ids, string
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,13 @@ class WidenColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class TextColumn:
+    """STRING for a column whose values readers of older files can turn into texts; its nullability stays as it is."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class SetOption:
     """A table option; None resets it."""
 
@@ -44,7 +51,7 @@ class SetOption:
     value: str | None
 
 
-SchemaChange = AddColumn | WidenColumn | SetOption
+SchemaChange = AddColumn | WidenColumn | TextColumn | SetOption
 
 
 def apply_changes(
@@ -63,6 +70,8 @@ def apply_changes(
                 changed = _with_column(changed, change)
             case WidenColumn():
                 changed = _with_wider_column(changed, change)
+            case TextColumn():
+                changed = _with_text_column(changed, change.name)
             case SetOption():
                 changed = _with_option(changed, change, has_snapshots)
     _check_indexes(schema, changed)
@@ -121,13 +130,43 @@ def _with_wider_column(schema: TableSchema, change: WidenColumn) -> TableSchema:
             "add a new column instead",
             column=change.name,
         )
-    if change.name in {*schema.primary_keys, *schema.partition_keys, *schema.bucket_keys}:
+    return _with_type(schema, change.name, wanted)
+
+
+def can_become_text(t: DataType) -> bool:
+    """Whether readers turn stored values of this type into texts that stand for the same value."""
+    return t.root in CHARACTERS or t.root in INTEGERS or t.root in (Root.BOOLEAN, Root.DATE)
+
+
+def _with_text_column(schema: TableSchema, name: str) -> TableSchema:
+    present = schema.field(name).type
+    wanted = string().with_nullable(present.nullable)
+    if present == wanted:
+        return schema
+    if not can_become_text(present):
         raise SchemaChangeRefused(
-            f"column {change.name!r} cannot change from {field.type} to {wanted}: it is part of the key, the partition "
-            "or the bucket key, whose values decide where rows lie; write into a new table",
-            column=change.name,
+            f"column {name!r} cannot change from {present} to {wanted}: its stored values cannot be read as texts; "
+            "write into a new table",
+            column=name,
         )
-    fields = tuple(replace(f, type=wanted) if f.name == change.name else f for f in schema.fields)
+    named = [option for option, value in schema.options.items() if name in columns_named_by(option, value)]
+    if named:
+        raise SchemaChangeRefused(
+            f"column {name!r} cannot change from {present} to {wanted}: option {named[0]!r} names it, and texts have "
+            "another order; write into a new table",
+            column=name,
+        )
+    return _with_type(schema, name, wanted)
+
+
+def _with_type(schema: TableSchema, name: str, wanted: DataType) -> TableSchema:
+    if name in {*schema.primary_keys, *schema.partition_keys, *schema.bucket_keys}:
+        raise SchemaChangeRefused(
+            f"column {name!r} cannot change from {schema.field(name).type} to {wanted}: it is part of the key, the "
+            "partition or the bucket key, whose values decide where rows lie; write into a new table",
+            column=name,
+        )
+    fields = tuple(replace(f, type=wanted) if f.name == name else f for f in schema.fields)
     return replace(schema, fields=fields)
 
 

@@ -84,6 +84,20 @@ def append_batch(
 
     A table that fails is tried again where that may help, then left out, and the batch is planned anew without it.
     """
+    try:
+        return _append_until_known(batch, tables, settings, exchange, compactions, check_read)
+    finally:
+        tables.truncates.end()
+
+
+def _append_until_known(
+    batch: BatchRun,
+    tables: PipelineTables,
+    settings: TaskSettings,
+    exchange: Exchange,
+    compactions: Compactions,
+    check_read: CheckRead,
+) -> AppendedBatch:
     clock, attempts = Stopwatch(), Attempts()
     while attempts.plans < MAX_PLANS:
         attempts.plans += 1
@@ -138,6 +152,10 @@ def _append_planned(
         clock.lap("wait")
         stop_on_refusals(reports, settings, tables)
         is_new = tables.apply(o for report in reports for o in report.observations)
+        truncations = [t for report in reports for t in report.truncations]
+        read = {place for report in reports for place in report.read}
+        is_new |= tables.note_truncations(truncations, read, batch.id, batch.started_ms)
+        tables.check_dropped(row for report in reports for row in report.newest.values())
         is_split = decode.slots > 1 and any(report.moved_count for report in reports)
         attempts.in_one_task |= is_split
         if is_new or (is_split and exchange.is_one_job):

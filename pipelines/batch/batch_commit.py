@@ -51,6 +51,8 @@ class AppendedBatch:
     """What these compactions bring, one by one, as they are done."""
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     """Where the batch ended in all of its topics."""
+    emptied: Mapping[str, int] = field(default_factory=dict)
+    """How many rows were deleted of tables whose source table was truncated."""
     retries: Mapping[str, int] = field(default_factory=dict)
     """How often it was planned anew, by what for."""
 
@@ -96,6 +98,8 @@ def append(
     tables.note_offsets(plan.batch.id, plan.batch.started_ms, ends, (report.read for report in result.reports))
     without_rows = plan.compactions_without_rows(result.written())
     due = (*written.due, *without_rows)
+    deletes = tables.truncates.writes(plan.identifiers)
+    result.writes[:0] = deletes
     appended = AppendedBatch(
         plan.batch,
         plan.identifiers,
@@ -106,6 +110,7 @@ def append(
         compacting=written.compacting,
         compacted=written.compacted,
         offsets=offsets,
+        emptied={plan.identifiers[write.target]: write.row_count for write in deletes},
     )
     with side_by_side(at_once(tables), finishes=True) as start:
         commits = _commits(appended, tables, start)
@@ -115,7 +120,20 @@ def append(
         _discard_unpublished(plan, written, ends, tables)
         raise failures[0]
     clock.lap("append")
+    tell_emptied(appended)
     return appended
+
+
+def tell_emptied(appended: AppendedBatch) -> None:
+    """Log which tables have followed a TRUNCATE."""
+    for identifier, rows in appended.emptied.items():
+        log.info(
+            "table %s: its source table was truncated: batch %d has deleted its %s rows",
+            identifier,
+            appended.batch.id,
+            f"{rows:,}",
+            extra={"event": "table-truncated", "table": identifier, "fields": {"rows": rows}},
+        )
 
 
 def compact_batch(
@@ -330,6 +348,7 @@ def _table_reports(appended: AppendedBatch) -> tuple[TableReport, ...]:
             sum(s.changelog_record_count or 0 for s in appended.snapshots[identifier]),
             sum(report.events[index] for report in appended.result.reports),
             appended.result.unsent(index),
+            identifier in appended.emptied,
         )
         for index, identifier in enumerate(appended.identifiers)
         if identifier in appended.snapshots

@@ -26,6 +26,8 @@ class TableReport:
     """Records that gave rows for the table."""
     unsent: Unsent = field(default_factory=dict)
     """Values that the source left out and no row tells for certain."""
+    is_truncated: bool = False
+    """Whether all rows from before were deleted, because the source table was truncated."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ from sources.changes import (
     QuarantineRow,
     Refusal,
     SourceTable,
+    Truncation,
 )
 from sources.dumps.dump_records import without_malformed
 from sources.positions import ReadOffsets
@@ -87,6 +88,7 @@ class DecodeReport:
     control: dict[tuple[str, str], ControlRecord] = field(default_factory=dict)
     """The first control record of each topic and kind."""
     refusals: list[Refusal] = field(default_factory=list)
+    truncations: list[Truncation] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -173,6 +175,7 @@ class DecodeTask:
         for first in decoded.control:
             report.control.setdefault((first.topic, first.kind), first)
         report.refusals.extend(decoded.refusals)
+        report.truncations.extend(decoded.truncations)
         report.counts += decoded.counts + DecodeCounts(quarantined=len(malformed))
         bad = (*malformed, *decoded.quarantine)
         if bad and (self.read_again.stored or any(target.floors for target in self.targets)):
@@ -198,14 +201,27 @@ class DecodeTask:
             taken = _record_count(change.rows)
             report.taken[change.source] += taken
             report.events[index] += taken - stored_before
-            report.moved_count += _moved_count(change.rows)
             self._note_good(batch, change, index, report)
             table = self.targets[index]
-            rows = without_sequence_of_deletes(change.rows, table.options.sequence_fields, table.schema.primary_keys)
+            kept = self._behind_truncate(change, index, stored_before, report)
+            report.moved_count += _moved_count(kept)
+            if not kept.num_rows:
+                continue
+            rows = without_sequence_of_deletes(kept, table.options.sequence_fields, table.schema.primary_keys)
             yield from route(rows, index, self.targets[index], origin, self.slots)
         routed_at = time.perf_counter()
         _add(report.seconds, "decode", decoded_at - started)
         _add(report.seconds, "route", routed_at - decoded_at)
+
+    def _behind_truncate(self, change: ChangeBatch, index: int, stored_before: int, report: DecodeReport) -> pa.Table:
+        """The rows without those that the newest TRUNCATE of the batch has taken away."""
+        cut = self.targets[index].cuts.get((change.source.topic, change.partition))
+        gone = max(0, _records_below(cut, change.rows) - stored_before)
+        if cut is None or not gone:
+            return change.rows
+        report.counts += DecodeCounts(with_rows=-gone, truncates=gone)
+        report.events[index] -= gone
+        return change.rows.filter(pc.greater_equal(change.rows.column(OFFSET_COLUMN), cut))
 
     def _is_told_before(self, row: QuarantineRow) -> bool:
         """Whether an earlier run, or an earlier checkpoint, has dealt with a record that is bad now.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from paimon_table import BucketId
@@ -81,14 +81,32 @@ class BatchPlan:
 def plan_batch(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) -> BatchPlan:
     """Plan ``batch`` against the newest state of every known table."""
     planned = _planned_tables(tables, batch)
+    write = WriteTask(batch.id, tuple(target for target, _ in planned), settings.lookup_root)
+    pending = {index: buckets for index, (_, buckets) in enumerate(planned) if buckets}
+    if tables.truncates.any:
+        write, pending = _behind_truncates(tables, write, pending)
     return BatchPlan(
         batch,
         tuple(tables.sinks),
         plan_decode(tables, batch, settings),
-        WriteTask(batch.id, tuple(target for target, _ in planned), settings.lookup_root),
-        {index: buckets for index, (_, buckets) in enumerate(planned) if buckets},
+        write,
+        pending,
         dict(tables.routes),
     )
+
+
+def _behind_truncates(
+    tables: PipelineTables, write: WriteTask, pending: Mapping[int, tuple[BucketId, ...]]
+) -> tuple[WriteTask, dict[int, tuple[BucketId, ...]]]:
+    """The write side once the tables are emptied whose source tables were truncated, and what is to be compacted."""
+    targets, environment, due = [], write.environment(), dict(pending)
+    for index, (sink, target) in enumerate(zip(tables.sinks.values(), write.targets, strict=True)):
+        with blaming(sink.identifier):
+            targets.append(tables.truncates.planned(sink, target, environment))
+        emptied = tables.truncates.due(sink.identifier)
+        if emptied:
+            due[index] = tuple(dict.fromkeys((*due.get(index, ()), *emptied)))
+    return replace(write, targets=tuple(targets)), due
 
 
 def plan_decode(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) -> DecodeTask:
@@ -100,7 +118,7 @@ def plan_decode(tables: PipelineTables, batch: BatchRun, settings: TaskSettings)
         settings.decoder,
         {source: None if name is None else index_of.get(name) for source, name in tables.routes.items()},
         tables.decode_targets(),
-        tuple(sink.routing() for sink in tables.sinks.values()),
+        tuple(tables.truncates.routed(name, sink.routing()) for name, sink in tables.sinks.items()),
         settings.slots,
         settings.quarantine,
         settings.spool,

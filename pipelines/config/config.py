@@ -23,6 +23,7 @@ from pipelines.config.key_options import without_key_options
 from pipelines.config.look_config import Metrics, WebPage
 from pipelines.config.retry_config import Retry
 from pipelines.config.row_rules import mask_key_name
+from pipelines.config.schema_changes import SchemaChanges
 from pipelines.config.source_config import Source
 from pipelines.config.table_rules import Mode, NewColumns, OnTableFailure, Otherwise, TableRule, TargetRule
 
@@ -125,6 +126,11 @@ class Defaults(ConfigModel):
     new_columns: NewColumns = Field(
         default_factory=NewColumns, description="How many columns are added to a table that lacks them."
     )
+    schema_changes: SchemaChanges = Field(
+        default_factory=SchemaChanges,
+        description="What changes of the source's schema do: a preset, or a word for each kind of change.",
+        json_schema_extra={"default": "evolve"},
+    )
     max_bad_records: MaxBadRecords | None = Field(
         default=NEARLY_ALL,
         json_schema_extra={"default": "nearly all"},
@@ -193,9 +199,21 @@ class PipelineConfig(ConfigModel):
     def _checked(self) -> Self:
         if not self.tables and self.otherwise.policy == "skip":
             raise refused("nothing would be written: add rules under `tables`, or `otherwise: create`")
+        self._check_new_columns()
         if self.metrics and self.ui and self.metrics.port == self.ui.port:
             raise refused("`metrics` listens on the same port; choose another one for `ui`", "ui", "port")
         return self
+
+    def _check_new_columns(self) -> None:
+        """Refuse a bound on new columns where no column is added."""
+        places = [(self.defaults.new_columns, self.defaults.schema_changes.over(), "defaults")]
+        for index, rule in enumerate(self.tables):
+            word = (rule.schema_changes or SchemaChanges()).over(self.defaults.schema_changes)
+            places.append((rule.new_columns, word, f"tables[{index}]"))
+        for bound, words, place in places:
+            if bound is not None and bound.model_fields_set and words.add != "apply":
+                text = f"`new_columns` has no effect with `schema_changes: {{add: {words.add}}}`; remove one of them"
+                raise refused(text, place, "new_columns")
 
     @property
     def quarantine(self) -> str:
@@ -246,6 +264,7 @@ class PipelineConfig(ConfigModel):
             rule.merge_sources,
             rule.before,
             rule.new_columns or self.defaults.new_columns,
+            (rule.schema_changes or SchemaChanges()).over(self.defaults.schema_changes),
             (rule.on_change or "fail") if rule.mode == "append" else None,
             rule.max_bad_records if "max_bad_records" in rule.model_fields_set else self.defaults.max_bad_records,
             rule.on_table_failure or self.on_table_failure,
@@ -290,6 +309,7 @@ class PipelineConfig(ConfigModel):
             {},
             *options,
             new_columns=defaults.new_columns,
+            schema_changes=defaults.schema_changes.over(),
             max_bad_records=defaults.max_bad_records,
             on_table_failure=self.on_table_failure,
         )

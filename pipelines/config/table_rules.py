@@ -18,6 +18,7 @@ from pipelines.config.column_rules import ColumnRules, Expression, first_match
 from pipelines.config.config_values import ConfigModel, OptionOrNull, Pattern, Text, refused
 from pipelines.config.error_budget import NEARLY_ALL, Budget, MaxBadRecords
 from pipelines.config.key_options import without_key_options
+from pipelines.config.schema_changes import EVOLVE, SchemaChanges
 from pipelines.config.table_name import name_problem
 from sources.event_columns import EVENT_COLUMNS, OnChange
 from sources.topics import name_matches
@@ -89,10 +90,10 @@ class NewColumns(ConfigModel):
 
     max_per_day: int = Field(
         default=100,
-        ge=0,
+        ge=1,
         description="New columns of one table within 24 hours, beside those that it was made with.",
     )
-    beyond: Literal["quarantine", "ignore", "fail"] = Field(
+    beyond: Literal["quarantine", "ignore", "pause"] = Field(
         default="quarantine",
         description="What a record with a value in one more column does: go to quarantine, lose that value, or be a "
         "failure of the table (`on_table_failure`).",
@@ -168,6 +169,11 @@ class TableRule(ConfigModel):
     new_columns: NewColumns | None = Field(
         default=None, description="How many columns are added; it wins over `defaults.new_columns`."
     )
+    schema_changes: SchemaChanges | None = Field(
+        default=None,
+        description="What changes of the source's schema do; a word for a kind wins over `defaults.schema_changes`, "
+        "and a preset over all of that.",
+    )
     max_bad_records: MaxBadRecords | None = Field(
         default=None,
         description="How many bad records one batch may have; it wins over `defaults.max_bad_records`, and null takes "
@@ -206,11 +212,17 @@ class TableRule(ConfigModel):
             self._check_append()
         elif self.on_change is not None:
             raise refused("`on_change` has no effect without `mode: append`; remove it or add that", "on_change")
+        if self.merge_sources is not None and self.schema_changes and self.schema_changes.truncate == "apply":
+            text = "'apply' would delete rows of the other sources too; say skip or pause, or give each its own table"
+            raise refused(text, "schema_changes", "truncate")
         if self.primary_key and set(self.primary_key) == set(self.partition_by):
             raise refused("primary_key equals partition_by: every partition would hold one row; add a key column")
         return self
 
     def _check_append(self) -> None:
+        if self.schema_changes is not None and self.schema_changes.truncate == "apply":
+            text = "'apply' needs a primary key: rows of a table with `mode: append` are not deleted; say skip or pause"
+            raise refused(text, "schema_changes", "truncate")
         if self.primary_key is not None:
             raise refused("a table with `mode: append` has no primary key; remove it or the mode", "primary_key")
         if self.merge_sources is not None:
@@ -294,6 +306,8 @@ class TargetRule:
     merge_sources: MergeSources | None = None
     before: Literal["full"] | None = None
     new_columns: NewColumns = field(default_factory=NewColumns)
+    schema_changes: SchemaChanges = EVOLVE
+    """With a word for every kind."""
     on_change: OnChange | None = None
     """What updates and deletes do in a table without primary key; None for tables with one."""
     max_bad_records: Budget | None = NEARLY_ALL

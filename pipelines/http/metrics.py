@@ -117,6 +117,15 @@ def _unsent(run: RunView) -> Samples:
     )
 
 
+def _schema_changes(run: RunView) -> Samples:
+    return (
+        ((p.name, t.name, kind), float(count))
+        for p in run.pipelines
+        for t in p.tables
+        for kind, count in t.schema_changes.items()
+    )
+
+
 def _phases(run: RunView) -> Samples:
     return (((p.name, phase.value), float(p.phase is phase)) for p in run.pipelines for phase in Phase)
 
@@ -313,6 +322,13 @@ METRICS: tuple[Metric, ...] = (
         "Values that the source did not send (unchanged TOAST) and no row tells for certain; NULL was written (`null`,"
         " `null-key-changed`), or what may be an older value (`older`).",
         _unsent,
+    ),
+    Metric(
+        "tidemark_table_schema_changes_total",
+        ("pipeline", "table", "kind"),
+        "Changes of the source's schema that the table has followed (`add`, `widen`, `retype`, `truncate`), and others"
+        " that somebody has made.",
+        _schema_changes,
     ),
     Metric(
         "tidemark_table_files",

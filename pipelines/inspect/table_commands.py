@@ -110,6 +110,20 @@ def snapshots(
 
 
 @table_app.command()
+def schemas(
+    path: TablePath,
+    format: Format = RowFormat.TABLE,
+    limit: Limit = None,
+    _config: Config = None,
+    option: Storage = None,
+) -> None:
+    """Print the versions of the schema, oldest first, with what each has changed."""
+    from pipelines.inspect import table_views
+
+    table_views.schemas(path, format, limit, option)
+
+
+@table_app.command()
 def files(
     path: TablePath,
     format: Format = RowFormat.TABLE,

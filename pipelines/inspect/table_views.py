@@ -24,6 +24,7 @@ from pipelines.report.table_report import (
     all_snapshots,
     file_rows,
     kinds_first,
+    schema_rows,
     show_table,
     snapshot_rows,
     waiting_row_count,
@@ -116,6 +117,11 @@ def list_tables(warehouse: str, storage: Options) -> None:
 def snapshots(path: str, form: RowFormat, limit: int | None, storage: Options) -> None:
     """The snapshots, oldest first."""
     _print([snapshot_rows(all_snapshots(open_table(path, storage)))], form, limit)
+
+
+def schemas(path: str, form: RowFormat, limit: int | None, storage: Options) -> None:
+    """The versions of the schema, oldest first."""
+    _print([schema_rows(open_table(path, storage))], form, limit)
 
 
 def files(path: str, form: RowFormat, snapshot: int | None, limit: int | None, storage: Options) -> None:

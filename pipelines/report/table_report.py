@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from rich.text import Text
 
-from paimon_table import POSTPONED, BucketId, DataFileMeta, Snapshot, Table, TableState
+from paimon_table import POSTPONED, BucketId, DataFileMeta, Snapshot, Table, TableSchema, TableState
 from paimon_table.errors import ConfigError, UnsupportedFeature
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.types import sql
 from pipelines.report.output import SNAPSHOT_ID, RowFormat
 from pipelines.report.row_output import cell_text, print_table, rich_table
 from pipelines.report.safe_text import json_line, shown
+from pipelines.tables.schema_change_text import column_differences
 
 ROW_KIND = "_row_kind"
 _COUNTED_ROWS = 10_000_000
@@ -59,6 +61,28 @@ def snapshot_rows(snapshots: Sequence[Snapshot]) -> pa.Table:
         "changelog_rows": (pa.int64(), [s.changelog_record_count or 0 for s in snapshots]),
     }
     return _table(columns)
+
+
+def schema_rows(table: Table) -> pa.Table:
+    """One row per version of the schema, with what differs from the one before it."""
+    versions = [table.context.schemas[id_] for id_ in sorted(table.context.schemas)]
+    differences = ["; ".join(_differences(*pair)) for pair in pairwise(versions)]
+    columns: dict[str, tuple[pa.DataType, list[Any]]] = {
+        "id": (pa.int64(), [schema.id for schema in versions]),
+        "time": (pa.timestamp("ms", "UTC"), [schema.time_ms for schema in versions]),
+        "columns": (pa.int32(), [len(schema.fields) for schema in versions]),
+        "changes": (pa.string(), ["the first", *differences]),
+    }
+    return _table(columns)
+
+
+def _differences(before: TableSchema, after: TableSchema) -> list[str]:
+    """Columns, then options; comments and the like under one word."""
+    found = [words for _, words in column_differences(before, after)]
+    names = sorted({*before.options, *after.options})
+    changed = [(name, after.options.get(name)) for name in names if before.options.get(name) != after.options.get(name)]
+    found += [f"option {name} reset" if value is None else f"option {name} = {value}" for name, value in changed]
+    return found or ["comments or keys"]
 
 
 def file_rows(table: Table, snapshot: Snapshot | None) -> pa.Table:

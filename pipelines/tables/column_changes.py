@@ -7,21 +7,24 @@ a column that cannot be widened those go there that do not fit it as it is.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from paimon_table import (
     AddColumn,
     SchemaChange,
     TableSchema,
+    TextColumn,
     WidenColumn,
     apply_changes,
+    can_become_text,
     create_schema,
     validate_changed_table,
     validate_table,
 )
 from paimon_table.errors import ConfigError, SchemaChangeRefused, TidemarkError
 from paimon_table.schema.type_widening import common_type
-from paimon_table.types import DataType, Root, sql
+from paimon_table.types import DataType, Root, sql, string
+from pipelines.config.schema_changes import EVOLVE, SchemaChanges
 from sinks.exchange.target import OFFSET, OTHER_KEY, UNAVAILABLE
 
 DAY_MS = 86_400_000
@@ -30,11 +33,16 @@ _OWN_NAMES = frozenset({OFFSET, OTHER_KEY, UNAVAILABLE})
 
 @dataclass(frozen=True, slots=True)
 class ColumnChanges:
-    """``refused`` has columns that cannot be added or widened, with the reason; ``left`` those beyond the bound."""
+    """What follows from what was seen.
+
+    ``refused`` has columns that cannot be added or widened, with the reason; ``left`` those beyond the bound;
+    ``pausing`` those for which the table is to be paused.
+    """
 
     changes: tuple[SchemaChange, ...]
     refused: Mapping[str, str]
     left: tuple[str, ...]
+    pausing: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def added(self) -> set[str]:
@@ -47,6 +55,7 @@ def column_changes(
     declared: Mapping[str, DataType],
     room: int,
     by_pattern: Mapping[str, DataType] | None = None,
+    policy: SchemaChanges = EVOLVE,
 ) -> ColumnChanges:
     """What ``seen`` columns change; ``room`` is how many columns may be added that are not ``declared``.
 
@@ -56,11 +65,12 @@ def column_changes(
     changes: list[SchemaChange] = []
     refused: dict[str, str] = {}
     left: list[str] = []
+    pausing: dict[str, str] = {}
     for name, observed in seen.items():
         if observed is None:
             continue
         try:
-            change = _change(schema, name, types.get(name, observed), name in declared)
+            change = _change(schema, name, types.get(name, observed), name in declared, policy)
             if change is None:
                 continue
             if isinstance(change, AddColumn) and name not in declared:
@@ -70,6 +80,9 @@ def column_changes(
                 room -= 1
             changed = apply_changes(schema, [change], schema.time_ms)
             validate_changed_table(changed, schema)
+        except PausingChange as error:
+            pausing[name] = str(error)
+            continue
         except TidemarkError as error:
             if not error.action.blames_input:
                 raise
@@ -77,10 +90,16 @@ def column_changes(
             continue
         schema = changed
         changes.append(change)
-    return ColumnChanges(tuple(changes), refused, tuple(left))
+    return ColumnChanges(tuple(changes), refused, tuple(left), pausing)
 
 
-def _change(schema: TableSchema, name: str, wanted: DataType, is_declared: bool) -> SchemaChange | None:
+class PausingChange(Exception):
+    """By policy the table is to be paused."""
+
+
+def _change(
+    schema: TableSchema, name: str, wanted: DataType, is_declared: bool, policy: SchemaChanges
+) -> SchemaChange | None:
     if not schema.has_column(name):
         refusal = None if is_declared else name_refusal(name, schema.column_names)
         if refusal is not None:
@@ -88,13 +107,25 @@ def _change(schema: TableSchema, name: str, wanted: DataType, is_declared: bool)
         return AddColumn(name, wanted.with_nullable(True))
     present = schema.field(name).type
     wider = widened(present, wanted)
+    now = f"its type is now {sql(wanted)}, which does not fit into {sql(present)} of the table"
+    keep = (
+        f"declare `{name}: {sql(present)}` under columns.types of the rule, or write into a new table (another `into`)"
+    )
     if wider is None:
-        raise SchemaChangeRefused(
-            f"its type is now {sql(wanted)}, which does not fit into {sql(present)} of the table without loss; to keep"
-            f" the table's type for good, declare `{name}: {sql(present)}` under columns.types of the rule, or write"
-            " into a new table (another `into`)"
-        )
-    return None if wider == present else WidenColumn(name, wider)
+        if policy.retype == "pause":
+            raise PausingChange(
+                f"{now} without loss: `schema_changes: {{retype: pause}}`; say cast to go on, or {keep}"
+            )
+        if policy.retype == "to_string" and can_become_text(present):
+            return None if present.with_nullable(True) == string() else TextColumn(name)
+        raise SchemaChangeRefused(f"{now} without loss; to keep the table's type for good, {keep}")
+    if wider == present:
+        return None
+    if policy.widen == "pause":
+        raise PausingChange(f"{now}, and `schema_changes: {{widen: pause}}`; say apply to widen it, or {keep}")
+    if policy.widen == "cast":
+        raise SchemaChangeRefused(f"{now}, and `schema_changes: {{widen: cast}}`; say apply to widen it")
+    return WidenColumn(name, wider)
 
 
 def widened(present: DataType, wanted: DataType) -> DataType | None:

@@ -56,8 +56,10 @@ class Evolution:
             shown, computed = stored_columns(layout, seen), layout.computed
             declared, remembered = {**computed, **declared}, hidden_changes(layout, sink.table.schema)
         by_pattern = rule.declared(shown)
-        found = column_changes(sink.table.schema, shown, declared, room, by_pattern)
-        if found.left and rule.new_columns.beyond == "fail":
+        found = column_changes(sink.table.schema, shown, declared, room, by_pattern, rule.schema_changes)
+        for name, reason in found.pausing.items():
+            raise SchemaChangeRefused(f"{source.topic}: column {name}: {reason}").without_values()
+        if found.left and _word(rule) == "pause":
             raise SchemaChangeRefused(f"{source.topic}: column {found.left[0]}: {_beyond(rule)}").without_values()
         is_news = self.note_refused(sink.identifier, found.refused, sink.table.schema.column_names, source)
         learnt = self._learnt_forms(sink, found.changes, seen, layout) + remembered
@@ -114,20 +116,30 @@ class Evolution:
         of_events = {name: NAME_OF_LOG for name, _ in rule.event_columns}
         return {
             "refused": {n: why for n, why in refused.items() if not sink.table.schema.has_column(n)} | of_events,
-            "beyond": _beyond(rule) if is_full and rule.new_columns.beyond != "fail" else None,
-            "ignores_new": is_full and rule.new_columns.beyond == "ignore",
+            "beyond": _beyond(rule) if is_full and _word(rule) != "pause" else None,
+            "ignores_new": is_full and _word(rule) == "ignore",
         }
 
 
 def _room(sink: TableSink, rule: TargetRule, now_ms: int) -> int:
     """How many columns the table may get today."""
+    if rule.schema_changes.add != "apply":
+        return 0
     added = added_within_a_day(sink.table.context.schemas.values(), now_ms)
     return rule.new_columns.max_per_day - added
 
 
+def _word(rule: TargetRule) -> str:
+    """What a column does for which there is no room."""
+    add = rule.schema_changes.add
+    return rule.new_columns.beyond if add == "apply" else add or "quarantine"
+
+
 def _beyond(rule: TargetRule) -> str:
-    limit, policy = rule.new_columns.max_per_day, rule.new_columns.beyond
-    what = {"quarantine": "records with others go to quarantine", "ignore": "others are left out", "fail": "one more"}
+    limit, policy, word = rule.new_columns.max_per_day, rule.new_columns.beyond, rule.schema_changes.add
+    if word != "apply":
+        return f"`schema_changes: {{add: {word}}}`; say apply to add it, or declare its type under columns.types"
+    what = {"quarantine": "records with others go to quarantine", "ignore": "others are left out", "pause": "one more"}
     return (
         f"the table takes {limit} new columns within 24 hours, {what[policy]}; raise new_columns.max_per_day, or"
         " declare its type under columns.types"

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from paimon_table import CommitKind, Table, TableName
-from paimon_table.errors import ConfigError, public_text
+from paimon_table.errors import ConfigError, SchemaChangeRefused, public_text
 from paimon_table.surroundings import now_ms
 from pipelines.checkpoint.book import Book, Cause
 from pipelines.config.config import PipelineConfig
@@ -45,12 +45,13 @@ from pipelines.tables.repeated_offsets import RepeatedOffsets
 from pipelines.tables.repeated_reads import check_repeated_reads
 from pipelines.tables.rule_checks import check_rule, rule_of_found
 from pipelines.tables.table_failure import TableFailure, TooManyBadRecords, blaming
+from pipelines.tables.truncates import Truncates
 from pipelines.tables.vanished_columns import VanishedColumns
 from pipelines.tables.writable_tables import check_same_mode, check_writable
 from pipelines.tables.written_tables import WrittenTable
 from sinks.commit.positions import TopicPartition, checkpoint_user, newest_position
 from sinks.commit.table_sink import RunTwice, TableSink, TopicIds
-from sources.changes import Behind, Goal, NewestRow, Observation, Rejection, SourceTable
+from sources.changes import Behind, Goal, NewestRow, Observation, Rejection, SourceTable, Truncation
 from sources.positions import ReadOffsets
 
 log = logging.getLogger(__name__)
@@ -125,6 +126,8 @@ class PipelineTables:
         """Those of tables, and of topics that lead to no table."""
         self.unreadable: dict[str, str] = {}
         """Topics that lead to no table and of which nearly all records are bad, and why."""
+        self.truncates = Truncates()
+        """Those of the batch under way."""
         self._encoded = EncodedColumns(config.name, precision_tells_unit=config.source.format.precision_tells_unit)
         if beside is None:
             self._open_written()
@@ -156,6 +159,26 @@ class PipelineTables:
                     changed |= self._learn_key(self.sinks[identifier], source, seen)
         self._encoded.tell()
         return changed
+
+    def note_truncations(
+        self, truncations: Iterable[Truncation], read: Collection[TopicPartition], batch_id: int, started_ms: int | None
+    ) -> bool:
+        """Cut tables off at the TRUNCATE events that they have not passed; returns whether that is news.
+
+        ``read`` are the partitions that the batch has records of. TableFailure for a table that cannot follow.
+        """
+        is_news = False
+        for truncation in truncations:
+            identifier = self.routes.get(truncation.source)
+            if identifier is None or self.is_left_out(identifier):
+                continue
+            sink, topic = self.sinks[identifier], truncation.source.topic
+            is_passed = sink.has_passed({(topic, truncation.partition): truncation.offset + 1})
+            if is_passed or sink.has_number(batch_id, started_ms):
+                continue
+            partitions = {partition for name, partition in (*read, *sink.position.offsets) if name == topic}
+            is_news |= self.truncates.note(sink, truncation, partitions)
+        return is_news
 
     @property
     def left_out(self) -> frozenset[str]:
@@ -254,6 +277,21 @@ class PipelineTables:
         rule = self._rules.get(identifier)
         rules = possible_rules(self.config, TableName.of(identifier)) if rule is None else [rule]
         return "stop" in ({rule.on_table_failure for rule in rules} or {self.config.on_table_failure})
+
+    def check_dropped(self, rows: Iterable[NewestRow]) -> None:
+        """TableFailure for a table whose source has lost a column, where its rule says that this pauses it."""
+        for source, absent in self._vanished.lacking(rows).items():
+            identifier = self.routes.get(source)
+            if identifier is None or self.is_left_out(identifier):
+                continue
+            rule, is_only = self._rules[identifier], len(self.sinks[identifier].sources) <= 1
+            lost = self._vanished.lost(rule, absent, is_only_source=is_only)
+            if lost and rule.schema_changes.drop == "pause":
+                text = (
+                    f"{source.topic}: its events have no column {', '.join(lost)} any more, and"
+                    " `schema_changes: {drop: pause}`; say keep_null and resume to have NULL there from now on"
+                )
+                raise TableFailure(identifier, SchemaChangeRefused(text).without_values())
 
     def note_newest(self, rows: Iterable[NewestRow]) -> None:
         """Tell of columns that the newest rows of a batch lack, once the tables have all that its events show."""

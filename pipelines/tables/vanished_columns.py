@@ -43,6 +43,13 @@ class VanishedColumns:
             found[source] = [name for name in first.absent if all(name in row.absent for row in others)]
         return found
 
+    @staticmethod
+    def lost(rule: TargetRule, absent: Sequence[str], *, is_only_source: bool) -> list[str]:
+        """Those of the columns ``absent`` from the newest events that no later event is expected to bring."""
+        if rule.merge_sources is not None or not is_only_source:
+            return []
+        return [name for name in absent if name not in rule.column_types]
+
     def note(
         self, topic: str, identifier: str, rule: TargetRule, absent: Sequence[str], *, is_only_source: bool
     ) -> None:
@@ -51,11 +58,8 @@ class VanishedColumns:
         Declared columns may be still to come; where several source tables meet, as in one log of many, the others may
         bring them.
         """
-        if rule.merge_sources is not None or not is_only_source:
-            return
-        news = [
-            name for name in absent if name not in rule.column_types and (topic, identifier, name) not in self._told
-        ]
+        lost = self.lost(rule, absent, is_only_source=is_only_source)
+        news = [name for name in lost if (topic, identifier, name) not in self._told]
         if not news:
             return
         self._told |= {(topic, identifier, name) for name in news}

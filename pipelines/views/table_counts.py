@@ -9,11 +9,11 @@ from typing import Protocol
 
 from paimon_table import Snapshot, Table, TableSchema, TableState
 from paimon_table.errors import WHERE_MORE
-from paimon_table.types import sql
 from pipelines.batch.batch_report import TableReport
 from pipelines.catchup.shown_standing import Standing as Behind
 from pipelines.catchup.shown_standing import TableState as BehindState
 from pipelines.checkpoint.book import Cause
+from pipelines.tables.schema_change_text import column_differences
 from pipelines.views.table_shape import TableShape, table_shape
 from pipelines.views.table_views import Beside, Standing, TableView
 from sinks.commit.positions import Position
@@ -68,6 +68,7 @@ class TableCounts:
     rows: int = 0
     changelog_rows: int = 0
     unsent: Counter[tuple[str, Became]] = field(default_factory=Counter)
+    schema_changes: Counter[str] = field(default_factory=Counter)
     standing: Standing = Standing.RUNNING
     out: OutOfStream = OutOfStream()
     since_s: float | None = None
@@ -87,6 +88,8 @@ class TableCounts:
         self.rows += report.row_count
         self.changelog_rows += report.changelog_row_count
         self.unsent.update(report.unsent)
+        if report.is_truncated:
+            self.schema_changes["truncate"] += 1
 
     def take(self, opened: OpenTable) -> str | None:
         """The table is so now; gives what has changed in its schema, in words."""
@@ -95,7 +98,10 @@ class TableCounts:
         self.snapshot = state.snapshot
         self.topics |= {topic for topic, _ in opened.position.offsets}
         before, self.schema = self.schema, opened.table.schema
-        return None if before is None or before.id == self.schema.id else schema_change(before, self.schema)
+        if before is None or before.id == self.schema.id:
+            return None
+        self.schema_changes.update(kind for kind, _ in column_differences(before, self.schema))
+        return schema_change(before, self.schema)
 
     def take_of_stream(self, opened: OpenTable) -> str | None:
         """As ``take``, of the state of the stream; the same value was looked at before."""
@@ -127,6 +133,7 @@ class TableCounts:
             tuple(sorted(self.topics)),
             missed_records(out.behind_at or {}, self.topics, places) if is_behind else None,
             out.has_bad_records,
+            dict(self.schema_changes),
         )
 
 
@@ -142,10 +149,7 @@ def missed_records(at: Mapping[Place, int], topics: Collection[str], places: Col
 
 def schema_change(before: TableSchema, after: TableSchema) -> str:
     """``schema 3: + note STRING, qty INT -> BIGINT``: what differs, by names and types alone."""
-    old, new = ({f.name: sql(f.type) for f in schema.fields} for schema in (before, after))
-    told = [f"+ {name} {kind}" for name, kind in new.items() if name not in old]
-    told += [f"- {name}" for name in old if name not in new]
-    told += [f"{name} {old[name]} -> {kind}" for name, kind in new.items() if name in old and old[name] != kind]
+    told = [words for _, words in column_differences(before, after)]
     more = [f"and {len(told) - COLUMNS_TOLD:,} more"] if len(told) > COLUMNS_TOLD else []
     words = ", ".join([*told[:COLUMNS_TOLD], *more]) or "options or comments"
     return f"schema {after.id}: {words}"

@@ -139,6 +139,8 @@ class TableView:
     """About how many records of its topics it has not read, of a table that is not in the stream; None: not known."""
     has_bad_records: bool = False
     """Whether it is paused because too many of its records are bad."""
+    schema_changes: Mapping[str, int] = field(default_factory=dict)
+    """How often it has followed a change of its source's schema, by kind."""
 
 
 @dataclass(frozen=True, slots=True)

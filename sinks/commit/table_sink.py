@@ -362,6 +362,11 @@ class TableSink:
         position = self._position.among(self._topic_ids())
         return position.offsets if self._drops_by_offset else position.floors
 
+    def has_passed(self, places: Mapping[TopicPartition, int]) -> bool:
+        """Whether the table has all rows up to these offsets, where its position tells that."""
+        floors = self._floors
+        return all(floors.get(place, 0) >= end for place, end in places.items())
+
     @property
     def position(self) -> Position:
         """How far the table has come with the last commit."""
@@ -372,6 +377,11 @@ class TableSink:
         with self._lock:
             self._commit.refresh()
             return self._has_number(batch_id, started_ms)
+
+    def has_number(self, batch_id: int, started_ms: int | None) -> bool:
+        """As ``is_appended``, as of the last look at the table; False where offsets tell which rows it has."""
+        with self._lock:
+            return not self._drops_by_offset and self._has_number(batch_id, started_ms)
 
     def _has_number(self, batch_id: int, started_ms: int | None) -> bool:
         """The same as of the last look at the table."""

@@ -27,6 +27,8 @@ class Routing:
     lanes: LaneSplit
     floors: Mapping[tuple[str, int], int] = field(default_factory=dict)
     """Per (topic, partition) the offset up to which the table has all rows: those below are dropped."""
+    cuts: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """Per (topic, partition) the offset behind the newest TRUNCATE of the batch: rows below are left out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,6 @@ from sources.format_options import option
 class DebeziumPolicies:
     """The options of the format that are not about the forms of values."""
 
-    on_truncate: str = option("fail", "What a TRUNCATE event (op `t`) does: pause its table, or nothing.", "skip")
-    """``fail`` gives a Refusal, ``skip`` counts the event."""
     on_message: str = option(
         "skip", "What a logical decoding message (op `m`) does: nothing, or stop the pipeline.", "fail"
     )

@@ -137,12 +137,12 @@ class TableDecoding:
             case target if target.paths and self.parts_documents:
                 self._reject(source, Rejection(_NO_DOCUMENT), parts)
             case target:
-                parts = [self._without_truncates(source, part) for part in parts]
+                parts = [self._without_truncates(source, target, part) for part in parts]
                 parts = [self._without_changes(source, target, part) for part in parts]
                 parts = [self._with_fit_keys(source, target, part) for part in parts if len(part.ops)]
                 self._decode_known(source, target, [part for part in parts if len(part.ops)])
 
-    def _without_truncates(self, source: SourceTable, part: TableEvents) -> TableEvents:
+    def _without_truncates(self, source: SourceTable, target: DecodeTarget, part: TableEvents) -> TableEvents:
         truncates = part.ops == TRUNCATE
         for index in np.flatnonzero(truncates).tolist():
             position = int(part.texts.positions[index])
@@ -150,12 +150,7 @@ class TableDecoding:
             if isinstance(value, MalformedRecord):
                 self.outcome.quarantine(position, str(value))
                 continue
-            self.outcome.count(truncates=1)
-            if self.policies.on_truncate == "fail":
-                reason = (
-                    "the source table was truncated (op t): set on_truncate to skip and resume, which keeps all rows"
-                )
-                self.outcome.refuse(source, position, reason, is_rebuilt=True)
+            self.outcome.truncate(source, target, position, LETTERS[TRUNCATE])
         return part.chosen(~truncates)
 
     def _without_changes(self, source: SourceTable, target: DecodeTarget, part: TableEvents) -> TableEvents:

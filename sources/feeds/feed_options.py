@@ -13,10 +13,6 @@ UNKNOWN_ZONE = "unknown"
 class FeedOptions:
     """The options that all formats of replication tools have."""
 
-    on_truncate: str = option(
-        "fail", "What a record does that says that the source table was truncated: pause its table, or nothing.", "skip"
-    )
-    """``fail`` gives a Refusal, ``skip`` counts the record."""
     time_zone: str = option(
         UNKNOWN_ZONE,
         "The time zone in which the tool writes times that are instants, such as `UTC`, `Asia/Shanghai` or "

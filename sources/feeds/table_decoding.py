@@ -86,23 +86,16 @@ class FeedDecoding:
             case Rejection() as rejection:
                 self._reject(source, rejection, records)
             case target:
-                records = self._without_truncates(source, records)
+                records = self._without_truncates(source, target, records)
                 records = self._without_changes(source, target, records)
                 records = self._with_fit_keys(source, target, records)
                 if len(records):
                     self._decode_known(source, target, records)
 
-    def _without_truncates(self, source: SourceTable, records: TableRecords) -> TableRecords:
+    def _without_truncates(self, source: SourceTable, target: DecodeTarget, records: TableRecords) -> TableRecords:
         truncates = records.ops == TRUNCATE
         for position in records.texts.positions[truncates].tolist():
-            self.outcome.count(truncates=1)
-            if self.options.on_truncate == "fail":
-                word = self.feed.op_names[TRUNCATE]
-                reason = (
-                    f"the source table was truncated (op {word}): set on_truncate to skip and resume, which keeps all"
-                    " rows"
-                )
-                self.outcome.refuse(source, position, reason, is_rebuilt=True)
+            self.outcome.truncate(source, target, position, self.feed.op_names[TRUNCATE] or "truncate")
         return records.chosen(~truncates)
 
     def _without_changes(self, source: SourceTable, target: DecodeTarget, records: TableRecords) -> TableRecords:

@@ -25,6 +25,7 @@ from sources.changes import (
     QuarantineRow,
     Refusal,
     SourceTable,
+    Truncation,
 )
 from sources.json_changes.exact_parse import parse_exactly
 from sources.observed_columns import merged, merged_keys
@@ -67,6 +68,7 @@ class Outcome:
         self._refusals: dict[int, Refusal] = {}
         self._control: dict[tuple[str, str], ControlRecord] = {}
         self._counts = DecodeCounts()
+        self._truncations: dict[int, Truncation] = {}
 
     def quarantine(self, position: int, reason: str) -> None:
         """The record goes to quarantine; the first reason stays."""
@@ -98,6 +100,7 @@ class Outcome:
         for row in attempt._newest.values():
             self._keep_newest(row)
         self._refusals.update(attempt._refusals)
+        self._truncations.update(attempt._truncations)
         for first in attempt._control.values():
             self._control.setdefault((first.topic, first.kind), first)
         self._counts += attempt._counts
@@ -139,6 +142,18 @@ class Outcome:
         time = self.cell("timestamp", position) if is_rebuilt else None
         partition = self.cell("partition", position)
         self._refusals[position] = Refusal(source, partition, self.offset(position), reason, time)
+
+    def truncate(self, source: SourceTable, target: DecodeTarget, position: int, op_name: str) -> None:
+        """Do what the policy of the table says of a TRUNCATE, for which the source has the word ``op_name``."""
+        self.count(truncates=1)
+        if target.on_truncate == "apply":
+            self._truncations[position] = Truncation(source, self.cell("partition", position), self.offset(position))
+        elif target.on_truncate == "pause":
+            reason = (
+                f"the source table was truncated (op {op_name}): set `schema_changes: {{truncate: apply}}` in its rule"
+                " to delete all rows of the table, or skip, which keeps them, and resume"
+            )
+            self.refuse(source, position, reason, is_rebuilt=True)
 
     def pass_over_changes(
         self, source: SourceTable, target: DecodeTarget, changes: npt.NDArray[np.int64], op_name: str
@@ -208,6 +223,7 @@ class Outcome:
             quarantine=quarantine,
             observations=tuple(self._observations.values()),
             refusals=tuple(refusal for _, refusal in sorted(self._refusals.items())),
+            truncations=tuple(truncation for _, truncation in sorted(self._truncations.items())),
             counts=replace(self._counts, quarantined=len(quarantine)),
             newest=tuple(self._newest.values()),
             control=tuple(self._control.values()),

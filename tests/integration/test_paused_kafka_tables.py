@@ -38,7 +38,7 @@ def _pipeline(root: Path, servers: str, *, skips_truncates: bool = False, fills:
         rules += f"  - {{ match: {{ topic: '{NEW}' }}, into: lake.new, backfill: true }}\n"
     text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("otherwise:")) + rules
     if skips_truncates:
-        text = text.replace("format: debezium-json", "format: { debezium-json: { on_truncate: skip } }")
+        text = text.replace("defaults: {", "defaults: { schema_changes: { truncate: skip },")
     file.write_text(text)
     return file
 

@@ -28,7 +28,7 @@ def _truncated(history: History, at: int) -> History:
 
 def _skipping_truncates(file: Path) -> None:
     text = file.read_text()
-    file.write_text(text.replace("format: debezium-json", "format: { debezium-json: { on_truncate: skip } }"))
+    file.write_text(text.replace("defaults:", "defaults:\n  schema_changes: { truncate: skip }"))
 
 
 def _check(root: Path, histories: list[History]) -> None:

@@ -30,7 +30,7 @@ TOO_WIDE = 3_000_000_000
 """For INT, in which numbers are kept until the rules are mended."""
 
 _SUMS = {"merge-engine": "aggregation", "fields.default-aggregate-function": "sum"}
-_INT = {"columns": {"types": {"n": "INT"}}, "new_columns": {"max_per_day": 0, "beyond": "fail"}}
+_INT = {"columns": {"types": {"n": "INT"}}, "schema_changes": {"add": "pause"}}
 _TO_SUMS = {"into": "lake.sums", "primary_key": ["id"], "merge_sources": "disjoint_keys", "options": _SUMS, **_INT}
 _TO_LOG = {"mode": "append", "on_change": "log", "options": {"bucket": "-1", "changelog-producer": "none"}, **_INT}
 

@@ -151,7 +151,7 @@ class PipelineMachine(JudgedPipeline):
         self.pipeline.stop()
         self.refuses_columns = False
         for of in self.rule_of.values():
-            of.pop("new_columns", None)
+            of.pop("schema_changes", None)
         self.pipeline.document = self._document()
 
     @precondition(lambda self: REFILLED not in self.truth.tables)

@@ -65,7 +65,7 @@ def test_truncate_stops_the_pipeline_with_its_place(tmp_path: Path) -> None:
     tables = pipeline_tables(tmp_path, [{"match": {"table": "wiped"}, "into": "lake.wiped"}])
 
     with pytest.raises(
-        SchemaChangeRefused, match=r"evolve_plain\.public\.wiped.* partition 0 offset \d+: .*on_truncate"
+        SchemaChangeRefused, match=r"evolve_plain\.public\.wiped.* partition 0 offset \d+: .*truncate: apply"
     ):
         processed(tables, dump_batches(CAPTURES / "evolve_plain.jsonl.gz", 10_000), task_settings(tmp_path))
 

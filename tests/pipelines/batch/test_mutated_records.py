@@ -17,7 +17,6 @@ from paimon_table.table import Table
 from pipelines.tables.tables import PipelineTables
 from sources.changes import RECORD_SCHEMA, Decoder
 from sources.debezium_json.decoder import DebeziumJsonDecoder
-from sources.debezium_json.policies import DebeziumPolicies
 from sources.dumps.dump_records import record_batches_from_dump
 from sources.upsert_json.decoder import UpsertJsonDecoder
 from sources.wording import BadReason, bad_reason
@@ -26,11 +25,17 @@ from tests.support.local_batches import pipeline_tables, reported_batches
 from tests.support.mutants import Record, mutated
 from tests.support.replay import CAPTURES, plain_rows
 
-SKIPPING = DebeziumJsonDecoder(DebeziumPolicies(on_truncate="skip"))
+SKIPPING = DebeziumJsonDecoder()
 UPSERTS = UpsertJsonDecoder()
 REWRITTEN = ("op", "table", "lsn", "source.ts_ms")
 KNOWN = "customers|orders|order_items|varied|varied_full|edge|defaults|acct|acct_full|late|wiped"
-RULES: list[dict[str, object]] = [{"match": {"schema": "public", "table": f"{KNOWN}|x(?s:.)*"}, "into": "lake.{table}"}]
+RULES: list[dict[str, object]] = [
+    {
+        "match": {"schema": "public", "table": f"{KNOWN}|x(?s:.)*"},
+        "into": "lake.{table}",
+        "schema_changes": {"truncate": "skip"},
+    }
+]
 _IDS = re.compile(rb'("(?:id|order_id)":\s*"?)(\d{1,18})')
 
 

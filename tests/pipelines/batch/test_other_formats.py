@@ -100,7 +100,7 @@ def test_a_pipeline_file_gives_each_format_its_own_options(tmp_path: Path) -> No
         ({"dms-json": {"before_prefix": " "}}, "expected a text, found an empty one"),
         ({"canal-json": {"zero_dates": "keep"}}, "Input should be 'null' or 'quarantine'"),
         ({"plain-json": {}, "debezium-json": {}}, "give exactly one format"),
-        ({"plain-json": {"on_truncate": "skip"}}, "Extra inputs are not permitted"),
+        ({"plain-json": {"on_message": "skip"}}, "Extra inputs are not permitted"),
         ({"plain-json": {"on_tombstone": "keep"}}, "Input should be 'delete' or 'ignore'"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,6 @@ from sinks import faults
 from sinks.commit.table_sink import TableSink
 from sinks.write.bucket_task import WriteTask
 from sources.changes import RECORD_SCHEMA
-from sources.debezium_json.decoder import DebeziumJsonDecoder
-from sources.debezium_json.policies import DebeziumPolicies
 from tests.support.changelog import replay_strictly
 from tests.support.events import History, records_of
 from tests.support.item_batches import event, records
@@ -37,12 +34,8 @@ LATER = 15
 """From this record on rows have one more column."""
 
 
-def _sums(new_columns: Mapping[str, Any]) -> dict[str, Any]:
-    return {"match": {"table": "sums"}, "into": "lake.sums", "options": SUMS, "new_columns": new_columns}
-
-
-REFUSES = _sums({"max_per_day": 0, "beyond": "fail"})
-TAKES = _sums({"max_per_day": 5, "beyond": "fail"})
+TAKES: dict[str, Any] = {"match": {"table": "sums"}, "into": "lake.sums", "options": SUMS}
+REFUSES = {**TAKES, "schema_changes": {"add": "pause"}}
 ORDERS = {"match": {"table": "orders"}, "into": "lake.orders"}
 CUSTOMERS = {"match": {"table": "customers"}, "into": "lake.customers"}
 
@@ -87,7 +80,7 @@ def test_a_refused_change_pauses_its_table_alone_and_a_restart_catches_it_up(tmp
 
     (mark,) = first.paused.pauses.values()
     assert (mark.table, mark.cause) == ("lake.sums", Cause.FAILED)
-    assert "column later: the table takes 0 new columns" in mark.reason
+    assert "column later: `schema_changes: {add: pause}`" in mark.reason
     assert first.rows("lake.orders") == orders.rows
     assert sum(r["amount"] for r in first.rows("lake.sums").values()) < COUNT
     assert first.reports[-1].left_out == {"lake.sums": mark.reason}
@@ -183,9 +176,8 @@ def test_a_truncated_table_is_paused_and_goes_on_once_truncates_are_skipped(tmp_
     assert "the source table was truncated" in pipeline.behind["lake.items"]
     assert "the source table was truncated" in pipeline.paused.pauses["lake.items"].public_reason
 
-    skips = DebeziumJsonDecoder(DebeziumPolicies(on_truncate="skip"))
-    rules = [{"match": {"table": "items"}, "into": "lake.items"}]
-    again = PausedPipeline(tmp_path, records(*rows), rules, decoder=skips)
+    rules = [{"match": {"table": "items"}, "into": "lake.items", "schema_changes": {"truncate": "skip"}}]
+    again = PausedPipeline(tmp_path, records(*rows), rules)
     again.caught_up()
 
     assert sorted(again.rows("lake.items")) == [n for n in range(25) if n != 13]

@@ -52,7 +52,7 @@ def test_all_options_of_a_registry_reach_the_decoder(tmp_path: Path) -> None:
         "{ url: [https://a:1, https://b], username: u, password: p, ca: ca.pem, certificate: own.pem, key: own.key,"
         " proxy: http://proxy:3128, timeout: 2s }"
     )
-    found = decoder(tmp_path, f"{{ debezium-avro: {{ registry: {registry}, key_format: text, on_truncate: skip }} }}")
+    found = decoder(tmp_path, f"{{ debezium-avro: {{ registry: {registry}, key_format: text, on_message: fail }} }}")
 
     places = {name: str(tmp_path / file) for name, file in FILES.items()}
     expected = replace(
@@ -63,7 +63,7 @@ def test_all_options_of_a_registry_reach_the_decoder(tmp_path: Path) -> None:
         key=places["key"],
     )
     assert found.options == AvroOptions(expected, "text")
-    assert found.policies.on_truncate == "skip"
+    assert found.policies.on_message == "fail"
 
 
 def test_one_address_and_a_file_have_short_forms(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ source:
     start: START
     max_records_per_batch: ${env:MAX_RECORDS:-1000}
     options: { security.protocol: SASL_SSL, sasl.jaas.config: "${env:JAAS:-}", client.rack: 1.10 }
-  format: { debezium-json: { on_truncate: skip } }
+  format: { debezium-json: { on_message: fail } }
 checkpoint: state/shop
 catalog: { warehouse: s3://lake/warehouse/ }
 spark: { master: 'local[2]', spark.driver.memory: 2g, spark.sql.shuffle.partitions: 4, spark.ui.enabled: false }
@@ -69,7 +69,7 @@ def test_defaults_stand_for_everything_left_out(tmp_path: Path) -> None:
     assert config.quarantine == f"{tmp_path}/state/shop-quarantine"
     decoder = config.source.format.decoder
     assert isinstance(decoder, DebeziumJsonDecoder)
-    assert (decoder.policies.on_truncate, decoder.policies.on_message) == ("skip", "skip")
+    assert decoder.policies.on_message == "fail"
     assert decoder.forms == ValueForms()
     assert kafka(config).bootstrap_servers == "localhost:9092"
 

@@ -120,7 +120,7 @@ def paused_by(root: Path, rule: Mapping[str, Any], *records: dict[str, Any], **k
 
 
 WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "refused schema change": ({"new_columns": {"max_per_day": 0, "beyond": "fail"}}, {"id": 2, "qty": 2, "more": "V"}),
+    "refused schema change": ({"schema_changes": {"add": "pause"}}, {"id": 2, "qty": 2, "more": "V"}),
     "bad records": ({"max_bad_records": 0}, {"id": 2, "qty": {"V": "V"}}),
     "not null": ({"max_bad_records": 0}, {"id": None, "qty": "V"}),
     "overflow": ({"max_bad_records": 0, "columns": {"types": {"qty": "TINYINT"}}}, {"id": 2, "qty": "V"}),

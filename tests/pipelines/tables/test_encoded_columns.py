@@ -100,7 +100,7 @@ def test_a_pattern_names_no_column(tmp_path: Path) -> None:
         "match": {"table": "items"},
         "into": "lake.items",
         "columns": {"types": {"/(?i)am.*/": "DECIMAL(10, 2)"}},
-        "new_columns": {"max_per_day": 0},
+        "schema_changes": {"add": "quarantine"},
     }
     tables = pipeline_tables(tmp_path, [rule])
     first = event("c", 1, {"id": 1, "amount": "AIk=", "AMOUNT": "AIk="})

@@ -27,7 +27,7 @@ _SHOP = re.compile(r"\.(customers|orders|order_items)$")
 
 def decoder() -> DebeziumAvroDecoder:
     settings = RegistrySettings(file=str(CAPTURES / "shop_avro.schemas.json"))
-    return DebeziumAvroDecoder(DebeziumPolicies(on_truncate="skip"), AvroOptions(settings))
+    return DebeziumAvroDecoder(DebeziumPolicies(), AvroOptions(settings))
 
 
 def mixed(good: list[Record], mutants: list[Record], r: random.Random) -> list[Record]:

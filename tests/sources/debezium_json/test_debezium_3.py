@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from sources.debezium_json.decoder import DebeziumJsonDecoder
-from sources.debezium_json.policies import DebeziumPolicies
 from tests.support.envelope_records import SOURCE, TWO_COLUMNS, Json, decode, event, kinds_and, records
 
 MILLIS = 1_795_297_255_039
@@ -62,9 +61,9 @@ def test_messages_and_truncates_are_counted_beside_rows(copies: int) -> None:
     message = {**event_of_3("m", None), "message": {"prefix": "p", "content": "aGk="}}
     del message["before"], message["after"]
     values = [event_of_3("c", {"id": 1, "v": "a"}), message, event_of_3("t", None)] * copies
-    skipping = DebeziumJsonDecoder(DebeziumPolicies(on_truncate="skip"))
+    skipping = replace(TWO_COLUMNS, on_truncate="skip")
 
-    counts = skipping.decode(records(values), {SOURCE: TWO_COLUMNS}).counts
+    counts = DebeziumJsonDecoder().decode(records(values), {SOURCE: skipping}).counts
 
     assert (counts.with_rows, counts.messages, counts.truncates, counts.quarantined) == (copies, copies, copies, 0)
 

@@ -102,8 +102,10 @@ def test_policies_for_truncates_and_messages() -> None:
 
     (refusal,) = decode(truncate, TWO_COLUMNS).refusals
     assert (refusal.source, refusal.partition, refusal.offset) == (SOURCE, 2, 100)
-    assert "on_truncate" in refusal.reason
-    assert decode(truncate, TWO_COLUMNS, DebeziumPolicies(on_truncate="skip")).refusals == ()
+    assert "truncate: apply" in refusal.reason
+    skipped, applied = (decode(truncate, replace(TWO_COLUMNS, on_truncate=word)) for word in ("skip", "apply"))
+    assert skipped.refusals == applied.refusals == skipped.truncations == ()
+    assert [(found.source, found.partition, found.offset) for found in applied.truncations] == [(SOURCE, 2, 100)]
     assert decode(truncate, None).refusals == ()
     assert len(decode(message, TWO_COLUMNS, DebeziumPolicies(on_message="fail")).refusals) == 1
 
@@ -265,9 +267,9 @@ def test_large_batches_with_every_kind_of_number_take_the_vectorised_path() -> N
 
 
 def test_the_decoder_travels_to_executors() -> None:
-    decoder = pickle.loads(pickle.dumps(DebeziumJsonDecoder(DebeziumPolicies(on_truncate="skip"))))
+    decoder = pickle.loads(pickle.dumps(DebeziumJsonDecoder(DebeziumPolicies(on_message="fail"))))
 
-    assert decoder.policies.on_truncate == "skip"
+    assert decoder.policies.on_message == "fail"
     assert decoder.decode(records([event("c", None, {"id": 1})]), {SOURCE: TWO_COLUMNS}).counts.with_rows == 1
 
 

@@ -221,12 +221,12 @@ def test_a_truncate_stops_its_table_unless_it_is_skipped(tmp_path: Path) -> None
     truncate = canal("TRUNCATE", isDdl=True, sql="TRUNCATE TABLE orders", pkNames=None, mysqlType=None)
     records = [batch_of(canal("INSERT", ROW)), batch_of(truncate, first_offset=1)]
 
-    skipped = Run(tmp_path / "skip", "canal-json", records, options={"on_truncate": "skip"})
-    with pytest.raises(SchemaChangeRefused, match=r"truncated \(op TRUNCATE\): set on_truncate to skip"):
+    skipped = Run(tmp_path / "skip", "canal-json", records, {**KEYED, "schema_changes": {"truncate": "skip"}})
+    with pytest.raises(SchemaChangeRefused, match=r"truncated \(op TRUNCATE\): set .*truncate: apply"):
         Run(tmp_path / "fail", "canal-json", records, KEYED)
 
     assert skipped.reports[1].counts.truncates == 1
-    assert [row["id"] for row in skipped.rows("shop.orders")] == [1]
+    assert [row["id"] for row in skipped.rows("lake.orders")] == [1]
 
 
 @pytest.mark.parametrize(

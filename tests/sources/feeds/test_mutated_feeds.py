@@ -40,7 +40,7 @@ def test_no_mutated_record_is_lost(tmp_path: Path, name: str) -> None:
     r = random.Random(COUNTS[name])
     good: list[Record] = dump(name).to_pylist()
     models = [record for record in good if record["value"]]
-    decoder = FORMATS[FORMS[name]].decoder({"on_truncate": "skip"})
+    decoder = FORMATS[FORMS[name]].decoder({})
     rules = [{"match": {"table": "orders"}, "into": "lake.orders", "primary_key": ["id"]}] if name == "dms" else []
     run = Run(tmp_path, FORMS[name], [dump(name)], *rules)
     goals = goals_of(run, decoder.decode(dump(name), {}))

@@ -1,0 +1,123 @@
+"""TRUNCATE events of source tables whose tables follow them: what they cut off in the batch under way.
+
+Exactly once: the rows before the event go in the commit that brings those behind it, under the position that is behind
+the event. So a batch that runs again, or records that are read anew, find the event below the position.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from paimon_table import BucketId, Emptied, SnapshotIdentity, TableContext, WriterEnvironment, emptied, why_not_emptied
+from paimon_table.errors import SchemaChangeRefused, TidemarkError
+from pipelines.tables.table_failure import TableFailure
+from sinks.commit.positions import TopicPartition
+from sinks.commit.table_sink import TableSink
+from sinks.exchange.target import Routing, Target
+from sinks.write.bucket_task import WriteResult
+from sinks.write.discard import discard
+from sources.changes import Truncation
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Cut:
+    """What one table is cut off at, and what empties it."""
+
+    at: dict[TopicPartition, int] = field(default_factory=dict)
+    """Records below these offsets come before the newest TRUNCATE."""
+    made: tuple[Target, SnapshotIdentity, TableContext, Emptied] | None = None
+    """What empties the table at a snapshot and under a schema, on top of the target without it."""
+
+    def discard(self) -> None:
+        """Delete the files of what will not be committed."""
+        if self.made is not None:
+            target, _, _, whole = self.made
+            self.made = None
+            with suppress(OSError, TidemarkError):
+                discard(target, whole.messages)
+
+
+class Truncates:
+    """Of all tables in one batch."""
+
+    def __init__(self) -> None:
+        self._cuts: dict[str, _Cut] = {}
+
+    @property
+    def any(self) -> bool:
+        """Whether there is one."""
+        return bool(self._cuts)
+
+    def note(self, sink: TableSink, truncation: Truncation, partitions: Collection[int]) -> bool:
+        """Cut the table off at an event; returns whether that is news, so that the batch is to be planned anew.
+
+        ``partitions`` are those of the topic that are known. TableFailure where the table cannot follow.
+        """
+        topic, partition = truncation.source.topic, truncation.partition
+        why = why_not_emptied(sink.table.context)
+        if len(sink.sources) > 1:
+            why = "several source tables feed it, and only one of them was truncated"
+        if len(partitions) > 1:
+            why = f"the topic has {len(partitions)} partitions, and nothing tells which of their records came before it"
+        if why is not None:
+            text = (
+                f"{topic} partition {partition} offset {truncation.offset}: the source table was truncated, and"
+                f" `schema_changes: {{truncate: apply}}` cannot be done: {why}. Say skip and resume, which keeps all"
+                " rows, or build the table anew (`tidemark replay --rebuild`)"
+            )
+            raise TableFailure(sink.identifier, SchemaChangeRefused(text).without_values())
+        cut = self._cuts.setdefault(sink.identifier, _Cut())
+        place, end = (topic, partition), truncation.offset + 1
+        if cut.at.get(place, 0) >= end:
+            return False
+        cut.at[place] = end
+        return True
+
+    def routed(self, identifier: str, routing: Routing) -> Routing:
+        """What decode tasks need to know: rows before the event are left out."""
+        cut = self._cuts.get(identifier)
+        return routing if cut is None else replace(routing, cuts=dict(cut.at))
+
+    def planned(self, sink: TableSink, target: Target, environment: WriterEnvironment) -> Target:
+        """The target as its writers find it behind the event: with the deletes of all rows, which are written now."""
+        cut = self._cuts.get(sink.identifier)
+        if cut is None or target.is_appended or target.is_left_out or sink.has_passed(cut.at):
+            return target
+        state = sink.state
+        if cut.made is None or cut.made[1] != state.identity or cut.made[2] is not target.context:
+            cut.discard()
+            whole = emptied(target.context, state.snapshot, target.live, environment)
+            cut.made = target, state.identity, target.context, whole
+        files = dict(target.live.files)
+        for message in cut.made[3].messages:
+            files[message.bucket] = (*files.get(message.bucket, ()), *message.new_files)
+        return replace(target, live=replace(target.live, files=files))
+
+    def due(self, identifier: str) -> tuple[BucketId, ...]:
+        """The buckets to compact although no rows may arrive for them."""
+        cut = self._cuts.get(identifier)
+        return () if cut is None or cut.made is None else cut.made[3].due
+
+    def writes(self, identifiers: Iterable[str]) -> list[WriteResult]:
+        """What empties tables, as what a task has written; from now on the files are the caller's.
+
+        The outcome of their commit may be unknown, so nobody deletes them here: `remove-orphans` finds those left over.
+        """
+        found = []
+        for index, identifier in enumerate(identifiers):
+            cut = self._cuts.get(identifier)
+            if cut is not None and cut.made is not None and cut.made[3].messages:
+                whole, cut.made = cut.made[3], None
+                found.append(WriteResult(index, whole.messages, whole.row_count, {}))
+        return found
+
+    def end(self) -> None:
+        """The batch is over: forget all, and delete what was written for nothing."""
+        for cut in self._cuts.values():
+            cut.discard()
+        self._cuts.clear()
