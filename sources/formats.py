@@ -6,10 +6,11 @@ imports no decoder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sources.auto.options import AutoOptions
 from sources.debezium_avro.options import AvroOptions
 from sources.debezium_json.policies import DebeziumPolicies
 from sources.feeds.feed_options import CanalOptions, DmsOptions, FeedOptions
@@ -22,7 +23,7 @@ from sources.upsert_json.policies import UpsertPolicies
 from sources.values.value_forms import ValueForms
 
 if TYPE_CHECKING:
-    from sources.changes import Decoder
+    from sources.changes import Decoder, TopicLook
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,18 @@ def _csv(options: PlainOptions, csv: CsvOptions) -> Decoder:
     return PlainDecoder(CsvFormat(csv), options, ValueForms())
 
 
+def _auto(options: AutoOptions) -> Decoder:
+    from sources.auto.decoder import AutoDecoder
+
+    plain = ("debezium-json", "upsert-json", "canal-json", "maxwell-json", "ogg-json", "dms-json", "json")
+    decoders = {name: FORMATS[name].decoder({}) for name in plain}
+    if options.registry is not None:
+        decoders["debezium-avro"] = _debezium_avro(DebeziumPolicies(), AvroOptions(options.registry))
+        decoders["avro"] = _avro(AvroPlainOptions(), AvroSchemas(options.registry))
+        decoders["protobuf"] = _protobuf(PlainOptions(), ProtobufSchemas(options.registry))
+    return AutoDecoder(decoders, options.registry)
+
+
 FORMATS: Mapping[str, RecordFormat] = {
     "debezium-json": RecordFormat("Debezium's JSON envelopes", (DebeziumPolicies, ValueForms), _debezium_json),
     "upsert-json": RecordFormat("JSON rows under message keys", (UpsertPolicies, ValueForms), _upsert_json),
@@ -156,7 +169,15 @@ FORMATS: Mapping[str, RecordFormat] = {
     "protobuf": RecordFormat(
         "Messages of Protocol Buffers", (PlainOptions, ProtobufSchemas), _protobuf, protobuf_problem
     ),
+    "auto": RecordFormat("Records of each topic in the format that its first ones show", (AutoOptions,), _auto),
 }
 
 PLANNED = ("debezium-protobuf",)
 """Formats that the design names and this version refuses."""
+
+
+def chosen_format(topic: str, looks: Iterable[TopicLook]) -> str | None:
+    """See ``sources.auto.looks.chosen_format``."""
+    from sources.auto import looks as auto
+
+    return auto.chosen_format(topic, looks)

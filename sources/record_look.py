@@ -68,6 +68,11 @@ def other_format(fields: Collection[str]) -> str | None:
     return next((name for name, telling in _OTHER_FORMATS if telling <= {*fields}), None)
 
 
+def format_of_fields(fields: Collection[str]) -> str | None:
+    """What ``source.format`` calls the format of another tool that the fields tell; None where there is none."""
+    return _FORMAT_NAMES.get(other_format(fields) or "")
+
+
 def remedy(other: str) -> str:
     """What to do about records of another format: to read them as such, where this version can."""
     name = _FORMAT_NAMES.get(other)

@@ -136,6 +136,8 @@ def _append_planned(
         check_read(reports)
         compactions.wait()
         clock.lap("wait")
+        if tables.find_formats(look for report in reports for look in report.looks):
+            return None
         stop_on_refusals(reports, settings, tables)
         is_new = tables.apply(o for report in reports for o in report.observations)
         is_split = decode.slots > 1 and any(report.moved_count for report in reports)

@@ -12,13 +12,12 @@ from paimon_table.table import Table
 from pipelines.config.config_file import load_pipeline
 from pipelines.tables.tables import PipelineTables
 from sources.dumps.dump_records import record_batches_from_dump
-from tests.docs.documents import blocks, page
+from tests.docs.documents import BINARY, blocks, page
 from tests.support.command import tidemark
 from tests.support.local_batches import reported_batches
 from tests.support.protobuf_messages import F, field, file, files_with, optional
 
 HEADING = "debezium-avro"
-BINARY = (HEADING, "avro", "protobuf")
 
 
 def descriptors() -> bytes:

@@ -21,11 +21,10 @@ import pytest
 from sources.changes import OFFSET_COLUMN, RECORD_SCHEMA, DecodeTarget, SourceTable
 from sources.formats import FORMATS
 from sources.wording import BadReason, bad_reason
-from tests.sources.plain.test_protobuf import order
 from tests.support.avro_mutants import changed_bytes
 from tests.support.mutants import Record, mutated
 from tests.support.plain_pipeline import TOPIC
-from tests.support.protobuf_messages import class_of, files_with, framed, serialized
+from tests.support.protobuf_messages import class_of, files_with, framed, order, serialized
 
 MUTANTS = int(os.environ.get("TIDEMARK_MUTANTS", "600"))
 _PER_BATCH = 300

@@ -31,41 +31,13 @@ from tests.support.protobuf_messages import (
     framed,
     map_entry,
     optional,
+    order,
     serialized,
 )
 from tests.support.registry_server import RegistryServer, running_registry
 
 Message = descriptor_pb2.DescriptorProto
 SOURCE = SourceTable.of_topic(TOPIC)
-
-
-def order() -> descriptor_pb2.FileDescriptorProto:
-    message = Message(name="Order")
-    message.oneof_decl.add(name="pay")
-    message.field.extend(
-        [
-            field("id", 1, F.TYPE_INT64),
-            field("state", 2, F.TYPE_ENUM, of=".shop.State"),
-            field("total", 3, F.TYPE_UINT64),
-            field("card", 4, F.TYPE_STRING, oneof=0),
-            field("cash", 5, F.TYPE_INT32, oneof=0),
-            field("lines", 6, F.TYPE_MESSAGE, repeated=True, of=".shop.Order.Line"),
-            field("tags", 7, F.TYPE_MESSAGE, repeated=True, of=".shop.Order.TagsEntry"),
-            field("at", 8, F.TYPE_MESSAGE, of=".google.protobuf.Timestamp"),
-            field("took", 9, F.TYPE_MESSAGE, of=".google.protobuf.Duration"),
-            field("nick", 10, F.TYPE_MESSAGE, of=".google.protobuf.StringValue"),
-            field("more", 11, F.TYPE_MESSAGE, of=".google.protobuf.Struct"),
-            field("raw", 12, F.TYPE_BYTES),
-            field("parent", 13, F.TYPE_MESSAGE, of=".shop.Order"),
-        ]
-    )
-    message.field.append(optional(message, field("note", 14, F.TYPE_STRING)))
-    line = Message(name="Line", field=[field("sku", 1, F.TYPE_STRING), field("qty", 2, F.TYPE_UINT32)])
-    message.nested_type.extend([line, map_entry("TagsEntry", F.TYPE_INT32, field("value", 2, F.TYPE_DOUBLE))])
-    state = descriptor_pb2.EnumDescriptorProto(name="State")
-    state.value.add(name="NEW", number=0)
-    state.value.add(name="PAID", number=1)
-    return file([message], [state])
 
 
 def pipeline_of(directory: Path, files: descriptor_pb2.FileDescriptorSet, **rule: object) -> PlainPipeline:
