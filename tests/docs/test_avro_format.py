@@ -28,7 +28,8 @@ def descriptors() -> bytes:
     message.field.append(field("tags", 4, F.TYPE_STRING, repeated=True))
     values = [descriptor_pb2.EnumValueDescriptorProto(name=name, number=n) for n, name in enumerate(["NEW", "PAID"])]
     status = descriptor_pb2.EnumDescriptorProto(name="Status", value=values)
-    return files_with(file([message], [status])).SerializeToString()
+    data: bytes = files_with(file([message], [status])).SerializeToString()
+    return data
 
 
 @pytest.mark.parametrize("heading", BINARY)

@@ -36,7 +36,7 @@ from tests.support.protobuf_messages import (
 )
 from tests.support.registry_server import RegistryServer, running_registry
 
-Message = descriptor_pb2.DescriptorProto
+Message: Any = descriptor_pb2.DescriptorProto
 SOURCE = SourceTable.of_topic(TOPIC)
 
 
@@ -80,8 +80,8 @@ def test_columns_and_values_of_all_kinds(tmp_path: Path) -> None:
         "lines": [{"sku": "a", "qty": (1 << 32) - 1}, {"sku": "", "qty": 0}], "tags": [(-1, 2.0), (7, 0.5)],
         "took": "-1.5s", "nick": "", "more": '{"a": [1.0, null]}', "raw": b"\xff", "parent": '{"id": "5"}', "note": "",
     }  # fmt: skip
-    unset = {"total": 0, "card": None, "cash": None, "lines": [], "tags": [], "at": None, "took": None, "nick": None,
-             "more": None, "raw": b"", "parent": None, "note": None}  # fmt: skip
+    unset: dict[str, Any] = dict.fromkeys(("card", "cash", "at", "took", "nick", "more", "parent", "note"))
+    unset |= {"total": 0, "lines": [], "tags": [], "raw": b""}
     assert second == {"id": 2, "state": "9", **unset}
     assert empty == {"id": 0, "state": "NEW", **unset}
 
@@ -194,7 +194,7 @@ _SCALARS: dict[Any, st.SearchStrategy[Any]] = {
 
 
 @st.composite
-def messages(draw: st.DrawFn, level: int = 0) -> tuple[Message, st.SearchStrategy[dict[str, Any]]]:
+def messages(draw: st.DrawFn, level: int = 0) -> tuple[Any, st.SearchStrategy[dict[str, Any]]]:
     """A message type and values of it: scalars and messages, plain, optional, repeated and in maps."""
     message = Message(name=f"M{level}")
     values: dict[str, st.SearchStrategy[Any]] = {}
