@@ -39,6 +39,8 @@ class RecordFormat:
     make: Callable[..., Decoder]
     problem: Problem | None = None
     """What is asked of the filled groups together."""
+    time_precision: str | None = None
+    """How times are read of a format that has no option of this name, where it is known."""
 
     @property
     def options(self) -> tuple[FormatOption, ...]:
@@ -169,7 +171,9 @@ FORMATS: Mapping[str, RecordFormat] = {
     "protobuf": RecordFormat(
         "Messages of Protocol Buffers", (PlainOptions, ProtobufSchemas), _protobuf, protobuf_problem
     ),
-    "auto": RecordFormat("Records of each topic in the format that its first ones show", (AutoOptions,), _auto),
+    "auto": RecordFormat(
+        "Records of each topic in the format that its first ones show", (AutoOptions,), _auto, None, "adaptive"
+    ),
 }
 
 PLANNED = ("debezium-protobuf",)

@@ -127,9 +127,9 @@ def test_no_mutated_record_is_lost_or_harms_another(form: str, tmp_path: Path) -
 
         assert decoded.counts.accounted == len(places)
         actual = rows_of(decoded)
-        for offset, (index, _) in enumerate(places):
-            if index is not None:
-                assert actual.get(offset) == expected[index]
+        for offset, (model, _) in enumerate(places):
+            if model is not None:
+                assert actual.get(offset) == expected[model]
         reasons = {row.reason for row in decoded.quarantine}
         assert {reason for reason in reasons if bad_reason(reason) is BadReason.OTHER} == set()
         assert not [reason for reason in reasons if "please report" in reason]
