@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
@@ -368,6 +368,21 @@ SKIPS = {
 
 
 @dataclass(frozen=True, slots=True)
+class TopicLook:
+    """What the first records of one topic partition look like, as far as a task has read it."""
+
+    topic: str
+    partition: int
+    offset: Offset
+    seen: Mapping[str, int]
+    """Records by format, or by words for what they are instead; "" stands for those that tell nothing."""
+
+    @property
+    def tells(self) -> bool:
+        return any(self.seen.keys())
+
+
+@dataclass(frozen=True, slots=True)
 class Decoded:
     """All that came out of one batch of records."""
 
@@ -382,6 +397,8 @@ class Decoded:
     """One per known source table and partition that has rows."""
     control: tuple[ControlRecord, ...] = ()
     """One per topic and kind."""
+    looks: tuple[TopicLook, ...] = ()
+    """Of topics whose format is not chosen yet; nothing else is told of these."""
 
 
 class Decoder(Protocol):
@@ -399,3 +416,17 @@ class Decoder(Protocol):
         record makes this raise.
         """
         ...
+
+
+@runtime_checkable
+class FindsFormats(Protocol):
+    """A decoder of topics whose formats are chosen on the way."""
+
+    def under(self, formats: Mapping[str, str]) -> Decoder:
+        """The decoder for topics of these formats, by topic."""
+        ...
+
+
+def decoder_under(decoder: Decoder, formats: Mapping[str, str]) -> Decoder:
+    """The decoder, which knows the formats of the topics if it has to."""
+    return decoder.under(formats) if isinstance(decoder, FindsFormats) else decoder

@@ -6,10 +6,11 @@ imports no decoder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sources.auto.options import AutoOptions
 from sources.debezium_avro.options import AvroOptions
 from sources.debezium_json.policies import DebeziumPolicies
 from sources.feeds.feed_options import CanalOptions, DmsOptions, FeedOptions
@@ -23,7 +24,7 @@ from sources.upsert_json.policies import UpsertPolicies
 from sources.values.value_forms import ValueForms
 
 if TYPE_CHECKING:
-    from sources.changes import Decoder
+    from sources.changes import Decoder, TopicLook
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ class RecordFormat:
     """Whether columns may be filled from inside of nested fields."""
     problem: Problem | None = None
     """What is asked of the filled groups together."""
+    time_precision: str | None = None
+    """How times are read of a format that has no option of this name, where it is known."""
 
     @property
     def options(self) -> tuple[FormatOption, ...]:
@@ -143,6 +146,18 @@ def _csv(options: PlainOptions, csv: CsvOptions) -> Decoder:
     return PlainDecoder(CsvFormat(csv), options, ValueForms())
 
 
+def _auto(options: AutoOptions) -> Decoder:
+    from sources.auto.decoder import AutoDecoder
+
+    plain = ("debezium-json", "upsert-json", "canal-json", "maxwell-json", "ogg-json", "dms-json", "json")
+    decoders = {name: FORMATS[name].decoder({}) for name in plain}
+    if options.registry is not None:
+        decoders["debezium-avro"] = _debezium_avro(DebeziumPolicies(), AvroOptions(options.registry))
+        decoders["avro"] = _avro(AvroPlainOptions(), AvroSchemas(options.registry))
+        decoders["protobuf"] = _protobuf(PlainOptions(), ProtobufSchemas(options.registry))
+    return AutoDecoder(decoders, options.registry)
+
+
 FORMATS: Mapping[str, RecordFormat] = {
     "debezium-json": RecordFormat(
         "Debezium's JSON envelopes",
@@ -165,7 +180,17 @@ FORMATS: Mapping[str, RecordFormat] = {
     "protobuf": RecordFormat(
         "Messages of Protocol Buffers", (PlainOptions, ProtobufSchemas), _protobuf, protobuf_problem
     ),
+    "auto": RecordFormat(
+        "Records of each topic in the format that its first ones show", (AutoOptions,), _auto, None, "adaptive"
+    ),
 }
 
 PLANNED = ("debezium-protobuf",)
 """Formats that the design names and this version refuses."""
+
+
+def chosen_format(topic: str, looks: Iterable[TopicLook]) -> str | None:
+    """See ``sources.auto.looks.chosen_format``."""
+    from sources.auto import looks as auto
+
+    return auto.chosen_format(topic, looks)

@@ -73,6 +73,11 @@ def format_named(other: str) -> str | None:
     return _FORMAT_NAMES.get(other)
 
 
+def format_of_fields(fields: Collection[str]) -> str | None:
+    """What ``source.format`` calls the format of another tool that the fields tell; None where there is none."""
+    return _FORMAT_NAMES.get(other_format(fields) or "")
+
+
 def remedy(other: str) -> str:
     """What to do about records of another format: to read them as such, where this version can."""
     name = format_named(other)

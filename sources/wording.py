@@ -59,7 +59,7 @@ _BAD_REASONS = (
     (BadReason.NOT_JSON, r"value (is not|is nested|has half|is empty|begins with|is (Avro|JSON Schema) )"),
     (
         BadReason.SCHEMA,
-        r"(embedded )?schema |the (schema|headers of the record|value names no message|message \S+ has no) ",
+        r"(embedded )?schema |the (schema|headers of the record|value names no message|message \S+ has no fields)\b",
     ),
     (
         BadReason.KEY,

@@ -150,6 +150,8 @@ def _append_planned(
         check_read(reports)
         compactions.wait()
         clock.lap("wait")
+        if tables.find_formats(look for report in reports for look in report.looks):
+            return None
         stop_on_refusals(reports, settings, tables)
         is_new = tables.apply(o for report in reports for o in report.observations)
         truncations = [t for report in reports for t in report.truncations]

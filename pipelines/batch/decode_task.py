@@ -35,7 +35,9 @@ from sources.changes import (
     QuarantineRow,
     Refusal,
     SourceTable,
+    TopicLook,
     Truncation,
+    decoder_under,
 )
 from sources.dumps.dump_records import without_malformed
 from sources.positions import ReadOffsets
@@ -87,6 +89,7 @@ class DecodeReport:
     """Per source table and partition."""
     control: dict[tuple[str, str], ControlRecord] = field(default_factory=dict)
     """The first control record of each topic and kind."""
+    looks: list[TopicLook] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     truncations: list[Truncation] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -130,6 +133,8 @@ class DecodeTask:
     topics_behind: frozenset[str] = frozenset()
     """Topics that feed only tables which are behind: these meet the bad records that name no source table later."""
     read_again: ReadAgain = field(default_factory=ReadAgain)
+    formats: Mapping[str, str] = field(default_factory=dict)
+    """Of topics whose formats were chosen by their first records."""
 
     @property
     def schema_ids(self) -> tuple[int, ...]:
@@ -165,7 +170,7 @@ class DecodeTask:
             _note_gaps(batch, report)
         _note_read(batch, report)
         batch, malformed = without_malformed(batch)
-        decoded = self.decoder.decode(batch, self.decode_targets)
+        decoded = decoder_under(self.decoder, self.formats).decode(batch, self.decode_targets)
         decoded_at = time.perf_counter()
         report.observations.extend(decoded.observations)
         for row in decoded.newest:
@@ -174,6 +179,7 @@ class DecodeTask:
                 report.newest[row.source, row.partition] = row
         for first in decoded.control:
             report.control.setdefault((first.topic, first.kind), first)
+        report.looks.extend(decoded.looks)
         report.refusals.extend(decoded.refusals)
         report.truncations.extend(decoded.truncations)
         report.counts += decoded.counts + DecodeCounts(quarantined=len(malformed))

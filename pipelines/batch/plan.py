@@ -125,6 +125,7 @@ def plan_decode(tables: PipelineTables, batch: BatchRun, settings: TaskSettings)
         settings.notes_gaps,
         tables.topics_behind,
         settings.read_again,
+        tables.formats,
     )
 
 

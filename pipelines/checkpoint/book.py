@@ -216,6 +216,8 @@ class Contents:
     earlier: tuple[str, ...] | None = None
     """The tables that the pipeline had written when the checkpoint was new; None: nobody has searched them yet."""
     tables: Mapping[str, Entry] = field(default_factory=dict)
+    formats: Mapping[str, str] = field(default_factory=dict)
+    """The formats that were chosen for topics, where the file leaves that to their first records."""
 
     @property
     def written(self) -> dict[str, int]:
@@ -258,7 +260,7 @@ class Book:
         """Whether the checkpoint has the document."""
         found = found or Contents(checkpoint.pipeline)
         if not found.written and checkpoint.is_new:  # what was noted before a first batch was planned says nothing
-            found = replace(found, topics={}, cuts={}, tables={})
+            found = replace(found, topics={}, cuts={}, tables={}, formats={})
         self._contents = found
 
     @property

@@ -70,8 +70,8 @@ class ChosenFormat(ConfigModel):
     @property
     def decoder(self) -> Decoder:
         """The decoder of this format under the options given."""
-        (field,) = self.model_fields_set
-        return self.formats[self.name].decoder(_values(getattr(self, field)))
+        form, given = self._chosen
+        return form.decoder(given)
 
     @property
     def name(self) -> str:
@@ -87,8 +87,15 @@ class ChosenFormat(ConfigModel):
     @property
     def precision_tells_unit(self) -> bool:
         """Whether epoch numbers without a schema count the unit that the declared precision of their column tells."""
+        form, given = self._chosen
+        return bool(given.get("time_precision", form.time_precision) == "adaptive")
+
+    @property
+    def _chosen(self) -> tuple[RecordFormat, Mapping[str, Any]]:
+        """The format, and its options by name."""
         (field,) = self.model_fields_set
-        return bool(getattr(self, field).model_dump().get("time_precision") == "adaptive")
+        name = type(self).model_fields[field].alias or field
+        return self.formats[name], _values(getattr(self, field))
 
 
 def format_model(formats: Mapping[str, RecordFormat]) -> type[ChosenFormat]:

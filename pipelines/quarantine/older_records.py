@@ -22,6 +22,7 @@ from sources.changes import (
     Goal,
     QuarantineRow,
     SourceTable,
+    decoder_under,
 )
 from sources.record_rows import rows_at
 from sources.wording import first_of
@@ -77,6 +78,10 @@ class WithoutLateDeletes:
     """
 
     decoder: Decoder
+
+    def under(self, formats: Mapping[str, str]) -> WithoutLateDeletes:
+        """See ``sources.changes.FindsFormats``."""
+        return WithoutLateDeletes(decoder_under(self.decoder, formats))
 
     def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
         """See ``Decoder``."""

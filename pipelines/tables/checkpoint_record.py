@@ -9,7 +9,7 @@ schema, which another table of the same name does not have.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from paimon_table import Catalog, CommitKind, Table, TableName
@@ -94,6 +94,10 @@ class CheckpointRecord:
             return replace(contents.with_tables(entries), earlier=known)
 
         self.book.change(added)
+
+    def choose(self, formats: Mapping[str, str]) -> None:
+        """Note the formats of topics durably: a later run decodes them in no other way."""
+        self.book.change(lambda contents: replace(contents, formats={**contents.formats, **formats}))
 
     def _check_pipeline(self, pipeline: str) -> None:
         if pipeline != self._config.name:

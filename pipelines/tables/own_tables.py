@@ -31,6 +31,19 @@ class OwnTables:
         self._record = record
         self._names: list[TableName] | None = None
         self._marked: set[TableName] = set()
+        self._formats: dict[str, str] = {}
+
+    @property
+    def formats(self) -> Mapping[str, str]:
+        """The formats that were chosen for topics."""
+        return self._formats if self._record is None else self._record.book.contents.formats
+
+    def choose(self, formats: Mapping[str, str]) -> None:
+        """Keep the formats of topics, durably where there is a checkpoint."""
+        if self._record is None:
+            self._formats |= formats
+        else:
+            self._record.choose(formats)
 
     def through(self, catalog: Catalog) -> OwnTables:
         """The same tables, opened by another catalog."""

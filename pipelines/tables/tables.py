@@ -51,7 +51,8 @@ from pipelines.tables.writable_tables import check_same_mode, check_writable
 from pipelines.tables.written_tables import WrittenTable
 from sinks.commit.positions import TopicPartition, checkpoint_user, newest_position
 from sinks.commit.table_sink import RunTwice, TableSink, TopicIds
-from sources.changes import Behind, Goal, NewestRow, Observation, Rejection, SourceTable, Truncation
+from sources.changes import Behind, Goal, NewestRow, Observation, Rejection, SourceTable, TopicLook, Truncation
+from sources.formats import chosen_format
 from sources.positions import ReadOffsets
 
 log = logging.getLogger(__name__)
@@ -131,6 +132,27 @@ class PipelineTables:
         self._encoded = EncodedColumns(config.name, precision_tells_unit=config.source.format.precision_tells_unit)
         if beside is None:
             self._open_written()
+
+    def find_formats(self, looks: Iterable[TopicLook]) -> bool:
+        """Choose and keep the formats of topics by their looks; returns whether there were such topics.
+
+        Raises ConfigError for a topic whose format cannot be told.
+        """
+        by_topic: dict[str, list[TopicLook]] = {}
+        for look in looks:
+            if look.topic not in self.formats:
+                by_topic.setdefault(look.topic, []).append(look)
+        chosen = {topic: name for topic, seen in by_topic.items() if (name := chosen_format(topic, seen)) is not None}
+        if chosen:
+            self._own.choose(chosen)
+        for topic, name in chosen.items():
+            log.info("topic %s: its first records are %s; the checkpoint keeps that", topic, name)
+        return bool(chosen)
+
+    @property
+    def formats(self) -> Mapping[str, str]:
+        """The formats that were chosen for topics, where the file leaves that to their first records."""
+        return self._own.formats
 
     def apply(self, observations: Iterable[Observation]) -> bool:
         """Follow what was observed; returns whether anything changed, so that the batch must be decoded again.

@@ -192,7 +192,7 @@ def _moments(values: Values) -> pa.Array:
 
 
 def _is_moment(value: Any) -> bool:
-    return _FIRST_SECOND <= value.seconds <= _LAST_SECOND and 0 <= value.nanos < 1_000_000_000
+    return bool(_FIRST_SECOND <= value.seconds <= _LAST_SECOND and 0 <= value.nanos < 1_000_000_000)
 
 
 def _durations(values: Values) -> pa.Array:
@@ -214,7 +214,7 @@ def _json_texts(values: Values) -> pa.Array:
 def _json_text(value: Any) -> str | None:
     if value.DESCRIPTOR.full_name == "google.protobuf.Value" and value.WhichOneof("kind") in (None, "null_value"):
         return None
-    return json_format.MessageToJson(value, preserving_proto_field_name=True, indent=None, ensure_ascii=False)
+    return str(json_format.MessageToJson(value, preserving_proto_field_name=True, indent=None, ensure_ascii=False))
 
 
 _JSON = ValueColumn({"type": "string"}, pa.string(), _json_texts)

@@ -142,4 +142,5 @@ def _names(files: Iterable[descriptor_pb2.FileDescriptorProto]) -> Iterable[str]
 
 def message_class(message: Descriptor) -> type[Any]:
     """The class of a message type."""
-    return message_factory.GetMessageClass(message)
+    found: type[Any] = message_factory.GetMessageClass(message)
+    return found

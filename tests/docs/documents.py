@@ -10,6 +10,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 TEXTS = (*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob(".github/**/*.md")), *sorted(ROOT.glob("docs/**/*.md")))
 """All that the forge shows as a page."""
+BINARY = ("debezium-avro", "avro", "protobuf")
+"""Formats whose examples are in bytes."""
 _BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 
 

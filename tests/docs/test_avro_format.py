@@ -12,13 +12,12 @@ from paimon_table.table import Table
 from pipelines.config.config_file import load_pipeline
 from pipelines.tables.tables import PipelineTables
 from sources.dumps.dump_records import record_batches_from_dump
-from tests.docs.documents import blocks, page
+from tests.docs.documents import BINARY, blocks, page
 from tests.support.command import tidemark
 from tests.support.local_batches import reported_batches
 from tests.support.protobuf_messages import F, field, file, files_with, optional
 
 HEADING = "debezium-avro"
-BINARY = (HEADING, "avro", "protobuf")
 
 
 def descriptors() -> bytes:
@@ -29,7 +28,8 @@ def descriptors() -> bytes:
     message.field.append(field("tags", 4, F.TYPE_STRING, repeated=True))
     values = [descriptor_pb2.EnumValueDescriptorProto(name=name, number=n) for n, name in enumerate(["NEW", "PAID"])]
     status = descriptor_pb2.EnumDescriptorProto(name="Status", value=values)
-    return files_with(file([message], [status])).SerializeToString()
+    data: bytes = files_with(file([message], [status])).SerializeToString()
+    return data
 
 
 @pytest.mark.parametrize("heading", BINARY)

@@ -16,8 +16,7 @@ from pipelines.config.config_file import load_pipeline
 from pipelines.tables.tables import PipelineTables
 from sources.changes import RECORD_SCHEMA
 from sources.formats import FORMATS
-from tests.docs.documents import blocks, page
-from tests.docs.test_avro_format import BINARY
+from tests.docs.documents import BINARY, blocks, page
 from tests.support.local_batches import reported_batches
 
 _EXAMPLE = re.compile(r"^```yaml\n(.*?)^```\n\n```json\n(.*?)^```\n\n((?:^\|[^\n]*\|\n)+)", re.MULTILINE | re.DOTALL)

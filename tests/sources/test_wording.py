@@ -62,6 +62,9 @@ def test_a_single_record_that_was_skipped_is_called_by_what_one_is() -> None:
         ("schema 9 is not known to registry http://a", BadReason.SCHEMA),
         ("the headers of the record name no usable schema of the value", BadReason.SCHEMA),
         ("the message key has no usable schema: schema 9 is not known to registry http://a", BadReason.KEY),
+        ("value cannot be read as the message shop.Order", BadReason.NOT_JSON),
+        ("value has 2 fields, and `columns` of the format names 3", BadReason.NOT_JSON),
+        ("the schema has no message with the indexes [7]", BadReason.SCHEMA),
         ("written by hand", BadReason.OTHER),
     ],
 )

@@ -131,7 +131,7 @@ def _with_more(value: Any) -> Any:
     return more if "lake.a" in value else {**more, "newer": "x"}
 
 
-NAMED = ("options", "topics", "cuts", "offsets")
+NAMED = ("options", "topics", "cuts", "offsets", "formats")
 """Fields whose keys are names of options, topics or partitions."""
 
 

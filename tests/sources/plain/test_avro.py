@@ -227,7 +227,7 @@ def test_any_value_is_stored_as_fastavro_reads_it(
     stored = decoded.changes[0].rows.to_pylist()
     parsed = fastavro.parse_schema(schema)
     for found, record in zip(stored, batch.column("value").to_pylist(), strict=True):
-        expected = fastavro.schemaless_reader(io.BytesIO(record[5:]), parsed, None)
+        expected: Any = fastavro.schemaless_reader(io.BytesIO(record[5:]), parsed, None)
         assert {n: _plain(found[n]) for n, _ in columns} == {n: _expected(expected[n], t, found[n]) for n, t in columns}
 
 

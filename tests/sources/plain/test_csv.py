@@ -140,7 +140,7 @@ def test_many_lines_at_once_are_read_as_each_alone(lines: list[str]) -> None:
     decoded = decoder.decode(batch, {SourceTable.of_topic("orders"): target})
 
     stored = {row["_OFFSET"]: {"a": row["a"], "b": row["b"]} for c in decoded.changes for row in c.rows.to_pylist()}
-    bad = {row.offset: row.reason for row in decoded.quarantine}
+    bad = {int(row.offset): row.reason for row in decoded.quarantine}
     for position, expected in enumerate(alone):
         if isinstance(expected, dict):
             assert expected == stored.get(position, {"a": "a", "b": "b"})  # a header

@@ -21,11 +21,10 @@ import pytest
 from sources.changes import OFFSET_COLUMN, RECORD_SCHEMA, DecodeTarget, SourceTable
 from sources.formats import FORMATS
 from sources.wording import BadReason, bad_reason
-from tests.sources.plain.test_protobuf import order
 from tests.support.avro_mutants import changed_bytes
 from tests.support.mutants import Record, mutated
 from tests.support.plain_pipeline import TOPIC
-from tests.support.protobuf_messages import class_of, files_with, framed, serialized
+from tests.support.protobuf_messages import class_of, files_with, framed, order, serialized
 
 MUTANTS = int(os.environ.get("TIDEMARK_MUTANTS", "600"))
 _PER_BATCH = 300
@@ -78,8 +77,9 @@ def _options(form: str, directory: Path) -> dict[str, Any]:
     file = directory / "schemas.json"
     schema = {"avro": _AVRO, "protobuf": {"schema": serialized(order())}}.get(form)
     file.write_text(json.dumps({"schemas": {"1": schema}}))
-    return {"avro": {"registry": {"file": str(file)}}, "protobuf": {"registry": {"file": str(file)}},
-            "csv": {"columns": ("id", "v", "p")}, "json": {}}[form]  # fmt: skip
+    if form == "csv":
+        return {"columns": ("id", "v", "p")}
+    return {} if form == "json" else {"registry": {"file": str(file)}}
 
 
 MAKE: dict[str, Callable[[int, random.Random], bytes]] = {
@@ -120,16 +120,16 @@ def test_no_mutated_record_is_lost_or_harms_another(form: str, tmp_path: Path) -
 
     bad = stored = 0
     for _ in range(max(1, MUTANTS // _PER_BATCH)):
-        places = [(False, mutant(r.choice(good), r, form)) for _ in range(_PER_BATCH)]
+        places: list[tuple[int | None, Record]] = [(None, mutant(r.choice(good), r, form)) for _ in range(_PER_BATCH)]
         for index in reversed(range(len(good))):
             places.insert(r.randrange(len(places) + 1), (index, good[index]))
         decoded = decoder.decode(batch_of([record for _, record in places]), {source: target})
 
         assert decoded.counts.accounted == len(places)
         actual = rows_of(decoded)
-        for offset, (index, _) in enumerate(places):
-            if index is not False:
-                assert actual.get(offset) == expected[index]
+        for offset, (model, _) in enumerate(places):
+            if model is not None:
+                assert actual.get(offset) == expected[model]
         reasons = {row.reason for row in decoded.quarantine}
         assert {reason for reason in reasons if bad_reason(reason) is BadReason.OTHER} == set()
         assert not [reason for reason in reasons if "please report" in reason]

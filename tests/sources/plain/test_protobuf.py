@@ -31,41 +31,13 @@ from tests.support.protobuf_messages import (
     framed,
     map_entry,
     optional,
+    order,
     serialized,
 )
 from tests.support.registry_server import RegistryServer, running_registry
 
-Message = descriptor_pb2.DescriptorProto
+Message: Any = descriptor_pb2.DescriptorProto
 SOURCE = SourceTable.of_topic(TOPIC)
-
-
-def order() -> descriptor_pb2.FileDescriptorProto:
-    message = Message(name="Order")
-    message.oneof_decl.add(name="pay")
-    message.field.extend(
-        [
-            field("id", 1, F.TYPE_INT64),
-            field("state", 2, F.TYPE_ENUM, of=".shop.State"),
-            field("total", 3, F.TYPE_UINT64),
-            field("card", 4, F.TYPE_STRING, oneof=0),
-            field("cash", 5, F.TYPE_INT32, oneof=0),
-            field("lines", 6, F.TYPE_MESSAGE, repeated=True, of=".shop.Order.Line"),
-            field("tags", 7, F.TYPE_MESSAGE, repeated=True, of=".shop.Order.TagsEntry"),
-            field("at", 8, F.TYPE_MESSAGE, of=".google.protobuf.Timestamp"),
-            field("took", 9, F.TYPE_MESSAGE, of=".google.protobuf.Duration"),
-            field("nick", 10, F.TYPE_MESSAGE, of=".google.protobuf.StringValue"),
-            field("more", 11, F.TYPE_MESSAGE, of=".google.protobuf.Struct"),
-            field("raw", 12, F.TYPE_BYTES),
-            field("parent", 13, F.TYPE_MESSAGE, of=".shop.Order"),
-        ]
-    )
-    message.field.append(optional(message, field("note", 14, F.TYPE_STRING)))
-    line = Message(name="Line", field=[field("sku", 1, F.TYPE_STRING), field("qty", 2, F.TYPE_UINT32)])
-    message.nested_type.extend([line, map_entry("TagsEntry", F.TYPE_INT32, field("value", 2, F.TYPE_DOUBLE))])
-    state = descriptor_pb2.EnumDescriptorProto(name="State")
-    state.value.add(name="NEW", number=0)
-    state.value.add(name="PAID", number=1)
-    return file([message], [state])
 
 
 def pipeline_of(directory: Path, files: descriptor_pb2.FileDescriptorSet, **rule: object) -> PlainPipeline:
@@ -108,8 +80,8 @@ def test_columns_and_values_of_all_kinds(tmp_path: Path) -> None:
         "lines": [{"sku": "a", "qty": (1 << 32) - 1}, {"sku": "", "qty": 0}], "tags": [(-1, 2.0), (7, 0.5)],
         "took": "-1.5s", "nick": "", "more": '{"a": [1.0, null]}', "raw": b"\xff", "parent": '{"id": "5"}', "note": "",
     }  # fmt: skip
-    unset = {"total": 0, "card": None, "cash": None, "lines": [], "tags": [], "at": None, "took": None, "nick": None,
-             "more": None, "raw": b"", "parent": None, "note": None}  # fmt: skip
+    unset: dict[str, Any] = dict.fromkeys(("card", "cash", "at", "took", "nick", "more", "parent", "note"))
+    unset |= {"total": 0, "lines": [], "tags": [], "raw": b""}
     assert second == {"id": 2, "state": "9", **unset}
     assert empty == {"id": 0, "state": "NEW", **unset}
 
@@ -222,7 +194,7 @@ _SCALARS: dict[Any, st.SearchStrategy[Any]] = {
 
 
 @st.composite
-def messages(draw: st.DrawFn, level: int = 0) -> tuple[Message, st.SearchStrategy[dict[str, Any]]]:
+def messages(draw: st.DrawFn, level: int = 0) -> tuple[Any, st.SearchStrategy[dict[str, Any]]]:
     """A message type and values of it: scalars and messages, plain, optional, repeated and in maps."""
     message = Message(name=f"M{level}")
     values: dict[str, st.SearchStrategy[Any]] = {}

@@ -1,0 +1,130 @@
+"""The decoder of topics whose formats are found out: each topic by the format that was chosen for it.
+
+The records of a topic without one are looked at, and nothing is made of them: the driver chooses a format, keeps it,
+and the batch is decoded again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_table.errors import MalformedRecord
+from paimon_table.ids import Offset
+from sources.auto.looks import BINARY, look_of
+from sources.avro.framing import Framing
+from sources.avro.registry import AVRO, registry_of
+from sources.avro.registry_settings import RegistrySettings
+from sources.changes import DecodeCounts, Decoded, Decoder, Goal, SourceTable, TopicLook
+from sources.debezium_avro.envelope_columns import envelope_schema
+from sources.json_changes.partitions import topic_partitions
+from sources.plain.protobuf_values import PROTOBUF
+
+_LOOKED_AT = 100
+"""Records of one topic partition, of those with a value."""
+_WITHOUT_LOOK = "debezium-json"
+"""Reads topics that have tombstones and control records alone so far, and counts these."""
+
+
+@dataclass(frozen=True, slots=True)
+class AutoDecoder:
+    """Has a decoder for each format; ``formats`` are those of the topics."""
+
+    decoders: Mapping[str, Decoder]
+    registry: RegistrySettings | None
+    formats: Mapping[str, str] = field(default_factory=dict)
+
+    def under(self, formats: Mapping[str, str]) -> AutoDecoder:
+        """See ``sources.changes.FindsFormats``."""
+        return replace(self, formats=formats)
+
+    def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
+        """See ``sources.changes.Decoder``."""
+        found: list[Decoded] = []
+        by_format: dict[str, list[np.ndarray[Any, Any]]] = {}
+        looks: dict[str, list[tuple[int, np.ndarray[Any, Any]]]] = {}
+        for topic, partition, positions in topic_partitions(batch):
+            if topic in self.formats:
+                by_format.setdefault(self.formats[topic], []).append(positions)
+            else:
+                looks.setdefault(topic, []).append((partition, positions))
+        if looks:
+            found.append(self._looked(batch, looks, by_format))
+        for name, parts in by_format.items():
+            members = np.sort(np.concatenate(parts))
+            own = batch if len(members) == batch.num_rows else batch.take(pa.array(members))
+            found.append(self.decoders[name].decode(own, targets))
+        return _joined(found)
+
+    def _looked(
+        self,
+        batch: pa.RecordBatch,
+        topics: Mapping[str, list[tuple[int, np.ndarray[Any, Any]]]],
+        by_format: dict[str, list[np.ndarray[Any, Any]]],
+    ) -> Decoded:
+        """What the topics without a format look like; those that show nothing are read for their counts."""
+        looks: list[TopicLook] = []
+        count = 0
+        framing = Framing(batch, "value")
+        for topic, parts in topics.items():
+            seen = [self._look(batch, framing, topic, partition, positions) for partition, positions in parts]
+            if any(look.tells for look in seen):
+                looks += seen
+                count += sum(len(positions) for _, positions in parts)
+            else:
+                by_format.setdefault(_WITHOUT_LOOK, []).extend(positions for _, positions in parts)
+        return Decoded(counts=DecodeCounts(unknown_tables=count), looks=tuple(looks))
+
+    def _look(
+        self, batch: pa.RecordBatch, framing: Framing, topic: str, partition: int, positions: np.ndarray[Any, Any]
+    ) -> TopicLook:
+        seen: Counter[str] = Counter()
+        codes = framing.frames.codes
+        there = positions[np.asarray(batch.column("value").take(pa.array(positions)).is_valid())]
+        for position in there[:_LOOKED_AT].tolist():
+            if codes[position] >= 0:
+                seen[self._binary(framing, int(codes[position]))] += 1
+            else:
+                key, value = (batch.column(side)[position].as_py() for side in ("key", "value"))
+                seen[look_of(key, value, topic)] += 1
+        first = Offset(batch.column("offset")[int(positions[0])].as_py())
+        return TopicLook(topic, partition, first, dict(seen))
+
+    def _binary(self, framing: Framing, code: int) -> str:
+        """The format of values that name a schema: what the registry has for it."""
+        if self.registry is None:
+            return BINARY
+        ref = framing.frames.refs[code]
+        try:
+            schema = registry_of(self.registry, AVRO).schema(ref)
+        except MalformedRecord:
+            pass
+        else:
+            return "avro" if _is_plain(schema) else "debezium-avro"
+        try:
+            registry_of(self.registry, PROTOBUF).schema(ref)
+            return "protobuf"
+        except MalformedRecord:
+            return BINARY
+
+
+def _is_plain(schema: Any) -> bool:
+    try:
+        return envelope_schema(schema) is None
+    except MalformedRecord:
+        return False
+
+
+def _joined(parts: Iterable[Decoded]) -> Decoded:
+    """All that came out of the parts of a batch."""
+    all_parts = tuple(parts)
+    values: dict[str, Any] = {"counts": sum((part.counts for part in all_parts), DecodeCounts())}
+    for one in fields(Decoded):
+        if one.name != "counts":
+            values[one.name] = tuple(item for part in all_parts for item in getattr(part, one.name))
+    return Decoded(**values)

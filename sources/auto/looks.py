@@ -1,0 +1,112 @@
+"""Which format the first records of a topic are in, as far as they can be told apart.
+
+Every record has a look: a format that it tells for sure, one of ``NOTHING`` for what stands in topics of any format, or
+words for what it is instead. Looks add up, so that tasks look at their share of a topic each.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from paimon_table.errors import ConfigError, MalformedRecord
+from sources.changes import TopicLook
+from sources.debezium_json.control_records import control_kind
+from sources.debezium_json.envelopes import unwrapped, unwrapped_key
+from sources.debezium_json.ops import OPS
+from sources.json_changes.exact_parse import parse_json
+from sources.record_look import format_of_fields
+from sources.upsert_json.metadata import Metadata
+from sources.wording import counted
+
+DEBEZIUM, UPSERT, PLAIN = "debezium-json", "upsert-json", "json"
+NOTHING = ""
+"""The look of nulls, heartbeats and the like."""
+BINARY = "binary values, which may be Avro or Protocol Buffers"
+NO_JSON = "values that are no JSON"
+NO_OBJECT = "JSON values that are no objects"
+ROWS_UNDER_KEYS = "JSON rows under message keys that are no columns of them"
+_REMEDIES = {
+    BINARY: "state debezium-avro, avro or protobuf with its registry or schema file, or give `auto` the registry",
+    NO_JSON: "state the format, such as csv with its columns",
+    NO_OBJECT: "state the format, or let the producer write objects",
+    ROWS_UNDER_KEYS: "state upsert-json where the message key is the key of the row, or json with a primary_key or"
+    " `mode: append` in the rule",
+}
+_METADATA = Metadata()
+
+
+def look_of(key: bytes | None, value: bytes | None, topic: str) -> str:
+    """The look of one record in JSON or text."""
+    if value is None:
+        return NOTHING
+    try:
+        parsed = unwrapped(parse_json(value))
+    except MalformedRecord:
+        return NO_JSON
+    if parsed is None:
+        return NOTHING
+    if not isinstance(parsed, dict):
+        return NO_OBJECT
+    key_value = _key(key)
+    if control_kind(parsed, key_value, topic) is not None:
+        return NOTHING
+    if parsed.get("op") in [*OPS] and parsed.keys() & {"before", "after", "message", "source"}:
+        return DEBEZIUM
+    other = format_of_fields(parsed)
+    if other is not None:
+        return other
+    if parsed.keys() & _METADATA.names:
+        return UPSERT
+    if key is None:
+        return PLAIN
+    is_key_of_row = isinstance(key_value, dict) and bool(key_value) and key_value.items() <= _plain(parsed).items()
+    return UPSERT if is_key_of_row else ROWS_UNDER_KEYS
+
+
+def _key(key: bytes | None) -> Any:
+    try:
+        found = None if key is None else unwrapped_key(parse_json(key))
+    except MalformedRecord as error:
+        return error
+    return _plain(found) if isinstance(found, dict) else found
+
+
+def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that can be those of a key."""
+    return {name: value for name, value in row.items() if not isinstance(value, dict | list)}
+
+
+def chosen_format(topic: str, looks: Iterable[TopicLook]) -> str | None:
+    """The format of a topic; None where its records so far tell nothing. Raises ConfigError where they do not agree.
+
+    Records that look like no format do not count beside others that do: they go to quarantine. The same holds for bare
+    objects beside more records of a tool, which may write such ones of its own. Rows without a key beside rows under
+    their key leave it open what the key is.
+    """
+    seen: Counter[str] = Counter()
+    for look in looks:
+        seen.update(look.seen)
+    formats = {name: number for name, number in seen.items() if name not in (NOTHING, *_REMEDIES)}
+    tool = max((name for name in formats if name not in (UPSERT, PLAIN)), key=formats.__getitem__, default=None)
+    if tool is not None and formats[tool] * 2 > sum(formats.values()):
+        return tool
+    if UPSERT in formats and PLAIN in formats and len(formats) == 2:
+        formats = {ROWS_UNDER_KEYS: sum(formats.values())}
+    if ROWS_UNDER_KEYS in seen and formats.keys() <= {UPSERT, PLAIN, ROWS_UNDER_KEYS}:
+        formats = {ROWS_UNDER_KEYS: seen[ROWS_UNDER_KEYS]}
+    if not formats:
+        unclear = [name for name in _REMEDIES if seen[name]]
+        if not unclear:
+            return None
+        formats = {max(unclear, key=lambda name: seen[name]): 0}
+    if len(formats) == 1 and (only := next(iter(formats))) not in _REMEDIES:
+        return only
+    found = next((name for name in formats if name in _REMEDIES), None)
+    if found is not None:
+        told = f"its first records are {found}: {_REMEDIES[found]}"
+    else:
+        parts = " and ".join(f"{counted(number, 'record')} of {name}" for name, number in sorted(formats.items()))
+        told = f"it has {parts} among its first: state the format of the pipeline, or exclude the topic"
+    raise ConfigError(f"source.format: auto cannot tell the format of topic {topic}: {told}")
