@@ -71,7 +71,7 @@ def _pairs(value: Any) -> list[tuple[Any, Any]] | None:
 
 def _decimal(value: Any) -> Hashable | None:
     try:
-        return Decimal(str(getattr(value, "written", value))).normalize()
+        return Decimal(str(getattr(value, "written", value)))
     except InvalidOperation:
         return None
 
