@@ -108,7 +108,8 @@ class Expectation(ConfigModel):
     def _changes(cls, changelog: Mapping[str, tuple[Row, ...]] | None) -> Mapping[str, tuple[Row, ...]] | None:
         for table, changes in (changelog or {}).items():
             for number, change in enumerate(changes):
-                if len(change) != 1 or next(iter(change)) not in KINDS or not isinstance(*change.values(), dict):
+                (kind, row), *others = [*change.items(), ("", None)]
+                if len(others) != 1 or kind not in KINDS or not isinstance(row, dict):
                     text = f"expected one of {', '.join(KINDS)} with a row, such as `+I: {{id: 1}}`"
                     raise refused(text, table, number)
         return changelog

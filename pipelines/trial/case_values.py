@@ -8,7 +8,7 @@ type equals nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -44,7 +44,7 @@ def _of_scalar(value: Any, t: pa.DataType) -> Hashable | None:
         return _timestamp(value, has_zone=t.tz is not None)
     if pa.types.is_date(t):
         return _parsed(date.fromisoformat, value)
-    return _parsed(time.fromisoformat, value) if pa.types.is_time(t) else value
+    return str(value) if not pa.types.is_time(t) else _parsed(time.fromisoformat, value)
 
 
 def _of_nested(value: Any, t: pa.DataType) -> Hashable | None:
@@ -71,7 +71,7 @@ def _pairs(value: Any) -> list[tuple[Any, Any]] | None:
 
 def _decimal(value: Any) -> Hashable | None:
     try:
-        return Decimal(str(getattr(value, "written", value))).normalize()
+        return Decimal(str(getattr(value, "written", value)))
     except InvalidOperation:
         return None
 
@@ -96,7 +96,7 @@ def _timestamp(text: str, *, has_zone: bool) -> Hashable:
     return (moment - _EPOCH) // timedelta(seconds=1) * 1_000_000_000 + int((found[3] or "0").ljust(9, "0"))
 
 
-def _parsed(parse: Any, text: str) -> Any:
+def _parsed(parse: Callable[[str], Hashable], text: str) -> Hashable | None:
     try:
         return parse(text)
     except ValueError:

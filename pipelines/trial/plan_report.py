@@ -32,7 +32,10 @@ class PlanReport:
     def policies(self) -> Mapping[str, str]:
         """Those of the whole pipeline."""
         config = self.config
-        found = {"on_bad_record": config.source.on_bad_record, "on_lost_checkpoint": config.on_lost_checkpoint}
+        found: dict[str, str] = {
+            "on_bad_record": config.source.on_bad_record,
+            "on_lost_checkpoint": config.on_lost_checkpoint,
+        }
         if config.source.kafka is not None:
             found["on_data_loss"] = config.source.on_data_loss
         return {**found, "otherwise": config.otherwise.policy}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from paimon_table.errors import TidemarkError
@@ -55,7 +56,7 @@ def stored_findings(config: PipelineConfig) -> list[Finding]:
     if config.source.on_bad_record != "fail":
         locations["the quarantine"] = config.quarantine
     checks: list[Callable[[], None]] = [checkpoint.check, check_record, check_tables]
-    checks += [lambda what=what, at=at: _check_writable(config, what, at) for what, at in locations.items()]  # type: ignore[misc]
+    checks += [partial(_check_writable, config, what, at) for what, at in locations.items()]
     return [Finding("error", text) for check in checks if (text := _failure(check)) is not None]
 
 
@@ -130,12 +131,12 @@ def preview_findings(
     if preview.quarantine and config.source.on_bad_record == "fail":
         first = preview.quarantine[0]
         yield Finding("error", f"on_bad_record: fail: the pipeline would stop at {first.first}: {first.reason}")
-    for table in preview.tables:
-        compacted = [t for t in table.topics if t in sample.topics and sample.topics[t].is_compacted]
-        if compacted and not table.primary_key:
+    for seen in preview.tables:
+        compacted = [t for t in seen.topics if t in sample.topics and sample.topics[t].is_compacted]
+        if compacted and not seen.primary_key:
             yield Finding(
                 "warning",
-                f"topic {compacted[0]} is compacted, and table {table.identifier} has no primary key: what Kafka"
+                f"topic {compacted[0]} is compacted, and table {seen.identifier} has no primary key: what Kafka"
                 " removes before it is read is missing there; set cleanup.policy to delete, or give the rule a"
                 " primary_key",
             )

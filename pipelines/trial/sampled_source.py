@@ -54,5 +54,6 @@ def _of_kafka(config: PipelineConfig, kafka: KafkaSettings, most: int) -> Sample
     if words is not None:
         findings.append(Finding("warning", f"{words}; the pipeline waits for a topic"))
     facts = sampler.facts({name: count for name, count in known.items() if kafka.topics.selects(name)})
-    begins = Checkpoint(config).kafka_positions()
+    positions = Checkpoint(config).kafka_positions()
+    begins = sampler.begins(facts) if positions is None else positions
     return SampledSource(sampler.sample(facts, most, begins), tuple(findings))

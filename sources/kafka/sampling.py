@@ -10,6 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -28,7 +29,7 @@ from paimon_table.errors import ConfigError
 from sources.changes import RECORD_SCHEMA
 from sources.kafka.client_properties import Unmappable, librdkafka_properties
 from sources.kafka.failures import Cause, kafka_failure
-from sources.kafka.settings import KafkaSettings
+from sources.kafka.settings import LATEST, KafkaSettings
 from sources.positions import Bounds, Place, Positions
 from sources.samples import Sample, TopicFacts
 
@@ -67,8 +68,10 @@ class KafkaSampler:
             "log_level": 0,
             "error_cb": lambda error: self._causes.append(_cause(error)),
         }
-        with self._told():
+        try:
             self._admin = AdminClient(self._properties)
+        except KafkaException as error:
+            raise kafka_failure(kafka.servers, [("ConfigException", str(error.args[0].str()))]) from error
 
     def topics(self) -> dict[str, int]:
         """The partition counts of every topic that this user may see, but for Kafka's own."""
@@ -93,6 +96,22 @@ class KafkaSampler:
             is_compacted = "compact" in config["cleanup.policy"] if "cleanup.policy" in config else None
             found[name] = TopicFacts(bounds, is_compacted, retention_ms if retention_ms >= 0 else None)
         return found
+
+    def begins(self, facts: Mapping[str, TopicFacts]) -> Positions:
+        """Where a run with a new checkpoint begins, as the source says; partitions without a word at their begin."""
+        held = {place: bounds for of_topic in facts.values() for place, bounds in of_topic.bounds.items()}
+        match self._kafka.start:
+            case "latest":
+                return {place: bounds.readable_end for place, bounds in held.items()}
+            case datetime() as moment:
+                spec = OffsetSpec.for_timestamp(int(moment.timestamp() * 1000))
+                found = self._offsets([*held], spec, IsolationLevel.READ_UNCOMMITTED)
+                return {place: at if at >= 0 else held[place].end for place, at in found.items()}
+            case str():
+                return {}
+            case chosen:
+                ends = {place: held[place].readable_end for place in chosen if place in held}
+                return {p: end if chosen[p] == LATEST else max(chosen[p], 0) for p, end in ends.items()}
 
     def sample(self, facts: Mapping[str, TopicFacts], most: int, begins: Positions | None = None) -> Sample:
         """At most ``most`` records of each topic: those with which reading begins, and the newest ones.
@@ -186,11 +205,13 @@ class KafkaSampler:
         try:
             yield
         except KafkaException as error:
-            of_connection = [cause for cause in self._causes if cause[0] in _TELLING] or self._causes[-1:]
-            raise kafka_failure(self._kafka.servers, [*of_connection[-1:], _cause(error.args[0])][:1]) from error
+            self._admin.poll(0.1)  # hears why connections failed
+            of_connection = [cause for cause in self._causes if cause[0] in _TELLING]
+            raise kafka_failure(self._kafka.servers, [*of_connection, _cause(error.args[0])][:1]) from error
 
 
-_TELLING = ("SaslAuthenticationException", "SslAuthenticationException", "UnknownHostException")
+_TELLING = ("SaslAuthenticationException", "SslAuthenticationException", "ConfigException")
+"""What connections fail with for good, whatever the request then fails with."""
 
 
 def _cause(error: Any) -> Cause:

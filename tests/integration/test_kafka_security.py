@@ -9,6 +9,7 @@ import pytest
 
 from tests.stack.certificates import STORE_PASSWORD
 from tests.stack.secure_kafka import PASSWORD, USER, SecureKafka, running_secure_kafka
+from tests.support.command import tidemark_process
 from tests.support.kafka_pipelines import insert_events, row_ids
 from tests.support.pipeline_run import run_together
 from tests.support.security_page import kafka_blocks, write_example
@@ -26,21 +27,29 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
         yield broker
 
 
-def test_the_examples_read_with_each_kind_of_truststore_and_a_wrong_password_is_named(
-    tmp_path: Path, broker: SecureKafka
-) -> None:
-    places = {
+def places_of(broker: SecureKafka) -> dict[str, str]:
+    """What stands for the places that the page names."""
+    return {
         "broker.example.com:9093": broker.with_login,
         "/etc/tidemark/authority.pem": str(broker.authority.pem),
         "/etc/tidemark/trust.jks": str(broker.authority.truststore("JKS")),
         "/etc/tidemark/trust.p12": str(broker.authority.truststore("PKCS12")),
     }
-    environment = {
+
+
+def environment_of(broker: SecureKafka) -> dict[str, str]:
+    return {
         "KAFKA_USER": USER,
         "KAFKA_PASSWORD": PASSWORD,
         "KAFKA_AUTHORITY": broker.authority.pem.read_text(),
         "STORE_PASSWORD": STORE_PASSWORD,
     }
+
+
+def test_the_examples_read_with_each_kind_of_truststore_and_a_wrong_password_is_named(
+    tmp_path: Path, broker: SecureKafka
+) -> None:
+    places, environment = places_of(broker), environment_of(broker)
     files = [write_example(tmp_path, kind, kafka_blocks()[i], places) for i, kind in enumerate(KINDS)]
     (events := tmp_path / "events").mkdir()
     logged = f"spark.eventLog.enabled: true, spark.eventLog.compress: false, spark.eventLog.dir: 'file://{events}'"
@@ -56,5 +65,21 @@ def test_the_examples_read_with_each_kind_of_truststore_and_a_wrong_password_is_
     assert b"MapInArrow" in told and PASSWORD.encode() not in told and PASSWORD not in done.stderr
     assert {kind: row_ids(tmp_path, TOPIC, kind) for kind in KINDS} == {kind: list(range(5)) for kind in KINDS}
     wrong = run_together(files[:1], env={**environment, "KAFKA_PASSWORD": "wr0ng password"})
+    assert wrong.returncode == 1
+    assert f"Kafka at {broker.with_login} refuses the login" in wrong.stderr and "wr0ng" not in wrong.stderr
+
+
+def test_a_plan_reads_with_pem_stores_names_others_and_a_wrong_password(tmp_path: Path, broker: SecureKafka) -> None:
+    places, environment = places_of(broker), environment_of(broker)
+    files = {kind: write_example(tmp_path, kind, kafka_blocks()[i], places) for i, kind in enumerate(KINDS)}
+
+    done = {kind: tidemark_process("plan", file, **environment) for kind, file in files.items()}
+
+    assert {kind: plan.returncode for kind, plan in done.items()} == {
+        "pem_file": 3, "inline_pem": 3, "jks": 2, "pkcs12": 2,
+    }, {kind: plan.stderr for kind, plan in done.items()}  # fmt: skip
+    assert all("Sample: 5 records" in done[kind].stdout for kind in KINDS[:2])
+    assert "ssl.truststore.type JKS: `tidemark run` takes it" in done["jks"].stderr
+    wrong = tidemark_process("plan", files["pem_file"], **{**environment, "KAFKA_PASSWORD": "wr0ng password"})
     assert wrong.returncode == 1
     assert f"Kafka at {broker.with_login} refuses the login" in wrong.stderr and "wr0ng" not in wrong.stderr

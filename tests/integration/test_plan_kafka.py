@@ -53,6 +53,25 @@ def test_topics_are_sampled_without_a_trace(tmp_path: Path, kafka: Topics) -> No
         admin.close()
 
 
+@pytest.mark.parametrize(
+    ("start", "first"),
+    [
+        ("earliest", 0),
+        ("{ offsets: { plan.start: { 0: 20 } } }", 20),
+        ("{ timestamp: '2024-05-01T00:00:00Z' }", 0),
+        ("latest", 38),
+    ],
+)
+def test_a_sample_begins_where_a_run_does(tmp_path: Path, kafka: Topics, start: str, first: int) -> None:
+    if "plan.start" not in kafka.names():
+        kafka.create("plan.start")
+        kafka.produce("plan.start", insert_events("plan.start", range(40)))
+    file = write_kafka_pipeline(tmp_path, kafka.bootstrap_servers, ["plan.start"], start=start)
+    _, document = planned(file, "--records", "4")
+    rows = [row["id"] for row in document["tables"][0]["rows"]]
+    assert rows[0] == first
+
+
 def test_what_the_topics_lack_is_told(tmp_path: Path, kafka: Topics) -> None:
     kafka.create("plan.kept", settings={"cleanup.policy": "compact"})
     kafka.create("plan.short", settings={"retention.ms": "1"})

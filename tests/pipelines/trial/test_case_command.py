@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from tests.support.command import tidemark, tidemark_process
-from tests.support.imports import imported_by
+from tests.support.imports import ROOT, imported_by
 
 PIPELINE = """\
 version: 1
@@ -153,6 +153,37 @@ def test_records_come_as_objects_texts_bytes_and_dump_files(tmp_path: Path) -> N
     rows = ", ".join(f"{{ id: {n}, n: {n} }}" for n in (4, 3, 2, 1))
     done = tidemark("test", write(tmp_path, case("\n".join(records), f"tables: {{ lake.orders: [{rows}] }}")))
     assert (done.returncode, done.stdout.splitlines()[-1][:14]) == (0, "1 case passed ")
+
+
+AVRO = """\
+version: 1
+name: shop
+source:
+  kafka: { bootstrap_servers: 'localhost:9', topics: { include: ['.*'] } }
+  format: { debezium-avro: { registry: { file: '${env:SCHEMAS}' } } }
+checkpoint: state
+catalog: { warehouse: lake }
+tables: [{ match: { table: order_items }, into: lake.order_items }]
+"""
+
+
+def test_avro_is_read_with_a_file_of_writer_schemas(tmp_path: Path) -> None:
+    captures = ROOT / "tests" / "captures"
+    columns = (
+        "{ order_id: BIGINT NOT NULL, line_no: SMALLINT NOT NULL, sku: STRING, qty: INT, unit_price: 'DECIMAL(10, 2)' }"
+    )
+    file = write(
+        tmp_path,
+        f"  - name: one\n    records: [{{ file: {captures}/shop_avro.raw.jsonl.gz }}]\n"
+        f"    expect: {{ schema: {{ lake.order_items: {columns} }} }}\n",
+        AVRO,
+    )
+    cases = tmp_path / "shop.test.yaml"
+    cases.write_text(
+        cases.read_text().replace("BROKER: 'localhost:9'", f"SCHEMAS: '{captures}/shop_avro.schemas.json'")
+    )
+    done = tidemark("test", file)
+    assert done.returncode == 0, done.stdout
 
 
 def test_numbers_reach_the_decoder_as_they_are_written(tmp_path: Path) -> None:

@@ -112,8 +112,8 @@ def test_the_document_has_the_same_for_programs(tmp_path: Path) -> None:
     assert (code, document["has_changes"], document["sample"]["records"]) == (3, True, 1)
     assert (table["identifier"], table["action"], table["rows"]) == ("lake.orders", "create", [{"id": 1, "n": 1}])
     assert table["columns"] == [
-        {"name": "id", "type": "BIGINT NOT NULL", "origin": "guessed from values"},
-        {"name": "n", "type": "INT", "origin": "declared"},
+        {"name": "id", "type": "BIGINT NOT NULL", "origin": "guessed from values", "looks_like": None},
+        {"name": "n", "type": "INT", "origin": "declared", "looks_like": None},
     ]
     assert document["prerequisites"] == []
 
