@@ -71,7 +71,8 @@ class DirectAdmin:
         if unreadable is not None:
             raise kafka_failure(kafka.servers, [unreadable])
         try:
-            self._admin = AdminClient({**properties, "error_cb": self._trouble.note}, logger=to_debug())
+            configuration: Any = {**properties, "error_cb": self._trouble.note}  # typed without callbacks
+            self._admin = AdminClient(configuration, logger=to_debug())
         except KafkaException as error:
             raise self._trouble.failure(error_of(error)) from None
 
