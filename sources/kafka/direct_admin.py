@@ -62,10 +62,8 @@ class DirectAdmin:
         properties: dict[str, Any] = {
             name: value
             for name, value in librdkafka_properties(kafka.servers, asked).items()
-            if name not in _OF_CONSUMERS or name in kafka.properties
+            if name not in _OF_CONSUMERS
         }
-        for name in ("group.id", "fetch.max.bytes", "max.partition.fetch.bytes", "check.crcs", "isolation.level"):
-            properties.pop(name, None)
         self._servers, self._properties = kafka.servers, properties
         unreadable = unreadable_file(properties)
         if unreadable is not None:
