@@ -42,19 +42,20 @@ YAML_DEFAULTS = {"version": 1, "name": "bench"}
 
 def fill_topic(broker: KafkaBroker, count: int, keys: int, partitions: int) -> int:
     """Produce the events; returns their bytes."""
-    from kafka import KafkaProducer
-    from kafka.admin import KafkaAdminClient, NewTopic
+    from confluent_kafka import Producer
 
-    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
-    admin.create_topics([NewTopic(TOPIC, partitions, 1)])
-    admin.close()
-    producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers, linger_ms=50, batch_size=1 << 20)
+    broker.topics.create(TOPIC, partitions)
+    ahead = {"queue.buffering.max.messages": 100_000, "queue.buffering.max.kbytes": 1 << 18}
+    producer = Producer(
+        {"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 50, "batch.size": 1 << 20, **ahead}
+    )
     total = 0
     for key, value in events(count, keys):
         total += len(value)
-        producer.send(TOPIC, value=value, key=key)
+        while len(producer) >= ahead["queue.buffering.max.messages"]:
+            producer.poll(0.1)
+        producer.produce(TOPIC, value, key)
     producer.flush()
-    producer.close()
     return total
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from paimon_table.errors import ConfigError
 from pipelines.config.config import PipelineConfig
+from sources.kafka.client_properties import why_not_direct
 
 _FIXED: Mapping[str, str] = {
     "name": "it is whom the tables and the checkpoint belong to",
@@ -18,6 +19,7 @@ _FIXED: Mapping[str, str] = {
     "ui": "the port is open",
     "source.files": "the positions in the checkpoint are those of the source",
     "source.kafka.bootstrap_servers": "the positions in the checkpoint are those of this cluster",
+    "source.kafka.reader": "the JVM has started with what this reader needs",
     "source.quarantine": "the records that are there already would be left behind",
 }
 """Settings that stay while the process runs, and why."""
@@ -50,6 +52,8 @@ def changes_of(running: PipelineConfig, wanted: PipelineConfig) -> ConfigChanges
     """What a reload changes. Raises ConfigError for what cannot change while the process runs."""
     differing = sorted(_differing(running, wanted))
     fixed = [f"{path}: {why}" for path in differing if (why := _why_fixed(path)) is not None]
+    if _is_for_librdkafka(running) is not _is_for_librdkafka(wanted):
+        fixed.append("source.kafka.options: they need another `reader` than the one that runs")
     if fixed:
         raise ConfigError(
             f"pipeline {running.name} goes on as it was: {'; '.join(fixed)}. Stop the pipeline and start it again to"
@@ -62,6 +66,12 @@ def changes_of(running: PipelineConfig, wanted: PipelineConfig) -> ConfigChanges
         tuple(name for name in after if name in before and before[name] != after[name]),
         tuple(path for path in differing if path.partition(".")[0] not in ("tables", "defaults", "otherwise")),
     )
+
+
+def _is_for_librdkafka(config: PipelineConfig) -> bool:
+    """Whether the properties of Kafka's client leave ``reader: auto`` its choice."""
+    kafka = config.source.kafka
+    return kafka is None or kafka.reader != "auto" or why_not_direct(kafka.options) is None
 
 
 def _why_fixed(path: str) -> str | None:

@@ -213,4 +213,6 @@ def _of_oauth(java: Mapping[str, str], module: str, given: Mapping[str, str]) ->
 
 
 def _unquoted(double: str, single: str, word: str) -> str:
+    if re.search(r"\\[^\"'\\]", re.sub(r"\\\\", "", double + single)):
+        raise Unmappable("sasl.jaas.config", "has escapes other than those of quotes and backslashes")
     return re.sub(r"\\(.)", r"\1", double or single) or word

@@ -62,16 +62,15 @@ class DirectAdmin:
         properties: dict[str, Any] = {
             name: value
             for name, value in librdkafka_properties(kafka.servers, asked).items()
-            if name not in _OF_CONSUMERS or name in kafka.properties
+            if name not in _OF_CONSUMERS
         }
-        for name in ("group.id", "fetch.max.bytes", "max.partition.fetch.bytes", "check.crcs", "isolation.level"):
-            properties.pop(name, None)
         self._servers, self._properties = kafka.servers, properties
         unreadable = unreadable_file(properties)
         if unreadable is not None:
             raise kafka_failure(kafka.servers, [unreadable])
         try:
-            self._admin = AdminClient({**properties, "error_cb": self._trouble.note}, logger=to_debug())
+            configuration: Any = {**properties, "error_cb": self._trouble.note}  # typed without callbacks
+            self._admin = AdminClient(configuration, logger=to_debug())
         except KafkaException as error:
             raise self._trouble.failure(error_of(error)) from None
 

@@ -29,6 +29,10 @@ FILE: dict[str, Any] = {
 }
 
 
+def of_kafka(**more: object) -> dict[str, object]:
+    return {**FILE["source"], "kafka": {**FILE["source"]["kafka"], **more}}
+
+
 def config(**changes: object) -> PipelineConfig:
     return PipelineConfig.model_validate({**FILE, **changes})
 
@@ -62,6 +66,8 @@ def test_a_default_changes_every_rule_that_follows_it() -> None:
             "source.kafka.bootstrap_servers: the positions",
         ),
         ({"source": {"files": {"path": "d"}, "format": "debezium-json"}}, "source.files: the positions"),
+        ({"source": of_kafka(reader="spark")}, "source.kafka.reader: the JVM has started"),
+        ({"source": of_kafka(options={"metric.reporters": "x.Y"})}, "source.kafka.options: they need another `reader`"),
     ],
 )
 def test_what_cannot_change_says_why(changes: dict[str, Any], told: str) -> None:

@@ -89,6 +89,7 @@ def test_properties_say_the_same_to_librdkafka(java: dict[str, str], own: dict[s
         ({**SASL, "sasl.mechanism": "GSSAPI"}, "sasl.mechanism"),
         (SASL, "sasl.mechanism"),
         (_login("SCRAM-SHA-256", SCRAM, 'username="me" password="it" tokenauth="true"'), "sasl.jaas.config"),
+        (_login("PLAIN", PLAIN, r'username="me" password="a\tb"'), "sasl.jaas.config"),
         (_login("PLAIN", "com.example.Module", 'username="me" password="it"'), "sasl.jaas.config"),
         (_login("OAUTHBEARER", OAUTH, 'unsecuredLoginStringClaim_sub="me"'), "sasl.jaas.config"),
         ({"ssl.engine.factory.class": "com.example.Engine"}, "ssl.engine.factory.class"),
