@@ -18,7 +18,6 @@ from sources.debezium_json.message_keys import KeyFields, KeyForms, Mask, passed
 from sources.debezium_json.strange_values import strange_value
 from sources.debezium_json.table_decoding import TableDecoding
 from sources.debezium_json.texts import Records, SourceNames, Texts
-from sources.json_changes.exact_parse import parse_exactly
 from sources.json_changes.outcome import Outcome
 from sources.mongodb.document_events import ID, KEY_FIELD, DocumentEvents, is_of_mongodb, names_of_collection
 from sources.mongodb.extended_json import text_of
@@ -86,7 +85,7 @@ class _Documents:
         options: DocumentOptions,
         goals: Mapping[SourceTable, Goal],
     ) -> None:
-        self._keys: list[bytes | None] = decoding.outcome.keys_at(records.positions).to_pylist()
+        self._outcome = decoding.outcome
         self._records = records
         self._index_of = {position: index for index, position in enumerate(records.positions.tolist())}
         self._options = options
@@ -106,8 +105,7 @@ class _Documents:
 
     def key(self, index: int) -> Any:
         """A message key parsed: None where there is none, a MalformedRecord for one that is no JSON."""
-        key = self._keys[index]
-        return None if key is None else unwrapped_key(parse_exactly(key))
+        return unwrapped_key(self._outcome.parsed("key", int(self._records.positions[index])))
 
     def parsed(self, column: str, position: int) -> Any:
         """See ``Outcome.parsed``."""
