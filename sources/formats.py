@@ -112,10 +112,10 @@ def _dms_json(options: FeedOptions, dms: DmsOptions) -> Decoder:
     return FeedDecoder(DmsFeed(dms), options)
 
 
-def _debezium_avro(policies: DebeziumPolicies, options: AvroOptions) -> Decoder:
+def _debezium_avro(policies: DebeziumPolicies, options: AvroOptions, documents: DocumentOptions) -> Decoder:
     from sources.debezium_avro.decoder import DebeziumAvroDecoder
 
-    return DebeziumAvroDecoder(policies, options)
+    return DebeziumAvroDecoder(policies, options, documents)
 
 
 def _json(options: PlainOptions, forms: PlainForms) -> Decoder:
@@ -167,7 +167,13 @@ FORMATS: Mapping[str, RecordFormat] = {
         problem=document_problem,
     ),
     "upsert-json": RecordFormat("JSON rows under message keys", (UpsertPolicies, ValueForms), _upsert_json),
-    "debezium-avro": RecordFormat("Debezium's Avro envelopes", (DebeziumPolicies, AvroOptions), _debezium_avro),
+    "debezium-avro": RecordFormat(
+        "Debezium's Avro envelopes",
+        (DebeziumPolicies, AvroOptions, DocumentOptions),
+        _debezium_avro,
+        reads_paths=True,
+        problem=document_problem,
+    ),
     "canal-json": RecordFormat("Canal's flat JSON messages", (FeedOptions, CanalOptions), _canal_json),
     "maxwell-json": RecordFormat("Maxwell's JSON records", (FeedOptions,), _maxwell_json),
     "ogg-json": RecordFormat("GoldenGate's JSON operations", (FeedOptions,), _ogg_json),

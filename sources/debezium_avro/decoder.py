@@ -25,6 +25,7 @@ from sources.debezium_avro.avro_keys import AvroKeys
 from sources.debezium_avro.envelope_columns import EnvelopeSchema, envelope_schema, read_envelopes
 from sources.debezium_avro.options import AvroOptions
 from sources.debezium_avro.record_reading import KeyFormat, RecordReading, no_schema
+from sources.debezium_json.document_decoding import decode_documents
 from sources.debezium_json.event_sorting import EventSorter
 from sources.debezium_json.moved_keys import with_other_keys
 from sources.debezium_json.placeholders import placeholder
@@ -35,6 +36,7 @@ from sources.debezium_json.texts import SourceNames
 from sources.json_changes.outcome import Outcome
 from sources.json_changes.partitions import topic_partitions
 from sources.json_changes.taking import taken
+from sources.mongodb.options import DocumentOptions
 from sources.values.value_forms import ValueForms
 
 Positions = npt.NDArray[np.int64]
@@ -49,14 +51,17 @@ class DebeziumAvroDecoder:
     is decoded again then.
     """
 
-    def __init__(self, policies: DebeziumPolicies, options: AvroOptions) -> None:
+    def __init__(
+        self, policies: DebeziumPolicies, options: AvroOptions, documents: DocumentOptions | None = None
+    ) -> None:
         self.policies = policies
         self.options = options
+        self.documents = documents or DocumentOptions()
         self._forms = ValueForms(binary_format=options.binary_format, infinity=options.infinity)
         self._hidden = placeholder(policies.unavailable_value)
 
-    def __reduce__(self) -> tuple[type[DebeziumAvroDecoder], tuple[DebeziumPolicies, AvroOptions]]:
-        return DebeziumAvroDecoder, (self.policies, self.options)
+    def __reduce__(self) -> tuple[type[DebeziumAvroDecoder], tuple[DebeziumPolicies, AvroOptions, DocumentOptions]]:
+        return DebeziumAvroDecoder, (self.policies, self.options, self.documents)
 
     def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
         """See ``sources.changes.Decoder``."""
@@ -66,10 +71,11 @@ class DebeziumAvroDecoder:
         keys = AvroKeys(batch.column("key"), reading, key_format)
         usable = _with_known_keys(reading, outcome)
         for topic, partition, positions in topic_partitions(batch):
-            part = _Partition(batch, topic, partition, reading, self.policies, self._forms, outcome)
+            part = _Partition(batch, topic, partition, reading, self.policies, self._forms, self.documents, outcome)
             for code, members in part.by_schema(positions, usable):
                 part.decode(code, members, TableDecoding(
-                    batch, topic, partition, None, self.policies, self._forms, self._hidden, keys, outcome
+                    batch, topic, partition, None, self.policies, self._forms, self._hidden, keys, outcome,
+                    parts_documents=True,
                 ), targets)  # fmt: skip
         decoded = outcome.decoded()
         return replace(decoded, changes=with_other_keys(batch, decoded.changes, targets))
@@ -120,6 +126,7 @@ class _Partition:
     reading: RecordReading
     policies: DebeziumPolicies
     forms: ValueForms
+    documents: DocumentOptions
     outcome: Outcome
 
     @property
@@ -148,13 +155,15 @@ class _Partition:
         values = self.batch.column("value")
         values = values if pa.types.is_binary(values.type) else values.cast(pa.binary())
         records = _Envelopes(self.reading, taken(values, positions), positions)
-        sorter = EventSorter(SourceNames(self.topic), self.policies, self.outcome)
+        sorter = EventSorter(SourceNames(self.topic), self.policies, self.outcome, parts_documents=True)
         if envelope is None:
             self._sort_exactly(records, sorter)
-            tables.decode_sorted(sorter.events, targets)
-            return
-        self._sort(records, self.frames.skipped[positions], envelope, sorter)
-        replace(tables, schema=envelope.row).decode_sorted(sorter.events, targets)
+        else:
+            self._sort(records, self.frames.skipped[positions], envelope, sorter)
+            tables = replace(tables, schema=envelope.row)
+        tables.decode_sorted(sorter.events, targets)
+        for documents in sorter.documents:
+            decode_documents(documents, tables, self.documents, targets)
 
     def _envelope(self, code: int) -> EnvelopeSchema | MalformedRecord | None:
         """What a schema says of envelopes, or why it cannot be used; None where it has none."""

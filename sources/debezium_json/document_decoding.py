@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_table.errors import MalformedRecord
 from sources.changes import Goal, SourceTable
 from sources.debezium_json.envelopes import unwrapped_key
-from sources.debezium_json.message_keys import MessageKeys
+from sources.debezium_json.message_keys import KeyFields, KeyForms, Mask, passed_codes
 from sources.debezium_json.strange_values import strange_value
 from sources.debezium_json.table_decoding import TableDecoding
 from sources.debezium_json.texts import Records, SourceNames, Texts
-from sources.json_changes.exact_parse import parse_exactly
 from sources.json_changes.outcome import Outcome
-from sources.mongodb.document_events import DocumentEvents, is_of_mongodb, names_of_collection
+from sources.mongodb.document_events import ID, KEY_FIELD, DocumentEvents, is_of_mongodb, names_of_collection
 from sources.mongodb.extended_json import text_of
 from sources.mongodb.options import DocumentOptions
 from sources.values.value_forms import ValueForms
@@ -33,7 +34,6 @@ def decode_documents(
     """Decode events of MongoDB, which ``decoding`` has given back, into its outcome."""
     documents = _Documents(records, decoding, options, goals)
     texts, positions = [], []
-    keys: list[bytes | None] = [None] * decoding.batch.num_rows
     for index, position in enumerate(records.positions.tolist()):
         envelope = records.parsed(index)
         if not is_of_mongodb(envelope):  # the text is malformed behind what was read of it so far
@@ -41,26 +41,42 @@ def decode_documents(
             continue
         source, reader = documents.reader(envelope)
         try:
-            key = reader.key(documents.key(index))
-            text = text_of(reader.event(envelope, key)).encode()
+            event = reader.event(envelope, partial(documents.key, index))
+            if event["after"] is None:
+                reader.key(documents.key(index))
         except MalformedRecord as error:
             with decoding.outcome.of(source):
                 decoding.outcome.quarantine(position, str(error))
         else:
-            texts.append(text)
+            texts.append(text_of(event).encode())
             positions.append(position)
-            keys[position] = documents.keys[index] if key is None else text_of(key).encode()
     outcome = Outcome(decoding.batch, documents.parsed)
     plain = replace(
-        decoding, schema=None, forms=_FORMS, keys=MessageKeys(pa.array(keys, pa.binary())), outcome=outcome,
-        parts_documents=False,
-    )  # fmt: skip
+        decoding, schema=None, forms=_FORMS, keys=DocumentKeys(decoding.keys), outcome=outcome, parts_documents=False
+    )
     plain.decode(Texts(pa.array(texts, pa.binary()), np.array(positions, np.int64)), goals)
     decoding.outcome.take(outcome)
 
 
+@dataclass(frozen=True, slots=True)
+class DocumentKeys:
+    """Message keys of which those of the connector for MongoDB have the field of the row; see ``KeyForms``."""
+
+    keys: KeyForms
+
+    @property
+    def fields(self) -> list[KeyFields]:
+        return [(ID,) if fields == (KEY_FIELD,) else fields for fields in self.keys.fields]
+
+    def codes(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+        return self.keys.codes(positions)
+
+    def which(self, positions: npt.NDArray[np.int64], test: Callable[[KeyFields], bool]) -> Mask:
+        return passed_codes(self.codes(positions), self.fields, test)
+
+
 class _Documents:
-    """Records of one topic partition as events of tables; ``keys`` are their message keys."""
+    """Records of one topic partition as events of tables."""
 
     def __init__(
         self,
@@ -69,7 +85,7 @@ class _Documents:
         options: DocumentOptions,
         goals: Mapping[SourceTable, Goal],
     ) -> None:
-        self.keys: list[bytes | None] = decoding.outcome.keys_at(records.positions).to_pylist()
+        self._outcome = decoding.outcome
         self._records = records
         self._index_of = {position: index for index, position in enumerate(records.positions.tolist())}
         self._options = options
@@ -89,16 +105,17 @@ class _Documents:
 
     def key(self, index: int) -> Any:
         """A message key parsed: None where there is none, a MalformedRecord for one that is no JSON."""
-        key = self.keys[index]
-        return None if key is None else unwrapped_key(parse_exactly(key))
+        return unwrapped_key(self._outcome.parsed("key", int(self._records.positions[index])))
 
     def parsed(self, column: str, position: int) -> Any:
         """See ``Outcome.parsed``."""
         index = self._index_of[position]
-        envelope, key = self._records.parsed(index), self.key(index)
+        envelope = self._records.parsed(index)
         _, reader = self.reader(envelope)
         try:
-            found = reader.key(key)
-            return reader.event(envelope, found) if column == "value" else key if found is None else found
+            if column == "value":
+                return reader.event(envelope, partial(self.key, index))
+            key = self.key(index)
+            return reader.key(key) or key
         except MalformedRecord as error:
             return error

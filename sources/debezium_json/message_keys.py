@@ -2,7 +2,7 @@
 
 The keys of one source table are alike: JSON objects with the same names, or the same embedded schema in front. One key
 is parsed exactly; a regular expression of the JSON texts that have its names in its order, and a number, a string
-without backslash, true, false or null for each, finds all others like it. What it does not match is parsed exactly too,
+without \\u, true, false or null for each, finds all others like it. What it does not match is parsed exactly too,
 and may give the next expression.
 """
 
@@ -36,8 +36,9 @@ _WRAPPER = re.compile(rb'\{"payload": ?(?=\{)')
 _LONGEST = 4000
 """Longer keys are parsed exactly: Python reads no numbers of more digits than about this many."""
 _NUMBER = rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?"
-_TEXT = rb'"[^"\\\x00-\x1f]*"'
-_ASCII_TEXT = rb'"[ !#-\[\]-~]*"'
+_ESCAPED = rb'\\["\\/bfnrt]'
+_TEXT = rb'"(?:[^"\\\x00-\x1f]|' + _ESCAPED + rb')*"'
+_ASCII_TEXT = rb'"(?:[ !#-\[\]-~]|' + _ESCAPED + rb')*"'
 
 
 def fields_of_key(key: bytes | None) -> KeyFields:

@@ -20,6 +20,8 @@ def _float_constant(text: str) -> float:
 _DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=_float_constant)
 
 
+_BYTE_ORDER_MARK = "\ufeff"
+
 MOST_LEVELS = 100
 """Deeper nesting is refused: what handles values goes down level by level."""
 
@@ -37,10 +39,10 @@ def _levels(value: Any) -> int:
 def parse_json(data: bytes) -> Any:
     """The JSON value of UTF-8 text; fractions and exponents come as Decimal. Raises MalformedRecord."""
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode()
     except UnicodeDecodeError as error:
         raise MalformedRecord(f"value is not UTF-8 (byte {error.start})") from None
-    return parse_text(text)
+    return parse_text(text.removeprefix(_BYTE_ORDER_MARK))
 
 
 def parse_text(text: str) -> Any:

@@ -6,7 +6,7 @@ the message key. What comes out are envelopes and keys as those of other connect
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -22,7 +22,8 @@ from sources.mongodb.options import DocumentOptions
 ID = "_id"
 """The field that is the primary key of every collection."""
 
-_KEY_FIELD = "id"
+KEY_FIELD = "id"
+"""The field of message keys with the text of ``_id``."""
 _NUMBERS = (*INTEGERS, Root.FLOAT, Root.DOUBLE, Root.DECIMAL)
 _MOST_DIGITS = 38
 _FULL_DOCUMENTS = "let the connector send whole documents (capture.mode: change_streams_update_full)"
@@ -32,8 +33,8 @@ Row = dict[str, Any]
 
 def is_of_mongodb(envelope: Any) -> bool:
     """Whether an envelope is one of the connector for MongoDB."""
-    source = envelope.get("source") if isinstance(envelope, Mapping) else None
-    return isinstance(source, Mapping) and (source.get("connector") == "mongodb" or "collection" in source)
+    source = envelope.get("source") if isinstance(envelope, dict) else None
+    return isinstance(source, dict) and (source.get("connector") == "mongodb" or "collection" in source)
 
 
 def names_of_collection(envelope: Mapping[str, Any]) -> tuple[str | None, str | None]:
@@ -59,11 +60,11 @@ class DocumentEvents:
         target = goal if isinstance(goal, DecodeTarget) else None
         return cls(options, target, unavailable, {} if target is None else dict(target.columns))
 
-    def event(self, envelope: Mapping[str, Any], key: Row | None) -> Row:
-        """The event of a table, given its envelope and its message key (see ``key``). Raises MalformedRecord."""
+    def event(self, envelope: Mapping[str, Any], key: Callable[[], Any]) -> Row:
+        """The event of a table; ``key`` gives the parsed message key of its envelope. Raises MalformedRecord."""
         before, after = _document(envelope, "before"), _document(envelope, "after")
         if after is None and envelope["op"] == "u":
-            new: Row | None = self._changed_fields(envelope, key)
+            new: Row | None = self._changed_fields(envelope, self.key(key()))
         else:
             new = None if after is None else self._whole_row(after)
         database, collection = names_of_collection(envelope)
@@ -73,10 +74,10 @@ class DocumentEvents:
 
     def key(self, key: Any) -> Row | None:
         """A parsed message key with the field ``_id``; None for a key of another form. Raises MalformedRecord."""
-        if not isinstance(key, Mapping) or key.keys() != {_KEY_FIELD} or not isinstance(key[_KEY_FIELD], str):
+        if not isinstance(key, Mapping) or key.keys() != {KEY_FIELD} or not isinstance(key[KEY_FIELD], str):
             return None
         try:
-            return {ID: self._id(parse_text(key[_KEY_FIELD]))}
+            return {ID: self._id(parse_text(key[KEY_FIELD]))}
         except MalformedRecord as error:
             raise MalformedRecord(f"the message key holds no {ID} of MongoDB: {error}") from None
 
@@ -182,18 +183,18 @@ def _plain_number(number: Decimal) -> int | str:
 # ---------------------------------------------------------------- documents
 
 
-def _document(envelope: Mapping[str, Any], side: str) -> Mapping[str, Any] | None:
+def _document(envelope: Mapping[str, Any], side: str) -> Row | None:
     value = envelope.get(side)
     return None if value is None else _parsed(value, side)
 
 
-def _parsed(value: Any, name: str) -> Mapping[str, Any]:
+def _parsed(value: Any, name: str) -> Row:
     if isinstance(value, str):
         try:
             value = parse_text(value)
         except MalformedRecord as error:
             raise MalformedRecord(f"{name} holds no document of MongoDB: {error}") from None
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         raise MalformedRecord(f"{name} holds no document of MongoDB")
     return value
 

@@ -12,10 +12,9 @@ import json
 import math
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal, DecimalException
-from typing import Any
+from typing import Any, NamedTuple
 
 from paimon_table.types import BINARIES, CHARACTERS, DataType, Root
 from sources.values.iso_time import format_timestamp, parse_timestamp
@@ -34,8 +33,7 @@ _PYTHON_MS = (-62_135_596_800_000, _LAST_ISO_MS)
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(NamedTuple):
     """One value that Extended JSON writes as an object.
 
     ``content`` of an ``oid``, ``decimal`` or ``symbol`` is text, of ``int``, ``long`` and ``date`` (milliseconds) an
@@ -54,22 +52,17 @@ def scalar_of(value: Mapping[str, Any]) -> Scalar | None:
     """The scalar that an object is; None for a document, and for forms without a plain value (regular expressions)."""
     if not 1 <= len(value) <= 2:
         return None
-    read = _READERS.get(next(iter(value)))
-    if read is None:
-        return None
+    name = next(iter(value))
+    alone = _ALONE.get(name)
     try:
-        return read(value)
+        if alone is None:
+            return _read_binary(value) if name in ("$binary", "$type") else None
+        if len(value) > 1:
+            return None
+        kind, content = alone[0], alone[1](value[name])
+        return Scalar("binary", content, _UUID_SUBTYPE) if kind == "uuid" else Scalar(kind, content)
     except (ValueError, TypeError, OverflowError, DecimalException):
         return None
-
-
-def _alone(kind: str, content: Callable[[Any], Any]) -> Callable[[Mapping[str, Any]], Scalar | None]:
-    """The reader of objects with one field."""
-
-    def read(value: Mapping[str, Any]) -> Scalar | None:
-        return None if len(value) > 1 else Scalar(kind, content(*value.values()))
-
-    return read
 
 
 def _text(content: Any) -> str:
@@ -78,19 +71,20 @@ def _text(content: Any) -> str:
     return content
 
 
-def _integer(low: int, high: int) -> Callable[[Any], int]:
-    def read(content: Any) -> int:
-        if isinstance(content, bool) or not isinstance(content, str | int):
-            raise TypeError
-        number = int(content)
-        if not low <= number <= high:
-            raise ValueError
-        return number
-
-    return read
+def _read_int(content: Any) -> int:
+    number = _read_long(content)
+    if not _INT[0] <= number <= _INT[1]:
+        raise ValueError
+    return number
 
 
-_read_int, _read_long = _integer(*_INT), _integer(*_LONG)
+def _read_long(content: Any) -> int:
+    if isinstance(content, bool) or not isinstance(content, str | int):
+        raise TypeError
+    number = int(content)
+    if not _LONG[0] <= number <= _LONG[1]:
+        raise ValueError
+    return number
 
 
 def _read_decimal(content: Any) -> str:
@@ -125,23 +119,18 @@ def _read_binary(value: Mapping[str, Any]) -> Scalar | None:
         return None
 
 
-def _read_uuid(value: Mapping[str, Any]) -> Scalar | None:
-    return None if len(value) > 1 else Scalar("binary", uuid.UUID(_text(value["$uuid"])).bytes, _UUID_SUBTYPE)
-
-
-_READERS: Mapping[str, Callable[[Mapping[str, Any]], Scalar | None]] = {
-    "$oid": _alone("oid", _text),
-    "$numberInt": _alone("int", _read_int),
-    "$numberLong": _alone("long", _read_long),
-    "$numberDouble": _alone("double", float),
-    "$numberDecimal": _alone("decimal", _read_decimal),
-    "$date": _alone("date", _read_date),
-    "$binary": _read_binary,
-    "$type": _read_binary,
-    "$uuid": _read_uuid,
-    "$symbol": _alone("symbol", _text),
-    "$undefined": _alone("undefined", bool),
+_ALONE: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "$oid": ("oid", _text),
+    "$numberInt": ("int", _read_int),
+    "$numberLong": ("long", _read_long),
+    "$numberDouble": ("double", float),
+    "$numberDecimal": ("decimal", _read_decimal),
+    "$date": ("date", _read_date),
+    "$uuid": ("uuid", lambda content: uuid.UUID(_text(content)).bytes),
+    "$symbol": ("symbol", _text),
+    "$undefined": ("undefined", bool),
 }
+"""The forms of one field: the kind, and what reads the content."""
 
 
 # ---------------------------------------------------------------- plain values
@@ -184,7 +173,12 @@ def _plain_list(value: list[Any], t: DataType | None) -> Any:
     return [plain(item, element) for item in value]
 
 
+_PLAIN_ALREADY = frozenset({"int", "long", "oid", "decimal", "symbol"})
+
+
 def _plain_scalar(scalar: Scalar, t: DataType | None) -> Any:
+    if scalar.kind in _PLAIN_ALREADY:
+        return scalar.content
     match scalar.kind:
         case "double":
             return plain_double(scalar.content)
@@ -195,10 +189,8 @@ def _plain_scalar(scalar: Scalar, t: DataType | None) -> Any:
             if is_uuid and (t is None or t.root not in BINARIES):
                 return str(uuid.UUID(bytes=scalar.content))
             return BytesText(base64.b64encode(scalar.content).decode("ascii"))
-        case "undefined":
-            return None
         case _:
-            return scalar.content
+            return None
 
 
 def plain_double(number: float) -> float | str:

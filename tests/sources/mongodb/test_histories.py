@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from tests.support.feed_records import Run
 from tests.support.mongodb_events import RULE, Event, Json, change, partial, records, text, with_schemas
 from tests.support.mutants import Record, key_names, mutated
 
-FIELDS = {
+FIELDS: dict[str, Callable[[random.Random], Any]] = {
     "n": lambda r: {"$numberInt": str(r.randrange(-9, 9))},
     "l": lambda r: r.choice([{"$numberLong": str(r.randrange(1 << 60))}, r.randrange(100)]),
     "d": lambda r: {"$numberDouble": str(r.random())},
