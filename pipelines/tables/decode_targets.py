@@ -13,12 +13,20 @@ from sources.column_forms import OPTION, ColumnForms
 
 
 def decode_target(
-    sink: TableSink, source: SourceTable, rule: TargetRule, of_table: TargetRule, limits: Mapping[str, Any]
+    sink: TableSink,
+    source: SourceTable,
+    rule: TargetRule,
+    of_table: TargetRule,
+    limits: Mapping[str, Any],
+    *,
+    is_retry: bool,
 ) -> DecodeTarget:
     """``rule`` is that of the source table; ``of_table`` that of the table, which says the types of its columns.
 
-    ``limits`` say what becomes of columns that the table lacks (``Evolution.limits``).
+    ``limits`` say what becomes of columns that the table lacks (``Evolution.limits``). ``is_retry``: the records come
+    without those around them, so that nothing tells which rows came before a TRUNCATE.
     """
+    truncate = rule.schema_changes.truncate or "pause"
     table = sink.table
     traits = table.write_traits
     refused = traits.refused_deletes
@@ -35,7 +43,7 @@ def decode_target(
         has_whole_before=rule.before == "full",
         refused_deletes=None if refused is None else refused.reason,
         refused_deletes_with=() if refused is None else refused.columns,
-        on_truncate=rule.schema_changes.truncate or "pause",
+        on_truncate="pause" if truncate == "apply" and is_retry else truncate,
         on_change=rule.on_change,
         decimal_formats=rule.decimal_formats(table.schema.column_names),
         forms=ColumnForms.parsed(table.schema.options.get(OPTION)),

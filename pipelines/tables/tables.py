@@ -354,7 +354,8 @@ class PipelineTables:
             else:
                 sink, rule = self.sinks[identifier], self._rules[identifier]
                 limits = self._evolution.limits(sink, rule, at_ms)
-                goals[source] = decode_target(sink, source, self._rule_of[source], rule, limits)
+                is_retry = self._beside is not None and self._only is None
+                goals[source] = decode_target(sink, source, self._rule_of[source], rule, limits, is_retry=is_retry)
         return goals
 
     def _route(self, source: SourceTable, seen: Seen) -> bool:
