@@ -106,6 +106,8 @@ class DecodeTarget:
     refused_deletes_with: tuple[str, ...] = ()
     """Only deletes with a value in one of these columns are refused; none stands for every delete."""
     on_truncate: OnTruncate = "pause"
+    deleted_at: str | None = None
+    """The column that gets the time of deletes, where deleted rows stay; it is none of ``columns``."""
     on_change: OnChange | None = None
     """What updates and deletes do where the table has no primary key; None where it has one."""
     forms: ColumnForms = field(default_factory=ColumnForms)

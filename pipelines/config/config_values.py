@@ -32,10 +32,10 @@ REFUSED = "refused"
 """Error type of every message that a validator of these models words itself."""
 
 
-def refused(text: str, *at: str) -> PydanticCustomError:
+def refused(text: str, *at: str | int) -> PydanticCustomError:
     """An error whose text stands in the message to the user unchanged.
 
-    ``at`` names the keys below the validated value that the error is about, when it is about one of them.
+    ``at`` names the keys, and numbers of items, below the validated value that the error is about, if it is about one.
     """
     return PydanticCustomError(REFUSED, "{text}", {"text": text, "at": at})
 

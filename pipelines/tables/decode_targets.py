@@ -30,7 +30,7 @@ def decode_target(
     table = sink.table
     traits = table.write_traits
     refused = traits.refused_deletes
-    own = dict(rule.event_columns)
+    own = dict(of_table.own_columns)
     keys = KeyRule(sink.identifier, rule.primary_key is not None, sink.sources.get(fed_by(source), ()))
     return DecodeTarget(
         columns=tuple((f.name, f.type) for f in table.schema.fields if f.name not in own),
@@ -44,6 +44,7 @@ def decode_target(
         refused_deletes=None if refused is None else refused.reason,
         refused_deletes_with=() if refused is None else refused.columns,
         on_truncate="pause" if truncate == "apply" and is_retry else truncate,
+        deleted_at=of_table.deleted_at,
         on_change=rule.on_change,
         decimal_formats=rule.decimal_formats(table.schema.column_names),
         forms=ColumnForms.parsed(table.schema.options.get(OPTION)),

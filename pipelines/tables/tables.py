@@ -157,6 +157,11 @@ class PipelineTables:
         self._encoded.tell()
         return changed
 
+    def deleted_at(self, identifier: str) -> str | None:
+        """The column with the time of deletes of a table that keeps deleted rows."""
+        rule = self._rules.get(identifier)
+        return None if rule is None else rule.deleted_at
+
     def note_truncations(
         self, truncations: Iterable[Truncation], read: Collection[TopicPartition], batch_id: int, started_ms: int | None
     ) -> bool:
