@@ -138,6 +138,8 @@ class DecodeTarget:
     refused_deletes_with: tuple[str, ...] = ()
     """Only deletes with a value in one of these columns are refused; none stands for every delete."""
     on_truncate: OnTruncate = "pause"
+    deleted_at: str | None = None
+    """The column that gets the time of deletes, where deleted rows stay; it is none of ``columns``."""
     on_change: OnChange | None = None
     """What updates and deletes do where the table has no primary key; None where it has one."""
     forms: ColumnForms = field(default_factory=ColumnForms)
@@ -150,13 +152,13 @@ class DecodeTarget:
     """The rows have the event columns behind their own, whatever the table stores of them."""
     transform: RowTransform | None = None
     """What makes rows of the table of them; None where the table has the columns of the source."""
-
-    @property
-    def has_event_columns(self) -> bool:
-        return self.tells_events or self.on_change == "log"
-
     paths: Mapping[str, ColumnPath] = field(default_factory=dict)
     """The columns that are filled from inside of nested values."""
+
+    @property
+    def needs_events(self) -> bool:
+        """Whether the rows take operations and times from their events."""
+        return self.tells_events or self.on_change == "log" or self.deleted_at is not None
 
     def refusal(self, column: str) -> str | None:
         """Why a value in a column that the table lacks cannot be left out in silence; None if there is no reason."""

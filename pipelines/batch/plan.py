@@ -138,14 +138,19 @@ def plan_write(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) 
 def _planned_tables(tables: PipelineTables, batch: BatchRun) -> list[tuple[Target, tuple[BucketId, ...]]]:
     """Every table at its newest state, and the buckets to compact even if no rows arrive for them."""
     left_out = tables.left_out
-    looks = [partial(_planned, sink, batch, is_left_out=name in left_out) for name, sink in tables.sinks.items()]
+    looks = [
+        partial(_planned, sink, batch, tables.deleted_at(name), is_left_out=name in left_out)
+        for name, sink in tables.sinks.items()
+    ]
     return [look.result() for look in all_done(looks, waits_at_once(tables.config.catalog.warehouse))]
 
 
-def _planned(sink: TableSink, batch: BatchRun, *, is_left_out: bool) -> tuple[Target, tuple[BucketId, ...]]:
+def _planned(
+    sink: TableSink, batch: BatchRun, deleted_at: str | None, *, is_left_out: bool
+) -> tuple[Target, tuple[BucketId, ...]]:
     if is_left_out:
         return sink.idle_target(), ()
     with blaming(sink.identifier):
         sink.refresh()
-        target = sink.target(batch.id, batch.started_ms)
+        target = replace(sink.target(batch.id, batch.started_ms), deleted_at=deleted_at)
         return target, sink.pending_compactions(batch.id, batch.started_ms)

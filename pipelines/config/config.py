@@ -16,6 +16,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from paimon_table.nearest_name import nearest
+from paimon_table.options.names import BUCKET, MERGE_ENGINE
 from pipelines.config.column_rules import KeyedHash
 from pipelines.config.config_values import ConfigModel, Duration, Location, OptionOrNull, OptionText, Text, refused
 from pipelines.config.error_budget import NEARLY_ALL, MaxBadRecords
@@ -200,20 +201,46 @@ class PipelineConfig(ConfigModel):
         if not self.tables and self.otherwise.policy == "skip":
             raise refused("nothing would be written: add rules under `tables`, or `otherwise: create`")
         self._check_new_columns()
+        self._check_history()
         if self.metrics and self.ui and self.metrics.port == self.ui.port:
             raise refused("`metrics` listens on the same port; choose another one for `ui`", "ui", "port")
         return self
 
     def _check_new_columns(self) -> None:
         """Refuse a bound on new columns where no column is added."""
-        places = [(self.defaults.new_columns, self.defaults.schema_changes.over(), "defaults")]
+        places: list[tuple[NewColumns | None, SchemaChanges, tuple[str | int, ...]]] = [
+            (self.defaults.new_columns, self.defaults.schema_changes.over(), ("defaults",))
+        ]
         for index, rule in enumerate(self.tables):
             word = (rule.schema_changes or SchemaChanges()).over(self.defaults.schema_changes)
-            places.append((rule.new_columns, word, f"tables[{index}]"))
+            places.append((rule.new_columns, word, ("tables", index)))
         for bound, words, place in places:
             if bound is not None and bound.model_fields_set and words.add != "apply":
                 text = f"`new_columns` has no effect with `schema_changes: {{add: {words.add}}}`; remove one of them"
-                raise refused(text, place, "new_columns")
+                raise refused(text, *place, "new_columns")
+
+    def _check_history(self) -> None:
+        """Refuse what cannot be right where deleted rows stay."""
+        for index, rule in enumerate(self.tables):
+            target, at = self.target_rule(rule), ("tables", index, "history")
+            if target.deleted_at is None:
+                continue
+            if target.changes_rows:
+                text = (
+                    "soft_delete keeps rows as the source has them: it does not go together with `columns` or `where`"
+                )
+                raise refused(text, *at)
+            if target.schema_changes.truncate == "apply":
+                text = "`schema_changes: {truncate: apply}` deletes rows that soft_delete keeps; say skip or pause"
+                raise refused(text, *at)
+            engine = target.options.get(MERGE_ENGINE, "deduplicate")
+            if engine.lower() != "deduplicate" or target.options.get(BUCKET) == "-2":
+                text = (
+                    f"soft_delete needs '{MERGE_ENGINE}' = deduplicate and another '{BUCKET}' than -2: it looks up rows"
+                )
+                raise refused(text, *at)
+            if target.deleted_at in target.column_types:
+                raise refused(f"soft_delete stores its own values in {target.deleted_at}; name another column", *at)
 
     @property
     def quarantine(self) -> str:
@@ -265,6 +292,7 @@ class PipelineConfig(ConfigModel):
             rule.before,
             rule.new_columns or self.defaults.new_columns,
             (rule.schema_changes or SchemaChanges()).over(self.defaults.schema_changes),
+            None if rule.history is None else rule.history.soft_delete.column,
             (rule.on_change or "fail") if rule.mode == "append" else None,
             rule.max_bad_records if "max_bad_records" in rule.model_fields_set else self.defaults.max_bad_records,
             rule.on_table_failure or self.on_table_failure,

@@ -445,7 +445,7 @@ def _known_schema(rule: TargetRule, options: Mapping[str, str]) -> TableSchema:
     bucket_key = tuple(options[BUCKET_KEY.name].split(",")) if BUCKET_KEY.name in options else ()
     primary_key = rule.primary_key or (*dict.fromkeys((*rule.partition_by, *bucket_key, _UNDECLARED_KEY)),)
     named = dict.fromkeys((*primary_key, *rule.partition_by), DataType(Root.INT))
-    columns = {**assumed_columns(options), **named, **rule.column_types, **dict(rule.event_columns)}
+    columns = {**assumed_columns(options), **named, **rule.column_types, **dict(rule.own_columns)}
     if rule.on_change is not None:
         primary_key = ()
     for name in primary_key:

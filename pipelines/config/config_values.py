@@ -35,7 +35,7 @@ REFUSED = "refused"
 def refused(text: str, *at: str | int) -> PydanticCustomError:
     """An error whose text stands in the message to the user unchanged.
 
-    ``at`` names the keys below the validated value that the error is about, when it is about one of them.
+    ``at`` names the keys, and numbers of items, below the validated value that the error is about, if it is about one.
     """
     return PydanticCustomError(REFUSED, "{text}", {"text": text, "at": at})
 

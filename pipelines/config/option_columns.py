@@ -15,7 +15,7 @@ def misspelt_columns(rule: TargetRule) -> Iterator[tuple[str, str]]:
 
     Other columns are known from the events only: a table that lacks one is refused when it is made.
     """
-    stated = {*rule.column_types, *(rule.primary_key or ()), *rule.partition_by, *dict(rule.event_columns)}
+    stated = {*rule.column_types, *(rule.primary_key or ()), *rule.partition_by, *dict(rule.own_columns)}
     for name, value in rule.options.items():
         for column in dict.fromkeys(columns_named_by(name, value)):
             meant = None if column in stated else misspelt_column(column, stated)

@@ -17,10 +17,11 @@ from paimon_table.types import DataType
 from pipelines.config.column_rules import ColumnRules, Expression, first_match
 from pipelines.config.config_values import ConfigModel, OptionOrNull, Pattern, Text, refused
 from pipelines.config.error_budget import NEARLY_ALL, Budget, MaxBadRecords
+from pipelines.config.history_config import History
 from pipelines.config.key_options import without_key_options
 from pipelines.config.schema_changes import EVOLVE, SchemaChanges
 from pipelines.config.table_name import name_problem
-from sources.event_columns import EVENT_COLUMNS, OnChange
+from sources.event_columns import DELETED_AT_TYPE, EVENT_COLUMNS, OnChange
 from sources.topics import name_matches
 
 PLACEHOLDERS = ("database", "schema", "table", "topic")
@@ -169,6 +170,11 @@ class TableRule(ConfigModel):
     new_columns: NewColumns | None = Field(
         default=None, description="How many columns are added; it wins over `defaults.new_columns`."
     )
+    history: History | None = Field(
+        default=None,
+        description="What stays of deleted rows: with `soft_delete` the row, and the time of its delete in a column "
+        "`deleted_at`; a later insert of its key clears that. By default deleted rows go.",
+    )
     schema_changes: SchemaChanges | None = Field(
         default=None,
         description="What changes of the source's schema do; a word for a kind wins over `defaults.schema_changes`, "
@@ -220,6 +226,9 @@ class TableRule(ConfigModel):
         return self
 
     def _check_append(self) -> None:
+        if self.history is not None:
+            text = "with `mode: append` no row is deleted; `on_change: log` stores deletes as rows; remove one of them"
+            raise refused(text, "history")
         if self.schema_changes is not None and self.schema_changes.truncate == "apply":
             text = "'apply' needs a primary key: rows of a table with `mode: append` are not deleted; say skip or pause"
             raise refused(text, "schema_changes", "truncate")
@@ -241,7 +250,7 @@ class TableRule(ConfigModel):
         """Whether the rule itself says what the primary key of its tables is, or that there is none."""
         own = any(name in self.columns.types for name, _ in EVENT_COLUMNS)
         stated = {name: value for name, value in self.options.items() if value is not None}
-        keyed = self.primary_key is not None or self.merge_sources is not None or own
+        keyed = self.history is not None or self.primary_key is not None or self.merge_sources is not None or own
         return self.mode is not None or keyed or without_key_options(stated) != stated
 
     def matches(self, database: str | None, schema: str | None, table: str | None, topic: str) -> bool:
@@ -308,6 +317,8 @@ class TargetRule:
     new_columns: NewColumns = field(default_factory=NewColumns)
     schema_changes: SchemaChanges = EVOLVE
     """With a word for every kind."""
+    deleted_at: str | None = None
+    """The column with the time of the delete, where deleted rows stay."""
     on_change: OnChange | None = None
     """What updates and deletes do in a table without primary key; None for tables with one."""
     max_bad_records: Budget | None = NEARLY_ALL
@@ -354,9 +365,14 @@ class TargetRule:
         """The columns that the table has in front of those of its sources."""
         return EVENT_COLUMNS if self.on_change == "log" else ()
 
+    @property
+    def own_columns(self) -> tuple[tuple[str, DataType], ...]:
+        """All columns that Tidemark fills itself."""
+        return self.event_columns + (() if self.deleted_at is None else ((self.deleted_at, DELETED_AT_TYPE),))
+
     def writes_like(self, other: TargetRule) -> bool:
         """Whether both write a table in the same way: with a key, as rows alone, or as a log of events."""
-        return (self.on_change is None) == (other.on_change is None) and self.event_columns == other.event_columns
+        return (self.on_change is None) == (other.on_change is None) and self.own_columns == other.own_columns
 
     def target(self, database: str | None, schema: str | None, table: str | None, topic: str) -> TableName:
         """Name of the Paimon table for a source table.

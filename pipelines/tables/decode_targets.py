@@ -23,23 +23,33 @@ def decode_target(
     of_table: TargetRule,
     limits: Mapping[str, Any],
     now_ms: int = 0,
+    *,
+    is_retry: bool,
 ) -> DecodeTarget:
     """``rule`` is that of the source table; ``of_table`` that of the table, which says the types of its columns.
 
-    ``limits`` say what becomes of columns that the table lacks (``Evolution.limits``).
+    ``limits`` say what becomes of columns that the table lacks (``Evolution.limits``). ``is_retry``: the records come
+    without those around them, so that nothing tells which rows came before a TRUNCATE.
     """
-    target = _plain_target(sink, source, rule, of_table, limits)
+    target = _plain_target(sink, source, rule, of_table, limits, is_retry=is_retry)
     return _with_transform(target, sink, rule, now_ms) if rule.changes_rows else target
 
 
 def _plain_target(
-    sink: TableSink, source: SourceTable, rule: TargetRule, of_table: TargetRule, limits: Mapping[str, Any]
+    sink: TableSink,
+    source: SourceTable,
+    rule: TargetRule,
+    of_table: TargetRule,
+    limits: Mapping[str, Any],
+    *,
+    is_retry: bool,
 ) -> DecodeTarget:
     """The target in the columns of the table."""
+    truncate = rule.schema_changes.truncate or "pause"
     table = sink.table
     traits = table.write_traits
     refused = traits.refused_deletes
-    own = dict(rule.event_columns)
+    own = dict(of_table.own_columns)
     keys = KeyRule(sink.identifier, rule.primary_key is not None, sink.sources.get(fed_by(source), ()))
     return DecodeTarget(
         columns=tuple((f.name, f.type) for f in table.schema.fields if f.name not in own),
@@ -52,7 +62,8 @@ def _plain_target(
         has_whole_before=rule.before == "full",
         refused_deletes=None if refused is None else refused.reason,
         refused_deletes_with=() if refused is None else refused.columns,
-        on_truncate=rule.schema_changes.truncate or "pause",
+        on_truncate="pause" if truncate == "apply" and is_retry else truncate,
+        deleted_at=of_table.deleted_at,
         on_change=rule.on_change,
         decimal_formats=rule.decimal_formats(table.schema.column_names),
         paths=rule.columns.column_paths,

@@ -12,7 +12,7 @@ from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_changes import added_within_a_day, column_changes
 from pipelines.tables.column_layout import Layout, hidden_changes, layout_of, stored_columns
-from pipelines.tables.first_schema import NAME_OF_LOG
+from pipelines.tables.first_schema import name_of_own
 from pipelines.tables.observed_columns import Seen
 from pipelines.tables.rule_options import options_of_new_columns
 from pipelines.tables.schema_change_text import told
@@ -113,7 +113,7 @@ class Evolution:
         """What the decoder is told of columns that the table lacks."""
         is_full = _room(sink, rule, now_ms) <= 0
         refused = self._refused.get(sink.identifier, {})
-        of_events = {name: NAME_OF_LOG for name, _ in rule.event_columns}
+        of_events = {name: name_of_own(rule) for name, _ in rule.own_columns}
         return {
             "refused": {n: why for n, why in refused.items() if not sink.table.schema.has_column(n)} | of_events,
             "beyond": _beyond(rule) if is_full and _word(rule) != "pause" else None,

@@ -22,6 +22,17 @@ NAME_OF_LOG = (
 )
 
 
+_NAME_OF_DELETES = (
+    "`history: soft_delete` stores its own values under this name; name another column"
+    " (`history: {soft_delete: {column: ...}}`)"
+)
+
+
+def name_of_own(rule: TargetRule) -> str:
+    """Why a source cannot have a column that Tidemark fills itself."""
+    return NAME_OF_LOG if rule.deleted_at is None else _NAME_OF_DELETES
+
+
 def first_schema(source: SourceTable, seen: Seen, identifier: str, rule: TargetRule, time_ms: int) -> TableSchema:
     """The schema of a new table: declared types win over what the events show; only key columns are NOT NULL."""
     primary_key = primary_key_of(rule, seen)
@@ -30,14 +41,15 @@ def first_schema(source: SourceTable, seen: Seen, identifier: str, rule: TargetR
     of_key = {name: t for name, t in seen.key_only.items() if name in primary_key}
     shown = {**seen.columns, **of_key}
     types = {name: t for name, t in shown.items() if t is not None} | rule.declared(shown)
-    own = dict(rule.event_columns)
+    own = dict(rule.own_columns)
     taken = next((name for name in types if name in own), None)
     if taken is not None:
-        raise ConfigError(f"{source.topic}: table {identifier} cannot be made: column {taken!r}: {NAME_OF_LOG}")
+        raise ConfigError(f"{source.topic}: table {identifier} cannot be made: column {taken!r}: {name_of_own(rule)}")
     types = own | types
     _check_key(source, identifier, seen, primary_key, rule, types)
     _check_named_columns(source, identifier, rule, types)
-    ordered = [*own, *shown, *(name for name in rule.column_types if name not in shown)]
+    behind = [] if rule.deleted_at is None else [rule.deleted_at]
+    ordered = [*dict(rule.event_columns), *shown, *(name for name in rule.column_types if name not in shown), *behind]
     columns = [(name, types[name].with_nullable(True)) for name in ordered if name in types]
     forms = ColumnForms().learnt(seen.forms, dict(columns))
     options = {**rule.options, OPTION: forms.text} if forms.by_column else rule.options

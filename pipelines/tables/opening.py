@@ -16,6 +16,7 @@ from pipelines.tables.checkpoint_record import older_copy
 from pipelines.tables.declared_columns import check_declared
 from pipelines.tables.declared_types import with_types_of
 from pipelines.tables.evolution import Evolution
+from pipelines.tables.kept_deletes import with_deleted_at
 from pipelines.tables.new_table import NewTable
 from pipelines.tables.observed_columns import Seen
 from pipelines.tables.own_tables import OwnTables
@@ -103,6 +104,7 @@ class Opening:
         typed = with_types_of(rule, table, identifier, self._config.name, now_ms())
         if rule.changes_rows:
             typed = with_computed_of(rule, typed, identifier, self._config.name, now_ms())
+        typed = with_deleted_at(rule, typed, identifier, self._config.name, now_ms())
         followed = with_options_of(rule, typed, identifier, self._config.name, now_ms())
         check_writable(followed, identifier)
         return followed

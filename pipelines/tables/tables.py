@@ -182,6 +182,11 @@ class PipelineTables:
         self._encoded.tell()
         return changed
 
+    def deleted_at(self, identifier: str) -> str | None:
+        """The column with the time of deletes of a table that keeps deleted rows."""
+        rule = self._rules.get(identifier)
+        return None if rule is None else rule.deleted_at
+
     def note_truncations(
         self, truncations: Iterable[Truncation], read: Collection[TopicPartition], batch_id: int, started_ms: int | None
     ) -> bool:
@@ -379,7 +384,9 @@ class PipelineTables:
             else:
                 sink, rule = self.sinks[identifier], self._rules[identifier]
                 limits = self._evolution.limits(sink, rule, at_ms)
-                goals[source] = decode_target(sink, source, self._rule_of[source], rule, limits, at_ms)
+                is_retry = self._beside is not None and self._only is None
+                of_source = self._rule_of[source]
+                goals[source] = decode_target(sink, source, of_source, rule, limits, at_ms, is_retry=is_retry)
         return goals
 
     def _route(self, source: SourceTable, seen: Seen) -> bool:

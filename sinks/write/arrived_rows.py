@@ -49,7 +49,16 @@ class ArrivedRows:
         self._writers: dict[BucketId, Writer] = {}
 
     def filled(self, lane: Lane) -> Filled:
-        """The rows of a lane; values that the source left out are looked up."""
+        """The rows of a lane; values that the source left out are looked up.
+
+        Where a delete keeps its row, it is an update of it then.
+        """
+        filled, column = self._filled(lane), self._target.deleted_at
+        if column is None:
+            return filled
+        return replace(filled, rows=_kept_deletes(filled.rows, column))
+
+    def _filled(self, lane: Lane) -> Filled:
         rows = self._rows(lane)
         if UNAVAILABLE not in rows.column_names and OTHER_KEY not in rows.column_names:
             return Filled(rows)
@@ -142,6 +151,14 @@ class ArrivedRows:
         row = pa.table(columns, list(schema.primary_keys))
         ((lane, _),) = lane_split(schema, self._context.options, self._target.live).split(row)
         return self._histories_of(lane, self._rows(lane))
+
+
+def _kept_deletes(rows: pa.Table, deleted_at: str) -> pa.Table:
+    """The rows with deletes that have a time as updates; those of a changed key have one too."""
+    kinds = rows.column(VALUE_KIND)
+    is_kept = pc.and_(pc.equal(kinds, RowKind.DELETE), pc.is_valid(rows.column(deleted_at)))
+    kinds = pc.if_else(is_kept, pa.scalar(int(RowKind.UPDATE_AFTER), kinds.type), kinds)
+    return rows.set_column(rows.schema.get_field_index(VALUE_KIND), VALUE_KIND, kinds)
 
 
 def _unfilled(rows: pa.Table) -> Filled:

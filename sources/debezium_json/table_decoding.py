@@ -256,7 +256,7 @@ class TableDecoding:
 
     def _decode_known(self, source: SourceTable, target: DecodeTarget, parts: list[TableEvents]) -> None:
         plan = plan_columns(target, None if self.schema is None else self.schema.by_name, self.forms)
-        log = self._event_log(parts) if target.has_event_columns else None
+        log = self._event_log(parts) if target.needs_events else None
         rows = TableRows(source, self.partition, target, plan, self.hidden, self.outcome, log)
         read = (self._with_defaults(e, target) for part in parts for e in read_events(part, plan, self.outcome))
         found = [rows.storable(events) for events in read]

@@ -131,7 +131,7 @@ class FeedDecoding:
 
     def _decode_known(self, source: SourceTable, target: DecodeTarget, records: TableRecords) -> None:
         plan = reading_plan(self.feed, target, self.forms)
-        log = self._event_log(records) if target.has_event_columns else None
+        log = self._event_log(records) if target.needs_events else None
         reader = RowReader(self.feed, target, plan, self.outcome, self.parsed)
         for group in reader.groups(records):
             self._decode_group(source, target, group, log)

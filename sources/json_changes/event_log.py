@@ -36,10 +36,14 @@ class EventLog:
         self._times[positions] = np.asarray(times_ms.fill_null(0))
         self._has_time[positions] = np.asarray(times_ms.is_valid())
 
+    def times(self, positions: npt.NDArray[np.int64]) -> pa.Array:
+        """Of records by position, in milliseconds; NULL where the event does not tell."""
+        return pa.array(self._times[positions], pa.int64(), mask=~self._has_time[positions])
+
     def with_event_columns(self, rows: ConvertedRows, kinds: npt.NDArray[np.int8]) -> ConvertedRows:
         """The rows with the event columns behind their own; ``kinds`` are those of the rows in the source."""
         positions, count = rows.positions, len(rows.positions)
-        times = pa.array(self._times[positions], pa.int64(), mask=~self._has_time[positions])
+        times = self.times(positions)
         columns = [
             _KINDS.take(pa.array(kinds)),
             self._op_names.take(pa.array(self._ops[positions])),

@@ -178,6 +178,11 @@ class Outcome:
             self._changes.setdefault((source, partition), []).append(rows)
             self.count(with_rows=record_count)
 
+    def times_at(self, positions: npt.NDArray[np.int64]) -> pa.Array:
+        """Kafka's times of records by position, in milliseconds (int64)."""
+        times = self._batch.column("timestamp").take(pa.array(positions))
+        return times.cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
+
     @property
     def offsets(self) -> pa.Array:
         """Of all records, by position."""

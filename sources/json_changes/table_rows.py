@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from paimon_table.types import CHARACTERS
+from paimon_table.row_kind import RowKind
+from paimon_table.types import CHARACTERS, arrow_type
 from sources.changes import DecodeTarget, SourceTable
-from sources.event_columns import EVENT_COLUMNS
+from sources.event_columns import DELETED_AT_TYPE, EVENT_COLUMNS
 from sources.json_changes.before_values import with_before_values
 from sources.json_changes.change_rows import (
     DELETE,
@@ -98,7 +100,10 @@ class TableRows:
                 self.outcome.quarantine(piece.positions[row], reason)
         if converted:
             stored_parts, columns = converted, self.target.columns
-            if self.log is not None:
+            if self.target.deleted_at is not None:
+                stored_parts = list(map(self._with_deleted_at, converted))
+                columns += ((self.target.deleted_at, DELETED_AT_TYPE),)
+            elif self.log is not None:
                 stored_parts = list(map(self.log.with_event_columns, converted, kinds))
                 columns += EVENT_COLUMNS
             rows = rows_table(stored_parts, columns, self.outcome.offsets)
@@ -106,6 +111,25 @@ class TableRows:
             self.outcome.add_changes(self.source, self.partition, rows, stored)
             self.outcome.count(without_effect=left_out)
         return converted
+
+    def _with_deleted_at(self, part: ConvertedRows) -> ConvertedRows:
+        """The rows with the time of deletes behind their own columns.
+
+        A delete leaves the other columns of its row as they are, so it has none of them but the key.
+        """
+        deletes = part.kinds == RowKind.DELETE
+        times = pa.nulls(len(deletes), pa.int64()) if self.log is None else self.log.times(part.positions)
+        times = pc.if_else(pa.array(deletes), pc.coalesce(times, self.outcome.times_at(part.positions)), None)
+        stored, unavailable = list(part.columns), dict(part.unavailable)
+        for position, (name, _) in enumerate(self.target.columns) if deletes.any() else ():
+            if name not in self.target.primary_key:
+                hidden = unavailable.get(position)
+                unavailable[position] = deletes if hidden is None else hidden | deletes
+        for row in np.flatnonzero(deletes & np.asarray(times.is_null())).tolist():
+            self.outcome.quarantine(int(part.positions[row]), "op d: neither the event nor its record tells a time")
+            part.problems.setdefault(row, "no time")
+        stored.append(times.cast(arrow_type(DELETED_AT_TYPE)))
+        return replace(part, columns=stored, unavailable=unavailable)
 
     def _with_plain_keys(self, rows: ChangeRows, converted: ConvertedRows) -> ConvertedRows:
         """One row per number: numbers of variable scale in the key, which are stored as text, get one form each."""

@@ -52,7 +52,8 @@ def table(
     unsent = {("body", Became.OLDER): 4}
     missed = None if standing is Standing.RUNNING else 250
     topics = ("shop.old", "shop.orders")
-    return TableView(name, standing, reason, None, 10, 12, 15, 42, 900.0, SHAPE, reason, beside, unsent, topics, missed)
+    view = TableView(name, standing, reason, None, 10, 12, 15, 42, 900.0, SHAPE, reason, beside, unsent, topics, missed)
+    return replace(view, schema_changes={"add": 2, "truncate": 1})
 
 
 def pipeline(name: str = "shop", phase: Phase = Phase.RUNNING, reason: str = "") -> PipelineView:

@@ -70,6 +70,7 @@ def test_the_numbers_are_those_of_the_run() -> None:
     assert value(found, "tidemark_table_beside_records", **orders, work="replay") == 12_000
     assert value(found, "tidemark_table_beside_records_left", **orders, work="replay") == 3000
     assert value(found, "tidemark_table_unsent_values_total", **orders, column="body", became="older") == 4
+    assert value(found, "tidemark_table_schema_changes_total", **orders, kind="truncate") == 1
 
 
 def test_what_is_not_known_is_left_out() -> None:

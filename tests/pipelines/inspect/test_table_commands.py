@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from paimon_table import TableName, create_schema
+from paimon_table import AddColumn, SetOption, Table, TableName, TextColumn, WidenColumn, create_schema
 from paimon_table.errors import ConfigError
 from paimon_table.types import parse_type
 from pipelines.config.config_file import load_pipeline
@@ -118,6 +118,23 @@ def test_snapshots_are_listed_oldest_first(path: str) -> None:
     assert {s["user"] for s in snapshots} == {"tester"}
     assert snapshots[0]["kind"] == "APPEND"
     assert sum(s["changelog_rows"] for s in snapshots) == 7
+
+
+def test_schemas_are_listed_with_what_they_have_changed(tmp_path: Path) -> None:
+    small = SmallTable(tmp_path / "lake.db" / "orders", tmp_path / "work")
+    table = Table.open(str(tmp_path / "lake.db" / "orders"))
+    note, wide = AddColumn("note", parse_type("INT")), WidenColumn("note", parse_type("BIGINT"))
+    table.evolve([note], 5).evolve([wide, SetOption("write-only", "true")], 6).evolve([TextColumn("note")], 7)
+    assert small is not None
+
+    found = records("schemas", str(tmp_path / "lake.db" / "orders"))
+
+    assert [(row["id"], row["columns"], row["changes"]) for row in found] == [
+        (0, 4, "the first"),
+        (1, 5, "+ note INT"),
+        (2, 5, "note INT -> BIGINT; option write-only = true"),
+        (3, 5, "note BIGINT -> STRING"),
+    ]
 
 
 def test_files_are_listed_with_level_and_key_range(path: str) -> None:

@@ -435,3 +435,25 @@ def test_the_state_of_a_rebuild_is_read_as_it_was_written(tmp_path: Path) -> Non
     assert replace(done, rebuild=replace(done.rebuild, switch=None)) == ReplayState.from_bytes(
         replace(done, rebuild=replace(done.rebuild, switch=None)).to_bytes()
     )
+
+
+@pytest.mark.parametrize("most", [2, 20])
+def test_a_rebuild_follows_the_truncates_of_its_topic(
+    tmp_path: Path, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(quarantined, "YAML", quarantined.YAML + "    schema_changes: {{ truncate: apply }}\n")
+        file = write_pipeline(tmp_path, {"changelog-producer": "lookup"})
+    truncate = record(10, envelope(0, 0).replace(b'"op": "c"', b'"op": "t"'), key=0)
+    last = [record(11, envelope(50, 5, v=1)), record(12, envelope(51, 6, v=1))]
+    for batch, part in enumerate((HISTORY[:5], HISTORY[5:], [truncate, *last])):
+        run_batch(tmp_path, file, batch, *part)
+    right = rows_of(tmp_path)
+    assert right.keys() == {50, 51}
+    topic = Topic(tmp_path, [*HISTORY, truncate, *last], closed=13)
+
+    done = finish(job(topic, most, allows_missing=True))
+
+    assert rows_of(tmp_path) == right
+    assert done.rebuild is not None and done.rebuild.switch is not None
+    assert done.rebuild.switch.new_rows == 2

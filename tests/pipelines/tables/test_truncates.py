@@ -57,7 +57,7 @@ def test_a_captured_truncate_is_followed(tmp_path: Path, size: int, producer: st
 
 
 KAFKA = {"kafka": {"bootstrap_servers": "localhost:1", "topics": {"include": [TOPIC]}}, "format": "debezium-json"}
-ITEMS: dict[str, object] = {"match": {"table": "items"}, "into": "lake.items", "schema_changes": {"truncate": "apply"}}
+ITEMS: dict[str, Any] = {"match": {"table": "items"}, "into": "lake.items", "schema_changes": {"truncate": "apply"}}
 
 
 def drawn_events(r: random.Random, count: int) -> tuple[list[tuple[Any, Any]], dict[int, dict[str, Any]]]:

@@ -169,6 +169,14 @@ def test_a_change_of_a_schema_is_an_event_and_topics_are_told(tmp_path: Path) ->
     assert (changed.kind, changed.table) == (EventKind.SCHEMA, "lake.items")
     assert "+ note STRING" in changed.public_reason and "+ qty BIGINT" in changed.public_reason
     assert state.view().tables[0].topics == (TOPIC,)
+    assert state.view().tables[0].schema_changes == {"add": 2}
+
+
+def test_truncates_count_among_the_schema_changes() -> None:
+    state = PipelineState("shop")
+    for batch in range(3):
+        state.end(report(batch, tables=(TableReport("lake.orders", 5, 5, 5, is_truncated=batch > 0),)))
+    assert state.view().tables[0].schema_changes == {"truncate": 2}
 
 
 def test_a_table_that_no_rule_writes_is_not_shown_as_running() -> None:

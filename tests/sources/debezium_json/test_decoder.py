@@ -104,7 +104,7 @@ def test_policies_for_truncates_and_messages() -> None:
     assert (refusal.source, refusal.partition, refusal.offset) == (SOURCE, 2, 100)
     assert "truncate: apply" in refusal.reason
     skipped, applied = (decode(truncate, replace(TWO_COLUMNS, on_truncate=word)) for word in ("skip", "apply"))
-    assert skipped.refusals == applied.refusals == skipped.truncations == ()
+    assert not (skipped.refusals or applied.refusals or skipped.truncations)
     assert [(found.source, found.partition, found.offset) for found in applied.truncations] == [(SOURCE, 2, 100)]
     assert decode(truncate, None).refusals == ()
     assert len(decode(message, TWO_COLUMNS, DebeziumPolicies(on_message="fail")).refusals) == 1

@@ -1,0 +1,155 @@
+"""Tables that keep the rows which their source has deleted (`history: soft_delete`)."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from paimon_table import Table
+from paimon_table.errors import ConfigError
+from pipelines.tables.tables import PipelineTables
+from tests.support.changelog import replay_strictly
+from tests.support.item_batches import event, records
+from tests.support.local_batches import pipeline_tables, processed, reported_batches, shop_config, task_settings
+from tests.support.source_content import open_table
+
+RULE: dict[str, object] = {"match": {"table": "items"}, "into": "lake.items", "history": "soft_delete"}
+TOAST = "__debezium_unavailable_value"
+
+
+def at(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+def timed(ms: int, op: str, key: int, after: Any = None, before: Any = None) -> tuple[Any, Any]:
+    """An event whose source has a time, which differs from that of its record."""
+    message_key, value = event(op, key, after, before)
+    return message_key, {**value, "source": {**value["source"], "ts_ms": ms}}
+
+
+def drawn_events(r: random.Random, count: int) -> tuple[list[tuple[Any, Any]], dict[int, dict[str, Any]]]:
+    """Changes with what PostgreSQL sends by default, and the table in the end.
+
+    The image of a deleted row is made up, and large values that did not change are not there.
+    """
+    found, rows = [], dict[int, dict[str, Any]]()
+    for n in range(count):
+        ms, key = 1_700_000_000_000 + n, r.randrange(8)
+        present = rows.get(key)
+        is_there = present is not None and present["deleted_at"] is None
+        if present is not None and is_there and r.random() < 0.4:
+            found.append(timed(ms, "d", key, None, {"id": key, "n": 0, "body": ""}))
+            rows[key] = {**present, "deleted_at": at(ms)}
+        elif present is not None and is_there and r.random() < 0.5:
+            found.append(timed(ms, "u", key, {"id": key, "n": n, "body": TOAST}))
+            rows[key] = {**present, "n": n}
+        else:
+            row = {"id": key, "n": n, "body": f"text {n}"}
+            found.append(timed(ms, "u" if is_there else "c", key, row))
+            rows[key] = {**row, "deleted_at": None}
+    return found, rows
+
+
+def content(table: Table) -> dict[int, dict[str, Any]]:
+    return {row["id"]: row for row in table.to_arrow().to_pylist()}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"bucket": "2", "changelog-producer": "lookup"},
+        {"bucket": "-1", "changelog-producer": "lookup", "sequence.field": "n"},
+        {"bucket": "1", "changelog-producer": "none"},
+        {"bucket": "1", "deletion-vectors.enabled": "true", "changelog-producer": "none"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("is_one_job", [False, True])
+def test_any_history_keeps_the_deleted_rows(tmp_path: Path, options: dict[str, str], is_one_job: bool) -> None:
+    """Each batch runs twice, the second time in a new process."""
+    for seed in range(2):
+        r, root = random.Random(seed), tmp_path / str(seed)
+        events, expected = drawn_events(r, 60)
+        whole, first, batch_id = records(*events), 0, 0
+        config = shop_config(root, [RULE], options)
+        while first < whole.num_rows:
+            part = whole.slice(first, r.randint(1, 20))
+            for _ in range(2):
+                tables = PipelineTables(config, "tidemark-shop-test")
+                processed(tables, [part], task_settings(root), batch_id, is_one_job=is_one_job)
+            first, batch_id = first + part.num_rows, batch_id + 1
+
+        table = open_table(tables, "items")
+        assert content(table) == expected, f"seed {seed}"
+        if options["changelog-producer"] == "lookup":
+            changes = replay_strictly((rows for _, rows in table.changes()), ["id"])
+            assert changes == {(key,): row for key, row in expected.items()}, f"seed {seed}"
+
+
+def test_a_changed_key_leaves_the_old_row_as_deleted_and_takes_its_large_values_along(tmp_path: Path) -> None:
+    tables = pipeline_tables(tmp_path, [RULE], **{"changelog-producer": "lookup"})
+    rows = records(
+        timed(5, "c", 1, {"id": 1, "body": "large"}),
+        timed(6, "d", 1, None, {"id": 1, "body": ""}),
+        timed(6, "c", 2, {"id": 2, "body": TOAST}),
+    ).to_pylist()
+    rows[1]["headers"] = [{"key": "__debezium.newkey", "value": b'{"id":2}'}]
+    rows[2]["headers"] = [{"key": "__debezium.oldkey", "value": b'{"id":1}'}]
+    batch = type(records()).from_pylist(rows, schema=records().schema)
+
+    reported_batches(tables, [batch], tmp_path)
+
+    assert content(open_table(tables, "items")) == {
+        1: {"id": 1, "body": "large", "deleted_at": at(6)},
+        2: {"id": 2, "body": "large", "deleted_at": None},
+    }
+
+
+def test_a_delete_without_a_time_has_that_of_its_record(tmp_path: Path) -> None:
+    named = {**RULE, "history": {"soft_delete": {"column": "gone"}}}
+    tables = pipeline_tables(tmp_path, [named])
+
+    reported_batches(tables, [records(event("c", 1, {"id": 1}), event("d", 1, None, {"id": 1}))], tmp_path)
+
+    assert content(open_table(tables, "items")) == {1: {"id": 1, "gone": at(0)}}
+
+
+def test_a_table_that_exists_gets_the_column(tmp_path: Path) -> None:
+    before = pipeline_tables(tmp_path, [{**RULE, "history": None}])
+    reported_batches(before, [records(event("c", 1, {"id": 1}), event("c", 2, {"id": 2}))], tmp_path)
+
+    tables = pipeline_tables(tmp_path, [RULE])
+    reported_batches(tables, [records(timed(7, "d", 2, None, {"id": 2}), first_offset=2)], tmp_path, 1)
+
+    rows = content(open_table(tables, "items"))
+    assert rows == {1: {"id": 1, "deleted_at": None}, 2: {"id": 2, "deleted_at": at(7)}}
+
+
+def test_a_column_of_the_source_that_has_the_name_is_refused(tmp_path: Path) -> None:
+    first = records(event("c", 1, {"id": 1, "deleted_at": "x"}))
+    with pytest.raises(ConfigError, match="`history: soft_delete` stores its own values under this name"):
+        reported_batches(pipeline_tables(tmp_path / "new", [RULE]), [first], tmp_path)
+    reported_batches(pipeline_tables(tmp_path, [{**RULE, "history": None}]), [first], tmp_path)
+    with pytest.raises(ConfigError, match="has deleted_at as STRING"):
+        reported_batches(pipeline_tables(tmp_path, [RULE]), [records(event("c", 2, {"id": 2}))], tmp_path, 1)
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        ({"history": "scd2"}, "scd2 is not supported yet; a log of events has every version"),
+        ({"history": "soft"}, "expected soft_delete or"),
+        ({"mode": "append"}, "with `mode: append` no row is deleted"),
+        ({"schema_changes": {"truncate": "apply"}}, "deletes rows that soft_delete keeps"),
+        ({"options": {"merge-engine": "aggregation"}}, "soft_delete needs 'merge-engine' = deduplicate"),
+        ({"columns": {"types": {"deleted_at": "STRING"}}}, "soft_delete stores its own values in deleted_at"),
+    ],
+)
+def test_what_cannot_be_right_is_refused(tmp_path: Path, rule: dict[str, object], told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        shop_config(tmp_path, [{**RULE, **rule}], {})
