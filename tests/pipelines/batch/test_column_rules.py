@@ -278,15 +278,19 @@ def test_a_rule_changes_with_its_table_there(tmp_path: Path) -> None:
         run.take([("u", None, ROW)])
 
 
-def test_inputs_widen_with_their_source(tmp_path: Path) -> None:
-    rule = {"columns": {"drop": ["v"], "add": {"w": "v", "plus": "v + 1"}, "types": {"v": "INT"}}}
-    run = Run(tmp_path, rule).take([("c", None, {"id": 1, "v": 1})])
-    assert run.types["plus"] == "INT"
+def test_inputs_widen_with_their_source_unless_their_type_is_declared(tmp_path: Path) -> None:
+    columns = {"drop": ["v"], "add": {"w": "v", "plus": "v + 1"}}
+    run = Run(tmp_path / "open", {"columns": columns}).take([("c", None, {"id": 1, "v": 1})])
+    assert run.types["plus"] == "BIGINT"
+    fixed = Run(tmp_path / "fixed", {"columns": {**columns, "types": {"v": "BIGINT"}}})
+    large = 12345678901234567890123
 
-    run.take([("c", None, {"id": 2, "v": 5_000_000_000})])
+    for one in (run, fixed):
+        one.take([("c", None, {"id": 2, "v": large})])
 
-    assert [(row["w"], row["plus"]) for row in run.rows] == [(1, 2), (5_000_000_000, 5_000_000_001)]
-    assert run.types["plus"] == "BIGINT" and run.reasons == {}
+    assert [(row["w"], row["plus"]) for row in run.rows] == [(1, 2), (large, large + 1)]
+    assert run.types["w"].startswith("DECIMAL(") and run.reasons == {}
+    assert fixed.reports[-1].counts.quarantined == 1 and "column v BIGINT" in next(iter(fixed.reasons))
 
 
 def test_no_time_zone_of_the_machine_changes_a_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
