@@ -27,3 +27,8 @@ EVENT_COLUMNS: tuple[tuple[str, DataType], ...] = (
 event does not tell), and the place of the record."""
 
 EVENT_NAMES = tuple(name for name, _ in EVENT_COLUMNS)
+
+TOLD_COLUMNS = tuple((f"_{name.upper()}", t) for name, t in EVENT_COLUMNS)
+"""The same on the way to a transform, beside columns of the source that may have any name."""
+
+TOLD_NAMES = tuple(name for name, _ in TOLD_COLUMNS)

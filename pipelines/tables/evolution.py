@@ -111,7 +111,7 @@ class Evolution:
         """What the decoder is told of columns that the table lacks."""
         is_full = _room(sink, rule, now_ms) <= 0
         refused = self._refused.get(sink.identifier, {})
-        of_events = {name: NAME_OF_LOG for name, _ in rule.event_columns}
+        of_events = {name: NAME_OF_LOG for name, _ in rule.event_columns if name not in rule.columns.rename}
         return {
             "refused": {n: why for n, why in refused.items() if not sink.table.schema.has_column(n)} | of_events,
             "beyond": _beyond(rule) if is_full and rule.new_columns.beyond != "fail" else None,

@@ -33,8 +33,8 @@ METADATA: Mapping[str, DataType] = {
 OF_SOURCE = frozenset({"topic", "partition", "database", "schema", "table"})
 """Those that are the same for all records of a source table in one topic partition."""
 
-OF_EVENTS = {"op": "event_op", "source_time": "event_time"}
-"""Those that the decoder tells, and the columns (``event_columns``) in which it does."""
+OF_EVENTS = {"op": "_EVENT_OP", "source_time": "_EVENT_TIME"}
+"""Those that the decoder tells, and the columns (``TOLD_COLUMNS``) in which it does."""
 
 
 def metadata_columns(

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from paimon_table.types import CHARACTERS
 from sources.changes import DecodeTarget, SourceTable
-from sources.event_columns import EVENT_COLUMNS
+from sources.event_columns import EVENT_COLUMNS, TOLD_COLUMNS
 from sources.json_changes.before_values import with_before_values
 from sources.json_changes.change_rows import (
     DELETE,
@@ -100,7 +100,7 @@ class TableRows:
             stored_parts, columns = converted, self.target.columns
             if self.log is not None:
                 stored_parts = list(map(self.log.with_event_columns, converted, kinds))
-                columns += EVENT_COLUMNS
+                columns += EVENT_COLUMNS if self.target.transform is None else TOLD_COLUMNS
             rows = rows_table(stored_parts, columns, self.outcome.offsets)
             stored, left_out = record_counts(converted)
             self.outcome.add_changes(self.source, self.partition, rows, stored)

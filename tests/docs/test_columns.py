@@ -44,7 +44,7 @@ def test_all_sections_with_a_pipeline_are_tried() -> None:
 
 def test_the_types_of_metadata_are_those_of_the_page() -> None:
     rows = re.findall(r"^\| (`\$.*?) \| ([^|]*) \|", TEXT, re.MULTILINE)
-    told = {}
+    told: dict[str, str] = {}
     for names, types in rows:
         listed, of_names = re.findall(r"\$(\w+)", names), types.split(", ")
         told |= dict(zip(listed, of_names if len(of_names) == len(listed) else of_names * len(listed), strict=True))

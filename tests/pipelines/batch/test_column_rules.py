@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from paimon_table.errors import ConfigError
-from tests.support.column_rules import HIDDEN, Run
+from pipelines.tables.tables import PipelineTables
+from tests.support.column_rules import HIDDEN, Run, records
+from tests.support.local_batches import reported_batches, shop_config
 
 LOOKUP = {"changelog-producer": "lookup"}
 ROW = {"id": 1, "name": "bob", "n": 6, "note": "x"}
@@ -254,6 +256,10 @@ def test_a_masked_column_that_shows_late_is_masked_from_its_first_value(tmp_path
         ),
         ({"columns": {"rename": {"name": "note"}}}, "'name' is renamed to this name"),
         ({"columns": {"drop": ["id"]}}, "'id' of the message key is left out"),
+        (
+            {"columns": {"add": {"Note": "n"}}},
+            "computed column 'Note': its name differs from column 'note' in case only",
+        ),
         ({"where": "name"}, "a condition is true or false"),
         ({"columns": {"add": {"a": "sqrt(name)"}}}, "No function matches"),
     ],
@@ -291,6 +297,44 @@ def test_inputs_widen_with_their_source_unless_their_type_is_declared(tmp_path: 
     assert [(row["w"], row["plus"]) for row in run.rows] == [(1, 2), (large, large + 1)]
     assert run.types["w"].startswith("DECIMAL(") and run.reasons == {}
     assert fixed.reports[-1].counts.quarantined == 1 and "column v BIGINT" in next(iter(fixed.reasons))
+
+
+def test_columns_of_the_source_may_have_the_names_of_an_event_log(tmp_path: Path) -> None:
+    row = {"id": 1, "event_op": "sale", "event_time": 5}
+    run = Run(tmp_path / "keyed", {"where": "event_op = 'sale'", "columns": {"add": {"op": "$op"}}}).take(
+        [("c", None, row)]
+    )
+    of_log = {"mode": "append", "on_change": "log", "columns": {"rename": {"event_op": "what", "event_time": "at"}}}
+    log = Run(tmp_path / "log", of_log, bucket="-1").take([("c", None, row)])
+
+    assert run.rows == [{**row, "op": "c"}]
+    assert [(r["event_op"], r["what"], r["at"]) for r in log.rows] == [("c", "sale", 5)] and log.reasons == {}
+
+
+def test_options_may_name_computed_columns(tmp_path: Path) -> None:
+    rule = {"columns": {"add": {"at": "$offset * -1"}}, "options": {"sequence.field": "at"}}
+
+    run = Run(tmp_path, rule, **LOOKUP).take([("c", None, ROW)], [("u", None, {**ROW, "n": 7})])
+
+    assert [row["n"] for row in run.rows] == [6]
+
+
+def test_two_rules_make_one_wide_table_of_columns_with_one_name(tmp_path: Path) -> None:
+    rules: list[dict[str, object]] = [
+        {
+            "match": {"database": name}, "into": "lake.t", "merge_sources": "same_rows",
+            "columns": {"rename": {"v": f"v_{name}"}, "add": {f"up_{name}": "upper(v)"}},
+        }
+        for name in ("a", "b")
+    ]  # fmt: skip
+    config = shop_config(tmp_path, rules, {"bucket": "1", "merge-engine": "partial-update"})
+    for first in (0, 1):  # the second process knows the sources from the table
+        tables = PipelineTables(config, "tidemark-shop-test")
+        batches = [records([("c", None, {"id": 1, "v": f"x{first}"})], first=first, db=name) for name in ("a", "b")]
+        reported_batches(tables, batches, tmp_path, 2 * first, config.decoder)
+
+    (row,) = tables.sinks["lake.t"].table.to_arrow().to_pylist()
+    assert row == {"id": 1, "v_a": "x1", "up_a": "X1", "v_b": "x1", "up_b": "X1"}
 
 
 def test_no_time_zone_of_the_machine_changes_a_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
