@@ -168,10 +168,11 @@ def test_a_row_that_leaves_or_enters_the_filter_is_deleted_or_inserted(tmp_path:
     run.take([("c", None, ROW), ("c", None, {**ROW, "id": 2, "n": 1})])
     run.take([("u", None, {**ROW, "n": 2}), ("u", None, {**ROW, "id": 2, "n": 8})])
     run.take([("u", None, {**ROW, "n": 3}), ("u", None, {**ROW, "id": 2, "n": 9}), ("r", None, {**ROW, "n": 0})])
-    run.take([("d", {"id": 1, "name": None, "n": None, "note": None}, None)])
-
     assert [(row["id"], row["n"]) for row in run.rows] == [(2, 9)]
-    changes = [("+I", 1, 6), ("-D", 1, 6), ("+I", 2, 8), ("-U", 2, 8), ("+U", 2, 9)]
+    run.take([("d", {"id": key, "name": None, "n": None, "note": None}, None) for key in (1, 2)])
+
+    assert run.rows == []
+    changes = [("+I", 1, 6), ("-D", 1, 6), ("+I", 2, 8), ("-U", 2, 8), ("+U", 2, 9), ("-D", 2, 9)]
     assert run.changes("id", "n") == changes
     assert run.reports[0].counts.filtered == 1
 
@@ -226,6 +227,8 @@ def test_masks_hide_values_and_equal_ones_stay_equal(tmp_path: Path, caplog: pyt
     (row,) = run.rows
     assert row["name"] == hmac.new(b"s3cr3t", b"bob", "sha256").hexdigest()
     assert (row["note"], row["n"], row["z"]) == ("**23", None, "***")
+    run.take([("c", None, {**ROW, "id": "O'Hara Street", "note": "12"})])
+    assert run.reports[-1].counts.quarantined == 1
     assert "Hara" not in str(run.reasons) and "Hara" not in caplog.text and "s3cr3t" not in caplog.text
     assert "s3cr3t" not in f"{run.config!r}"
     goals = run.tables.decode_targets()
