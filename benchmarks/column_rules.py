@@ -16,7 +16,7 @@ from sources.debezium_json.decoder import DebeziumJsonDecoder
 from sources.expressions.computed import computed_column, condition, masked_column, typed
 from sources.expressions.decoder import TransformingDecoder
 from sources.expressions.evaluation import Column
-from sources.expressions.row_fates import Leaving
+from sources.expressions.rule_words import Leaving
 from sources.expressions.transform import Transform
 
 TYPES: dict[str, DataType] = dict(TARGET.columns)

@@ -18,8 +18,8 @@ import pyarrow as pa
 from paimon_table.nearest_name import nearest
 from paimon_table.types import BINARIES, CHARACTERS, MAX_LENGTH, DataType, Root, arrow_type, sql
 from sources.expressions import engine
-from sources.expressions.metadata import METADATA
 from sources.expressions.result_types import NoType, data_type, duck_type, quoted
+from sources.expressions.rule_words import METADATA
 
 
 class BadExpression(ValueError):

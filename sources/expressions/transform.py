@@ -28,8 +28,9 @@ from sources.changes import (
 from sources.event_columns import EVENT_NAMES, TOLD_NAMES
 from sources.expressions.evaluation import Column, Evaluation, evaluated
 from sources.expressions.expression import Bound, column_name, metadata_name
-from sources.expressions.metadata import OF_EVENTS, OF_SOURCE, metadata_columns
-from sources.expressions.row_fates import Fates, Leaving, fates_of
+from sources.expressions.metadata import metadata_columns
+from sources.expressions.row_fates import Fates, fates_of
+from sources.expressions.rule_words import OF_EVENTS, OF_SOURCE, Leaving
 
 Mask = npt.NDArray[np.bool_]
 

@@ -13,7 +13,7 @@ from paimon_table.types import parse_type
 from pipelines.config.config_file import load_pipeline
 from pipelines.tables.tables import PipelineTables
 from sources.expressions.expression import bound, parsed, result_type
-from sources.expressions.metadata import METADATA
+from sources.expressions.rule_words import METADATA
 from tests.docs.documents import page
 from tests.docs.examples import Example, batch_of, cells, examples
 from tests.support.local_batches import reported_batches

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from paimon_table.row_kind import RowKind
-from sources.expressions.row_fates import Leaving, fates_of
+from sources.expressions.row_fates import fates_of
+from sources.expressions.rule_words import Leaving
 
 KINDS = {kind.short: int(kind) for kind in RowKind}
 
