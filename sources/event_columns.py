@@ -30,3 +30,8 @@ DELETED_AT_TYPE = parse_type("TIMESTAMP_LTZ(3)")
 """Of the column with the time of the delete, where deleted rows stay."""
 
 EVENT_NAMES = tuple(name for name, _ in EVENT_COLUMNS)
+
+TOLD_COLUMNS = tuple((f"_{name.upper()}", t) for name, t in EVENT_COLUMNS)
+"""The same on the way to a transform, beside columns of the source that may have any name."""
+
+TOLD_NAMES = tuple(name for name, _ in TOLD_COLUMNS)

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, field_validator, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema, field_validator, model_validator
 
 from paimon_table.types import DataType
-from pipelines.config.config_values import ColumnType, ConfigModel, Text, check_pattern, meant_by_glob, refused
+from pipelines.config.config_values import REFUSED, ColumnType, ConfigModel, Text, check_pattern, meant_by_glob, refused
 from sources.column_paths import ColumnPath, path_of
 
 _T = TypeVar("_T")
@@ -70,15 +70,26 @@ class LastCharacters(ConfigModel):
     show_last: Annotated[int, Field(ge=1, le=32)] = Field(description="How many characters stay.")
 
 
-def _mask_problem(value: Any) -> Any:
-    if value == "redact" or (isinstance(value, dict) and {"hash", "show_last"} & value.keys()):
-        return value
-    if isinstance(value, KeyedHash | LastCharacters):
-        return value
-    raise refused("expected redact, {show_last: 4} or {hash: sha256, key: '${env:NAME}'}")
+def _kind_of_mask(value: Any) -> str | None:
+    """In angle brackets, which no place in a file has."""
+    kinds = {"hash": KeyedHash, "show_last": LastCharacters}
+    if value == "redact":
+        return "<redact>"
+    return next(
+        (f"<{k}>" for k, t in kinds.items() if isinstance(value, t) or (isinstance(value, dict) and k in value)), None
+    )
 
 
-ColumnMask = Annotated[Literal["redact"] | KeyedHash | LastCharacters, BeforeValidator(_mask_problem)]
+ColumnMask = Annotated[
+    Annotated[Literal["redact"], Tag("<redact>")]
+    | Annotated[KeyedHash, Tag("<hash>")]
+    | Annotated[LastCharacters, Tag("<show_last>")],
+    Discriminator(
+        _kind_of_mask,
+        custom_error_type=REFUSED,
+        custom_error_message="expected redact, {show_last: 4} or {hash: sha256, key: '${env:NAME}'}",
+    ),
+]
 """How the values of a column are hidden."""
 
 DecimalFormat = Literal["auto", "base64", "text"]

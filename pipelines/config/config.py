@@ -226,9 +226,7 @@ class PipelineConfig(ConfigModel):
             if target.deleted_at is None:
                 continue
             if target.changes_rows:
-                text = (
-                    "soft_delete keeps rows as the source has them: it does not go together with `columns` or `where`"
-                )
+                text = "soft_delete keeps rows as the source has them: use it without changed `columns` and `where`"
                 raise refused(text, *at)
             if target.schema_changes.truncate == "apply":
                 text = "`schema_changes: {truncate: apply}` deletes rows that soft_delete keeps; say skip or pause"

@@ -77,7 +77,9 @@ def declared_types(rule: TableRule) -> Mapping[str, DataType]:
 
 def computed_lines(rule: TableRule) -> Iterator[str]:
     """For each computed column its name, type and expression; what is to be known only from records is said so."""
-    from sources.expressions.computed import lacking, mask_type, typed
+    if not rule.columns.computed and rule.where is None:
+        return
+    from sources.expressions.computed import lacking, mask_type, typed  # a file without expressions needs no engine
 
     types = declared_types(rule)
     for name, text in rule.columns.expressions.items():

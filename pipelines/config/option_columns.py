@@ -15,7 +15,13 @@ def misspelt_columns(rule: TargetRule) -> Iterator[tuple[str, str]]:
 
     Other columns are known from the events only: a table that lacks one is refused when it is made.
     """
-    stated = {*rule.column_types, *(rule.primary_key or ()), *rule.partition_by, *dict(rule.own_columns)}
+    stated = {
+        *rule.column_types,
+        *rule.columns.computed,
+        *(rule.primary_key or ()),
+        *rule.partition_by,
+        *dict(rule.own_columns),
+    }
     for name, value in rule.options.items():
         for column in dict.fromkeys(columns_named_by(name, value)):
             meant = None if column in stated else misspelt_column(column, stated)
@@ -53,7 +59,7 @@ def misspelt_keys(rule: TargetRule) -> Iterator[tuple[str, str]]:
     """
     for key, columns in (("primary_key", rule.primary_key or ()), ("partition_by", rule.partition_by)):
         for column in columns:
-            if column in rule.column_types:
+            if column in rule.column_types or column in rule.columns.computed:
                 continue
             meant = misspelt_column(column, rule.column_types)
             if meant is not None and not _EXPRESSION.fullmatch(column):

@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterator
 
 from pipelines.config.column_rules import KeyedHash
 from pipelines.config.table_rules import TargetRule
-from sources.expressions.metadata import OF_SOURCE
-from sources.expressions.row_fates import Leaving
+from sources.expressions.rule_words import OF_SOURCE, Leaving
 
 
 def mask_key_name(rule: int, column: str) -> str:

@@ -113,7 +113,7 @@ class Evolution:
         """What the decoder is told of columns that the table lacks."""
         is_full = _room(sink, rule, now_ms) <= 0
         refused = self._refused.get(sink.identifier, {})
-        of_events = {name: name_of_own(rule) for name, _ in rule.own_columns}
+        of_events = {name: name_of_own(rule) for name, _ in rule.own_columns if name not in rule.columns.rename}
         return {
             "refused": {n: why for n, why in refused.items() if not sink.table.schema.has_column(n)} | of_events,
             "beyond": _beyond(rule) if is_full and _word(rule) != "pause" else None,

@@ -103,6 +103,9 @@ class NewTable:
         types = {name: t for name, t in shown.items() if t is not None} | rule.declared(shown)
         found = column_refusals(types, {*key, *rule.partition_by, *rule.column_types})
         refused = {name: why for name, why in found.items() if name not in rule.column_types}
+        computed = next((name for name in rule.columns.computed if name in found), None)
+        if computed is not None:
+            raise ConfigError(f"rule into {rule.into}: computed column {computed!r}: {found[computed]}")
         evolution.note_refused(self.identifier, refused, (), self.source)
         unusable = next((name for name in (*key, *rule.partition_by) if name in refused), None)
         if unusable is not None:

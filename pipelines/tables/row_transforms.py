@@ -12,8 +12,7 @@ from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_layout import Layout, layout_of
 from sources.expressions.computed import computed_column, condition, masked_column
 from sources.expressions.evaluation import Column
-from sources.expressions.metadata import OF_EVENTS
-from sources.expressions.row_fates import Leaving
+from sources.expressions.rule_words import OF_EVENTS, Leaving
 from sources.expressions.transform import Transform
 
 

@@ -11,6 +11,7 @@ from pipelines.config.table_rules import TargetRule
 from pipelines.tables.declared_types import check_types_of
 from pipelines.tables.known_routes import agreed_rule, known_sources, rules_for
 from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.row_checks import check_computed
 from pipelines.tables.rule_options import check_options_of
 from pipelines.tables.writable_tables import check_keys, check_writable
 from pipelines.tables.written_tables import WrittenTable
@@ -22,6 +23,8 @@ def check_rule(rule: TargetRule, table: Table, identifier: str, pipeline: str) -
     check_keys(table, identifier, rule)
     check_types_of(rule, table, identifier, pipeline)
     check_options_of(rule, table, identifier, pipeline)
+    if rule.changes_rows:
+        check_computed(rule, table.schema)
     check_writable(table, identifier)
 
 

@@ -640,7 +640,9 @@ class PipelineTables:
         """
         known = known_sources(self.config, found.name, found.position.sources)
         sources = {source: own_rule.for_table(table.schema) for source, own_rule in known.items()}
-        is_declared = {*rule.column_types} <= {*table.schema.column_names}
+        is_declared = {*rule.column_types, *(name for own in sources.values() for name in own.columns.computed)} <= {
+            *table.schema.column_names
+        }
         if not sources or not is_declared or found.position.commit_user != checkpoint_user(self.commit_user):
             return
         identifier = str(found.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from typing import Literal
 
 from paimon_table.errors import ConfigError
@@ -113,7 +114,14 @@ def mask_type(column: str, mask: str, t: DataType) -> DataType:
 
 def _bound(place: str, text: str, columns: Mapping[str, DataType]) -> tuple[Bound, DataType]:
     try:
-        expression = bound(parsed(text), columns)
-        return expression, result_type(expression, columns)
+        return _typed(text, tuple(columns.items()))
     except BadExpression as error:
         raise ConfigError(f"{place}: {error}") from error
+
+
+@lru_cache(maxsize=10_000)
+def _typed(text: str, columns: tuple[tuple[str, DataType], ...]) -> tuple[Bound, DataType]:
+    """Asked again for each batch."""
+    types = dict(columns)
+    expression = bound(parsed(text), types)
+    return expression, result_type(expression, types)

@@ -18,8 +18,8 @@ import pyarrow as pa
 from paimon_table.nearest_name import nearest
 from paimon_table.types import BINARIES, CHARACTERS, MAX_LENGTH, DataType, Root, arrow_type, sql
 from sources.expressions import engine
-from sources.expressions.metadata import METADATA
 from sources.expressions.result_types import NoType, data_type, duck_type, quoted
+from sources.expressions.rule_words import METADATA
 
 
 class BadExpression(ValueError):
@@ -81,6 +81,15 @@ _OF_THE_MOMENT = frozenset(
     )
 )
 _MOMENT = "gives another value each time that a record is read: take $ingested_at, or $source_time"
+_ELSEWHERE = {
+    "date_format": "strftime(c, '%Y-%m-%d')",
+    "from_unixtime": "to_timestamp(c)",
+    "truncate": "trunc(c), or left(c, 10) for a text",
+    "nvl": "coalesce",
+    "get_json_object": "c ->> '$.field'",
+    "sha2": "sha256",
+}
+"""What functions of other engines are called here."""
 _CLAUSES = (
     ("from_table", "FROM"),
     ("where_clause", "WHERE"),
@@ -265,7 +274,7 @@ def _check_function(node: Mapping[str, Any]) -> None:
     if node.get("is_operator"):
         return
     if not kinds:
-        close = nearest(name, known)
+        close = _ELSEWHERE.get(name.lower()) or nearest(name, known)
         raise BadExpression(f"there is no function {name}" + (f"; did you mean {close}?" if close else ""))
     if name.lower() in _OF_THE_MOMENT:
         raise BadExpression(f"{name}() {_MOMENT}")

@@ -1,40 +1,17 @@
-"""What expressions may say of a record beside its row: names with a dollar, their types, and their values."""
+"""The values of metadata: what expressions may say of a record beside its row, under names with a dollar."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_table.types import DataType, Root, arrow_type, parse_type, string
+from paimon_table.types import arrow_type
 from sources.changes import OFFSET_COLUMN, ChangeBatch
-
-_TIME = parse_type("TIMESTAMP_LTZ(3)")
-
-METADATA: Mapping[str, DataType] = {
-    "op": string(),
-    "source_time": _TIME,
-    "topic": string(),
-    "partition": DataType(Root.INT),
-    "offset": DataType(Root.BIGINT),
-    "timestamp": _TIME,
-    "key": string(),
-    "headers": parse_type("MAP<STRING, STRING>"),
-    "database": string(),
-    "schema": string(),
-    "table": string(),
-    "ingested_at": _TIME,
-}
-"""The names, without the dollar."""
-
-OF_SOURCE = frozenset({"topic", "partition", "database", "schema", "table"})
-"""Those that are the same for all records of a source table in one topic partition."""
-
-OF_EVENTS = {"op": "event_op", "source_time": "event_time"}
-"""Those that the decoder tells, and the columns (``event_columns``) in which it does."""
+from sources.expressions.rule_words import METADATA, OF_EVENTS
 
 
 def metadata_columns(

@@ -71,7 +71,7 @@ def data_type(duck: str) -> DataType:
         return DataType(Root.ARRAY, element=data_type(duck[:-2]))
     if duck.startswith("MAP(") and duck.endswith(")"):
         key, value = _split(duck[4:-1])
-        return DataType(Root.MAP, key=data_type(key).with_nullable(False), value=data_type(value))
+        return DataType(Root.MAP, key=data_type(key), value=data_type(value))
     if duck.startswith("STRUCT(") and duck.endswith(")"):
         return DataType(Root.ROW, fields=tuple(_field(part) for part in _split(duck[7:-1])))
     if duck.startswith("ENUM("):

@@ -7,7 +7,6 @@ an insert. The old row of an update stands right before the new one, where the d
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
@@ -15,22 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.row_kind import RowKind
+from sources.expressions.rule_words import Leaving
 
 Mask = npt.NDArray[np.bool_]
 
 _INSERTS = pa.array(["c", "INSERT", "insert", "I"])
 """Words of the sources for rows that were not there before; other events with a new row alone may be updates."""
-
-
-class Leaving(StrEnum):
-    """What a row that the filter does not take means where its old row is not in the event."""
-
-    OMITTED = "omitted"
-    """Nothing: the table gets rows alone."""
-    DELETED = "deleted"
-    """A delete of its key, which changes nothing where the table does not have it."""
-    REFUSED = "refused"
-    """Nobody knows: a delete of what is not there would make a wrong sum or a wrong changelog."""
 
 
 @dataclass(frozen=True, slots=True)

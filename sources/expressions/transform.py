@@ -25,14 +25,16 @@ from sources.changes import (
     FindUnstorable,
     TransformedRows,
 )
-from sources.event_columns import EVENT_NAMES
+from sources.event_columns import EVENT_NAMES, TOLD_NAMES
 from sources.expressions.evaluation import Column, Evaluation, evaluated
 from sources.expressions.expression import Bound, column_name, metadata_name
-from sources.expressions.metadata import OF_SOURCE, metadata_columns
-from sources.expressions.row_fates import Fates, Leaving, fates_of
+from sources.expressions.metadata import metadata_columns
+from sources.expressions.row_fates import Fates, fates_of
+from sources.expressions.rule_words import OF_EVENTS, OF_SOURCE, Leaving
 
 Mask = npt.NDArray[np.bool_]
 
+_OP = OF_EVENTS["op"]
 _QUOTED = re.compile(r"['\"].*(?:['\"]|$)", re.DOTALL)
 """From the first quote to the last: a value may have quotes itself."""
 _NUMBERS = re.compile(r"[-+]?\d[\d.:eETZ+-]*")
@@ -117,7 +119,7 @@ class _Transformation:
             self._kinds,
             is_match,
             self._moved(key_columns),
-            None if "event_op" not in self._rows.column_names else self._rows.column("event_op"),
+            self._rows.column(_OP) if _OP in self._rows.column_names else None,
             transform.leaving,
             wants_update_before=transform.wants_update_before,
         )
@@ -236,7 +238,7 @@ class _Transformation:
         names = [name for name, _ in transform.columns]
         if transform.keeps_events:
             names += EVENT_NAMES
-            arrays += [rows.column(name) for name in EVENT_NAMES]
+            arrays += [rows.column(name) for name in TOLD_NAMES]
         names += [VALUE_KIND, OFFSET_COLUMN]
         arrays += [pa.array(kinds), rows.column(OFFSET_COLUMN)]
         if self._unsent:

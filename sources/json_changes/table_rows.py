@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from paimon_table.row_kind import RowKind
 from paimon_table.types import CHARACTERS, arrow_type
 from sources.changes import DecodeTarget, SourceTable
-from sources.event_columns import DELETED_AT_TYPE, EVENT_COLUMNS
+from sources.event_columns import DELETED_AT_TYPE, EVENT_COLUMNS, TOLD_COLUMNS
 from sources.json_changes.before_values import with_before_values
 from sources.json_changes.change_rows import (
     DELETE,
@@ -105,7 +105,7 @@ class TableRows:
                 columns += ((self.target.deleted_at, DELETED_AT_TYPE),)
             elif self.log is not None:
                 stored_parts = list(map(self.log.with_event_columns, converted, kinds))
-                columns += EVENT_COLUMNS
+                columns += EVENT_COLUMNS if self.target.transform is None else TOLD_COLUMNS
             rows = rows_table(stored_parts, columns, self.outcome.offsets)
             stored, left_out = record_counts(converted)
             self.outcome.add_changes(self.source, self.partition, rows, stored)

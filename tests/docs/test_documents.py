@@ -25,7 +25,7 @@ from tests.support.command import tidemark as command
 from tests.support.local_batches import pipeline_tables, run_batches
 
 DOCUMENTED_WAREHOUSE = "/data/warehouse"
-ENVIRONMENT = {"S3_ACCESS_KEY": "key", "S3_SECRET_KEY": "secret"}
+ENVIRONMENT = {"S3_ACCESS_KEY": "key", "S3_SECRET_KEY": "secret", "MASK_KEY": "secret"}
 PIPELINES = [block for path in PAGES for block in blocks(path, "yaml") if block.text.startswith("version:")]
 
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,50 +14,13 @@ from pipelines.tables.tables import PipelineTables
 from sources.changes import RECORD_SCHEMA
 from sources.formats import FORMATS
 from tests.docs.documents import BINARY, blocks, page
+from tests.docs.examples import Example, batch_of, cells, examples
 from tests.support.local_batches import reported_batches
 
-_EXAMPLE = re.compile(r"^```yaml\n(.*?)^```\n\n```json\n(.*?)^```\n\n((?:^\|[^\n]*\|\n)+)", re.MULTILINE | re.DOTALL)
+EXAMPLES = [example for example in examples("FORMATS.md") if example.heading not in BINARY]
 
 
-@dataclass(frozen=True)
-class Example:
-    heading: str
-    file: str
-    records: str
-    table: str
-
-
-def examples() -> list[Example]:
-    """A pipeline file, records one a line, and a table, one right behind the other."""
-    text = page("FORMATS.md").read_text()
-    found = []
-    for match in _EXAMPLE.finditer(text):
-        headings = re.findall(r"^## (.*)$", text[: match.start()], re.MULTILINE)
-        if headings[-1] not in BINARY:
-            found.append(Example(headings[-1], match[1], match[2], match[3]))
-    return found
-
-
-def raw(value: Any) -> bytes | None:
-    return None if value is None else value.encode() if isinstance(value, str) else json.dumps(value).encode()
-
-
-def batch_of(lines: str) -> pa.RecordBatch:
-    rows = [json.loads(line) for line in lines.splitlines()]
-    records = [
-        {**row, "partition": 0, "offset": offset, "key": raw(row["key"]), "value": raw(row["value"])}
-        for offset, row in enumerate(rows)
-    ]
-    return pa.RecordBatch.from_pylist(records, schema=RECORD_SCHEMA)
-
-
-def cells(table: str) -> list[list[str]]:
-    """Header and rows of a table in Markdown."""
-    header, _, *rows = ([cell.strip() for cell in line.strip().strip("|").split("|")] for line in table.splitlines())
-    return [header, *sorted(rows)]
-
-
-@pytest.mark.parametrize("example", examples(), ids=lambda example: example.heading)
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.heading)
 def test_an_example_gives_its_table(example: Example, tmp_path: Path) -> None:
     (tmp_path / "shop.yaml").write_text(example.file)
     config = load_pipeline(tmp_path / "shop.yaml")
@@ -111,5 +71,5 @@ def test_an_example_gives_the_rows_that_it_shows(tmp_path: Path, heading: str) -
 def test_every_format_has_a_line_and_an_example() -> None:
     """Of formats whose records are bytes see ``test_avro_format``."""
     text = PAGE.read_text()
-    assert {example.heading for example in examples()} | {*FEEDS, *BINARY} == {*FORMATS}
+    assert {example.heading for example in EXAMPLES} | {*FEEDS, *BINARY} == {*FORMATS}
     assert [name for name in FORMATS if f"| [`{name}`](#{name}) |" not in text] == []

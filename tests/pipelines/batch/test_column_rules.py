@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from paimon_table.errors import ConfigError
-from tests.support.column_rules import HIDDEN, Run
+from pipelines.tables.tables import PipelineTables
+from tests.support.column_rules import HIDDEN, Run, records
+from tests.support.local_batches import reported_batches, shop_config
 
 LOOKUP = {"changelog-producer": "lookup"}
 ROW = {"id": 1, "name": "bob", "n": 6, "note": "x"}
@@ -166,10 +168,11 @@ def test_a_row_that_leaves_or_enters_the_filter_is_deleted_or_inserted(tmp_path:
     run.take([("c", None, ROW), ("c", None, {**ROW, "id": 2, "n": 1})])
     run.take([("u", None, {**ROW, "n": 2}), ("u", None, {**ROW, "id": 2, "n": 8})])
     run.take([("u", None, {**ROW, "n": 3}), ("u", None, {**ROW, "id": 2, "n": 9}), ("r", None, {**ROW, "n": 0})])
-    run.take([("d", {"id": 1, "name": None, "n": None, "note": None}, None)])
-
     assert [(row["id"], row["n"]) for row in run.rows] == [(2, 9)]
-    changes = [("+I", 1, 6), ("-D", 1, 6), ("+I", 2, 8), ("-U", 2, 8), ("+U", 2, 9)]
+    run.take([("d", {"id": key, "name": None, "n": None, "note": None}, None) for key in (1, 2)])
+
+    assert run.rows == []
+    changes = [("+I", 1, 6), ("-D", 1, 6), ("+I", 2, 8), ("-U", 2, 8), ("+U", 2, 9), ("-D", 2, 9)]
     assert run.changes("id", "n") == changes
     assert run.reports[0].counts.filtered == 1
 
@@ -224,6 +227,8 @@ def test_masks_hide_values_and_equal_ones_stay_equal(tmp_path: Path, caplog: pyt
     (row,) = run.rows
     assert row["name"] == hmac.new(b"s3cr3t", b"bob", "sha256").hexdigest()
     assert (row["note"], row["n"], row["z"]) == ("**23", None, "***")
+    run.take([("c", None, {**ROW, "id": "O'Hara Street", "note": "12"})])
+    assert run.reports[-1].counts.quarantined == 1
     assert "Hara" not in str(run.reasons) and "Hara" not in caplog.text and "s3cr3t" not in caplog.text
     assert "s3cr3t" not in f"{run.config!r}"
     goals = run.tables.decode_targets()
@@ -254,6 +259,10 @@ def test_a_masked_column_that_shows_late_is_masked_from_its_first_value(tmp_path
         ),
         ({"columns": {"rename": {"name": "note"}}}, "'name' is renamed to this name"),
         ({"columns": {"drop": ["id"]}}, "'id' of the message key is left out"),
+        (
+            {"columns": {"add": {"Note": "n"}}},
+            "computed column 'Note': its name differs from column 'note' in case only",
+        ),
         ({"where": "name"}, "a condition is true or false"),
         ({"columns": {"add": {"a": "sqrt(name)"}}}, "No function matches"),
     ],
@@ -278,15 +287,57 @@ def test_a_rule_changes_with_its_table_there(tmp_path: Path) -> None:
         run.take([("u", None, ROW)])
 
 
-def test_inputs_widen_with_their_source(tmp_path: Path) -> None:
-    rule = {"columns": {"drop": ["v"], "add": {"w": "v", "plus": "v + 1"}, "types": {"v": "INT"}}}
-    run = Run(tmp_path, rule).take([("c", None, {"id": 1, "v": 1})])
-    assert run.types["plus"] == "INT"
+def test_inputs_widen_with_their_source_unless_their_type_is_declared(tmp_path: Path) -> None:
+    columns = {"drop": ["v"], "add": {"w": "v", "plus": "v + 1"}}
+    run = Run(tmp_path / "open", {"columns": columns}).take([("c", None, {"id": 1, "v": 1})])
+    assert run.types["plus"] == "BIGINT"
+    fixed = Run(tmp_path / "fixed", {"columns": {**columns, "types": {"v": "BIGINT"}}})
+    large = 12345678901234567890123
 
-    run.take([("c", None, {"id": 2, "v": 5_000_000_000})])
+    for one in (run, fixed):
+        one.take([("c", None, {"id": 2, "v": large})])
 
-    assert [(row["w"], row["plus"]) for row in run.rows] == [(1, 2), (5_000_000_000, 5_000_000_001)]
-    assert run.types["plus"] == "BIGINT" and run.reasons == {}
+    assert [(row["w"], row["plus"]) for row in run.rows] == [(1, 2), (large, large + 1)]
+    assert run.types["w"].startswith("DECIMAL(") and run.reasons == {}
+    assert fixed.reports[-1].counts.quarantined == 1 and "column v BIGINT" in next(iter(fixed.reasons))
+
+
+def test_columns_of_the_source_may_have_the_names_of_an_event_log(tmp_path: Path) -> None:
+    row = {"id": 1, "event_op": "sale", "event_time": 5}
+    run = Run(tmp_path / "keyed", {"where": "event_op = 'sale'", "columns": {"add": {"op": "$op"}}}).take(
+        [("c", None, row)]
+    )
+    of_log = {"mode": "append", "on_change": "log", "columns": {"rename": {"event_op": "what", "event_time": "at"}}}
+    log = Run(tmp_path / "log", of_log, bucket="-1").take([("c", None, row)])
+
+    assert run.rows == [{**row, "op": "c"}]
+    assert [(r["event_op"], r["what"], r["at"]) for r in log.rows] == [("c", "sale", 5)] and log.reasons == {}
+
+
+def test_options_may_name_computed_columns(tmp_path: Path) -> None:
+    rule = {"columns": {"add": {"at": "$offset * -1"}}, "options": {"sequence.field": "at"}}
+
+    run = Run(tmp_path, rule, **LOOKUP).take([("c", None, ROW)], [("u", None, {**ROW, "n": 7})])
+
+    assert [row["n"] for row in run.rows] == [6]
+
+
+def test_two_rules_make_one_wide_table_of_columns_with_one_name(tmp_path: Path) -> None:
+    rules: list[dict[str, object]] = [
+        {
+            "match": {"database": name}, "into": "lake.t", "merge_sources": "same_rows",
+            "columns": {"rename": {"v": f"v_{name}"}, "add": {f"up_{name}": "upper(v)"}},
+        }
+        for name in ("a", "b")
+    ]  # fmt: skip
+    config = shop_config(tmp_path, rules, {"bucket": "1", "merge-engine": "partial-update"})
+    for first in (0, 1):  # the second process knows the sources from the table
+        tables = PipelineTables(config, "tidemark-shop-test")
+        batches = [records([("c", None, {"id": 1, "v": f"x{first}"})], first=first, db=name) for name in ("a", "b")]
+        reported_batches(tables, batches, tmp_path, 2 * first, config.decoder)
+
+    (row,) = tables.sinks["lake.t"].table.to_arrow().to_pylist()
+    assert row == {"id": 1, "v_a": "x1", "up_a": "X1", "v_b": "x1", "up_b": "X1"}
 
 
 def test_no_time_zone_of_the_machine_changes_a_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,43 @@
+"""What rules say of rows, as words: reading a pipeline file needs these, and no Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from paimon_table.types import DataType, Root, parse_type, string
+
+_TIME = parse_type("TIMESTAMP_LTZ(3)")
+
+METADATA: Mapping[str, DataType] = {
+    "op": string(),
+    "source_time": _TIME,
+    "topic": string(),
+    "partition": DataType(Root.INT),
+    "offset": DataType(Root.BIGINT),
+    "timestamp": _TIME,
+    "key": string(),
+    "headers": parse_type("MAP<STRING, STRING>"),
+    "database": string(),
+    "schema": string(),
+    "table": string(),
+    "ingested_at": _TIME,
+}
+"""The names, without the dollar."""
+
+OF_SOURCE = frozenset({"topic", "partition", "database", "schema", "table"})
+"""Those that are the same for all records of a source table in one topic partition."""
+
+OF_EVENTS = {"op": "_EVENT_OP", "source_time": "_EVENT_TIME"}
+"""Those that the decoder tells, and the columns (``TOLD_COLUMNS``) in which it does."""
+
+
+class Leaving(StrEnum):
+    """What a row that the filter does not take means where its old row is not in the event."""
+
+    OMITTED = "omitted"
+    """Nothing: the table gets rows alone."""
+    DELETED = "deleted"
+    """A delete of its key, which changes nothing where the table does not have it."""
+    REFUSED = "refused"
+    """Nobody knows: a delete of what is not there would make a wrong sum or a wrong changelog."""
