@@ -26,12 +26,14 @@ class RecordFormat:
     """A format of records.
 
     ``title`` names its records in the plural. ``groups`` are the dataclasses (see ``format_options``) whose fields are
-    the options of the format; ``make`` gets one filled value of each, in this order.
+    the options of the format; ``make`` gets one filled value of each, in this order. ``names_keys`` is False where no
+    record names the columns of its key.
     """
 
     title: str
     groups: tuple[type, ...]
     make: Callable[..., Decoder]
+    names_keys: bool = True
 
     @property
     def options(self) -> tuple[FormatOption, ...]:
@@ -104,7 +106,7 @@ FORMATS: Mapping[str, RecordFormat] = {
     "canal-json": RecordFormat("Canal's flat JSON messages", (FeedOptions, CanalOptions), _canal_json),
     "maxwell-json": RecordFormat("Maxwell's JSON records", (FeedOptions,), _maxwell_json),
     "ogg-json": RecordFormat("GoldenGate's JSON operations", (FeedOptions,), _ogg_json),
-    "dms-json": RecordFormat("JSON records of AWS DMS", (FeedOptions, DmsOptions), _dms_json),
+    "dms-json": RecordFormat("JSON records of AWS DMS", (FeedOptions, DmsOptions), _dms_json, names_keys=False),
 }
 
 PLANNED = (

@@ -52,7 +52,7 @@ def changes_of(running: PipelineConfig, wanted: PipelineConfig) -> ConfigChanges
     fixed = [f"{path}: {why}" for path in differing if (why := _why_fixed(path)) is not None]
     if fixed:
         raise ConfigError(
-            f"pipeline {running.name} goes on as it was: {'; '.join(fixed)}. Stop the pipeline and start it again to"
+            f"pipeline {running.name} continues as it was: {'; '.join(fixed)}. Stop the pipeline and start it again to"
             " change this"
         )
     before, after = _rules(running), _rules(wanted)

@@ -69,15 +69,34 @@ class ChosenFormat(ConfigModel):
     @property
     def decoder(self) -> Decoder:
         """The decoder of this format under the options given."""
+        return self.formats[self.name].decoder(_values(self._options))
+
+    @property
+    def name(self) -> str:
+        """The word for it."""
         (field,) = self.model_fields_set
-        name = type(self).model_fields[field].alias or field
-        return self.formats[name].decoder(_values(getattr(self, field)))
+        return type(self).model_fields[field].alias or field
+
+    @property
+    def names_keys(self) -> bool:
+        """Whether records name the columns of their key."""
+        return self.formats[self.name].names_keys
+
+    @property
+    def schema_files(self) -> str | None:
+        """The file or directory that schemas are read from, where the file names one."""
+        registry = getattr(self._options, "registry", None)
+        return getattr(registry, "file", None)
+
+    @property
+    def _options(self) -> Any:
+        (field,) = self.model_fields_set
+        return getattr(self, field)
 
     @property
     def precision_tells_unit(self) -> bool:
         """Whether epoch numbers without a schema count the unit that the declared precision of their column tells."""
-        (field,) = self.model_fields_set
-        return bool(getattr(self, field).model_dump().get("time_precision") == "adaptive")
+        return bool(self._options.model_dump().get("time_precision") == "adaptive")
 
 
 def format_model(formats: Mapping[str, RecordFormat]) -> type[ChosenFormat]:

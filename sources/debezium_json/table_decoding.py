@@ -59,6 +59,7 @@ from sources.json_changes.row_conversion import ConvertedRows
 from sources.json_changes.table_rows import TableRows
 from sources.values.inference import iso_type
 from sources.values.value_forms import ValueForms
+from sources.wording import truncated
 
 _MOST_SAMPLED = 10_000
 _FINE_TIME = r":[0-9]{2}\.[0-9]{7}"
@@ -142,9 +143,7 @@ class TableDecoding:
                 continue
             self.outcome.count(truncates=1)
             if self.policies.on_truncate == "fail":
-                reason = (
-                    "the source table was truncated (op t): set on_truncate to skip and resume, which keeps all rows"
-                )
+                reason = truncated("t")
                 self.outcome.refuse(source, position, reason, is_rebuilt=True)
         return part.chosen(~truncates)
 

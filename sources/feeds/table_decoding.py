@@ -38,6 +38,7 @@ from sources.json_changes.table_rows import TableRows
 from sources.observed_columns import merged
 from sources.values.encodings import Encoding
 from sources.values.value_forms import ValueForms
+from sources.wording import truncated
 
 _MOST_SAMPLED = 10_000
 
@@ -97,11 +98,7 @@ class FeedDecoding:
         for position in records.texts.positions[truncates].tolist():
             self.outcome.count(truncates=1)
             if self.options.on_truncate == "fail":
-                word = self.feed.op_names[TRUNCATE]
-                reason = (
-                    f"the source table was truncated (op {word}): set on_truncate to skip and resume, which keeps all"
-                    " rows"
-                )
+                reason = truncated(self.feed.op_names[TRUNCATE])
                 self.outcome.refuse(source, position, reason, is_rebuilt=True)
         return records.chosen(~truncates)
 

@@ -132,7 +132,7 @@ def test_buckets_become_dynamic_and_fixed_again(tmp_path: Path) -> None:
 def test_the_pipelines_of_the_table_are_named(tmp_path: Path) -> None:
     driver = table(tmp_path)
     write_mark(driver.table.io, driver.table.paths, "shop")
-    assert "written by pipeline shop: a run of it may go on" in run("rescale", driver, "--buckets", "3")
+    assert "written by pipeline shop: a run of it may continue" in run("rescale", driver, "--buckets", "3")
 
 
 def test_an_interrupted_rescale_leaves_the_table_as_it_was(tmp_path: Path) -> None:
@@ -311,7 +311,7 @@ def test_a_table_without_partitions_is_emptied_and_its_pipelines_are_named(tmp_p
     write_mark(driver.table.io, driver.table.paths, "shop")
     printed = run("truncate", driver, "--yes")
     assert printed.startswith("emptying:\n  the table: 1 bucket, 1 stored row in 1 file of ")
-    assert "written by pipeline shop: what it has read stays read" in printed
+    assert "written by pipeline shop: it does not read the removed rows again" in printed
     assert driver.content() == []
 
 

@@ -130,7 +130,7 @@ def test_the_start_line_says_what_is_read_and_from_where(config: PipelineConfig)
     assert words == "4 topics with 12 partitions of kafka:9092 (t0, t1, t2, and 1 more)"
     assert topics_words("kafka:9092", []) == "no topic of kafka:9092 yet"
     line = start_line(config, words, BEGINS, 41, False, once=False)
-    assert line.startswith(f"reads {words}; goes on after batch 41; a batch every 5s; tables in ")
+    assert line.startswith(f"reads {words}; continues after batch 41; a batch every 5s; tables in ")
     assert "; until all is read; " in start_line(config, words, BEGINS, None, True, once=True)
     assert "positions in the tables" in start_line(config, words, BEGINS, None, True, once=True)
     assert "begins at the earliest record" in start_line(config, words, BEGINS, None, False, once=True)

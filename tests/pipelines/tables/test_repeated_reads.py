@@ -54,7 +54,7 @@ def quantities(directory: Path) -> list[int]:
 def test_a_copy_of_a_pipeline_counts_nothing_twice(tmp_path: Path, rule: dict[str, object], effect: str) -> None:
     filled(tmp_path, rule)
 
-    told = f"from pipeline shop: pipeline copy would .* each {effect}.*, or go on as pipeline shop, by that name$"
+    told = f"from pipeline shop: pipeline copy would .* each {effect}.*, or continue as pipeline shop, by that name$"
     with pytest.raises(ConfigError, match=told):
         run_batches(pipeline(tmp_path, rule, "copy"), [items("shop", 0, 1, 2)], tmp_path)
     run_batches(pipeline(tmp_path, rule, "shop"), [items("shop", 2, 3)], tmp_path, first_batch_id=1)
