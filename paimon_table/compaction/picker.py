@@ -48,7 +48,7 @@ def pick(runs: Sequence[SortedRun], params: UniversalParams) -> CompactUnit | No
     """The unit that the universal strategy compacts now; ``runs`` newest first."""
     if len(runs) < params.trigger:
         return None
-    # Size amplification: what the newer runs take beside the oldest one, at worst all of it outdated versions of its rows.
+    # Size amplification: the newer runs beside the oldest one, at worst nothing but newer versions of its rows.
     newer_bytes = sum(run.size_bytes for run in runs[:-1])
     if runs and newer_bytes * 100 > params.max_size_amplification_percent * runs[-1].size_bytes:
         return _useful(CompactUnit(params.max_level, tuple(runs)))
