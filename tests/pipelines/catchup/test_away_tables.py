@@ -365,7 +365,7 @@ def test_older_records_of_a_second_rule_are_told_of(tmp_path: Path, caplog: pyte
     process(tmp_path, {**ITEMS, **same, "backfill": True}).run(2)
     filled = process(tmp_path, {**ITEMS, **same, "backfill": True}, {**second, "backfill": True})
     filled.run(2)
-    told = [r.getMessage() for r in caplog.records if "`backfill` fills new tables only" in r.getMessage()]
+    told = [r.getMessage() for r in caplog.records if "`backfill` fills only new tables" in r.getMessage()]
     assert len(told) == 1 and told[0].startswith("shop.public.sums: table lake.items existed before records of ")
 
 

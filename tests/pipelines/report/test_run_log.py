@@ -152,6 +152,16 @@ def test_a_pattern_without_files_is_refused_and_a_directory_waits_for_them(confi
     DumpFilesReader(waiting, standing).check()
 
 
+def test_a_pattern_that_no_longer_leads_to_files_is_no_clean_end(config: PipelineConfig, tmp_path: Path) -> None:
+    """Under a checkpoint that exists a run begins, reads nothing, and `run --once` ends with 1."""
+    (tmp_path / "dumps").mkdir(exist_ok=True)
+    checkpoint = Checkpoint(config)
+    standing = CheckpointStanding(config, checkpoint, OwnTables(config, catalog_of(config)), Book(checkpoint))
+    (words,) = DumpFilesReader(DumpSettings(f"{tmp_path}/dumps/*.jsonl"), standing).unfinished
+    assert words.startswith(f"source.files.path: no file matches {tmp_path}/dumps/*.jsonl")
+    assert DumpFilesReader(DumpSettings(f"{tmp_path}/dumps"), standing).unfinished == ()
+
+
 def test_what_lies_in_a_directory_and_is_not_read_is_told(
     config: PipelineConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
