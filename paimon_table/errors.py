@@ -20,7 +20,7 @@ class Action(Enum):
 
     FIX_REQUEST = "change the pipeline file, the table options or the command"
     RETRY = "try again, perhaps later: nothing was changed"
-    VERIFY = "look whether it has happened, then try again or go on"
+    VERIFY = "look whether it has happened, then try again or continue"
     QUARANTINE = "put the records that caused it aside, or stop"
     STOP = "stop: going on would make it worse"
 

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 import typer
 
-from paimon_table.errors import Action, ConfigError, TidemarkError
+from paimon_table.errors import Action, ConfigError, SinkUnavailable, TidemarkError
 from paimon_table.storage.outages import storage_failure
 from pipelines.inspect.table_arguments import Storage
 from pipelines.jobs.history_commands import table_app
@@ -143,12 +143,10 @@ def run(
     from pipelines.report.summary import print_summary
     from pipelines.run import run_pipelines
 
-    finished = run_pipelines(
-        configs, once, log_to_stderr(verbose, log_format, [config.name for config in configs]), files
-    )
+    ended = run_pipelines(configs, once, log_to_stderr(verbose, log_format, [config.name for config in configs]), files)
     if once:
         file_of = {config.name: str(file) for config, file in zip(configs, files, strict=True)}
-        for done in finished:
+        for done in ended.finished:
             summary = summarize(
                 done.config,
                 done.written_tables(),
@@ -159,11 +157,15 @@ def run(
                 done.why_nothing,
             )
             print_summary(replace(summary, waited_s=done.waited_s, file=file_of[done.config.name]))
-    drained = [done for done in finished if once or done.config.trigger.available_now]
+    drained = [done for done in ended.finished if once or done.config.trigger.available_now]
     unfinished = [f"pipeline {done.config.name}: {text}" for done in drained for text in done.unfinished]
-    paused = [text for done in finished if once for text in failed_words(done.config.name, done.behind)]
+    paused = [text for done in ended.finished if once for text in failed_words(done.config.name, done.behind)]
+    if ended.spoils_others:
+        raise SinkUnavailable("\n".join([*paused, *unfinished, str(ended.failure)])) from ended.failure
     if paused or unfinished:
         _fail("\n".join([*paused, *unfinished]), FAILED)
+    if ended.failure is not None:
+        raise ended.failure
 
 
 @app.command()
@@ -185,7 +187,7 @@ def replay(
     ] = None,
     into_place: Annotated[bool, typer.Option("--into-place", help="Put the records into the table as it is.")] = False,
     rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Build the rows anew beside the table, then switch in one step.")
+        bool, typer.Option("--rebuild", help="Build new rows beside the table, then switch in one step.")
     ] = False,
     missing: Annotated[
         bool,
@@ -202,11 +204,11 @@ def replay(
     """Read a range of a table's topics again, while the pipeline runs or not.
 
     Into the table as it is, where applying records again is right (others are refused with the reason), or into a new
-    one that takes its place. What was killed goes on when it is called again.
+    one that takes its place. After a kill, call it again: it continues.
     """
     if into_place == rebuild:
         raise ConfigError(
-            "say --into-place (the records are put into the table as it is) or --rebuild (its rows are built anew)"
+            "say --into-place (apply the records to the table as it is) or --rebuild (build new rows beside it)"
         )
     if rebuild and end is not None:
         raise ConfigError("--to: a rebuild ends where it meets the stream; leave --to out")
@@ -228,7 +230,7 @@ def pause(
     table: OneTable,
     reason: Annotated[str, typer.Option("--reason", help="Why, for all who look.", show_default=False)] = "",
 ) -> None:
-    """Leave a table of a pipeline where it stands; all others go on.
+    """Leave a table of a pipeline where it stands; all others continue.
 
     Records of it are not lost: `resume` catches it up. It stays paused over restarts.
     """
@@ -240,7 +242,7 @@ def pause(
 
 @app.command()
 def resume(file: File, table: OneTable) -> None:
-    """Catch a paused table up from its own position, then let it go on with the others."""
+    """Catch a paused table up from its own position, then let it join the others."""
     from pipelines.control.table_commands import ask_for_table
     from pipelines.prepared import table_names
 
@@ -251,7 +253,8 @@ def resume(file: File, table: OneTable) -> None:
 def reload_file(file: File) -> None:
     """Let the process that runs a pipeline take its changed file at the end of the running batch.
 
-    What is wrong with it, or cannot change while it runs, is told, and the pipeline goes on as it was.
+    The command prints what is wrong with the file or cannot change while it runs; the pipeline then continues
+    as it was.
     """
     from pipelines.control.table_commands import ask_to_reload
 

@@ -91,5 +91,9 @@ def own_tables(config: PipelineConfig) -> OwnTables:
 
 
 def table_names(config: PipelineConfig) -> set[str]:
-    """The tables that a pipeline has written, and those that its rules name without placeholders."""
-    return {*map(str, own_tables(config).names()), *(rule.into for rule in config.tables if "{" not in rule.into)}
+    """The tables that a pipeline knows: written, paused before their first rows, or named by a rule."""
+    noted = [
+        name for name, entry in Book(Checkpoint(config)).tables.items() if entry.pause is None or entry.pause.has_rule
+    ]
+    named = [rule.into for rule in config.tables if "{" not in rule.into]
+    return {*map(str, own_tables(config).names()), *noted, *named}

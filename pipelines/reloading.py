@@ -51,7 +51,7 @@ class Reloading:
                 for run, config in self._read(runs, name):
                     _reload(run, config, tell)
             except ConfigError as error:
-                tell(False, f"the pipelines go on as they were: {error}")
+                tell(False, f"the pipelines continue as they were: {error}")
 
     def _read(
         self, runs: Sequence[SupervisedPipeline], name: str | None

@@ -48,6 +48,21 @@ JVM_END_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
+class EndedRun:
+    """What a run of several pipelines has done."""
+
+    finished: Sequence[FinishedRun]
+    """Those that were started and did not fail."""
+    failure: Exception | None = None
+    """What ended the first one that failed, and with it the run."""
+
+    @property
+    def spoils_others(self) -> bool:
+        """Whether pipelines have ended that nothing is wrong with: the request as a whole was not wrong."""
+        return self.failure is not None and bool(self.finished)
+
+
+@dataclass(frozen=True, slots=True)
 class FinishedRun:
     """What one pipeline of a run has done."""
 
@@ -69,22 +84,21 @@ class FinishedRun:
 
 def run_pipelines(
     configs: Sequence[PipelineConfig], once: bool, console: Console | None = None, files: Sequence[Path] = ()
-) -> list[FinishedRun]:
+) -> EndedRun:
     """Run all pipelines in one Spark session until they are drained (``once``) or a signal asks to stop.
 
-    Gives those that were started. ``files`` are those of the pipelines, read again on SIGHUP. If ``console`` is a
-    terminal, its last line shows what is going on. Raises what ended a pipeline; the others finish their running batch
-    first. A clean stop raises nothing.
+    ``files`` are those of the pipelines, read again on SIGHUP. If ``console`` is a terminal, its last line shows what
+    is going on. When a pipeline fails, the others finish their running batch first. Raises what concerns them all.
     """
     stop, reloading = threading.Event(), Reloading(files, [config.name for config in configs], once)
     _take_hangups(reloading.ask_all)
     _install_signal_handlers(stop, "as soon as Spark has started")
     state = RunState(configs)
     with held_checkpoints(configs), endpoints(configs, state), Activity(console) as activity:
-        finished = _run(configs, once, stop, activity, state, reloading)
-    if stop.is_set():
-        log.info("stopped; the next start goes on from here", extra={"event": "stopped"})
-    return finished
+        ended = _run(configs, once, stop, activity, state, reloading)
+    if stop.is_set() and ended.failure is None:
+        log.info("stopped; the next start continues from here", extra={"event": "stopped"})
+    return ended
 
 
 def _run(
@@ -94,13 +108,13 @@ def _run(
     activity: Activity,
     state: RunState,
     reloading: Reloading,
-) -> list[FinishedRun]:
+) -> EndedRun:
     pipelines = [_prepared(config) for config in configs]
     try:
         spark = _started(configs, once, activity)
     except SinkUnavailable:
         if stop.is_set():
-            return []
+            return EndedRun(())
         raise
     state.spark_started(spark.version)
     _install_signal_handlers(stop, "after the running batch")
@@ -144,23 +158,23 @@ def _run(
             if not any(run.is_starting for run in runs):
                 activity.show(" | ".join(shown))
             time.sleep(POLL_S)
-        for run in runs:
-            if run.failure is not None:
-                raise run.failure
-        return _finished(runs, sums)
+        ended = _ended(runs, sums)
+        if ended.failure is not None and (not isinstance(ended.failure, TidemarkError) or jvm_has_ended(spark)):
+            raise ended.failure  # it concerns them all
+        return ended
     except Exception as error:
         if jvm_has_ended(spark, 0.0 if isinstance(error, TidemarkError) else JVM_END_S):
             if stop.is_set():
                 log.warning("Spark's JVM has ended too; a batch that was running is done again at the next start")
-                return _finished(runs, sums)
+                return EndedRun(_ended(runs, sums).finished)
             raise SinkUnavailable(
                 "Spark's JVM has ended, perhaps for lack of memory (spark.driver.memory); start again, every pipeline"
-                f" goes on where it stopped{JVM_OUTPUT.troubles()}"
+                f" continues where it stopped{JVM_OUTPUT.troubles()}"
             ) from error
         if isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError):
             raise SinkUnavailable(
                 f"Spark's JVM does not answer as it should ({str(error).partition(chr(10))[0]}), perhaps for lack of"
-                " memory (spark.driver.memory); start again, every pipeline goes on where it stopped"
+                " memory (spark.driver.memory); start again, every pipeline continues where it stopped"
                 f"{JVM_OUTPUT.troubles()}"
             ) from error
         raise
@@ -185,8 +199,9 @@ def _prepared(config: PipelineConfig) -> PreparedPipeline | None:
         return None
 
 
-def _finished(runs: Sequence[SupervisedPipeline], sums: Sequence[RunTotals]) -> list[FinishedRun]:
-    return [
+def _ended(runs: Sequence[SupervisedPipeline], sums: Sequence[RunTotals]) -> EndedRun:
+    failure = next((run.failure for run in runs if run.failure is not None), None)
+    finished = [
         FinishedRun(
             run.config,
             run.query.written_tables,
@@ -198,8 +213,9 @@ def _finished(runs: Sequence[SupervisedPipeline], sums: Sequence[RunTotals]) -> 
             run.why_nothing,
         )
         for run, total in zip(runs, sums, strict=True)
-        if run.query is not None
+        if run.query is not None and run.failure is None
     ]
+    return EndedRun(finished, failure)
 
 
 def _started(configs: Sequence[PipelineConfig], once: bool, activity: Activity) -> SparkSession:
@@ -245,7 +261,9 @@ def _take_hangups(ask: Callable[[], None]) -> None:
 def _tell_not_started(waiting: Sequence[SupervisedPipeline]) -> None:
     if waiting:
         names = ", ".join(run.config.name for run in waiting)
-        log.warning("not started, because this run ends: %s; they go on from where they are when they are run", names)
+        log.warning(
+            "not started, because this run ends: %s; they continue from where they are when they are run", names
+        )
 
 
 def _install_signal_handlers(stop: threading.Event, when: str) -> None:

@@ -297,7 +297,7 @@ class SupervisedPipeline:
 
     def _go_back(self, before: _Wanted, error: Exception) -> None:
         """Begin with the file as it was: what it was changed to cannot begin."""
-        text = f"the changed file cannot be taken, the pipeline goes on as it was: {error}"
+        text = f"the changed file cannot be taken, the pipeline continues as it was: {error}"
         log.warning("%s: %s", self.config.name, text, extra=_event("reload-refused"))
         self._seen.note(EventKind.RELOAD_REFUSED, str(error), public_reason=public_text(error))
         before.tell(False, text)
@@ -305,7 +305,7 @@ class SupervisedPipeline:
         self.start()
 
     def _tell_taken(self, replaced: _Wanted) -> None:
-        log.info("%s: goes on with the changed file: %s", self.config.name, replaced.text, extra=_event("reloaded"))
+        log.info("%s: continues with the changed file: %s", self.config.name, replaced.text, extra=_event("reloaded"))
         self._seen.note(EventKind.RELOADED, replaced.text)
         replaced.tell(True, replaced.text)
 
@@ -332,7 +332,7 @@ class SupervisedPipeline:
             return error
         waited = duration_words(self._now() - trouble.since_s)
         tries = f"; tried again for {waited} (retry.max_elapsed)" if trouble.tries else ""
-        return error.told(f"{error}{tries}; start again when it is back, it goes on where it stopped")
+        return error.told(f"{error}{tries}; start again when it is back, it continues where it stopped")
 
     def _tell(self, trouble: Trouble) -> None:
         self._seen.retried("outage")
@@ -358,7 +358,7 @@ class SupervisedPipeline:
         waited_s = self._now() - trouble.since_s
         self.waited_s += waited_s
         log.warning(
-            "%s: goes on after %s of waiting, at try %d",
+            "%s: continues after %s of waiting, at try %d",
             self.config.name,
             duration_words(waited_s),
             trouble.tries,

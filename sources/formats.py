@@ -32,7 +32,8 @@ class RecordFormat:
     """A format of records.
 
     ``title`` names its records in the plural. ``groups`` are the dataclasses (see ``format_options``) whose fields are
-    the options of the format; ``make`` and ``problem`` get one filled value of each, in this order.
+    the options of the format; ``make`` and ``problem`` get one filled value of each, in this order. ``names_keys`` is
+    False where no record names the columns of its key.
     """
 
     title: str
@@ -44,6 +45,7 @@ class RecordFormat:
     """What is asked of the filled groups together."""
     time_precision: str | None = None
     """How times are read of a format that has no option of this name, where it is known."""
+    names_keys: bool = True
 
     @property
     def options(self) -> tuple[FormatOption, ...]:
@@ -177,7 +179,7 @@ FORMATS: Mapping[str, RecordFormat] = {
     "canal-json": RecordFormat("Canal's flat JSON messages", (FeedOptions, CanalOptions), _canal_json),
     "maxwell-json": RecordFormat("Maxwell's JSON records", (FeedOptions,), _maxwell_json),
     "ogg-json": RecordFormat("GoldenGate's JSON operations", (FeedOptions,), _ogg_json),
-    "dms-json": RecordFormat("JSON records of AWS DMS", (FeedOptions, DmsOptions), _dms_json),
+    "dms-json": RecordFormat("JSON records of AWS DMS", (FeedOptions, DmsOptions), _dms_json, names_keys=False),
     "json": RecordFormat(
         "Plain JSON objects", (PlainOptions, PlainForms), _json, lambda plain, _: plain_problem(plain)
     ),

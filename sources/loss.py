@@ -15,9 +15,9 @@ class How(Enum):
     """Why records are not there any more."""
 
     DELETED = "retention, or deleted records"
-    WENT_BACK = "the topic was made anew"
+    WENT_BACK = "the topic was recreated"
     GONE = "the topic was deleted"
-    MADE_ANEW = "the topic was deleted and made anew"
+    MADE_ANEW = "the topic was deleted and recreated"
 
 
 @dataclass(frozen=True, slots=True)

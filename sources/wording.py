@@ -78,6 +78,14 @@ def bad_reason(reason: str) -> BadReason:
     return next((word for word, begin in _BAD_REASONS if re.match(begin, reason, re.DOTALL)), BadReason.OTHER)
 
 
+def truncated(op: str) -> str:
+    """Why a table pauses at a TRUNCATE, and what lets it pass: a resume alone meets the same record again."""
+    return (
+        f"the source table was truncated (op {op}). Set `schema_changes: {{truncate: apply}}` in its rule to delete all"
+        " rows of the table, or `skip` to keep them; run `tidemark reload FILE`, then resume the table"
+    )
+
+
 def first_of(names: Sequence[str], shown: int, kind: str = "") -> list[str]:
     """The first ``shown`` names and, in place of all others, how many ``kind`` they are: ``and 3 more tables``."""
     others = len(names) - shown

@@ -84,6 +84,7 @@ def partitions_of(rows: pa.Table, schema: TableSchema) -> Iterator[tuple[bytes, 
         [*(_as_numbers(rows.column(name)) for name in names), np.arange(rows.num_rows, dtype=np.int64)],
         names=[*names, "_row"],
     )
+    # Grouping gives no order of the members: they are sorted again, because the last row of a key wins.
     grouped = numbered.group_by(names, use_threads=False).aggregate([("_row", "list")])
     types = [schema.field(name).type for name in names]
     for row in grouped.to_pylist():

@@ -48,10 +48,13 @@ def pick(runs: Sequence[SortedRun], params: UniversalParams) -> CompactUnit | No
     """The unit that the universal strategy compacts now; ``runs`` newest first."""
     if len(runs) < params.trigger:
         return None
+    # Size amplification: the newer runs beside the oldest one, at worst nothing but newer versions of its rows.
     newer_bytes = sum(run.size_bytes for run in runs[:-1])
     if runs and newer_bytes * 100 > params.max_size_amplification_percent * runs[-1].size_bytes:
         return _useful(CompactUnit(params.max_level, tuple(runs)))
+    # Size ratio: merging runs of like sizes rewrites each row about log(n) times.
     count = _extended(runs, 1, params)
+    # Number of runs: too many slow every read down, so enough of the newest merge whatever their sizes.
     if count == 1 and len(runs) > params.trigger:
         count = _extended(runs, len(runs) - params.trigger + 1, params)
     return _useful(_unit(runs, count, params)) if count > 1 else None
@@ -74,6 +77,7 @@ def pick_full(
     """All runs into the highest level; when they are there already, the files with rows to be dropped, None without."""
     if any(run.level != params.max_level for run in runs):
         return CompactUnit(params.max_level, tuple(runs))
+    # Files of the highest level do not overlap: there is nothing to merge, each is rewritten without its gone rows.
     marked = tuple(file for run in runs for file in run.files if has_gone_rows(file))
     return CompactUnit(params.max_level, (SortedRun(params.max_level, marked),), rewrites_each=True) if marked else None
 
@@ -96,6 +100,8 @@ def _extended(runs: Sequence[SortedRun], count: int, params: UniversalParams) ->
 
 def _unit(runs: Sequence[SortedRun], count: int, params: UniversalParams) -> CompactUnit:
     """The first ``count`` runs, and more of them where the output would otherwise be level 0."""
+    # A level above 0 holds one run, so the output goes to the free level right before that of the next run. Where that
+    # would be level 0, whose files are flushes ordered by sequence number, the unit takes in the next run too.
     output_level = max(0, runs[count].level - 1) if count < len(runs) else params.max_level
     while output_level == 0 and count < len(runs):
         output_level = runs[count].level

@@ -48,7 +48,7 @@ class References:
         except (CorruptFile, FileNotFoundError) as error:
             if not self._io.exists(holder.path):
                 return  # expired or deleted meanwhile, and its files with it
-            raise CorruptFile(f"what {holder} of {self._paths.root} refers to cannot be told: {error}") from error
+            raise CorruptFile(f"cannot tell which files {holder} of {self._paths.root} refers to: {error}") from error
 
     def _add_files(self, holder: Holder, snapshot: Snapshot) -> None:
         self.names.update(name for name in (snapshot.index_manifest, snapshot.statistics) if name is not None)

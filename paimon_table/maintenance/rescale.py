@@ -123,10 +123,10 @@ def _replace_stale(table: Table, bucket_count: int, job: Job, chosen: Chosen, do
     _remove(table, ready)
     # The option comes first there: nobody may look for keys by hashes among rows that have no dynamic buckets yet.
     is_set = bucket_count == DYNAMIC and table.refreshed().options.bucket == DYNAMIC
-    option = ", but its option 'bucket' is -1 by now, which keeps writers out until it is done" if is_set else ""
+    option = ", but its option 'bucket' is -1 already, which keeps writers out until it is done" if is_set else ""
     raise CommitConflict(
         f"{table.paths.root}: others have written to it each of the {ATTEMPTS} times that it was rescaled; no row was "
-        f"moved{option}: stop the pipelines that write it, rescale it again, and start them again: they go on by "
+        f"moved{option}: stop the pipelines that write it, rescale it again, and start them again: they continue by "
         "themselves"
     )
 

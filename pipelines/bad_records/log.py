@@ -263,8 +263,8 @@ class QuarantineLog:
             return _ENTRY.validate_json(data)
         except NOT_AS_WRITTEN as error:
             raise CorruptFile(
-                f"{file} is not what was written; it says what became of bad records. Restore it, or remove it: records"
-                " that it sealed are then in no list, those that it closed are open again"
+                f"{file} is damaged; it holds the state of bad records. Restore it, or remove it: records it sealed"
+                " are then in no list, and records that it closed are open again"
             ) from error
 
     def _file(self, number: int) -> str:

@@ -109,7 +109,7 @@ def _append_until_known(
                 tables.leave_out(failure, batch.id)
                 attempts.plans = 0
                 continue
-            log.info("batch %d: %s; it is planned anew", batch.id, failure)
+            log.info("batch %d: %s; it is planned again", batch.id, failure)
             attempts.note_retry(failure)
             time.sleep(wait_s)
             clock.lap("wait")
@@ -232,4 +232,4 @@ def stop_on_refusals(reports: Iterable[DecodeReport], settings: TaskSettings, ta
             has_place = bad.partition >= 0
             place = f"{bad.topic} partition {bad.partition} offset {bad.offset}" if has_place else "a dump file"
             told = f"{place}: {bad.reason}" if has_place else bad.reason
-            raise MalformedRecord(f"{told}; mend the record, or set on_bad_record to quarantine", place=place)
+            raise MalformedRecord(f"{told}; fix the record, or set on_bad_record to quarantine", place=place)

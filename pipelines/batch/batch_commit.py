@@ -248,7 +248,7 @@ def _compactions_anew(
 ) -> tuple[tuple[tuple[int, BucketId], ...], Iterator[JobResult]]:
     """What is to be compacted of tables whose compaction was dropped, and what that brings."""
     batch = appended.batch
-    log.info("batch %d: another job has compacted %s too; compacted anew", batch.id, ", ".join(sorted(lost)))
+    log.info("batch %d: another job has compacted %s too; compacted again", batch.id, ", ".join(sorted(lost)))
     write = _plan_of_others(tables, batch, settings)
     due: list[tuple[int, BucketId]] = []
     for index, name in enumerate(appended.identifiers):

@@ -284,16 +284,20 @@ def _moved_count(rows: pa.Table) -> int:
 
 
 _VALUES = re.compile(
-    r"""(?<!\w)'(?:[^'\\]|\\.)*(?:'|$)|"(?:[^"\\]|\\.)*(?:"|$)|[-+]?\d[\d.:eETZ+-]*|\b(?:true|false)\b""", re.DOTALL
+    r"""(?<!\w)'(?:[^'\\]|\\.)*(?:'|$)|"(?:[^"\\]|\\.)*(?:"|$)|\b(?:true|false)\b"""
+    r"""|(?P<name>[^\W\d][\w./-]*|/[\w./-]+)|[-+]?\d[\d.:eETZ+-]*""",
+    re.DOTALL,
 )
-"""Texts in quotes, whatever they hold and also without an end, numbers, truth values."""
+"""Texts in quotes, whatever they hold and also without an end, truth values, numbers. Names and paths are no values:
+the digits in them belong to a table, a topic or a file.
+"""
 
 _KIND_LENGTH = 80
 
 
 def kind_of_reason(reason: str) -> str:
     """The reason of one record without values of it; alike for records of the same kind."""
-    kind = _VALUES.sub("...", reason)
+    kind = _VALUES.sub(lambda found: found["name"] or "...", reason)
     return kind if len(kind) <= _KIND_LENGTH else kind[: _KIND_LENGTH - 3] + "..."
 
 

@@ -181,19 +181,19 @@ def _refusal(where: str, name: str, records: _Records, newest: Share) -> TooMany
         text = (
             f"{name.removeprefix(MALFORMED_PREFIX)}: nearly all lines are no records, {newest.bad:,} of the newest"
             f" {newest.all:,}, with {share.bad:,} in {where}: {'; '.join(told)}{begin}. Nothing of it went into the"
-            " quarantine: dump the topic anew with `kcat -J`, or leave the file out of source.files.path;"
+            " quarantine: dump the topic again with `kcat -J`, or leave the file out of source.files.path;"
             " `max_bad_records: null` puts such lines into quarantine instead"
         )
     elif not isinstance(records.budget, NearlyAll):
         text = (
             f"{name}: {where} has {share.bad:,} bad records among {share.all:,} of the table, and max_bad_records"
-            f" allows {records.budget}: {reasons}. Nothing of it went into the table or the quarantine: mend the"
+            f" allows {records.budget}: {reasons}. Nothing of it went into the table or the quarantine: fix the"
             " records or the rule, or raise max_bad_records"
         )
     else:
         what, remedy = (f"topic {name}, which leads to no table", "exclude the topic")
         if records.is_of_table:
-            what, remedy = name, "mend the rule"
+            what, remedy = name, "fix the rule"
         text = (
             f"{what}: nearly all records are bad, {newest.bad:,} of the newest {newest.all:,}, with {share.bad:,} in"
             f" {where}: {reasons}. Nothing of it went into the quarantine: {remedy} or change the connector;"

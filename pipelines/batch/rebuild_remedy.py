@@ -25,6 +25,6 @@ def rebuild_remedy(refusal: Refusal, identifier: str, topics: Collection[str]) -
         **{other: {"*": "earliest"} for other in sorted({*topics} - {topic})},
     }
     return (
-        "; if the Paimon table is to follow, build it then from the records behind this one: tidemark replay FILE"
-        f" --table {identifier} --rebuild --from '{json.dumps(begin)}' --allow-missing"
+        ". To remove the rows from the Paimon table too, rebuild it afterwards from the records behind this one:"
+        f" `tidemark replay FILE --table {identifier} --rebuild --from '{json.dumps(begin)}' --allow-missing`"
     )

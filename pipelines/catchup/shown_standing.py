@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from paimon_table.errors import WHERE_MORE
 from pipelines.checkpoint.book import Cause, Pause
+from pipelines.tables.table_failure import way_on
 
 log = logging.getLogger(__name__)
 
@@ -44,27 +45,39 @@ class Standing:
         left = "" if self.records_left is None else f", about {self.records_left:,} records to go"
         return f"table {self.table} is {self.state.value}{left}: {self.reason}"
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether it is not written because something is wrong: `run --once` ends with an error that says what."""
+        return self.cause in (Cause.FAILED, Cause.BAD_RECORDS)
+
+    @property
+    def summary(self) -> str:
+        """For the end of a run; the error of a table that failed follows and has the reason."""
+        if self.has_failed:
+            return f"table {self.table} is {self.state.value}: it lacks records; the error below says why"
+        return str(self)
+
 
 def say_paused(pauses: Mapping[str, Pause]) -> None:
     """Say at a start which tables are paused, and what becomes of them."""
     for name, pause in pauses.items():
         if pause.tries_again:
-            log.warning("table %s is behind since batch %d (%s); it is caught up now", name, pause.batch, pause.reason)
+            log.warning("table %s is behind since batch %d: %s. It catches up now", name, pause.batch, pause.reason)
         else:
             log.warning(
-                "table %s is paused since batch %d (%s); `tidemark resume FILE --table %s` ends that",
+                "table %s is paused since batch %d: %s. %s",
                 name,
                 pause.batch,
                 pause.reason,
-                name,
+                way_on(name, is_asked=pause.cause is Cause.ASKED),
             )
 
 
 def failed_words(pipeline: str, standings: Mapping[str, Standing]) -> Iterator[str]:
     """What a run that ends says of tables that it could not write."""
     for name, standing in standings.items():
-        if standing.cause in (Cause.FAILED, Cause.BAD_RECORDS):
+        if standing.has_failed:
             yield (
-                f"pipeline {pipeline}: table {name} is paused, all others have what was read: {standing.reason}; mend"
-                " that and start again, which catches the table up"
+                f"pipeline {pipeline}: table {name} is paused, all others have what was read: {standing.reason}. Fix"
+                " that and start again: the table then catches up"
             )

@@ -22,7 +22,7 @@ from pipelines.control.request_desk import Handler, RequestDesk, Tell
 from pipelines.control.requests import Answer, Request, State
 from pipelines.control.turns import Turns
 from pipelines.tables.paused_tables import PausedTables
-from pipelines.tables.table_failure import TableFailure, TooManyBadRecords, is_of_table
+from pipelines.tables.table_failure import TableFailure, TooManyBadRecords, is_of_table, way_on
 from sources.wording import first_of
 
 log = logging.getLogger(__name__)
@@ -223,10 +223,10 @@ class SideWork:
         cause = Cause.BAD_RECORDS if isinstance(error, TooManyBadRecords) else Cause.FAILED
         self._paused.pause(identifier, cause, str(error), pause.batch, pause.topics, public_reason=public_text(error))
         log.error(
-            "table %s stays paused, all others go on: %s. `tidemark resume FILE --table %s`, or a restart, tries again",
+            "table %s stays paused, all others continue: %s. %s",
             identifier,
             error,
-            identifier,
+            way_on(identifier),
         )
 
     def _goes_on(self) -> bool:
@@ -267,7 +267,7 @@ class TableRequests:
         if known is not None and known.cause is Cause.ASKED:
             return Answer(State.DONE, f"table {identifier} is paused already: {known.reason}")
         self._pause(identifier, reason)
-        return Answer(State.DONE, f"table {identifier} is paused where it stands; all others go on")
+        return Answer(State.DONE, f"table {identifier} is paused where it stands; all others continue")
 
     def resume(self, request: Request, _tell: Tell) -> Answer:
         """Begin to catch a table up."""
@@ -282,8 +282,8 @@ class TableRequests:
         known = sorted({*self._known(), *self._paused.tables})
         if identifier not in known and self._paused.is_first_batch:
             raise ConfigError(
-                f"the pipeline has no table {identifier!r} so far, as it has not ended its first batch: nothing was"
-                " asked for, call again when it has"
+                f"the pipeline has no table {identifier!r} yet, because its first batch has not ended. The request was"
+                " not accepted: call again after the first batch"
             )
         if identifier not in known:
             close = nearest(identifier, known)

@@ -174,8 +174,8 @@ def lacks_commits(table: TableFacts) -> bool:
         return False
     raise ConfigError(
         f"table {table.name} was rolled back, or restored, to snapshot {files.newest_id}, and lacks commits of the"
-        " pipeline; the snapshots that tell which ones have expired, so nobody can say what is to be read again:"
-        " restore a copy that has one of the pipeline's own snapshots, or drop the table and let its rule write into"
+        " pipeline. The snapshots that tell which ones have expired, so Tidemark cannot know what to read again."
+        " Restore a copy that has one of the pipeline's own snapshots, or drop the table and let its rule write into"
         " another one with `backfill: true`"
     )
 
@@ -300,7 +300,7 @@ def _rolled_back(table: TableFacts, stream: StreamFacts, source: Offsets, verdic
         raise ConfigError(
             f"table {table.name} lacks the last {commits} of pipeline {stream.pipeline} that checkpoint"
             f" {stream.checkpoint} has (was it restored from a backup, or rolled back?), and dump files cannot be read"
-            " again from there: move the checkpoint directory away and start again, a new one goes on from the"
+            " again from there: move the checkpoint directory away and start again, a new one continues from the"
             " positions in the tables (on_lost_checkpoint: resume)"
         )
     reason = f"it lacks the last {commits} of the pipeline: restored from a backup, or rolled back"

@@ -169,8 +169,8 @@ class TableStandings:
         missing = dict.fromkeys(r.into for r in rules if passed is None or _matching([r.match.topic], passed))
         if missing:
             log.info(
-                "%s: not written so far, although topics were read; records before batch %d that would have been for"
-                " it are not in it: if there were any, set `backfill: true` in the rule to read them too",
+                "%s: the pipeline has read topics, but this table has no rows yet. If records before batch %d belong in"
+                " it, set `backfill: true` in the rule to read them too",
                 ", ".join(first_of(list(missing), NAMES_SHOWN)),
                 stream.batch,
             )

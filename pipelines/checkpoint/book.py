@@ -310,8 +310,8 @@ class Book:
         if self._written is not None and self._checkpoint.read(FILE) != self._written:
             raise ConfigError(
                 f"another process has written {FILE} of checkpoint {self._checkpoint.location} since this one did: two"
-                " processes run the pipeline with one checkpoint. Stop one of them; the other one goes on when it is"
-                " started anew"
+                " processes run the pipeline with one checkpoint. Stop one of them; the other one continues when it is"
+                " restarted"
             )
 
     def put(self, entries: Mapping[str, Entry]) -> None:

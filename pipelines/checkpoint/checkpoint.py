@@ -20,7 +20,7 @@ NOT_AS_WRITTEN = (ValueError, KeyError, TypeError, AttributeError, RecursionErro
 """What reading a document of ours raises where its file is damaged: no JSON, other names, values of other kinds."""
 
 WAY_OUT = (
-    "move the directory away and start again: with on_lost_checkpoint resume (the default) reading goes on from the"
+    "move the directory away and start again: with on_lost_checkpoint resume (the default) reading continues from the"
     " positions in the tables. A copy of it serves only if it was made after the last batch"
 )
 

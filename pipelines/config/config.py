@@ -164,14 +164,15 @@ class PipelineConfig(ConfigModel):
     )
     on_lost_checkpoint: Literal["resume", "fail", "restart"] = Field(
         default="resume",
-        description="What a new checkpoint does when the tables were written under another one: go on from the offsets "
-        "in the tables, stop, or read from `start` again.",
+        description="What a new checkpoint does when the tables were written under another one: continue from the "
+        "offsets in the tables, stop, or read from `start` again.",
     )
     retry: Retry = Field(default_factory=Retry, description="How long trouble that passes by itself is waited out.")
     on_table_failure: OnTableFailure = Field(
         default="pause",
         description="What a table does whose schema change or commit is refused, or whose storage fails: `pause` "
-        "leaves it at its position while all others go on, until `tidemark resume` or a restart catches it up; `stop` "
+        "leaves it at its position while all others continue, until `tidemark resume` or a restart catches it up;"
+        " `stop` "
         "stops the pipeline. What concerns all tables always stops it.",
     )
     catalog: Catalog = Field(description="Where the Paimon tables lie.")

@@ -56,7 +56,7 @@ def changes_of(running: PipelineConfig, wanted: PipelineConfig) -> ConfigChanges
         fixed.append("source.kafka.options: they need another `reader` than the one that runs")
     if fixed:
         raise ConfigError(
-            f"pipeline {running.name} goes on as it was: {'; '.join(fixed)}. Stop the pipeline and start it again to"
+            f"pipeline {running.name} continues as it was: {'; '.join(fixed)}. Stop the pipeline and start it again to"
             " change this"
         )
     before, after = _rules(running), _rules(wanted)

@@ -71,6 +71,7 @@ def check_config(config: PipelineConfig, file: YamlFile, file_name: str) -> list
         *_option_problems(config, file),
         *_budgets_without_effect(config, file),
         *_paths_without_effect(config, file),
+        *_undeclared_keys(config, file),
         *_of_keys(config, file, expressions_in_keys),
         *expression_problems(config, file),
         *_kafka_problems(config, file, property_mistakes),
@@ -138,7 +139,7 @@ def _missing_file_system(scheme: str | None, properties: Mapping[str, str]) -> s
         return None
     return (
         f"Spark has no file system for {scheme}://; keep the checkpoint on a local disk or a volume (when it is lost,"
-        " the tables say where to go on), or give Spark one: s3a:// with hadoop-aws in spark.jars.packages, or the"
+        " the tables say where to continue), or give Spark one: s3a:// with hadoop-aws in spark.jars.packages, or the"
         f" class that the cluster has in spark.hadoop.fs.{scheme}.impl"
     )
 
@@ -219,7 +220,9 @@ def _spark_warnings(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]
 
 
 def _source_warnings(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
-    """Dump files that are not there: whoever checks the file may do so on another machine."""
+    """Files that are not there, as whoever checks may do so on another machine; keys that no record and no rule has."""
+    yield from _missing_schemas(config, file)
+    yield from _assumed_logs(config, file)
     source = config.source.files
     if source is None or os.path.isdir(source.path.removeprefix("file://")):
         return
@@ -227,6 +230,34 @@ def _source_warnings(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
         yield problem_at(
             file, ("source", "files", "path"), "no file matches; a run with a new checkpoint would refuse this"
         )
+
+
+def _missing_schemas(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
+    schemas = config.source.format.schema_files
+    if schemas is not None and not os.path.exists(schemas.removeprefix("file://")):
+        path = ("source", "format", config.source.format.name, "registry", "file")
+        yield problem_at(file, path, "no file or directory is there; a run would fail at its first record")
+
+
+def _assumed_logs(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
+    """Rules that leave the key to records which never name one."""
+    if config.source.format.names_keys:
+        return
+    for i, rule in enumerate(config.tables):
+        if not rule.tells_key:
+            text = (
+                f"records of {config.source.format.name} name no primary key, so {rule.into} becomes a log of events;"
+                " state primary_key for a table that follows its source, or `mode: append` with `on_change: log`"
+            )
+            yield problem_at(file, ("tables", i, "into"), text)
+
+
+def _undeclared_keys(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
+    """Rules for tables with a key that nothing names."""
+    for i, rule in enumerate(config.tables):
+        if rule.mode == "upsert" and rule.primary_key is None and not config.source.format.names_keys:
+            text = f"records of {config.source.format.name} name no primary key; state primary_key in this rule"
+            yield problem_at(file, ("tables", i, "mode"), text)
 
 
 def _start_warnings(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:

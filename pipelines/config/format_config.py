@@ -85,6 +85,18 @@ class ChosenFormat(ConfigModel):
         return self.formats[self.name].reads_paths
 
     @property
+    def names_keys(self) -> bool:
+        """Whether records name the columns of their key."""
+        return self.formats[self.name].names_keys
+
+    @property
+    def schema_files(self) -> str | None:
+        """The file or directory that schemas are read from, where the file names one."""
+        (field,) = self.model_fields_set
+        registry = getattr(getattr(self, field), "registry", None)
+        return getattr(registry, "file", None)
+
+    @property
     def precision_tells_unit(self) -> bool:
         """Whether epoch numbers without a schema count the unit that the declared precision of their column tells."""
         form, given = self._chosen

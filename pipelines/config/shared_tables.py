@@ -16,7 +16,7 @@ from pipelines.config.table_rules import PLACEHOLDER, Match, TableRule, TargetRu
 from sources.topics import TopicSelection, name_matches
 
 _ONE_JOB = (
-    "its buckets are dynamic, which is for one job: batches of two that meet are refused and planned anew, and end a"
+    "its buckets are dynamic, which is for one job: batches of two that meet are refused and planned again, and end a"
     " pipeline that is always the later one"
 )
 

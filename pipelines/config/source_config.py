@@ -126,7 +126,7 @@ class KafkaSource(ConfigModel):
     start: Start = Field(
         default="earliest",
         description="Where a new checkpoint starts: `earliest`, `latest`, `{timestamp: ...}` or "
-        "`{offsets: {topic: {partition: offset}}}`. A checkpoint that exists goes on where it stopped.",
+        "`{offsets: {topic: {partition: offset}}}`. A checkpoint that exists continues where it stopped.",
     )
     max_records_per_batch: int = Field(
         default=500_000, ge=1, description="Upper bound of the records of one micro-batch."
@@ -141,8 +141,8 @@ class KafkaSource(ConfigModel):
     group_id: Text | None = Field(
         default=None,
         max_length=249,
-        description="Consumer group whose offsets Kafka is told after each batch, so that Kafka's own tools show the "
-        "lag. They are never read back; no other consumer may use the group.",
+        description="Consumer group to which Tidemark commits its offsets after each batch, so that Kafka's own "
+        "tools show the lag. They are never read back; no other consumer may use the group.",
     )
     options: Mapping[str, OptionText] = Field(
         default_factory=dict,
@@ -213,12 +213,12 @@ def _plain(start: Start) -> kafka_settings.Start:
 
 
 class FilesSource(ConfigModel):
-    """Records dumped to files as `kcat -J` prints them, also mended lines of a quarantine: one JSON object a line.
+    """Records dumped to files as `kcat -J` prints them, also fixed lines of a quarantine: one JSON object a line.
 
     Files are plain or compressed with gzip or zstandard. A line that is no record goes to quarantine with its place.
-    Files may grow, and whole lines are read as they come. What cannot be read yet, the end of a compressed file that
-    was cut short or a last line that is not whole, is told with the file: by `run --once` and `available_now`, which
-    then end with exit code 1, else in the log once the file has not grown for a minute. A file that begins otherwise
+    Files may grow, and whole lines are read as they come. Where the end of a compressed file is cut short or a last
+    line is not whole, `run --once` and `available_now` name the file and end with exit code 1; other runs warn once the
+    file has not grown for a minute. A file that begins otherwise
     than when it was read, or with the records of another one, is refused; a warning tells of records whose offsets
     were read before, which are applied again.
     """
@@ -261,7 +261,7 @@ class Source(ConfigModel):
     on_data_loss: Literal["fail", "continue"] = Field(
         default="fail",
         description="What happens when Kafka has deleted records before they were read (retention, deleted records, a "
-        "topic deleted or made anew): stop with exit code 1, or go on with what is left. Either way the log has the "
+        "topic deleted or recreated): stop with exit code 1, or continue with what is left. Either way the log has the "
         "exact offsets.",
     )
     quarantine: Location | None = Field(

@@ -23,8 +23,8 @@ It may get a request that an earlier process took and did not finish. What it ra
 
 
 JVM_GONE = (
-    "the JVM of the running pipeline has ended, or does not answer, perhaps for want of memory (spark.driver.memory):"
-    " the log of the pipeline has more. What was begun stays where it is: call again once the pipeline runs, or without"
+    "the JVM of the running pipeline has ended or does not answer, perhaps for lack of memory (spark.driver.memory):"
+    " see the pipeline's log. The work so far is kept: call again, whether the pipeline runs or not"
 )
 
 

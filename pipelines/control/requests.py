@@ -204,7 +204,7 @@ class Requests:
             self.answer(request_id, Answer(State.REFUSED, str(error)))
             return None
         except NOT_AS_WRITTEN as error:
-            self.answer(request_id, Answer(State.REFUSED, f"the file is no request ({error!r}); leave it anew"))
+            self.answer(request_id, Answer(State.REFUSED, f"the file is no request ({error!r}); leave it again"))
             return None
 
     def _tell_denied(self, path: str, error: OSError) -> None:
@@ -212,7 +212,7 @@ class Requests:
         if path not in self._denied:
             self._denied.add(path)
             log.warning(
-                "requests are passed over: %s (%s); give it to the user of the pipeline, who is to leave requests",
+                "cannot read requests in %s (%s): make the user of the pipeline its owner",
                 path,
                 error.strerror or error,
             )

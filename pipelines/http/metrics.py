@@ -237,8 +237,8 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "tidemark_lost_offsets_total",
         PLACE,
-        "Offsets that were gone before they were read (`on_data_loss: continue`); of topics that were deleted or made"
-        " anew the log alone tells, for nobody knows where they ended.",
+        "Offsets that were gone before they were read (`on_data_loss: continue`). Offsets of deleted or recreated"
+        " topics are not counted, because their end is not known; the log names them.",
         lambda r: (((p.name, t, str(n)), lost) for p in r.pipelines for (t, n), lost in p.lost_offsets.items()),
     ),
     Metric(

@@ -181,8 +181,8 @@ def _trouble(error: Exception) -> str:
 
 def _next(error: Exception) -> str:
     if isinstance(error, TidemarkError) and not error.action.may_pass:
-        return "; the other tables go on"
-    return "; the other tables go on, and this one is tried again in the next round"
+        return "; the other tables continue"
+    return "; the other tables continue, and this one is tried again in the next round"
 
 
 def compact_warehouse(

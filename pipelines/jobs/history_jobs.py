@@ -101,8 +101,8 @@ def _tell_tidied(done: Tidied, would: str) -> None:
         say(f"finished {counted(expired.finished, 'removal')} that had been interrupted")
     if expired.dropped:
         say(
-            f"left {counted(expired.dropped, 'removal')} that had been interrupted as it was: a consumer reads on from"
-            " there, or the table was rolled back; 'remove-orphans' finds the files that nobody needs"
+            f"did not finish {counted(expired.dropped, 'interrupted removal')}: a consumer still reads from there, or"
+            " the table was rolled back; 'remove-orphans' finds the unreferenced files"
         )
     for what, ids in (("snapshot", expired.snapshots), ("changelog", expired.changelogs)):
         if ids:
@@ -161,9 +161,9 @@ def rollback(
     pipelines = marking_pipelines(table.io, table.paths)
     if pipelines:
         say(
-            f"written by pipeline {', '.join(pipelines)}: stop it first, and all other writers. Its next start"
-            " notices what the table lacks then, and reads it again beside the stream; one of dump files refuses to"
-            " start, and says what to do",
+            f"written by pipeline {', '.join(pipelines)}: stop it and all other writers first. The next start reads"
+            " the records again that the table then lacks. A pipeline of dump files refuses to start, and says what"
+            " to do",
             err=True,
         )
     if dry_run:
@@ -212,8 +212,8 @@ def _tell_beside(table: Table, plan: Rollback) -> None:
         )
     if replays:
         say(
-            f"without rows of {counted(len(replays), 'replay')} ({', '.join(first_of(sorted(replays), _LISTED))}): call"
-            " it again afterwards, with --abandon where it is not done yet: it would go on behind them",
+            f"this removes rows of {counted(len(replays), 'replay')} ({', '.join(first_of(sorted(replays), _LISTED))})."
+            " Run each again afterwards; add --abandon to one that has not ended, or it continues behind these rows",
             err=True,
         )
 

@@ -60,7 +60,7 @@ def sort(
 ) -> None:
     """Sort the rows of a table without primary key and buckets.
 
-    Each partition is written anew in the order of the columns, so that readers leave more files out. Pipelines may
+    Each partition is written again in the order of the columns, so that readers leave more files out. Pipelines may
     write meanwhile; what they add is sorted the next time.
     """
     from pipelines.jobs import table_jobs
@@ -95,8 +95,9 @@ def rescale(
 ) -> None:
     """Give the table another number of buckets.
 
-    All rows are written anew, in one snapshot; readers go on meanwhile. Partitions that are left out keep their number,
-    and cannot be written to before they are rescaled as well. From and to dynamic buckets all are rewritten.
+    All rows are written again, in one snapshot; readers continue meanwhile. Partitions that are left out keep their
+    number, and cannot be written to before they are rescaled as well. From and to dynamic buckets all are
+    rewritten.
     """
     from pipelines.jobs import table_jobs
 

@@ -8,7 +8,7 @@ from paimon_table import TableContext
 from paimon_table.maintenance.damage import Damage, Inspection
 
 _SHOWN = 3
-_BACKUP = "put the files back from a backup, under the same names, and look again: that mends everything"
+_BACKUP = "put the files back from a backup, under the same names, and look again: that repairs everything"
 
 
 def remedies(ctx: TableContext, found: Inspection) -> list[str]:
@@ -17,7 +17,7 @@ def remedies(ctx: TableContext, found: Inspection) -> list[str]:
     if any(not str(damage.needs) for damage in found.damages):
         return [f"without these files the table cannot be read or written as a whole: {_BACKUP}"]
     if found.newest_is_whole:
-        steps = [] if newest is None else [f"the newest snapshot ({newest}) is whole: who reads or writes it goes on"]
+        steps = [] if newest is None else [f"the newest snapshot ({newest}) is whole: who reads or writes it continues"]
         last = max((last for d in found.damages for branch, _, last in d.needs.spans if branch is None), default=0)
         if last:
             steps.append(
@@ -36,7 +36,7 @@ def remedies(ctx: TableContext, found: Inspection) -> list[str]:
             "their rows again by a replay of the topics"
         )
     if found.newest_whole_id is None:
-        return [*steps, "or make the table anew from its topics: none of its snapshots is whole"]
+        return [*steps, "or recreate the table from its topics: none of its snapshots is whole"]
     steps.append(
         f"or go back to snapshot {found.newest_whole_id}, the newest one that is whole: stop the pipelines that write "
         f"the table, call 'tidemark table rollback {root} --snapshot {found.newest_whole_id}', and let them read again "

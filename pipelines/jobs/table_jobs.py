@@ -111,8 +111,8 @@ def rescale(path: str, buckets: int, specs: Specs, dry_run: bool, storage: Optio
         _tell_rescale_plan(table, buckets, stale)
         return
     if stale and pipelines:
-        note = f"written by pipeline {', '.join(pipelines)}: a run of it may go on, and waits for the new number; if it"
-        say(f"{note} commits again and again meanwhile, stop it first", err=True)
+        note = f"written by pipeline {', '.join(pipelines)}: a run of it may continue, and waits for the new number. If"
+        say(f"{note} it commits too often for the rescale to get through, stop it first", err=True)
     is_chosen: Chosen | None = frozenset(chosen).__contains__ if specs else None
     with watched() as progress:
         done = rescale_table(table, buckets, new_job(progress), is_chosen)
@@ -152,8 +152,8 @@ def truncate(path: str, yes: bool, dry_run: bool, storage: Options) -> None:
     pipelines = marking_pipelines(table.io, table.paths)
     if pipelines:
         say(
-            f"written by pipeline {', '.join(pipelines)}: what it has read stays read, and what comes from now on is "
-            "written into the empty table",
+            f"written by pipeline {', '.join(pipelines)}: it does not read the removed rows again, and writes new"
+            " records into the empty table",
             err=True,
         )
     confirm("Empty the table?", yes, done="removed")
@@ -232,8 +232,8 @@ def _tell_rescaled(table: Table, buckets: int, done: Rescaled) -> None:
         )
     if done.option_before != buckets:
         say(
-            f"'bucket' is {buckets}, before it was {done.option_before}: a pipeline file that states that goes on with"
-            " the new number, and is told so until it states it"
+            f"'bucket' is now {buckets}; it was {done.option_before}. A pipeline whose file still states"
+            f" {done.option_before} uses the new number and warns at each start: change the file"
         )
     if done.left:
         names = sorted(f"{table.context.partition_path(p)} ({n})" for p, n in done.left.items())

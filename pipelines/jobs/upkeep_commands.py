@@ -48,7 +48,7 @@ def repair(
     _config: Config = None,
     option: Storage = None,
 ) -> None:
-    """Say which files of the table are damaged, and mend hint files.
+    """Say which files of the table are damaged, and fix hint files.
 
     Exits with 1 where damage is left, and says what can be done about it.
     """

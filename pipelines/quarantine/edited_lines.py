@@ -59,7 +59,7 @@ class EditedLines:
         if edited.taken_for not in (None, line.record):
             raise ConfigError(
                 f"--file {self._path}:{edited.line.number}: the quarantine has two records of {line.topic} partition"
-                f" {line.partition} offset {line.offset} (the topic was made anew, or a dump replaced), and the line"
+                f" {line.partition} offset {line.offset} (the topic was recreated, or a dump replaced), and the line"
                 " does not say which it is: leave its field `ts` as `quarantine show` prints it, or drop the other"
                 " record first"
             )

@@ -52,7 +52,7 @@ def show(
 ) -> None:
     """Print records.
 
-    With --format json as the lines that they are, to be mended in a file.
+    With --format json as the lines that they are, to be fixed in a file.
     """
     from pipelines.quarantine import quarantine_views
     from pipelines.quarantine.selection import Selection
@@ -82,7 +82,7 @@ def retry(
     reason: WithReason = None,
     edited: Annotated[
         Path | None,
-        typer.Option("--file", metavar="EDITED", help="Only the records in this file, as they are mended there."),
+        typer.Option("--file", metavar="EDITED", help="Only the records in this file, with the fixes made there."),
     ] = None,
     even_if_older: Annotated[
         bool, typer.Option("--even-if-older", help="Also where a late record wins over newer rows of its key.")

@@ -41,9 +41,9 @@ class ReadingAgain:
         """Why its records wait."""
         if self.is_rebuilt:
             return (
-                f"table {self.table} is being built anew from its topics, perhaps from these records too: retry them"
-                f" once that has ended (tidemark replay FILE --table {self.table} --rebuild goes on with it, --abandon"
-                " gives it up)"
+                f"table {self.table} is being rebuilt from its topics, perhaps from these records too: retry them"
+                f" once that has ended (tidemark replay FILE --table {self.table} --rebuild continues with it,"
+                " --abandon gives it up)"
             )
         return (
             f"table {self.table} is behind the stream and reads its topics again from where it stands, perhaps these"

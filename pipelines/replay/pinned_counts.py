@@ -67,7 +67,7 @@ def count_pinned(replays: Replays, state: ReplayState, table: Table, built: Tabl
     except FileNotFoundError as error:
         raise SinkUnavailable(
             f"{error.filename or error} has gone while the rows of table {state.table} were counted: is its rebuild"
-            " given up, or called twice? Call it again to go on"
+            " given up, or called twice? Call it again to continue"
         ) from error
     if replays.get(state.id) == state:
         replays.put(

@@ -46,7 +46,7 @@ def taken_up(
     if rebuild.switch is None and rebuild.rules != rules_digest(config, before.table, before.topics):
         raise ConfigError(
             f"the rule of table {before.table} has changed since its rebuild began, whose rows would be of both: give"
-            " that up (--rebuild --abandon), then begin it anew"
+            " that up (--rebuild --abandon), then begin it again"
         )
     _options(config, before, table)
     unpin(before.id, table)
@@ -90,7 +90,7 @@ def told(state: ReplayState) -> Sequence[str]:
     return (
         f"rebuilt table {state.table}: {switch.new_rows:,} rows, {switch.old_rows:,} before{at}; the old content is tag"
         f" {switch.tag!r} until you delete it (tidemark table tags delete)",
-        "streaming readers do not see the difference as changes: what they feed is to be filled anew from the table",
+        "streaming readers do not see the difference as changes: what they feed is to be filled again from the table",
     )
 
 

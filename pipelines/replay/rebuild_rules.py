@@ -137,5 +137,5 @@ def check_topics(config: PipelineConfig, table: Table, state: ReplayState) -> No
         names = ", ".join(first_of(new, _SHOWN, "topics"))
         raise ConfigError(
             f"table {state.table} is fed by {names} since its rebuild began, which reads none of that: give it up"
-            " (--rebuild --abandon), then begin it anew"
+            " (--rebuild --abandon), then begin it again"
         )

@@ -47,7 +47,7 @@ from sinks.commit.positions import (
 COUNTED_IN_TURN = 200_000
 """So many stored rows are read within the turn of a switch to count them; more are counted beside the stream."""
 
-ANYWAY = "add --allow-missing to go on all the same"
+ANYWAY = "add --allow-missing to continue anyway"
 
 
 def branch_of(id_: str) -> str:
@@ -76,7 +76,7 @@ def is_switched(table: Table, rebuild: Rebuild) -> bool:
         raise CommitOutcomeUnknown(
             f"whether {table.paths.root} has the content of branch {rebuild.branch!r} is not known: the snapshots that"
             f" tell it have expired. Compare the table with its tag {switch.tag!r}, give the rebuild up (--rebuild"
-            " --abandon, which leaves all files that the table may have) and begin it anew if that is needed"
+            " --abandon, which leaves all files that the table may have) and begin it again if that is needed"
         )
     return found.newest is not None
 
@@ -268,7 +268,7 @@ def _check_buckets(state: ReplayState, table: Table, built: Table) -> None:
     if other:
         raise ConfigError(
             f"table {state.table} has option 'bucket' {table.options.bucket} since its rebuild began, and what is built"
-            f" has {other[0]}: give it up (--rebuild --abandon), then begin it anew"
+            f" has {other[0]}: give it up (--rebuild --abandon), then begin it again"
         )
 
 

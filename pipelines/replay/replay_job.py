@@ -198,8 +198,8 @@ class ReplayJob:
         if self._state.void and not self._destination.is_settled(self._state):
             how = "--into-place" if self._state.rebuild is None else "--rebuild"
             raise ConfigError(
-                f"replay {self._state.id} of table {self._state.table} cannot go on: {self._state.void}; give it up"
-                f" ({how} --abandon) and begin it anew"
+                f"replay {self._state.id} of table {self._state.table} cannot continue: {self._state.void}; give it up"
+                f" ({how} --abandon) and begin it again"
             )
         if not self._state.is_begun:
             self._begin()

@@ -110,7 +110,7 @@ def _at_snapshot(option: str, text: str, config: PipelineConfig, table: Table) -
     ended = sorted(topic for topic in position.topics if position.is_of_another(topic, newest.topics))
     if ended:
         raise ConfigError(
-            f"{option} {text}: the snapshot's offsets are of topics that were made anew since: {', '.join(ended)};"
+            f"{option} {text}: the snapshot's offsets are of topics that were recreated since: {', '.join(ended)};"
             " choose a later snapshot, or `earliest`"
         )
     return offsets_text(position.offsets)

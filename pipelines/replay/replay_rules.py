@@ -30,6 +30,6 @@ def refusal(identifier: str, table: Table, *, ends_early: bool) -> str | None:
     if ends_early and not options.ignore_delete:
         return (
             f"table {identifier} takes deletes: rows that are deleted behind --to would come back. Leave --to out: the"
-            " replay then goes on until it has met the stream"
+            " replay then continues until it has met the stream"
         )
     return None

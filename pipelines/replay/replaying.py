@@ -73,7 +73,7 @@ def replay(config: PipelineConfig, wanted: Wanted) -> None:
         with _slices(config) as do, shown_progress(state.table, _KINDS[wanted.rebuilds][1]) as progress:
             done = driven(do, state.id, progress, partial(count, config, replays, state.id))
     except KeyboardInterrupt:
-        say(f"{name} stays where it is; the same command goes on with it", err=True)
+        say(f"{name} stays where it is; the same command continues with it", err=True)
         raise
     except ConfigError:
         if not replays.get(state.id).is_begun:  # its range was refused: nothing of it is left to go on with
@@ -154,7 +154,7 @@ def _noted(config: PipelineConfig, checkpoint: Checkpoint, wanted: Wanted) -> Re
         raise ConfigError(f"pipeline {config.name} has finished no batch under checkpoint {config.checkpoint} yet")
     why = None if wanted.rebuilds else refusal(wanted.table, table, ends_early=wanted.end is not None)
     if why is not None:
-        raise ConfigError(f"--into-place: {why}; --rebuild builds its rows anew")
+        raise ConfigError(f"--into-place: {why}; --rebuild rebuilds its rows")
     check_in_stream(config, checkpoint, wanted.table, table)
     read = read_of(config, table, checkpoint.offset_after(checkpoint.closed_batch))
     begin = point_of("--from", wanted.begin, config, table, read)
@@ -170,8 +170,8 @@ def _noted(config: PipelineConfig, checkpoint: Checkpoint, wanted: Wanted) -> Re
         return taken_up(config, replays, before, table, allows_missing=allows) if wanted.rebuilds else before
     if before is not None and (before.rebuild is not None or wanted.rebuilds or not wanted.abandons):
         raise ConfigError(
-            f"a {_kind(before)} of {wanted.table} {before.words} has not ended: call it again with that range to go on,"
-            f" or give it up (--{'rebuild' if before.rebuild is not None else 'into-place'} --abandon)"
+            f"a {_kind(before)} of {wanted.table} {before.words} has not ended: call it again with that range to"
+            f" continue, or give it up (--{'rebuild' if before.rebuild is not None else 'into-place'} --abandon)"
         )
     if wanted.rebuilds:
         state = with_rebuild(config, state, table, allows_missing=allows)
@@ -231,7 +231,8 @@ def _asked(config: PipelineConfig, id_: str) -> Progress:
     answer = _waited_for(config, COMMAND, arguments)
     if answer is None:
         raise SinkUnavailable(
-            f"the process that ran pipeline {config.name} has ended; the replay stays where it is: call again to go on"
+            f"the process that ran pipeline {config.name} has ended; the replay stays where it is: call again to"
+            " continue"
         )
     return Progress.of(dict(done_or_raised(answer)))
 
@@ -244,6 +245,6 @@ def _local(config: PipelineConfig, progress: Progress) -> Progress:
     if progress.step is Step.WAITING:
         raise ConfigError(
             f"pipeline {config.name} stopped within a batch whose rows are in the table already: start the pipeline,"
-            " then call again; the replay goes on beside it"
+            " then call again; the replay continues beside it"
         )
     return progress

@@ -48,7 +48,7 @@ def summarize(
         config.quarantine,
         unread,
         () if losses is None else tuple(map(str, losses.newest)),
-        tuple(map(str, (behind or {}).values())),
+        tuple(standing.summary for standing in (behind or {}).values()),
         unfinished=tuple(unfinished),
         why_nothing=why_nothing,
     )

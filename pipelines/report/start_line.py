@@ -14,9 +14,9 @@ def start_line(
     ``reads`` and ``begins`` are the words of the source's reader.
     """
     if closed_batch is not None:
-        where = f"goes on after batch {closed_batch}"
+        where = f"continues after batch {closed_batch}"
     elif is_resuming:
-        where = "new checkpoint, goes on from the positions in the tables"
+        where = "new checkpoint, continues from the positions in the tables"
     else:
         where = f"new checkpoint, {begins}"
     often = "until all is read" if once else f"a batch every {duration_text(config.trigger.interval)}"

@@ -147,15 +147,15 @@ class CheckpointRecord:
     def _other_tables(self, warehouse: str, missing: str) -> ConfigError:
         return ConfigError(
             f"checkpoint {self._checkpoint.location} is done up to batch {self._checkpoint.closed_batch}, but warehouse"
-            f" {warehouse} does not have {missing}: going on would bring nothing but new rows. Name the warehouse and"
-            " the checkpoint that belong together; to fill tables from the start, move the checkpoint directory away"
+            f" {warehouse} does not have {missing}: a start would bring only new rows. Name the warehouse and the"
+            " checkpoint that belong together; to fill tables from the start, move the checkpoint directory away"
         )
 
     def _warn(self, name: str, warehouse: str) -> None:
         log.warning(
-            "table %s is not in warehouse %s any more (or was made anew), but checkpoint %s has read what was in it: it"
-            " will hold nothing but new rows. To fill it, read its topics once from the start under another name and"
-            " checkpoint (tidemark run OTHER.yaml --once) before this pipeline goes on",
+            "table %s is no longer in warehouse %s (or was recreated), but checkpoint %s is past its records: the table"
+            " gets only new rows. To fill it, stop this pipeline, read the table's topics once from the start under"
+            " another name and checkpoint (tidemark run OTHER.yaml --once), and start again",
             name,
             warehouse,
             self._checkpoint.location,
@@ -172,8 +172,8 @@ def older_copy(config: PipelineConfig, planned: int, identifier: str, batch_id: 
 
 def _is_older(why: str) -> ConfigError:
     return ConfigError(
-        f"{why}: this is an older copy of the checkpoint, and records would be passed over in silence or come twice."
-        " Move the checkpoint directory away and start again: a new one goes on from the positions in the tables"
+        f"{why}: this is an older copy of the checkpoint. A start from it would skip records or apply them twice."
+        " Move the checkpoint directory away and start again: a new one continues from the positions in the tables"
         " (on_lost_checkpoint: resume)"
     )
 

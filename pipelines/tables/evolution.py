@@ -23,9 +23,8 @@ from sources.column_forms import OPTION, RAW, ColumnForms
 log = logging.getLogger(__name__)
 
 _KEPT_RAW = (
-    "%s: column %r holds values as records without an embedded schema wrote them, and goes on with that form although"
-    " its records have a schema (%s) now; to store what the schema says, write into a new table (another `into`, with"
-    " `backfill: true`)"
+    "%s: column %r keeps the form that records without an embedded schema had, although records have a schema (%s) now."
+    " To store what the schema says, write into a new table (another `into`, with `backfill: true`)"
 )
 
 

@@ -37,10 +37,9 @@ def check_sources(source: SourceTable, sink: TableSink, rule: TargetRule) -> Non
         raise ConfigError(
             f"table {sink.identifier} holds rows of {others[0]}, now rows of {told(fed_by(source))} come: rows with the"
             f" same key ({key}) would overwrite each other. If both hold the same rows, or it is one table under a new"
-            " topic, say `merge_sources: same_rows` in the rule; if no two of them share a key, say `merge_sources:"
-            " disjoint_keys`: if the same key occurs in several of them they overwrite each other; put a column that"
-            " tells them apart into primary_key; else give each its own table, with {database}, {schema}, {table} or"
-            " {topic} in `into`"
+            " topic, say `merge_sources: same_rows` in the rule. If no two of them share a key, say `merge_sources:"
+            " disjoint_keys`. If the same key occurs in several of them, put a column that tells them apart into"
+            " primary_key, or give each its own table, with {database}, {schema}, {table} or {topic} in `into`"
         ).without_values()
 
 

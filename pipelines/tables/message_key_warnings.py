@@ -57,8 +57,8 @@ class MessageKeyWarnings:
                 topic,
                 f"table {sink.identifier} takes rows of several source tables ({first}, {second}) as `merge_sources:"
                 f" disjoint_keys`, and its primary key ({', '.join(primary_key)}) has nothing beside their message key."
-                " This is not checked: if the same key occurs in several of them they overwrite each other; put a"
-                " column that tells them apart into primary_key, unless they are parts of one table",
+                " Tidemark does not check that: rows with the same key overwrite each other. Unless they are parts of"
+                " one table, put a column that tells them apart into primary_key",
             )
 
     def _tell(self, about: tuple[str, str], topic: str, text: str) -> None:

@@ -148,7 +148,7 @@ class Opening:
                 )
             if policy == "resume":
                 log.warning(
-                    "%s: written under another checkpoint; goes on from the positions in the table%s",
+                    "%s: written under another checkpoint; continues from the positions in the table%s",
                     identifier,
                     "" if self._config.source.files is None else _BELOW,
                 )

@@ -16,9 +16,9 @@ from sources.positions import ReadOffsets
 log = logging.getLogger(__name__)
 
 _REMEDY = (
-    "What two files hold is applied twice, which sums and tables without primary key count, and a row that comes behind"
-    " a newer one takes its place unless the table has a sequence.field. Let the offsets of files rise with their"
-    " names, each in one file; to begin anew, drop the table and take a new checkpoint"
+    "A record that two files hold is applied twice: sums and tables without primary key count it twice, and an older"
+    " row replaces a newer one unless the table has a sequence.field. Put each offset into one file, with offsets that"
+    " rise with the names of the files. To start over, drop the table and take a new checkpoint"
 )
 
 

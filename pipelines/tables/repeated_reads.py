@@ -23,7 +23,7 @@ from sinks.commit.table_sink import TableSink
 log = logging.getLogger(__name__)
 
 _BEHIND = (
-    ". To go on behind it, stop it and begin a new checkpoint with `start: {{offsets: {{{topic}: {{{places}}}}}}}`"
+    ". To continue behind it, stop it and begin a new checkpoint with `start: {{offsets: {{{topic}: {{{places}}}}}}}`"
     " under source.kafka"
 )
 """What helps where there is a `start`."""
@@ -81,10 +81,10 @@ def _check(config: PipelineConfig, sink: TableSink, source: FedBy, warned: set[s
         is_told = _begins_behind(config, source.topic, offsets) or pipeline in warned
         if not is_told and (counted is not None or not _keeps_newest(sink.table)):
             warned.add(pipeline)
-            effect = counted or "older rows stand in the place of newer ones until it has come as far"
+            effect = counted or "older rows replace newer ones until it has caught up"
             told = f"table {sink.identifier} has records of topic {source.topic} from pipeline {pipeline}"
             places = _places(offsets)
-            log.warning("%s up to offsets %s: of what pipeline %s reads again, %s", told, places, config.name, effect)
+            log.warning("%s up to offsets %s. Pipeline %s reads them again: %s", told, places, config.name, effect)
 
 
 def _refuse(config: PipelineConfig, identifier: str, table: Table, topic: str, pipeline: str, offsets: Offsets) -> None:
@@ -95,7 +95,7 @@ def _refuse(config: PipelineConfig, identifier: str, table: Table, topic: str, p
     behind = "" if config.source.kafka is None else _BEHIND.format(topic=topic, places=_places(offsets))
     raise ConfigError(
         f"table {identifier} has records of topic {topic} from pipeline {pipeline}: pipeline {config.name} would bring"
-        f" them a second time, and {counted}. Write into another table (another `into`), or go on as pipeline"
+        f" them a second time, and {counted}. Write into another table (another `into`), or continue as pipeline"
         f" {pipeline}, by that name{behind}"
     ).without_values()
 

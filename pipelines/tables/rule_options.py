@@ -92,7 +92,7 @@ def _tried(
         wanted = ", ".join(_told(table.schema, c) for c in changes)
         is_rebuilt = error.option in OF_MERGING and bool(table.schema.primary_keys)
         rebuild = f"`tidemark replay FILE --table {identifier} --rebuild`"
-        rebuilt = f" build the table anew by it, with the pipeline stopped ({rebuild})," if is_rebuilt else ""
+        rebuilt = f" rebuild the table by it, with the pipeline stopped ({rebuild})," if is_rebuilt else ""
         raise error.told(
             f"pipeline {pipeline}: the rule into {rule.into} changes options of table {identifier}"
             f"{f' ({wanted})' if wanted else ''}, which it refuses: {error}; nothing was written: take the change out"
@@ -110,8 +110,8 @@ def option_changes(table: Table, rule: TargetRule, identifier: str) -> list[SetO
     if wanted is None or not _had_buckets(table, wanted.strip()):
         return changes
     warn_once(
-        "table %s has option 'bucket' %d by now (it was rescaled, or altered), and the rule into %s states %s, which it"
-        " had before: it goes on with %d; state that in the pipeline file%s",
+        "table %s has option 'bucket' %d now (it was rescaled or altered), but the rule into %s still states %s. The"
+        " table continues with %d; state that in the pipeline file%s",
         identifier,
         table.options.bucket,
         rule.into,

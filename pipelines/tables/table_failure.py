@@ -52,6 +52,14 @@ class TableFailure(Exception):
         return isinstance(self.error, OSError) or (isinstance(self.error, TidemarkError) and self.error.action.may_pass)
 
 
+def way_on(table: str, *, is_asked: bool = False) -> str:
+    """How a paused table goes on; a resume alone would fail again where the cause is still there."""
+    resume = f"`tidemark resume FILE --table {table}`"
+    if is_asked:
+        return f"{resume} catches it up"
+    return f"Fix that first; then {resume}, or a restart, catches it up. No record is lost"
+
+
 def is_of_table(error: BaseException) -> bool:
     """Whether what was done to one table failed for reasons of its own.
 

@@ -44,7 +44,7 @@ from pipelines.tables.record_shares import RecordShares
 from pipelines.tables.repeated_offsets import RepeatedOffsets
 from pipelines.tables.repeated_reads import check_repeated_reads
 from pipelines.tables.rule_checks import check_rule, rule_of_found
-from pipelines.tables.table_failure import TableFailure, TooManyBadRecords, blaming
+from pipelines.tables.table_failure import TableFailure, TooManyBadRecords, blaming, way_on
 from pipelines.tables.truncates import Truncates
 from pipelines.tables.vanished_columns import VanishedColumns
 from pipelines.tables.writable_tables import check_same_mode, check_writable
@@ -58,17 +58,16 @@ from sources.positions import ReadOffsets
 log = logging.getLogger(__name__)
 
 _OLD_ROWS_STAY = (
-    "%s: written under another checkpoint; on_lost_checkpoint restart reads its topics again from `start`. The rows in"
-    " the table stay: those that the topics do not hold any more are not deleted, and the changelog tells all changes"
-    " again. Drop the table first if it is to hold what the topics hold, and if it has"
-    " no primary key or counts (sums): it would hold records twice"
+    "%s: written under another checkpoint; on_lost_checkpoint restart reads its topics again from `start`. Rows that"
+    " the topics no longer hold stay, and the changelog repeats all changes. To hold only what the topics hold, drop"
+    " the table first. Also drop it if it has no primary key or counts (sums): it would hold records twice"
 )
 _GOES_ON = (
-    "%s: written under another checkpoint; on_lost_checkpoint restart goes on at the offsets of `start`, which are not"
-    " below what the table holds: keep the table, its rows are not read again"
+    "%s: written under another checkpoint; on_lost_checkpoint restart continues at the offsets of `start`, which are"
+    " not below what the table holds: keep the table, its rows are not read again"
 )
 
-_NO_RULE = "no rule leads what has fed it to it: it misses records until one does, then resume it"
+_NO_RULE = "no rule matches its source tables: it misses records until one does, then resume it"
 
 MOST_TAKEN_UP = 16
 """Known tables opened before the first batch. Where there are more, that takes longer than what it saves."""
@@ -273,12 +272,11 @@ class PipelineTables:
             public_reason=public_text(error),
         )
         log.error(
-            "table %s is paused from batch %d on, all others go on: %s. Nothing of it is lost: `tidemark resume FILE"
-            " --table %s`, or a restart, catches it up",
+            "table %s is paused from batch %d on, all others continue: %s. %s",
             identifier,
             batch_id,
             error,
-            identifier,
+            way_on(identifier),
         )
 
     def topics_of(self, identifier: str) -> set[str]:
@@ -465,8 +463,8 @@ class PipelineTables:
         fed = () if position is None else position.sources
         self._paused.resume(identifier, [one for one in fed if is_led_elsewhere(self.config, name, one)])
         log.warning(
-            "table %s: a rule leads records of %s to it, and none those that fed it before (%s): what came there from"
-            " batch %d on is not in it",
+            "table %s now gets records of %s, and no rule matches its earlier sources (%s) any more: it lacks their"
+            " records from batch %d on",
             identifier,
             told_source(fed_by(source)),
             ", ".join(pause.topics) or "topics that are not known",
@@ -517,8 +515,8 @@ class PipelineTables:
             raise
         if rule.backfill and self._misses_older(sink, source):
             log.warning(
-                "%s: table %s was written before records of %s came, and `backfill` fills new tables only: those that"
-                " the stream has passed are not in it (`tidemark replay FILE --table %s` reads them)",
+                "%s: table %s existed before records of %s came, and `backfill` fills only new tables: it lacks the"
+                " records that the stream has passed (`tidemark replay FILE --table %s` reads them)",
                 source.topic,
                 identifier,
                 told_source(fed_by(source)),
@@ -631,7 +629,7 @@ class PipelineTables:
                 is_running=has_begun,
                 public_reason=public_text(failure.error),
             )
-            log.error("table %s cannot be opened, all others go on: %s", failure.identifier, reason)
+            log.error("table %s cannot be opened, all others continue: %s", failure.identifier, reason)
 
     def _take_up(self, found: WrittenTable, rule: TargetRule, table: Table) -> None:
         """Route what fed the table under this checkpoint, so that its first batch is not decoded twice.

@@ -64,9 +64,9 @@ class VanishedColumns:
             return
         self._told |= {(topic, identifier, name) for name in news}
         log.warning(
-            "%s: its events have no column %s any more, which table %s has: the column was dropped or renamed, or the"
-            " source table was dropped and made anew. Rows from now on have NULL there; of a table made anew the old"
-            " rows stay here: write it into a new table (another `into`)",
+            "%s: its events have no column %s any more, which table %s has. If the column was dropped or renamed, new"
+            " rows have NULL there. If the source table was dropped and recreated, its old rows stay: write it into a"
+            " new table (another `into`)",
             topic,
             ", ".join(news),
             identifier,

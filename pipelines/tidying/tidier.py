@@ -183,7 +183,7 @@ class Tidier:
         if told is None or told[0] != text or now_s - told[1] > TOLD_AGAIN_S:
             self._told[identifier] = (text, now_s)
             log.warning(
-                "%s: what it does not keep any more could not be removed (%s); the pipeline goes on, and tries again "
+                "%s: what it does not keep any more could not be removed (%s); the pipeline continues, and tries again "
                 "after its next batch. 'tidemark table expire %s' does it by hand",
                 identifier,
                 text,

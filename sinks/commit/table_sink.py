@@ -84,9 +84,9 @@ def has_batch(
 def rolled_back(identifier: str, pipeline: str) -> RolledBack:
     """What a pipeline ends with that runs while commits of it go."""
     return RolledBack(
-        f"table {identifier} was rolled back while pipeline {pipeline} wrote it. The pipeline begins"
-        " anew from its checkpoint and catches the table up from where it stands. Stop all that write a table"
-        " before it is rolled back"
+        f"table {identifier} was rolled back while pipeline {pipeline} wrote it. The pipeline restarts from its"
+        " checkpoint and catches the table up from its new position. Stop all writers of a table before you roll it"
+        " back"
     ).without_values()
 
 
@@ -263,20 +263,21 @@ class TableSink:
             raise RunTwice(
                 f"table {self.identifier} has commits of pipeline {self._pipeline} under another checkpoint since this"
                 f" one began (snapshot {newest.snapshot_id}): two processes run the pipeline, and each would bring"
-                " every record. Stop one of them. The other one, started anew, goes on from what the tables hold"
+                " every record. Stop one of them. The other one, restarted, continues from what the tables hold"
             ).without_values()
 
     def _check_same_base(self) -> None:
         """CommitConflict where what the tasks were told is not so any more: the batch is to be planned anew."""
         if self._commit.rollback_count != self._planned_on:
             raise CommitConflict(
-                f"table {self.identifier} was rolled back while a batch for it was under way: the batch is written anew"
+                f"table {self.identifier} was rolled back while a batch for it was under way: the batch is written"
+                " again"
             ).without_values()
         own = self._own
         if own is not None and own.look(self._commit.state.snapshot) != own.base:
             raise CommitConflict(
                 f"another process of pipeline {self._pipeline} has committed to table {self.identifier} while a batch"
-                " for it was under way: the batch is planned anew, without the rows that are there"
+                " for it was under way: the batch is planned again, without the rows that are there"
             ).without_values()
 
     def _check_anew(self) -> None:

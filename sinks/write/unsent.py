@@ -25,13 +25,14 @@ Unsent: TypeAlias = Mapping[tuple[str, Became], int]
 """Numbers of values by column and what they became; those that are known for certain are not among them."""
 
 _WHY = {
-    Became.NULL: "no row here has them",
-    Became.NULL_KEY_CHANGED: "the primary key changed, and the row under the old key is not known: its records may lie"
+    Became.NULL: "The table has no earlier row of these keys: their earlier records are in quarantine, or older than"
+    " what was read",
+    Became.NULL_KEY_CHANGED: "The primary key changed, and the row under the old key is not known. Its records may lie"
     " in another partition of the topic, which is read later",
-    Became.OLDER: "the primary key changed, and the deletion of the old key, in another partition of the topic, is not"
+    Became.OLDER: "The primary key changed, and the deletion of the old key, in another partition of the topic, is not"
     " read yet",
 }
-_FULL = "let the source send whole rows (PostgreSQL: REPLICA IDENTITY FULL; MySQL: binlog_row_image=FULL) from now on"
+_FULL = "Let the source send whole rows from now on (PostgreSQL: REPLICA IDENTITY FULL; MySQL: binlog_row_image=FULL)"
 _AGAIN = "let the connector read these rows again (incremental snapshot)"
 
 
@@ -56,6 +57,6 @@ def _text(became: Became, columns: Counter[str]) -> str:
     more = f", and {len(columns) - COLUMNS_SHOWN} more columns" if len(columns) > COLUMNS_SHOWN else ""
     one_partition = "" if became is Became.NULL else ", or write its topic with one partition"
     return (
-        f"{written} was written for {count:,} value(s) that the source did not send (unchanged TOAST;"
-        f" {', '.join(shown)}{more}), for {_WHY[became]}: {_FULL}{one_partition}, and {_AGAIN}"
+        f"{written} was written for {count:,} value(s) that the source did not send"
+        f" ({', '.join(shown)}{more}). {_WHY[became]}. {_FULL}{one_partition}, and {_AGAIN}"
     )

@@ -182,11 +182,13 @@ class EnvelopeParser:
                 return [(start, stop, None)]
             middle = (start + stop) // 2
             return [(start, middle, plan), (middle, stop, plan)]
+        # The texts before the row are parsed a second time: Arrow gives nothing of a stretch that it refuses.
         bad = start + row
         steps: list[tuple[int, int, Plan | None]] = [(start, bad, plan)] if row else []
         fitted = self._refitted(plan, bad)
         if fitted != plan:
             return [*steps, (bad, stop, fitted)]
+        # Bad records come in crowds. Each refusal doubles how many go the exact way, or every one would cost a parse.
         good_again = min(bad + self._exact_at_once, stop)
         self._exact_at_once = min(self._exact_at_once * 2, _MOST_EXACT_AT_ONCE)
         steps.append((bad, good_again, None))

@@ -100,7 +100,7 @@ def unknown_old_key(
         for index in np.flatnonzero(deletes).tolist():
             found[index] = (
                 f"op d: {beyond[index]} of the primary key is not in the message key, and its value in before may be"
-                " made up; let the source send whole old rows (PostgreSQL: REPLICA IDENTITY FULL), and say"
+                " invented; let the source send whole old rows (PostgreSQL: REPLICA IDENTITY FULL), and say"
                 " `before: full` in the rule"
             )
     return found

@@ -58,7 +58,9 @@ class DumpFilesReader:
     @property
     def unfinished(self) -> Sequence[str]:
         """See ``SourceReader``."""
-        return () if self._planner is None else self._planner.unfinished.words
+        missing = no_file_words(self._settings.path)
+        words = () if self._planner is None else self._planner.unfinished.words
+        return words if missing is None else (missing, *words)
 
     def note_read(self, topics: Collection[str]) -> None:
         """Topics of files have no ids."""
@@ -68,16 +70,17 @@ class DumpFilesReader:
 
     def check(self) -> None:
         """There is something to read; or a directory, into which files may come. Tells what it holds beside them."""
-        if self._standing.is_new and not dump_files(self._settings.path) and not os.path.isdir(self._settings.path):
-            raise ConfigError(
-                f"source.files.path: no file matches {self._settings.path}; correct the path, or write the files first"
-            )
+        missing = no_file_words(self._settings.path)
+        if self._standing.is_new and missing is not None:
+            raise ConfigError(missing)
         self._tell_unread()
 
     def stream(self, spark: SparkSession, slots: int, on_start: OnStart) -> DataFrame:
         """See ``SourceReader``; the records are read where they are decoded and never pass the JVM."""
         files = dump_files(self._settings.path)
-        self.why_nothing = no_topic_words(self._settings.topics, files) if self._standing.is_new else None
+        self.why_nothing = f"source.files.path: {self._settings.path} holds no dump file" if not files else None
+        if self._standing.is_new and files:
+            self.why_nothing = no_topic_words(self._settings.topics, files)
         on_start(files_words(self._settings.path, files), False)
         self._planner = DumpPlanner(self._settings)
         return planned_stream(spark, "dumps", self._planner)
@@ -111,6 +114,13 @@ class DumpFilesReader:
 
     def stop(self) -> None:
         """Nothing runs beside the query."""
+
+
+def no_file_words(path: str) -> str | None:
+    """That a path or pattern leads to no file, which is a mistake; None for a directory, into which files may come."""
+    if dump_files(path) or os.path.isdir(path):
+        return None
+    return f"source.files.path: no file matches {path}; correct the path, or write the files first"
 
 
 def no_topic_words(topics: TopicSelection, files: Sequence[tuple[str, str]]) -> str | None:

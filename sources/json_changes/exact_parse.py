@@ -57,7 +57,8 @@ def parse_text(text: str) -> Any:
     except UnicodeEncodeError:
         raise MalformedRecord("value has half of a surrogate pair in a string") from None
     except json.JSONDecodeError as error:
-        raise MalformedRecord(f"value is not JSON: {error.msg} at character {error.pos}") from None
+        what = error.msg.removesuffix(" at")  # as in "Unterminated string starting at"
+        raise MalformedRecord(f"value is not JSON: {what} at character {error.pos}") from None
     except (RecursionError, ValueError, DecimalException) as error:
         raise MalformedRecord(f"value is not usable JSON: {type(error).__name__}") from None
 

@@ -30,6 +30,7 @@ from sources.changes import (
 from sources.json_changes.exact_parse import parse_exactly
 from sources.observed_columns import merged, merged_keys
 from sources.record_rows import record_row, timestamp_ms_of
+from sources.wording import truncated
 
 RECORD_FAULTS = (pa.ArrowException, ArithmeticError, RecursionError, ValueError, MalformedRecord)
 """What decoding raises for values that it has no way with; any other class is a fault that going on would hide."""
@@ -149,11 +150,7 @@ class Outcome:
         if target.on_truncate == "apply":
             self._truncations[position] = Truncation(source, self.cell("partition", position), self.offset(position))
         elif target.on_truncate == "pause":
-            reason = (
-                f"the source table was truncated (op {op_name}): set `schema_changes: {{truncate: apply}}` in its rule"
-                " to delete all rows of the table, or skip, which keeps them, and resume"
-            )
-            self.refuse(source, position, reason, is_rebuilt=True)
+            self.refuse(source, position, truncated(op_name), is_rebuilt=True)
 
     def pass_over_changes(
         self, source: SourceTable, target: DecodeTarget, changes: npt.NDArray[np.int64], op_name: str

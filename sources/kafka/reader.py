@@ -152,10 +152,9 @@ class KafkaReader:
             return
         if compacted:
             log.warning(
-                "%s: %s compacted (cleanup.policy): what Kafka removes there before it is read, because its key has a"
-                " newer record, is missing in sums and logs of events, and rows stay that were deleted meanwhile, as"
-                " the tombstone that is left of a delete is none. Nothing can tell that afterwards: let"
-                " min.compaction.lag.ms of the topic be longer than the pipeline, or a table, ever stands still",
+                "%s: %s compacted (cleanup.policy). Records that Kafka removes before they are read are missing in"
+                " sums and logs of events, and rows deleted meanwhile stay. Tidemark cannot detect that afterwards: set"
+                " min.compaction.lag.ms of the topic above the longest time that the pipeline or a table is stopped",
                 self._standing.pipeline,
                 f"topic {compacted[0]} is"
                 if len(compacted) == 1
@@ -197,10 +196,10 @@ class KafkaReader:
         ended = {loss.place[0] for loss in losses if loss.end is None}
         if ended and (hindered := sorted(ended & {*self._standing.taken_over(ids)})):
             raise RecordsLost(
-                f"{loss_words(losses)}; on_data_loss: continue cannot go on in {', '.join(hindered)}: tables took over"
-                " offsets of the topic from an earlier checkpoint, and would pass over as many records of a new one;"
-                f" move the checkpoint {self._standing.checkpoint} away: with on_lost_checkpoint: resume the next start"
-                " goes on from the positions in the tables, which are not of the new topic, and reads it from its begin"
+                f"{loss_words(losses)}; on_data_loss: continue cannot continue in {', '.join(hindered)}: tables took"
+                " over offsets of the old topic from an earlier checkpoint, and would skip as many records of the new"
+                f" one. Move the checkpoint {self._standing.checkpoint} away: with on_lost_checkpoint: resume the next"
+                " start reads the new topic from its first record"
             )
         self._standing.begin_anew(anew)
         moved: dict[Place, int | None] = {}
@@ -240,7 +239,10 @@ class KafkaReader:
                 self.losses.told[loss.place] = end
             self.losses.add(loss)
             log.warning(
-                "%s: %s; on_data_loss: continue goes on without them", self._standing.pipeline, loss, extra=_lost(loss)
+                "%s: %s; on_data_loss: continue continues without them",
+                self._standing.pipeline,
+                loss,
+                extra=_lost(loss),
             )
 
     def attach(self, spark: SparkSession) -> None:
@@ -282,7 +284,7 @@ class KafkaReader:
             else:
                 found = kafka_failure(self._settings.servers, causes_in(text))
         needs_help = isinstance(found, SinkUnavailable) and not isinstance(found, Outage)
-        goes_on = "; start again then, it goes on where it stopped" if needs_help else ""
+        goes_on = "; start again then, it continues where it stopped" if needs_help else ""
         return type(found)(f"pipeline {self._standing.pipeline}: {found}{goes_on}")
 
     def _admin(self, patience: Mapping[str, str] | None = None) -> AbstractContextManager[KafkaAdmin]:
@@ -418,7 +420,7 @@ class KafkaReader:
         if not losses and {*anew} <= {topic for topic, _ in closed}:
             return None  # nobody has read them
         # Where the stream stands nowhere, Spark has let a topic go while it was away; others may remember offsets.
-        return TopicsChanged(f"topics were made anew: {', '.join(anew)}; the query starts again to read them")
+        return TopicsChanged(f"topics were recreated: {', '.join(anew)}; the query starts again to read them")
 
 
 def _lost(loss: Loss) -> dict[str, object]:

@@ -121,7 +121,7 @@ class KafkaSlices:
         if losses and not self._settings.goes_on_after_loss:
             raise RecordsLost(
                 f"Kafka no longer holds what the table misses: {loss_words(losses)}; fill the table from another copy"
-                " of the source, or set `on_data_loss: continue` to go on without these records (rows that no later"
+                " of the source, or set `on_data_loss: continue` to continue without these records (rows that no later"
                 " record changes stay as they are)"
             )
         self._pass_over(losses)

@@ -70,8 +70,8 @@ def start_behind_words(
             at = begins(int(moment.timestamp() * 1000))
             if all(at.get(place, 0) >= held.readable_end for place, held in bounds.items()):
                 return (
-                    f"source.kafka.start ({moment.isoformat()}) lies behind the last record of each topic; what they"
-                    " hold is older, and is not read: mend the time and remove the checkpoint if it is to be"
+                    f"source.kafka.start ({moment.isoformat()}) is later than the last record of each topic. To read"
+                    " the older records, correct the time and remove the checkpoint"
                 )
     return None
 
@@ -147,11 +147,13 @@ def _resume_offsets(
 
 def cannot_resume(losses: Sequence[Loss]) -> RecordsLost:
     """What a new checkpoint ends with where what lies behind the positions of the tables is lost."""
-    go_on = "" if any(x.how is How.WENT_BACK for x in losses) else "set on_data_loss to continue to go on without, or "
+    go_on = (
+        "" if any(x.how is How.WENT_BACK for x in losses) else "set on_data_loss to continue to continue without, or "
+    )
     return RecordsLost(
-        f"the tables cannot go on where they stand: {loss_words(losses)}; {go_on}set on_lost_checkpoint to restart to"
-        " read what Kafka holds from `start` again: drop the tables without primary key and those that count (sums)"
-        " before, they would hold records twice; in others rows that no later record changes stay as they are"
+        f"the tables cannot continue where they stand: {loss_words(losses)}; {go_on}set on_lost_checkpoint to restart"
+        " to read what Kafka holds from `start` again. Before that, drop tables without primary key and those that"
+        " count (sums): they would hold records twice. In others, rows that no later record changes stay as they are"
     )
 
 
@@ -173,7 +175,7 @@ def check_selected(
         raise ConfigError(
             f"checkpoint {checkpoint} {has} topics that source.kafka.topics no longer selects:"
             f" {', '.join(unread)}; select them again, or remove the checkpoint: with on_lost_checkpoint: resume"
-            " reading goes on from the positions in the tables"
+            " reading continues from the positions in the tables"
         )
 
 
@@ -198,6 +200,6 @@ def refusal_of(losses: Sequence[Loss], closed: Mapping[Place, int]) -> RecordsLo
     read = ", ".join(f"{topic}-{p} to offset {at}" for (topic, p), at in sorted(closed.items()) if topic in lost)
     return RecordsLost(
         f"records were lost before they were read: {loss_words(losses)} (read: {read or 'nothing'}); set on_data_loss"
-        " to continue to go on with what is left, for one start or for good; rows that no later record changes stay as"
-        " they are"
+        " to continue to continue with what is left, for one start or for good; rows that no later record changes stay"
+        " as they are"
     )

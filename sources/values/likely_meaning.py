@@ -23,6 +23,11 @@ _DAYS_OF_NAME = (-36_525, 65_380)
 """Of the years 1870 to 2148, where the name of the column speaks of dates."""
 
 
+_NAME_OF_TIME = re.compile(r"time|hour|clock|opens|closes|_at$|starts?|ends?$", re.IGNORECASE)
+_DAY_US = 86_400_000_000
+_LATEST_US = 1_000_000_000
+"""A time of day later than 00:16:40, which a column of times hardly lacks; smaller numbers may be counts."""
+
 _FEWEST_DAYS = 366
 """Smaller numbers are days of a month or a year, or counts."""
 
@@ -53,4 +58,9 @@ def _of_integers(name: str, numbers: Sequence[int]) -> str | None:
         if _MOMENTS_MS[0] * per_ms <= low and high < _MOMENTS_MS[1] * per_ms:
             return f"epoch {unit}: TIMESTAMP({precision})"
     first, last = _DAYS_OF_NAME if _NAME_OF_DATE.search(name) else _DAYS
-    return "epoch days: DATE" if first <= low and high <= last and high >= _FEWEST_DAYS else None
+    if first <= low and high <= last and high >= _FEWEST_DAYS:
+        return "epoch days: DATE"
+    if low >= 0 and _LATEST_US <= high <= _DAY_US and _NAME_OF_TIME.search(name):
+        fits = all(number % 1_000 == 0 for number in numbers)
+        return f"microseconds of a day: {'TIME(6)' if fits else 'only an embedded schema keeps them exactly'}"
+    return None

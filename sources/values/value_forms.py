@@ -14,7 +14,7 @@ class ValueForms:
     decimal_format: str = option(
         "auto",
         "How decimals are written where the records carry no schema; the connector's `decimal.handling.mode`. "
-        "`auto` goes by each value; what may be both goes to quarantine unless many values of the column tell.",
+        "`auto` decides by each value; what may be both goes to quarantine unless many values of the column tell.",
         "base64",
         "text",
     )

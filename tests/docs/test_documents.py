@@ -37,7 +37,8 @@ def test_a_documented_pipeline_is_valid_without_warnings(
     file.write_text(block.text)
     with caplog.at_level(logging.WARNING, "pipelines"):
         load_pipeline(file, ENVIRONMENT)
-    assert [r.getMessage() for r in caplog.records if "no file matches" not in r.getMessage()] == []
+    here = ("no file matches", "no file or directory is there")  # the files of the page are not
+    assert [m for m in caplog.messages if not any(words in m for words in here)] == []
 
 
 def leads_somewhere(path: Path, target: str, anchor: str) -> bool:

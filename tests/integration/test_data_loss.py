@@ -62,7 +62,7 @@ def test_what_is_lost_stops_a_run_or_is_told_and_passed_over(tmp_path: Path) -> 
             text = log.read_text()
             assert f"topic {CUT} partition 0: offsets 10 to 14 are gone" in text
             assert (
-                f"topic {ANEW} partition 0: offsets from 10 on are gone (the topic was deleted and made anew)" in text
+                f"topic {ANEW} partition 0: offsets from 10 on are gone (the topic was deleted and recreated)" in text
             )
 
             kafka.produce(CUT, insert_events(CUT, range(20, 30)))
@@ -74,7 +74,7 @@ def test_what_is_lost_stops_a_run_or_is_told_and_passed_over(tmp_path: Path) -> 
             kafka.create(ANEW)
             kafka.produce(ANEW, insert_events(ANEW, range(200, 205)))
             wait_until(holds(ANEW, [*range(200, 205)]), 90, "the rows of the newest topic")
-            assert f"topics were made anew: {ANEW}" in log.read_text()
+            assert f"topics were recreated: {ANEW}" in log.read_text()
             process.terminate()
             assert process.wait(timeout=60) == 0, log.read_text()
 

@@ -41,7 +41,7 @@ def test_an_outage_and_a_topic_made_anew_are_told_while_they_last_and_afterwards
             wait_until(says("(number 2)"), 120, "a second try")
             assert f"Kafka at {servers} does not answer" in log.read_text() and "Waiting since" in log.read_text()
             broker.start()
-            wait_until(says("goes on after"), 90, "a word about its end")
+            wait_until(says("continues after"), 90, "a word about its end")
             broker.topics.produce(STEADY, insert_events(STEADY, range(20, 25)))
             wait_until(lambda: row_ids(tmp_path, STEADY) == list(range(25)), 120, "the rows after the outage")
             assert _appended(tmp_path, STEADY) == 25, "a record came in twice"
@@ -51,12 +51,12 @@ def test_an_outage_and_a_topic_made_anew_are_told_while_they_last_and_afterwards
             broker.topics.produce(ANEW, insert_events(ANEW, range(100, 103)))
             assert process.wait(timeout=120) == 1, log.read_text()
         last = log.read_text().splitlines()[-1]
-        assert f"{ANEW}" in last and "made anew" in last and "set on_data_loss to continue" in last
+        assert f"{ANEW}" in last and "recreated" in last and "set on_data_loss to continue" in last
 
         again = run_together([file])
         assert again.returncode == 1
         assert (
-            f"topic {ANEW} partition 0: offsets from 20 on are gone (the topic was deleted and made anew)"
+            f"topic {ANEW} partition 0: offsets from 20 on are gone (the topic was deleted and recreated)"
             in again.stderr
         )
 

@@ -39,7 +39,7 @@ def test_a_pipeline_waits_for_its_storage_and_goes_on_from_its_checkpoint(tmp_pa
             (dumps / "later.part").rename(dumps / "shop.public.orders-2.jsonl")
             wait_until(lambda: "(number 2)" in log.read_text(), 120, "a second try")
             store.is_unreachable = False
-            wait_until(lambda: "goes on after" in log.read_text(), 120, "the end of the trouble")
+            wait_until(lambda: "continues after" in log.read_text(), 120, "the end of the trouble")
             wait_until(lambda: "batch 1:" in log.read_text(), 120, "the second batch")
             process.terminate()
             assert process.wait(timeout=seconds(60)) == 0, log.read_text()

@@ -66,7 +66,7 @@ def test_rows_are_those_that_java_gives(java: JavaPaimon, root: Path, options: d
     by_java = [row[1:] for row in java.read(str(root))]
     table = Table.open_for_reading(str(root))
     assert sorted_rows(rows_plain(table.to_arrow(), table.schema.fields)) == sorted_rows(by_java)
-    assert Table.open(str(root)).to_arrow().num_rows == 3, "writers go on from the newest snapshot"
+    assert Table.open(str(root)).to_arrow().num_rows == 3, "writers continue from the newest snapshot"
     assert table.to_arrow(snapshot_id=1).num_rows == 1, "a reader's own choice goes first"
 
 

@@ -48,7 +48,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=30, help="steps of each history, at most")
     parser.add_argument("--as-found", action="store_true", help="print failures as they are found, not minimised")
     parser.add_argument("--fault", choices=list(FAULTS), help="break this rule of the product, which is to be found")
-    parser.add_argument("--keep-going", action="store_true", help="go on after a failure")
+    parser.add_argument("--keep-going", action="store_true", help="continue after a failure")
     given = parser.parse_args()
     if given.fault is not None:
         FAULTS[given.fault].patch(pytest.MonkeyPatch())

@@ -199,3 +199,33 @@ def test_last_words_act_on_no_terminal(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "a\\x1b[2J\\u202e.yaml" in done.stderr
     assert "\x1b" not in done.stderr
+
+
+def test_a_missing_registry_file_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = write(tmp_path, "a")
+    form = "{ debezium-avro: { registry: { file: schemas.json } } }"
+    file.write_text(file.read_text().replace("format: debezium-json", f"format: {form}"))
+    assert tidemark("validate", file).returncode == 0
+    (message,) = caplog.messages
+    assert message.startswith(f"{file}:3:") and "warning: " in message and "no file or directory is there" in message
+    caplog.clear()
+    (tmp_path / "schemas.json").write_text("{}")
+    assert tidemark("validate", file).returncode == 0
+    assert caplog.messages == []
+
+
+def test_a_table_of_dms_records_needs_a_key_in_its_rule(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def checked(rule: str) -> subprocess.CompletedProcess[str]:
+        caplog.clear()
+        file = write(tmp_path, "a")
+        rules = f"tables:\n  - {{ match: {{ table: t }}, into: lake.t{rule} }}\n"
+        file.write_text(file.read_text().replace("debezium-json", "dms-json").replace("otherwise: create", rules))
+        return tidemark("validate", file)
+
+    wrong = checked(", mode: upsert")
+    assert wrong.returncode == 2 and "name no primary key; state primary_key in this rule" in wrong.stderr
+    assert checked("").returncode == 0
+    (message,) = caplog.messages
+    assert "a.yaml:7:28: warning: " in message and "lake.t becomes a log of events" in message
+    for rule in (", primary_key: [id]", ", mode: append"):
+        assert (checked(rule).returncode, caplog.messages) == (0, [])

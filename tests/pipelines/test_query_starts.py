@@ -98,9 +98,9 @@ def test_the_last_line_after_a_signal_says_that_the_run_has_stopped(
     config = load_pipeline(write_pipeline(tmp_path, tmp_path / "*.jsonl"))
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
 
-    def run(*_: object) -> list[object]:
+    def run(*_: object) -> run_module.EndedRun:
         os.kill(os.getpid(), signal.SIGTERM)
-        return []
+        return run_module.EndedRun(())
 
     monkeypatch.setattr(run_module, "_run", run)
     try:
@@ -108,7 +108,7 @@ def test_the_last_line_after_a_signal_says_that_the_run_has_stopped(
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    assert caplog.messages[-1] == "stopped; the next start goes on from here"
+    assert caplog.messages[-1] == "stopped; the next start continues from here"
 
 
 def test_errors_have_the_name_of_their_pipeline_once() -> None:

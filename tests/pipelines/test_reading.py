@@ -60,7 +60,7 @@ def test_a_topic_made_anew_ends_reading_with_topic_offset_and_way_on(reading: Ka
     reading.note_topics({"a": "2", "b": "1"})
 
     assert isinstance(reading.failure, RecordsLost)
-    for part in ("made anew", "offsets from 50 on", "a-0 to offset 50", "on_data_loss to continue"):
+    for part in ("recreated", "offsets from 50 on", "a-0 to offset 50", "on_data_loss to continue"):
         assert part in str(reading.failure)
 
 
@@ -90,7 +90,7 @@ def test_a_topic_that_spark_has_let_go_and_that_is_made_anew_starts_the_query_ag
     own = OwnTables(load(tmp_path), catalog_of(load(tmp_path)))
     CheckpointStanding(load(tmp_path), state, own, Book(state)).begin_anew(["a"])
     assert Book(state).pauses["lake.t"].begin == '{"b":{"0":0}}'
-    assert replays.get("r").void == "topic a was made anew while it was under way"
+    assert replays.get("r").void == "topic a was recreated while it was under way"
 
 
 def test_a_topic_that_goes_and_comes_back_anew_is_noticed(reading: KafkaReader) -> None:
@@ -107,7 +107,7 @@ def test_a_topic_made_anew_is_read_from_its_begin_unless_tables_took_offsets_of_
     ids, held = {"a": "2", "b": "1"}, {("a", 0): Bounds(0, 60, 60), ("b", 0): Bounds(0, 0, 0)}
 
     monkeypatch.setattr(reading._standing, "taken_over", lambda _: {"a"})
-    with pytest.raises(RecordsLost, match=r"cannot go on in a: tables took over .*; move the checkpoint .* away"):
+    with pytest.raises(RecordsLost, match=r"cannot continue in a: tables took over .* Move the checkpoint .* away"):
         reading._go_on(ids, held)
     assert reading._standing.closed() == {("a", 0): 50, ("b", 0): 0}
 
@@ -115,7 +115,7 @@ def test_a_topic_made_anew_is_read_from_its_begin_unless_tables_took_offsets_of_
     reading._go_on(ids, held)
     assert reading._standing.closed() == {("b", 0): 0}
     assert [str(loss) for loss in reading.losses.newest] == [
-        "topic a partition 0: offsets from 50 on are gone (the topic was deleted and made anew)"
+        "topic a partition 0: offsets from 50 on are gone (the topic was deleted and recreated)"
     ]
 
 
@@ -160,7 +160,7 @@ def test_a_new_checkpoint_does_not_take_positions_for_those_of_a_topic_made_anew
     tables_at(reading, monkeypatch, old)
     recorded = reading._standing.recorded({"a": "2", "b": "1"})
     with pytest.raises(
-        RecordsLost, match=r"offsets from 50 on are gone .the topic was deleted and made anew.; set on_d"
+        RecordsLost, match=r"offsets from 50 on are gone .the topic was deleted and recreated.; set on_d"
     ):
         reading._resume_positions(recorded, held)
 

@@ -73,7 +73,7 @@ def test_a_default_changes_every_rule_that_follows_it() -> None:
 def test_what_cannot_change_says_why(changes: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         changes_of(config(), config(**changes))
-    assert "pipeline shop goes on as it was" in str(refusal.value) and told in str(refusal.value)
+    assert "pipeline shop continues as it was" in str(refusal.value) and told in str(refusal.value)
     assert "start it again" in str(refusal.value)
 
 
@@ -128,7 +128,7 @@ def test_a_wrong_file_is_told_with_its_place_and_stops_nothing(
     reloading.ask_all()
     reloading.work([one.run])
 
-    assert f"{file}:3:12: trigger: unknown key 'intervall'" in caplog.text and "go on as they were" in caplog.text
+    assert f"{file}:3:12: trigger: unknown key 'intervall'" in caplog.text and "continue as they were" in caplog.text
     assert one.begun[0].runs_on
 
 

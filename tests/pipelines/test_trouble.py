@@ -77,7 +77,7 @@ def test_a_query_that_an_outage_ends_is_begun_again_until_it_goes_well(caplog: p
     assert one.prepared.reader.losses is one.run.losses, "losses are counted over all queries"
     assert 7 <= one.run.waited_s < 12
     told = [record.getMessage() for record in caplog.records]
-    assert [("next try in" in text, "goes on after" in text) for text in told[:3]] == [(True, False)] * 3
+    assert [("next try in" in text, "continues after" in text) for text in told[:3]] == [(True, False)] * 3
     assert "next try in 4 s (number 3); the pipeline ends if it lasts 24 h 0 min" in told[2]
 
 

@@ -103,6 +103,7 @@ class ScalarWalker:
     def _past_fixed(self, blocks: JoinedBlocks, at: Places) -> Places:
         if not self.nullable:
             return at + self._width
+        # The branch takes a byte. `past_branch` stays at a null and is one further otherwise: the difference is 0 or 1.
         return at + 1 + (blocks.past_branch(at) - at) * self._width
 
 
@@ -148,6 +149,7 @@ class ItemsWalker:
         after = blocks.past_branch(at) if self.nullable else at.copy()
         counts = np.zeros(len(at), np.int64)
         unfinished = np.arange(len(at))
+        # Avro writes items in groups, each with its number in front; a group of none ends the array.
         while len(unfinished):
             numbers, after[unfinished] = _item_counts(blocks, after[unfinished], lanes[unfinished])
             unfinished, numbers = unfinished[numbers > 0], numbers[numbers > 0]
@@ -184,6 +186,7 @@ def walk_blocks(root: Walker, blocks: JoinedBlocks, record_counts: Sequence[int]
     counts = np.array(record_counts, np.int64)
     if np.any((counts < 0) | (counts > blocks.ends - blocks.starts)):
         raise MalformedBlock("a block has more records than bytes")
+    # Blocks with the most records come first. Those that still have one at a step are then a prefix, taken as a slice.
     by_count = np.argsort(-counts, kind="stable")
     at, counts = blocks.starts[by_count], counts[by_count]
     lanes = by_count.astype(np.uint16)

@@ -17,7 +17,7 @@ SPREADS: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
     "none below zero": lambda random, count: random.integers(0, HIGHEST + 1, count),
     "all below zero": lambda random, count: random.integers(LOWEST, 0, count),
     "many of them twice": lambda random, count: random.integers(-count // 8, count // 8 + 1, count),
-    "all the same": lambda random, count: np.full(count, -7),
+    "anyway": lambda random, count: np.full(count, -7),
     "around zero and at the ends": lambda random, count: np.r_[TWICE, random.normal(0, 500, count)].astype(np.int64),
 }
 

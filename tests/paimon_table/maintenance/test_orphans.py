@@ -200,7 +200,7 @@ def test_nothing_goes_where_a_reference_cannot_be_read(tmp_path: Path, pattern: 
     damaged = sorted(p for p in (tmp_path / "t").glob(pattern) if p.read_bytes() != b"left")[0]
     damaged.write_bytes(damaged.read_bytes()[:40])
     before = files_of(tmp_path / "t")
-    with pytest.raises(CorruptFile, match=r"what snapshot .* refers to cannot be told"):
+    with pytest.raises(CorruptFile, match=r"cannot tell which files snapshot .* refers to"):
         find_orphans(driver.table, job(tmp_path), DAY_MS)
     assert files_of(tmp_path / "t") == before
 

@@ -85,7 +85,7 @@ CASES: dict[str, tuple[list[Entry], set[Place]]] = {
         [bad(P), good(P, step="committed"), bad(P, step="committed")],
         {P},
     ),
-    "of a topic that was made anew": ([bad(P), bad(ANEW), applied(P)], {ANEW}),
+    "of a topic that was recreated": ([bad(P), bad(ANEW), applied(P)], {ANEW}),
     "of a dump that was replaced": ([bad(P), bad(REPLACED), applied(REPLACED)], {P}),
     "a line that is no record": ([bad(LINE, P), applied(P)], {LINE}),
     "bad in a rebuild that has not switched": ([bad(P), applied(P), bad(P, rebuild="r")], set()),
@@ -129,7 +129,7 @@ def test_a_damaged_entry_is_named_with_what_to_do(tmp_path: Path, content: bytes
     log = log_of(tmp_path, [bad(P)])
     (file,) = (tmp_path / "log").iterdir()
     file.write_bytes(content)
-    with pytest.raises(CorruptFile, match=rf"{file} is not what was written; .* Restore it, or remove it"):
+    with pytest.raises(CorruptFile, match=rf"{file} is damaged; .* Restore it, or remove it"):
         log.refresh()
 
 

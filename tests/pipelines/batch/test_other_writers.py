@@ -102,7 +102,7 @@ def test_a_batch_whose_compaction_meets_another_one_is_compacted_anew(
         changes = replay_strictly((rows for _, rows in table.changes()), ["id"])
         assert {row["id"]: row["body"] for row in rows_of(table)} == expected
         assert {row["id"]: row["body"] for row in changes.values()} == expected
-    assert "another job has compacted lake.t too; compacted anew" in caplog.text
+    assert "another job has compacted lake.t too; compacted again" in caplog.text
     assert not find_orphans(table, job, older_than_ms=-60_000).files
 
 

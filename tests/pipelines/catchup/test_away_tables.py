@@ -232,7 +232,7 @@ def test_a_table_is_not_caught_up_without_a_rule(tmp_path: Path) -> None:
     process(tmp_path, SUMS, ITEMS).run(2)
     away = process(tmp_path, ITEMS)
     file.write_bytes(text)
-    with pytest.raises(TableFailure, match="no rule leads what has fed it to it"):
+    with pytest.raises(TableFailure, match="no rule matches its source tables"):
         away.caught_up()
     back = process(tmp_path, SUMS, ITEMS)
     back.caught_up()
@@ -274,7 +274,7 @@ def test_a_rule_for_another_topic_says_what_the_table_misses(tmp_path: Path, cap
     process(tmp_path, SUMS, ITEMS).run(2)
     other = {**SUMS, "match": {"table": "items"}, "merge_sources": "same_rows"}
     process(tmp_path, other).run(1)
-    assert "none those that fed it before (shop.public.sums): what came there from batch 2 on is not" in caplog.text
+    assert "its earlier sources (shop.public.sums) any more: it lacks their records from batch 2 on" in caplog.text
     caplog.clear()
     process(tmp_path, {**other, "match": {"table": "sums|items"}})
     assert "no rule led records of shop.public.sums (topic shop.public.sums) to it from batch 2 on" in caplog.text
@@ -365,8 +365,8 @@ def test_older_records_of_a_second_rule_are_told_of(tmp_path: Path, caplog: pyte
     process(tmp_path, {**ITEMS, **same, "backfill": True}).run(2)
     filled = process(tmp_path, {**ITEMS, **same, "backfill": True}, {**second, "backfill": True})
     filled.run(2)
-    told = [r.getMessage() for r in caplog.records if "`backfill` fills new tables only" in r.getMessage()]
-    assert len(told) == 1 and told[0].startswith("shop.public.sums: table lake.items was written before records of ")
+    told = [r.getMessage() for r in caplog.records if "`backfill` fills only new tables" in r.getMessage()]
+    assert len(told) == 1 and told[0].startswith("shop.public.sums: table lake.items existed before records of ")
 
 
 @pytest.mark.crash

@@ -100,7 +100,7 @@ CASES = {
     "paused by hand": Case(paused(IN_STREAM, ASKED), replace(KNOWN, pause=ASKED)),
     "failed before": Case(paused(IN_STREAM, FAILED), replace(KNOWN, pause=FAILED)),
     "dropped": Case(replace(NONE, files=Files(None)), KNOWN),
-    "made anew by somebody": Case(replace(NONE, files=Files(created_ms=7, newest_id=1)), KNOWN),
+    "recreated by somebody": Case(replace(NONE, files=Files(created_ms=7, newest_id=1)), KNOWN),
     # ---------------------------------------------------------------- rules of tables
     "its rule is gone": Case(AWAY, replace(KNOWN, pause=GONE), ("no rule writes it; its place is kept",)),
     "its rule is gone, a batch is under way": Case(

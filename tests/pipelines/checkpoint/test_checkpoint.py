@@ -216,8 +216,8 @@ def test_a_single_table_that_is_gone_is_told_with_the_remedy(
         record_of(config).check(USER)
 
     (message,) = caplog.messages
-    assert message.startswith("table lake.items is not in warehouse")
-    assert "read its topics once from the start" in message
+    assert message.startswith("table lake.items is no longer in warehouse")
+    assert "read the table's topics once from the start" in message
 
 
 def test_a_table_that_no_rule_writes_any_more_may_go(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

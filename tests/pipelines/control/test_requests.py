@@ -165,4 +165,4 @@ def test_requests_of_another_user_end_no_pipeline(denied: str, caplog: pytest.Lo
 
     assert taken == ([1, 0] if denied == "write" else [0, 0])
     assert [record.levelname for record in caplog.records].count("WARNING") == 1
-    assert "give it to the user of the pipeline" in caplog.text
+    assert "make the user of the pipeline its owner" in caplog.text

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from paimon_table.errors import ConfigError
+from pipelines.checkpoint.book import Book, Cause, Entry, Pause
+from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.lock import held_checkpoints
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipeline
@@ -49,6 +51,20 @@ def test_a_misspelt_table_is_refused_without_a_run(tmp_path: Path) -> None:
     assert waiting(file) == []
 
 
+def test_a_table_that_was_paused_before_its_first_snapshot_can_be_resumed(tmp_path: Path) -> None:
+    """No rule names it: the checkpoint alone knows it."""
+    file = pipeline(tmp_path)
+    file.write_text(PIPELINE[: PIPELINE.index("tables:")] + "otherwise: create\n")
+    (tmp_path / "state" / "offsets").mkdir(parents=True)
+    (tmp_path / "state" / "offsets" / "0").write_text("v1\n{}\n{}\n")  # a batch was planned
+    pause = Pause("public.orders", Cause.FAILED, "no key", since_ms=1, batch=0, begin=None)
+    Book(Checkpoint(load_pipeline(file))).put({"public.orders": Entry(pause=pause)})
+
+    resumed = tidemark("resume", file, "--table", "public.orders")
+
+    assert (resumed.returncode, waiting(file)) == (0, ["resume"]), resumed.stderr
+
+
 def test_a_pause_waits_for_the_next_start_and_a_reload_needs_none(tmp_path: Path) -> None:
     file = pipeline(tmp_path)
     paused = tidemark("pause", file, "--table", "lake.orders")
@@ -86,7 +102,7 @@ def test_a_table_that_is_not_there_is_not_asked_for_of_who_is_busy(
     with (
         held_checkpoints([load_pipeline(file)]),
         pytest.raises(
-            ConfigError, match=r"is starting, .* so far: nothing was asked for.* did you mean 'lake\.orders'"
+            ConfigError, match=r"is starting, .* yet\. The request was not accepted: .* did you mean 'lake\.orders'"
         ),
     ):
         ask_for_table(file, "pause", "lake.order", lambda _: ["lake.orders"])

@@ -204,7 +204,7 @@ def test_a_rollback_says_which_rows_nobody_brings_again(tmp_path: Path) -> None:
 
     told = done("rollback", path, "--snapshot", "4", "--dry-run")
     assert "1 snapshot (6) with rows of `quarantine retry`: their records are open in the quarantine again" in told
-    assert "without rows of 1 replay (r1): call it again afterwards" in told
+    assert "this removes rows of 1 replay (r1). Run each again afterwards" in told
     assert "retry" not in done("rollback", path, "--snapshot", "6", "--dry-run")
 
 
@@ -219,7 +219,7 @@ def test_a_rollback_says_who_must_be_stopped_and_what_is_missing_then(path: Path
     assert "would go back to snapshot 2" in plan
     assert "without 4 snapshots: 3 to 6" in plan
     assert "without 1 tag: later" in plan
-    assert "written by pipeline shop: stop it first, and all other writers. Its next start notices what" in plan
+    assert "written by pipeline shop: stop it and all other writers first. The next start reads" in plan
     assert "snapshot 2 is the newest one" in done("rollback", path, "--snapshot", "2", "--yes")
 
     assert snapshots(path) == (1, 2)

@@ -94,7 +94,7 @@ def test_rescale_says_what_it_did(tmp_path: Path) -> None:
     driver = table(tmp_path)
     printed = run("rescale", driver, "--buckets", "3")
     assert "rescaled to 3 buckets in 4 partitions: 80 rows, 8 files of " in printed
-    assert "snapshot 2\n'bucket' is 3, before it was 2: " in printed
+    assert "snapshot 2\n'bucket' is now 3; it was 2. " in printed
     assert run("rescale", driver, "--buckets", "3") == "nothing to do: it has 3 buckets already\n"
     assert len(reopened(driver, tmp_path).content()) == 80
 
@@ -120,19 +120,19 @@ def test_buckets_become_dynamic_and_fixed_again(tmp_path: Path) -> None:
     assert would.startswith("would rewrite into dynamic buckets:\n  dt=19723/")
     printed = run("rescale", driver, "--buckets", "-1")
     assert "rescaled to dynamic buckets in 4 partitions: 80 rows, 8 files of " in printed
-    assert "snapshot 2\n'bucket' is -1, before it was 2: " in printed
+    assert "snapshot 2\n'bucket' is now -1; it was 2. " in printed
     assert run("rescale", driver, "--buckets", "-1") == "nothing to do: it has dynamic buckets already\n"
     would = run("rescale", driver, "--buckets", "3", "--dry-run")
     assert "would rewrite into 3 buckets:" in would
     assert ": dynamic buckets, 20 stored rows in " in would
-    assert "'bucket' is 3, before it was -1" in run("rescale", driver, "--buckets", "3")
+    assert "'bucket' is now 3; it was -1" in run("rescale", driver, "--buckets", "3")
     assert len(reopened(driver, tmp_path).content()) == 80
 
 
 def test_the_pipelines_of_the_table_are_named(tmp_path: Path) -> None:
     driver = table(tmp_path)
     write_mark(driver.table.io, driver.table.paths, "shop")
-    assert "written by pipeline shop: a run of it may go on" in run("rescale", driver, "--buckets", "3")
+    assert "written by pipeline shop: a run of it may continue" in run("rescale", driver, "--buckets", "3")
 
 
 def test_an_interrupted_rescale_leaves_the_table_as_it_was(tmp_path: Path) -> None:
@@ -311,7 +311,7 @@ def test_a_table_without_partitions_is_emptied_and_its_pipelines_are_named(tmp_p
     write_mark(driver.table.io, driver.table.paths, "shop")
     printed = run("truncate", driver, "--yes")
     assert printed.startswith("emptying:\n  the table: 1 bucket, 1 stored row in 1 file of ")
-    assert "written by pipeline shop: what it has read stays read" in printed
+    assert "written by pipeline shop: it does not read the removed rows again" in printed
     assert driver.content() == []
 
 

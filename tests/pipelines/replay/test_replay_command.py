@@ -99,7 +99,7 @@ def test_wrong_requests_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--into-place", "--rebuild"), "say --into-place (the records are put into the table as it is) or --rebuild"),
+        (("--into-place", "--rebuild"), "say --into-place (apply the records to the table as it is) or --rebuild"),
         (("--rebuild", "--to", "2024-01-01"), "--to: a rebuild ends where it meets the stream; leave --to out"),
         (("--into-place", "--from", "earliest", "--allow-missing"), "--allow-missing: only a --rebuild can lose rows"),
         (("--into-place",), "--from: say where to begin"),
@@ -251,7 +251,7 @@ def test_a_snapshot_from_before_a_topic_was_made_anew_names_no_range(tmp_path: P
     newest = orders.snapshots.latest_id()
     assert newest is not None
 
-    with pytest.raises(ConfigError, match=r"offsets are of topics that were made anew since: shop\.public\.orders"):
+    with pytest.raises(ConfigError, match=r"offsets are of topics that were recreated since: shop\.public\.orders"):
         point_of("--from", f"snapshot:{newest - 1}", config, orders, READ)
     assert json.loads(point_of("--from", f"snapshot:{newest}", config, orders, READ).value) == {TOPIC: {"0": 8}}
 

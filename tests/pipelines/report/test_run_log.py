@@ -130,7 +130,7 @@ def test_the_start_line_says_what_is_read_and_from_where(config: PipelineConfig)
     assert words == "4 topics with 12 partitions of kafka:9092 (t0, t1, t2, and 1 more)"
     assert topics_words("kafka:9092", []) == "no topic of kafka:9092 yet"
     line = start_line(config, words, BEGINS, 41, False, once=False)
-    assert line.startswith(f"reads {words}; goes on after batch 41; a batch every 5s; tables in ")
+    assert line.startswith(f"reads {words}; continues after batch 41; a batch every 5s; tables in ")
     assert "; until all is read; " in start_line(config, words, BEGINS, None, True, once=True)
     assert "positions in the tables" in start_line(config, words, BEGINS, None, True, once=True)
     assert "begins at the earliest record" in start_line(config, words, BEGINS, None, False, once=True)
@@ -150,6 +150,16 @@ def test_a_pattern_without_files_is_refused_and_a_directory_waits_for_them(confi
     checkpoint = Checkpoint(config)
     standing = CheckpointStanding(config, checkpoint, OwnTables(config, catalog_of(config)), Book(checkpoint))
     DumpFilesReader(waiting, standing).check()
+
+
+def test_a_pattern_that_no_longer_leads_to_files_is_no_clean_end(config: PipelineConfig, tmp_path: Path) -> None:
+    """Under a checkpoint that exists a run begins, reads nothing, and `run --once` ends with 1."""
+    (tmp_path / "dumps").mkdir(exist_ok=True)
+    checkpoint = Checkpoint(config)
+    standing = CheckpointStanding(config, checkpoint, OwnTables(config, catalog_of(config)), Book(checkpoint))
+    (words,) = DumpFilesReader(DumpSettings(f"{tmp_path}/dumps/*.jsonl"), standing).unfinished
+    assert words.startswith(f"source.files.path: no file matches {tmp_path}/dumps/*.jsonl")
+    assert DumpFilesReader(DumpSettings(f"{tmp_path}/dumps"), standing).unfinished == ()
 
 
 def test_what_lies_in_a_directory_and_is_not_read_is_told(

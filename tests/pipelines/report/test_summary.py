@@ -100,6 +100,17 @@ def test_work_beside_the_stream_is_told_to_the_line_of_progress() -> None:
 def test_reasons_that_differ_in_values_are_one_kind() -> None:
     assert kind_of_reason("column 'total': 12.5e3 is no DECIMAL(10, 2)") == "column ...: ... is no DECIMAL(..., ...)"
     assert len(kind_of_reason("x" * 500)) == 80
+
+
+@pytest.mark.parametrize(
+    "reason",
+    ["table lake.orders_2024 is not made", "topic s1.public.t2 has no key", "/data/2024/part-0001.jsonl is cut"],
+)
+def test_digits_of_names_and_paths_are_no_values(reason: str) -> None:
+    assert kind_of_reason(f"{reason}: 17 of -4.5e3") == f"{reason}: ... of ..."
+
+
+def test_a_kind_without_reasons_is_empty() -> None:
     assert reasons_text({}) == ""
 
 

@@ -117,6 +117,9 @@ def test_a_pattern_names_no_column(tmp_path: Path) -> None:
         ("birth_date", [-3_653, 19_723], "epoch days"), ("day", [1, 31], None), ("a", [True], None), ("a", [], None),
         ("a", [1_704_067_200_123], "epoch milliseconds"), ("a", [1_704_067_200_123_456_700], "epoch nanoseconds"),
         ("a", [1_704_067_200_123, 0], None), ("a", [1.5], None),
+        ("open_time", [3_661_000_000, 0], "microseconds of a day: TIME(6)"),
+        ("starts_at", [3_661_000_001], "microseconds of a day: only an embedded schema"),
+        ("open_time", [3_661_000_000, -1], None), ("open_time", [30, 90_000], None), ("a", [3_661_000_000], None),
     ],
 )  # fmt: skip
 def test_what_values_look_like(name: str, values: Iterable[Any], expected: str | None) -> None:

@@ -34,7 +34,7 @@ def test_late_offsets_are_told_once(tmp_path: Path, caplog: pytest.LogCaptureFix
     run_batches(tables, late, tmp_path, first_batch_id=1)
     (text,) = warnings(caplog)
     assert text.startswith("shop.public.clicks partition 0: batch 1: offsets from 12 on come when 14 was read before,")
-    assert "for table lake.clicks. What two files hold" in text
+    assert "for table lake.clicks. A record that two files hold" in text
     assert tables.sinks["lake.clicks"].table.to_arrow().num_rows == 15
 
 

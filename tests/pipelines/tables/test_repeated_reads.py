@@ -54,7 +54,7 @@ def quantities(directory: Path) -> list[int]:
 def test_a_copy_of_a_pipeline_counts_nothing_twice(tmp_path: Path, rule: dict[str, object], effect: str) -> None:
     filled(tmp_path, rule)
 
-    told = f"from pipeline shop: pipeline copy would .* each {effect}.*, or go on as pipeline shop, by that name$"
+    told = f"from pipeline shop: pipeline copy would .* each {effect}.*, or continue as pipeline shop, by that name$"
     with pytest.raises(ConfigError, match=told):
         run_batches(pipeline(tmp_path, rule, "copy"), [items("shop", 0, 1, 2)], tmp_path)
     run_batches(pipeline(tmp_path, rule, "shop"), [items("shop", 2, 3)], tmp_path, first_batch_id=1)
@@ -85,7 +85,7 @@ def test_the_pipeline_itself_goes_on_under_a_new_checkpoint(tmp_path: Path) -> N
 def test_where_rows_end_up_equal_it_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     filled(tmp_path, UPSERT)
     run_batches(pipeline(tmp_path, UPSERT, "copy"), [items("shop", 0, 1, 2)], tmp_path)
-    assert "from pipeline shop up to offsets 0: 2: of what pipeline copy reads again, older rows stand" in caplog.text
+    assert "from pipeline shop up to offsets 0: 2. Pipeline copy reads them again: older rows replace" in caplog.text
     assert quantities(tmp_path) == [1, 2]
 
 
@@ -128,7 +128,7 @@ def test_of_two_that_begin_a_table_of_rows_at_once_the_later_one_is_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     overtaken(tmp_path, UPSERT)
-    assert caplog.text.count("from pipeline shop up to offsets 0: 2: of what pipeline copy reads again") == 1
+    assert caplog.text.count("from pipeline shop up to offsets 0: 2. Pipeline copy reads them again") == 1
     assert quantities(tmp_path) == [1, 2]
 
 

@@ -33,7 +33,7 @@ def test_columns_that_vanish_are_told_once(tmp_path: Path, caplog: pytest.LogCap
     (told,) = warnings_after(tmp_path, caplog, *events)
 
     assert "shop.public.t: its events have no column k2 any more, which table lake.t has" in told
-    assert "made anew" in told and "another `into`" in told
+    assert "recreated" in told and "another `into`" in told
 
 
 def test_a_column_that_is_null_has_not_vanished(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -210,6 +210,7 @@ def test_values_that_nobody_knows_are_told_by_column_and_by_what_hides_them() ->
     }
     plain, moved = unsent_texts(filled.unsent)
     assert "NULL was written for 1 value(s)" in plain and "'a': 1" in plain and "partition" not in plain
+    assert "quarantine" in plain and "TOAST" not in plain
     assert "'a': 1, 'b': 1" in moved and "REPLICA IDENTITY FULL" in moved and "one partition" in moved
 
 

@@ -114,6 +114,8 @@ def test_policies_for_truncates_and_messages() -> None:
     ("value", "reason"),
     [
         (b"{", "value is not JSON"),
+        (b'{"a": "\x01"}', "value is not JSON: Invalid control character at character 7"),
+        (b'{"a', "value is not JSON: Unterminated string starting at character 1"),
         (b"\xff\xfe{}", "value is not UTF-8"),
         (b"[1]", "not a JSON object"),
         (b"{}", "it has no field op"),

@@ -60,7 +60,7 @@ def test_an_open_transaction_holds_the_start_back() -> None:
 @pytest.mark.parametrize(
     ("position", "held", "told"),
     [
-        (6, Bounds(0, 5, 5), r"topic a partition 0: offsets from 6 on are gone \(the topic was made anew\)"),
+        (6, Bounds(0, 5, 5), r"topic a partition 0: offsets from 6 on are gone \(the topic was recreated\)"),
         (6, Bounds(9, 12, 12), r"topic a partition 0: offsets 6 to 8 are gone \(retention, or deleted records\)"),
     ],
 )
@@ -84,7 +84,7 @@ CHECKPOINT = "/state/shop"
     ("closed", "held", "told"),
     [
         ({("a", 0): 50}, {("a", 0): Bounds(120, 130, 130)}, "topic a partition 0: offsets 50 to 119 are gone"),
-        ({("a", 0): 50}, {("a", 0): Bounds(0, 10, 10)}, "offsets from 50 on are gone (the topic was made anew)"),
+        ({("a", 0): 50}, {("a", 0): Bounds(0, 10, 10)}, "offsets from 50 on are gone (the topic was recreated)"),
         ({("a", 0): 50}, {}, "topic a partition 0: offsets from 50 on are gone (the topic was deleted)"),
     ],
 )
@@ -140,7 +140,7 @@ def test_patterns_without_a_topic_are_told_with_the_nearest_one() -> None:
 @pytest.mark.parametrize(
     ("start", "at", "told"),
     [
-        (datetime(2024, 1, 1, tzinfo=UTC), 5, "source.kafka.start (2024-01-01T00:00:00+00:00) lies behind the last"),
+        (datetime(2024, 1, 1, tzinfo=UTC), 5, "source.kafka.start (2024-01-01T00:00:00+00:00) is later than the last"),
         (datetime(2024, 1, 1, tzinfo=UTC), 4, None),
         ("latest", 0, "source.kafka.start is latest"),
         ("earliest", 0, None),

@@ -1,0 +1,66 @@
+"""Phrases that read as if translated stay out of pages and messages; each has a plain word in its place."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.documents import PAGES, ROOT
+
+PLAIN = {
+    r"\b(?:is|are|was|were|be) told\b(?! apart)": "Tidemark reports, warns, prints",
+    r"\bin vain\b": "without effect",
+    r"\bby now\b": "now, already",
+    r"\bgo(?:es)? by\b": "uses, depends on",
+    r"\bmade up\b": "invented; finished",
+    r"\banew\b": "again; rebuilt, recreated, restarted",
+    r"\bmend(?:s|ed|ing)?\b(?!\.jsonl)": "fix",
+    r"\bnobody (?:knows|says|can say|can tell)\b": "Tidemark cannot know",
+}
+PACKAGES = ("pipelines", "sources", "sinks", "paimon_table", "tidemark")
+_FILE_NAME = re.compile(r"`?\bmended\.jsonl`?")
+
+
+def found_in(text: str) -> list[str]:
+    """The phrases in a text, each with what to write in its place."""
+    text = _FILE_NAME.sub("", text)
+    return [f"{m[0]!r}: write {plain}" for phrase, plain in PLAIN.items() for m in re.finditer(phrase, text, re.I)]
+
+
+def messages(path: Path) -> Iterator[ast.Constant]:
+    """The texts in a module that people may see: all but docstrings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    silent = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in silent:
+            yield node
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_pages_use_plain_words(path: Path) -> None:
+    lines = enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+    assert [f"{path.name}:{number}: {text}" for number, line in lines for text in found_in(line)] == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_messages_use_plain_words(package: str) -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {text}"
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for node in messages(path)
+        for text in found_in(str(node.value))
+    ]
+    assert wrong == []
+
+
+def test_a_phrase_is_found_wherever_it_stands() -> None:
+    assert found_in("The topic was made anew, and nobody knows why; the user is told.") == [
+        "'is told': write Tidemark reports, warns, prints",
+        "'anew': write again; rebuilt, recreated, restarted",
+        "'nobody knows': write Tidemark cannot know",
+    ]
+    assert found_in("They are told apart by mended.jsonl.") == []
