@@ -13,12 +13,11 @@ from pipelines.batch.plan import TaskSettings
 from pipelines.batch.spark_exchange import spark_exchange
 from pipelines.batch.spooled_writes import SpooledWrites
 from pipelines.batch.step_facts import AllOpen
+from pipelines.catchup.reading import StreamEnd
 from pipelines.catchup.slices import SparkSlices
 from pipelines.config.config import PipelineConfig
 from pipelines.prepared import commit_user, prepared
-from pipelines.replay.closed_stream import ClosedStream
-from pipelines.replay.replay_requests import ReplaySlices
-from pipelines.replay.spark_work import spark_work
+from pipelines.replay.replay_slices import ReplaySlices, ReplayWork
 from pipelines.spark.java import check_java
 from pipelines.spark.session import lookup_root, open_session, spool, write_slots
 from pipelines.storage import quarantine_of
@@ -37,12 +36,12 @@ def local_slices(config: PipelineConfig) -> Iterator[ReplaySlices]:
         shared, slots = spool(spark), write_slots(spark)
         settings = TaskSettings(config.source.format.decoder, slots, lookup_root(spark), None, shared)
         writes = None if shared is None else SpooledWrites(spark.sparkContext, slots, shared)
-        stream = ClosedStream(config.name, user, pipeline.checkpoint, pipeline.catalog)
+        reader, ids = pipeline.reader.slices(), lambda: pipeline.book.topic_ids
+        stream = StreamEnd(config, pipeline.checkpoint, pipeline.catalog, reader, ids)
         pipeline.reader.attach(spark)
         opened = AllOpen(QuarantineLog(*quarantine_of(config)), pipeline.catalog, lambda: pipeline.book.topic_ids)
         settle(opened.log, TableJudge(pipeline.catalog))
         slices = SparkSlices(spark, config, pipeline.reader, settings, partial(spark_exchange, writes), opened)
-        work = spark_work(slices, stream)
-        yield ReplaySlices(config, pipeline.checkpoint, pipeline.own, work, user)
+        yield ReplaySlices(config, pipeline.checkpoint, pipeline.own, ReplayWork(slices, stream), user)
     finally:
         spark.stop()

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bars
 
-from pipelines.replay.replay_job import Progress
+from pipelines.replay.in_place import Progress
 
 LINE_S = 10.0
 """Without a terminal a line is printed this often."""

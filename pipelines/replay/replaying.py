@@ -15,6 +15,7 @@ from paimon_table import Table, TableName
 from paimon_table.errors import ConfigError, SinkUnavailable
 from paimon_table.history.tags import TagStore
 from paimon_table.nearest_name import did_you_mean
+from pipelines.catchup.reading import Step
 from pipelines.checkpoint.book import Book
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.lock import held_checkpoints, holder_of
@@ -24,14 +25,14 @@ from pipelines.control.asking import done_or_raised, wait_for
 from pipelines.control.requests import Answer, State
 from pipelines.control.same_rules import RULES, digest_of_rules
 from pipelines.prepared import own_tables
+from pipelines.replay.in_place import Progress
 from pipelines.replay.pinned_counts import count_pinned, unpin
 from pipelines.replay.rebuild_requests import give_up, taken_up, told, with_rebuild
 from pipelines.replay.rebuilding import aside_branch, tag_of
-from pipelines.replay.replay_job import Progress, Step
 from pipelines.replay.replay_progress import ReplayProgress, shown_progress
 from pipelines.replay.replay_range import point_of, read_of
-from pipelines.replay.replay_requests import COMMAND, GIVE_UP, check_in_stream
 from pipelines.replay.replay_rules import refusal
+from pipelines.replay.replay_slices import COMMAND, GIVE_UP, check_in_stream
 from pipelines.replay.replayed_letters import note_end
 from pipelines.report.say import say
 from pipelines.tables.merged_sources import told as source_told

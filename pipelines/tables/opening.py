@@ -112,9 +112,7 @@ class Opening:
                 self._config.name,
                 self._commit_user,
                 resumes=False,
-                recorded_by=self._beside.properties_of,
-                recorded_since_ms=self._beside.since_ms,
-                after=self._beside.after.get(identifier, 0),
+                reading=self._beside.reading,
             )
         policy, known = self._config.on_lost_checkpoint, self._known(identifier, table)
         sink = TableSink(

@@ -45,5 +45,5 @@ class Target:
     """Whether this batch ends with a full compaction of every bucket."""
     departed: tuple[str, ...] = ()
     """Rows that went to another key at the end of the last batches, as texts of ``sinks.write.departed``."""
-    is_left_out: bool = False
+    is_paused: bool = False
     """Whether the batch goes on without the table: nothing of it is read or written."""

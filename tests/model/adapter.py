@@ -32,7 +32,7 @@ from pipelines.batch import attempts
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.compactions import Compactions
 from pipelines.batch.local_exchange import LocalExchange
-from pipelines.catchup import catch_up, side_work
+from pipelines.catchup import reading, side_work
 from pipelines.checkpoint.lock import held_checkpoints
 from pipelines.config.config import PipelineConfig
 from pipelines.control.asking import wait_for
@@ -306,7 +306,7 @@ class Adapter:
         patch.setattr(side_work, "LOOK_S", 0.0)
         patch.setattr(side_work, "IDLE_S", 0.0)
         patch.setattr(side_work.SideWork, "start", lambda side, desk: setattr(side, "_desk", desk))
-        patch.setattr(catch_up, "CLOSING_S", 0.0)
+        patch.setattr(reading, "CLOSING_S", 0.0)
         patch.setattr(Tidier, "start", lambda _tidier: None)
         patch.setattr(Compactions, "_start", _deferred)
         patch.setattr(kafka_admin, "KafkaAdmin", BrokerAdmin)

@@ -12,7 +12,7 @@ import pytest
 from paimon_table.errors import CommitConflict, CommitOutcomeUnknown, CorruptFile, SchemaChangeRefused, TidemarkError
 from paimon_table.table import Table
 from pipelines.batch import attempts
-from pipelines.catchup.catch_up import Step
+from pipelines.catchup.reading import Step
 from pipelines.checkpoint.book import Cause
 from pipelines.report.table_report import all_snapshots
 from sinks import faults
@@ -90,7 +90,7 @@ def test_a_refused_change_pauses_its_table_alone_and_a_restart_catches_it_up(tmp
     assert "column later: the table takes 0 new columns" in mark.reason
     assert first.rows("lake.orders") == orders.rows
     assert sum(r["amount"] for r in first.rows("lake.sums").values()) < COUNT
-    assert first.reports[-1].left_out == {"lake.sums": mark.reason}
+    assert first.reports[-1].paused == {"lake.sums": mark.reason}
     assert sum(report.counts.tables_behind for report in first.reports) > 0
 
     second = PausedPipeline(tmp_path, source, [TAKES, ORDERS, CUSTOMERS])
