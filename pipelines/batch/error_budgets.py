@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from paimon_table.errors import ConfigError
 from pipelines.batch.decode_task import DecodeReport
 from pipelines.config.error_budget import NEARLY_ALL, Budget, NearlyAll, Share
-from pipelines.tables.record_shares import RecordShares
+from pipelines.tables.record_notes import RecordShares
 from pipelines.tables.table_failure import TooManyBadRecords
 from pipelines.tables.tables import PipelineTables
 from sources.changes import SourceTable

@@ -39,7 +39,7 @@ from pipelines.prepared import own_tables
 from pipelines.quarantine.older_records import WithoutLateDeletes, refusal
 from pipelines.quarantine.slices import Slice, Slices
 from pipelines.storage import quarantine_of
-from pipelines.tables.beside_stream import BesideStream, takes_all
+from pipelines.tables.opening import BesideStream, takes_all
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.table_failure import TableFailure
 from pipelines.tables.tables import PipelineTables

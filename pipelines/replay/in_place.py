@@ -10,19 +10,19 @@ table: whatever the stream did to a key meanwhile has been read again then, in i
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Protocol
 
 from paimon_table import TableName
 from paimon_table.errors import ConfigError
 from paimon_table.surroundings import now_ms
 from pipelines.batch.batch_report import BatchReport
-from pipelines.catchup.reading import Reading, Step
+from pipelines.catchup.reading import Step
 from pipelines.checkpoint.book import Reached
 from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
 from pipelines.config.config import PipelineConfig
 from pipelines.replay.replay_range import position_of_places
-from pipelines.tables.beside_stream import BesideStream
+from pipelines.tables.opening import BesideStream
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.tables import PipelineTables
 from sinks.commit.positions import (
@@ -42,20 +42,6 @@ class Stream(Protocol):
     @property
     def end(self) -> str | None: ...
     def is_beyond(self, identifier: str) -> bool: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a replay is after a step."""
-
-    step: Step
-    record_count: int
-    failed_count: int
-    records_left: int | None
-
-    @staticmethod
-    def of(details: dict[str, Any]) -> Progress:
-        return Progress(Step(details["step"]), *(details[n] for n in ("record_count", "failed_count", "records_left")))
 
 
 def commit_user_of(config: PipelineConfig, state: ReplayState) -> str:
@@ -190,8 +176,3 @@ class InPlace:
                 f"there are no records {state.words} among those that the stream has read, which go up to {end}; give"
                 " another --from" + (" or --to" if state.end is not None else "")
             )
-
-
-def progress(reading: Reading, step: Step, to: InPlace) -> Progress:
-    """How far a replay is after a step."""
-    return Progress(step, to.state.record_count, to.state.failed_count, reading.records_left)

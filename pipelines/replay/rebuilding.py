@@ -31,8 +31,7 @@ from pipelines.checkpoint.book import Reached
 from pipelines.checkpoint.replay_state import Rebuild, Replays, ReplayState, Switch
 from pipelines.config.config import PipelineConfig
 from pipelines.replay.in_place import InPlace, Stream, commit_user_of
-from pipelines.replay.pinned_counts import counted, pin
-from pipelines.replay.rebuild_rules import check_topics, rows_of_others
+from pipelines.replay.rebuild_rules import check_topics, counted, pin, rows_of_others
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.tables import PipelineTables
 from sinks import faults

@@ -1,19 +1,26 @@
-"""Slices of replays and rebuilds in the process that runs the pipeline: one for each request, between two batches.
+"""Slices of replays and rebuilds: one for each request, between two batches of the process that runs the pipeline.
 
-What those who look at the pipeline see of them is here too.
+Where none runs, the command does them in its own process, with a Spark session of its own. What those who look at the
+pipeline see of replays is here too.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 
 from paimon_table import Catalog, Table, TableName
 from paimon_table.errors import ConfigError, TidemarkError
-from pipelines.bad_records.log import replay_owner
+from pipelines.bad_records.facts import TableJudge, settle
+from pipelines.bad_records.log import QuarantineLog, replay_owner
 from pipelines.batch.batch_report import BatchReport
-from pipelines.batch.plan import BatchRun
+from pipelines.batch.plan import BatchRun, TaskSettings
+from pipelines.batch.spark_exchange import spark_exchange
+from pipelines.batch.spooled_writes import SpooledWrites
+from pipelines.batch.step_facts import AllOpen
 from pipelines.catchup.reading import Reading, Step, StreamEnd, Work
 from pipelines.catchup.slices import SlicePace, SparkSlices, paced
 from pipelines.catchup.table_standings import missing_commits
@@ -25,11 +32,15 @@ from pipelines.control.request_desk import Tell
 from pipelines.control.requests import Answer, Request, State
 from pipelines.control.same_rules import check_rules
 from pipelines.jobs.job_progress import new_job
-from pipelines.replay.in_place import InPlace, Progress, progress
+from pipelines.prepared import commit_user, prepared
+from pipelines.replay.in_place import InPlace
 from pipelines.replay.rebuild_requests import give_up
 from pipelines.replay.rebuilding import Rebuilding
+from pipelines.replay.replay_progress import Progress, progress
+from pipelines.spark.java import check_java
+from pipelines.spark.session import lookup_root, open_session, spool, write_slots
 from pipelines.spark.spark_errors import told_by_spark
-from pipelines.storage import quarantine_under
+from pipelines.storage import quarantine_of, quarantine_under
 from pipelines.tables.known_routes import led_to
 from pipelines.tables.merged_sources import told
 from pipelines.tables.own_tables import OwnTables
@@ -199,3 +210,27 @@ class ShownReplays:
         """Show what a slice has brought; a rebuild's slices leave the table as it is until its switch."""
         is_aside = state.rebuild is not None
         self._seen.slice_done(state.table, report, None if is_aside else tables.sinks.get(state.table))
+
+
+@contextmanager
+def local_slices(config: PipelineConfig) -> Iterator[ReplaySlices]:
+    """Does slices for the length of the block; whoever calls holds the checkpoint."""
+    check_java()
+    pipeline = prepared(config)
+    if pipeline.query_id is None:
+        raise ConfigError(f"pipeline {config.name} has never run under checkpoint {config.checkpoint}")
+    user = commit_user(config, pipeline.query_id)
+    spark = open_session([config], is_short=True)
+    try:
+        shared, slots = spool(spark), write_slots(spark)
+        settings = TaskSettings(config.source.format.decoder, slots, lookup_root(spark), None, shared)
+        writes = None if shared is None else SpooledWrites(spark.sparkContext, slots, shared)
+        reader, ids = pipeline.reader.slices(), lambda: pipeline.book.topic_ids
+        stream = StreamEnd(config, pipeline.checkpoint, pipeline.catalog, reader, ids)
+        pipeline.reader.attach(spark)
+        opened = AllOpen(QuarantineLog(*quarantine_of(config)), pipeline.catalog, lambda: pipeline.book.topic_ids)
+        settle(opened.log, TableJudge(pipeline.catalog))
+        slices = SparkSlices(spark, config, pipeline.reader, settings, partial(spark_exchange, writes), opened)
+        yield ReplaySlices(config, pipeline.checkpoint, pipeline.own, ReplayWork(slices, stream), user)
+    finally:
+        spark.stop()

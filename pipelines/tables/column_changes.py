@@ -6,12 +6,13 @@ a column that cannot be widened those go there that do not fit it as it is.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from paimon_table import (
     AddColumn,
     SchemaChange,
+    SetOption,
     TableSchema,
     WidenColumn,
     apply_changes,
@@ -143,3 +144,18 @@ def added_within_a_day(schemas: Collection[TableSchema], now_ms: int) -> int:
     then = [schema for schema in ordered if schema.time_ms <= now_ms - DAY_MS]
     base = then[-1] if then else ordered[0]
     return len({*ordered[-1].column_names} - {*base.column_names})
+
+
+def told(changes: Iterable[SchemaChange], schema: TableSchema) -> str:
+    """The changes of ``schema`` in words."""
+    return "; ".join(_told(change, schema) for change in changes)
+
+
+def _told(change: SchemaChange, schema: TableSchema) -> str:
+    match change:
+        case AddColumn(name, added):
+            return f"column {name} {sql(added)} added"
+        case WidenColumn(name, wider):
+            return f"column {name} widened from {sql(schema.field(name).type)} to {sql(wider)}"
+        case SetOption(name, value):
+            return f"option {name} reset" if value is None else f"option {name} set to {value}"

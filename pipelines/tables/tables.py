@@ -18,9 +18,7 @@ from pipelines.config.config import PipelineConfig
 from pipelines.config.error_budget import Budget
 from pipelines.config.table_rules import TargetRule
 from pipelines.storage import catalog_of
-from pipelines.tables.beside_stream import BesideStream
 from pipelines.tables.decode_targets import decode_target
-from pipelines.tables.encoded_columns import EncodedColumns
 from pipelines.tables.evolution import Evolution
 from pipelines.tables.known_routes import (
     agreed_rule,
@@ -32,20 +30,22 @@ from pipelines.tables.known_routes import (
 )
 from pipelines.tables.merged_sources import check_sources, fed_by
 from pipelines.tables.merged_sources import told as told_source
-from pipelines.tables.message_key_warnings import MessageKeyWarnings
 from pipelines.tables.new_table import Rejected
 from pipelines.tables.observed_columns import Seen, merged
-from pipelines.tables.opening import Opening
+from pipelines.tables.opening import BesideStream, Opening
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.paused_tables import FILLED, PausedTables
-from pipelines.tables.record_notes import ControlNotes, UnsentWarnings
-from pipelines.tables.record_shares import RecordShares
-from pipelines.tables.repeated_offsets import RepeatedOffsets
-from pipelines.tables.repeated_reads import check_repeated_reads
-from pipelines.tables.rule_checks import check_rule, rule_of_found
+from pipelines.tables.record_notes import (
+    ControlNotes,
+    EncodedColumns,
+    MessageKeyWarnings,
+    RecordShares,
+    UnsentWarnings,
+    VanishedColumns,
+)
+from pipelines.tables.repeated_reads import RepeatedOffsets, check_repeated_reads
 from pipelines.tables.table_failure import TableFailure, TooManyBadRecords, blaming
-from pipelines.tables.vanished_columns import VanishedColumns
-from pipelines.tables.writable_tables import check_same_mode, check_writable
+from pipelines.tables.writable_tables import check_rule, check_same_mode, check_writable, rule_of_found
 from pipelines.tables.written_tables import WrittenTable
 from sinks.commit.positions import TopicPartition, checkpoint_user, newest_position
 from sinks.commit.table_sink import RunTwice, TableSink, TopicIds

@@ -315,15 +315,15 @@ class Adapter:
         patch.setattr(kafka_reader, "topics_at_first_look", lambda *_args: None)
         for module in ("pipelines.query", "pipelines.catchup.slices"):
             patch.setattr(f"{module}.decoded", lambda records, *_args: records)
-        for module in ("pipelines.query", "pipelines.replay.local_slices"):
+        for module in ("pipelines.query", "pipelines.replay.replay_slices"):
             patch.setattr(f"{module}.spark_exchange", _exchange)
             patch.setattr(f"{module}.spool", lambda _spark: None)
             patch.setattr(f"{module}.lookup_root", lambda _spark: str(self.root / "lookup"))
         patch.setattr("pipelines.query.this_connection", lambda _spark: None)
         patch.setattr("pipelines.query.compacted_by", lambda _context, task, due: task(due))
-        patch.setattr("pipelines.replay.local_slices.check_java", lambda: None)
+        patch.setattr("pipelines.replay.replay_slices.check_java", lambda: None)
         patch.setattr(
-            "pipelines.replay.local_slices.open_session", lambda *_args, **_keys: StandInSpark(self.broker, self.fuse)
+            "pipelines.replay.replay_slices.open_session", lambda *_args, **_keys: StandInSpark(self.broker, self.fuse)
         )
 
 

@@ -113,11 +113,10 @@ def _a_rollback_behind_a_retry(machine: PipelineMachine) -> None:
 
 
 def _one_record_late(patch: pytest.MonkeyPatch) -> None:
-    right = InStream.reached.fget
-    assert right is not None
+    right: property = vars(InStream)["reached"]
 
     def late(to: InStream) -> Reached:
-        reached = right(to)
+        reached: Reached = right.__get__(to)
         if to._pause.reached is not None or reached.position is None:
             return reached
         later = {place: at + 1 for place, at in places_of(reached.position).items()}

@@ -14,8 +14,8 @@ from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
 from pipelines.config.config_file import load_pipeline
 from pipelines.jobs.job_progress import new_job
 from pipelines.prepared import own_tables
-from pipelines.replay.pinned_counts import count_pinned, unpin
 from pipelines.replay.rebuild_requests import taken_up, with_rebuild
+from pipelines.replay.rebuild_rules import count_pinned, unpin
 from pipelines.replay.rebuilding import COUNTED_IN_TURN, Rebuilding, aside_branch
 from tests.support.quarantined import QUERY, envelope, record, rows_of, run_batch, table, write_pipeline
 from tests.support.replayed_topic import HISTORY, TOPIC, Killed, ReplayReading, Topic, delete

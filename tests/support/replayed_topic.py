@@ -103,7 +103,7 @@ class ReplayReading(Reading):
     """The reading of a replay as a new process takes it up."""
 
     def __init__(self, to: InPlace, topic: Topic, most: int) -> None:
-        super().__init__(to, topic, Work(topic, topic.run, lambda: most, by_number=False))
+        super().__init__(to, topic, Work(topic, topic.run, lambda: most, to.config.source.files is not None))
         self._replay = to
 
     @property

@@ -14,10 +14,9 @@ from paimon_table.scan.scan import TableScan
 from pipelines.catchup.reading import Step
 from pipelines.config.config_file import load_pipeline
 from pipelines.replay import replaying
-from pipelines.replay.in_place import Progress
-from pipelines.replay.pinned_counts import pin_of
 from pipelines.replay.rebuild_requests import give_up
-from pipelines.replay.replay_progress import shown_progress
+from pipelines.replay.rebuild_rules import pin_of
+from pipelines.replay.replay_progress import Progress, shown_progress
 from sinks import faults
 from tests.support.quarantined import envelope, forget_the_past, record, rows_of, run_batch, table
 from tests.support.rebuilt_tables import (
@@ -95,9 +94,9 @@ def test_the_command_counts_when_a_step_asks_for_it(tmp_path: Path) -> None:
     steps: list[Step] = []
 
     def do(id_: str) -> Progress:
-        progress = job_of(topic, replays(topic).get(id_), 100, counted_in_turn=-1).step()
-        steps.append(progress.step)
-        return progress
+        one = job_of(topic, replays(topic).get(id_), 100, counted_in_turn=-1)
+        steps.append(one.step())
+        return Progress(steps[-1], one.state.record_count, one.state.failed_count, one.records_left)
 
     with shown_progress("lake.orders") as shown:
         replaying.driven(

@@ -21,9 +21,8 @@ from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipeline
 from pipelines.replay import replaying
-from pipelines.replay.in_place import Progress
 from pipelines.replay.rebuild_requests import with_rebuild
-from pipelines.replay.replay_progress import ReplayProgress, duration
+from pipelines.replay.replay_progress import Progress, ReplayProgress, duration
 from pipelines.replay.replay_range import point_of, position_of_places, read_of
 from pipelines.replay.replaying import Wanted
 from pipelines.tables.tables import PipelineTables
