@@ -15,7 +15,7 @@ from pipelines.reading import source_reader
 from pipelines.storage import catalog_of, look_above, quarantine_of, storage_of
 from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.own_tables import OwnTables
-from pipelines.tables.rule_checks import check_own_tables, check_tables_of_others
+from pipelines.tables.writable_tables import check_own_tables, check_tables_of_others
 from sources.reader import SourceReader
 
 

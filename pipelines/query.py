@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import tempfile
 import threading
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -41,10 +40,10 @@ from pipelines.batch.spark_compactions import compacted_by
 from pipelines.batch.spark_exchange import spark_exchange
 from pipelines.batch.spooled_writes import SpooledWrites
 from pipelines.batch.step_facts import AheadOfStream, AllOpen
-from pipelines.catchup.catch_up import CatchUp, SliceWork, StreamEnd
+from pipelines.catchup.reading import InStream, Reading, StreamEnd, Work
 from pipelines.catchup.shown_standing import Standing, say_paused
 from pipelines.catchup.side_work import COMMANDS, SideWork, TableRequests
-from pipelines.catchup.slices import SLICE_S, SlicePace, SparkSlices
+from pipelines.catchup.slices import SLICE_S, SlicePace, SparkSlices, paced
 from pipelines.catchup.table_standings import TableStandings, entry_of
 from pipelines.checkpoint.book import Cause, Pause
 from pipelines.checkpoint.checkpoint import commit_user
@@ -53,11 +52,8 @@ from pipelines.control.requests import Answer, Request, Requests
 from pipelines.control.turns import Turns
 from pipelines.prepared import PreparedPipeline
 from pipelines.quarantine import applying
-from pipelines.replay.closed_stream import ClosedStream
-from pipelines.replay.replay_requests import COMMAND as REPLAY_SLICE
-from pipelines.replay.replay_requests import GIVE_UP, ReplaySlices, giving_up
-from pipelines.replay.shown_replays import ShownReplays
-from pipelines.replay.spark_work import spark_work
+from pipelines.replay.replay_slices import COMMAND as REPLAY_SLICE
+from pipelines.replay.replay_slices import GIVE_UP, ReplaySlices, ReplayWork, ShownReplays, giving_up
 from pipelines.report.run_log import in_pipeline, naming
 from pipelines.report.start_line import start_line
 from pipelines.spark.callbacks import end_connection, this_connection
@@ -75,7 +71,7 @@ from pipelines.views.table_counts import catching_up
 from pipelines.views.table_views import Beside
 from sinks.commit.positions import aside_user
 from sinks.commit.table_sink import TableSink
-from sources.positions import Reading
+from sources.positions import Reading as ReadRange
 from sources.slices import Slice
 
 log = logging.getLogger(__name__)
@@ -147,7 +143,7 @@ class PipelineQuery:
         self._standings = TableStandings(
             config, self._own, self._checkpoint, self._paused, self._reader.slices(), self._topic_ids
         )
-        self._stream = StreamEnd(self._checkpoint, self._catalog, lambda: self.tables)
+        self._stream = StreamEnd(config, self._checkpoint, self._catalog, self._reader.slices(), self._topic_ids)
         with in_pipeline(config.name):
             say_paused(self._paused.pauses)
             self._shown.look()
@@ -353,7 +349,7 @@ class PipelineQuery:
         self._reader.note_read({topic for report in reports for topic, _ in report.read})
         if self._reader.wants_readings:
             readings = [
-                Reading(place, begin, report.ends[place], tuple(report.gaps[place]))
+                ReadRange(place, begin, report.ends[place], tuple(report.gaps[place]))
                 for report in reports
                 for place, begin in report.begins.items()
             ]
@@ -402,10 +398,8 @@ class PipelineQuery:
         if self.tables is None:
             raise SinkUnavailable(f"pipeline {self.config.name} has not begun its first batch; call again")
         if self._replays is None:
-            user = self.tables.commit_user
-            stream = ClosedStream(self.config.name, user, self._checkpoint, self._catalog)
-            work = spark_work(self._slices(), stream, self._shown.slice_done, slice_s=SLICE_S)
-            self._replays = ReplaySlices(self.config, self._checkpoint, self._own, work, user)
+            work = ReplayWork(self._slices(), self._stream, self._shown.slice_done, SLICE_S)
+            self._replays = ReplaySlices(self.config, self._checkpoint, self._own, work, self.tables.commit_user)
         answer, id_ = self._replays.handle(request, tell), request.text("replay")
         self._shown.look({id_: answer.details.get("records_left")})
         return answer
@@ -446,36 +440,33 @@ class PipelineQuery:
         """Let the checkpoint know what the tables have by now."""
         self._book.note_commits({name: entry_of(sink) for name, sink in sinks.items() if sink.position.commit_count})
 
-    def _catch_up(self, identifier: str) -> CatchUp:
+    def _catch_up(self, identifier: str) -> Reading:
         """What brings a table up; called in a turn, once the pipeline's tables are known."""
         tables = self.tables
         if tables is None:
             raise BrokenInvariant(f"table {identifier} is to be caught up before the pipeline's tables are known")
-        owner, slices = tables.commit_user, self._slices()
+        slices = self._slices()
         pace = SlicePace(self.config.source.reader.max_records_per_batch)
 
         def run(batch: BatchRun, own: PipelineTables, piece: Slice, topics: Collection[str] | None) -> BatchReport:
-            began_s = time.monotonic()
-            report = slices.of_pause(self._paused.pauses[identifier]).run(batch, own, piece, topics)
+            return slices.of_pause(self._paused.pauses[identifier]).run(batch, own, piece, topics)
+
+        def note(report: BatchReport, own: PipelineTables) -> None:
             self._note_commits(own.sinks)
-            pace.done(report.record_count, time.monotonic() - began_s)
             self._seen.slice_done(identifier, report, own.sinks.get(identifier))
             self._brought_up.add(identifier)
             for observer in self._observers:
                 observer.beside(identifier, report)
-            return report
 
         def open_tables(pause: Pause) -> PipelineTables:
-            user = aside_user(owner, pause.since_ms)
-            only, topics = pause.table, pause.topics
+            user, topics = aside_user(tables.commit_user, pause.since_ms), pause.topics
             return PipelineTables(
-                self.config, user, self._own, only=only, topics_to_read=topics, topic_ids=self._topic_ids
+                self.config, user, self._own, only=pause.table, topics_to_read=topics, topic_ids=self._topic_ids
             )
 
-        work = SliceWork(
-            self._reader.slices(), run, open_tables, lambda: pace.records, went_back=self._standings.look_at
-        )
-        return CatchUp(identifier, self._paused, self._stream, work)
+        to = InStream(identifier, self._paused, self._stream, open_tables, tables.reopen, self._standings.look_at)
+        work = Work(self._reader.slices(), paced(run, pace, note), lambda: pace.records, self._stream.by_number)
+        return Reading(to, self._stream, work)
 
     def _slices(self) -> SparkSlices:
         return SparkSlices(self._spark, self.config, self._reader, self._settings, self._exchange, self._opened)

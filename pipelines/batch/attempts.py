@@ -24,7 +24,7 @@ class Attempts:
     """What one batch has been through."""
 
     plans: int = 0
-    """Since a table was left out."""
+    """Since a table was paused."""
     in_one_task: bool = False
     """Rows need values of rows in other buckets, so that one task writes all."""
     retries: Counter[str] = field(default_factory=Counter)

@@ -82,7 +82,7 @@ def append_batch(
 ) -> AppendedBatch:
     """Everything up to the APPEND snapshots: after it the rows of the batch are in the tables.
 
-    A table that fails is tried again where that may help, then left out, and the batch is planned anew without it.
+    A table that fails is tried again where that may help, then paused, and the batch is planned anew without it.
     """
     try:
         return _append_until_known(batch, tables, settings, exchange, compactions, check_read)
@@ -106,7 +106,7 @@ def _append_until_known(
         except TableFailure as failure:
             wait_s = attempts.wait_s(failure)
             if wait_s is None:
-                tables.leave_out(failure, batch.id)
+                tables.pause(failure, batch.id)
                 attempts.plans = 0
                 continue
             log.info("batch %d: %s; it is planned again", batch.id, failure)
@@ -140,7 +140,7 @@ def _append_planned(
     facts = step_facts(settings, batch, tables, is_first=attempts.plans == 1)
     settings = replace(settings, quarantine=facts.quarantine, read_again=facts.read_again)
     reports: Sequence[DecodeReport] = ()
-    left_out = tables.left_out
+    paused = tables.paused
     plan = plan_batch(tables, batch, settings) if exchange.is_one_job else None
     decode = plan_decode(tables, batch, settings) if plan is None else plan.decode
     clock.lap("plan")
@@ -167,7 +167,7 @@ def _append_planned(
 
         plan = plan or plan_batch(tables, batch, settings)
         clock.lap("plan")
-        if tables.left_out != left_out:
+        if tables.paused != paused:
             return None  # compactions of the batch before have failed since the decode step was planned
         if plan.decode.schema_ids != decode.schema_ids or plan.decode.lanes != decode.lanes:
             return None  # another writer has changed a schema or who owns which keys since then

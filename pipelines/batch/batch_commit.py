@@ -169,7 +169,7 @@ def compact_batch(
         appended.offsets,
         greatest(report.newest_s for report in result.reports),
         appended.retries,
-        tables.reasons_left_out,
+        tables.reasons_paused,
     )
 
 
@@ -195,7 +195,7 @@ def unfinished_batches(
     left: defaultdict[int, list[int]] = defaultdict(list)
     sinks = list(tables.sinks.values())
     for index, sink in enumerate(sinks):
-        if tables.is_left_out(sink.identifier):
+        if tables.is_paused(sink.identifier):
             continue
         batch_id = sink.unfinished_batch(closed_batch)
         if batch_id is not None:
@@ -230,7 +230,7 @@ def _compactions(
     yield from appended.compacted()
     if appended.due:
         write = _plan_of_others(tables, appended.batch, settings)
-        due = [(index, bucket) for index, bucket in appended.due if not write.targets[index].is_left_out]
+        due = [(index, bucket) for index, bucket in appended.due if not write.targets[index].is_paused]
         if due:
             yield from map(unpacked, run(CompactTask(write), due))
 
@@ -252,13 +252,13 @@ def _compactions_anew(
     write = _plan_of_others(tables, batch, settings)
     due: list[tuple[int, BucketId]] = []
     for index, name in enumerate(appended.identifiers):
-        if name not in lost or write.targets[index].is_left_out:
+        if name not in lost or write.targets[index].is_paused:
             continue
         try:
             with blaming(name):
                 buckets = tables.sinks[name].pending_compactions(batch.id, batch.started_ms)
         except TableFailure as failure:
-            tables.leave_out(failure, batch.id, is_appended=True)
+            tables.pause(failure, batch.id, is_appended=True)
         else:
             due += ((index, bucket) for bucket in buckets)
     return tuple(due), map(unpacked, run(CompactTask(write), due) if due else ())
@@ -267,7 +267,7 @@ def _compactions_anew(
 def _publish_compacted(
     appended: AppendedBatch, compactions: Iterable[JobResult], tables: PipelineTables, settings: TaskSettings
 ) -> set[str]:
-    """Publish what was compacted, each table as it comes; one that fails is left out from the next batch on.
+    """Publish what was compacted, each table as it comes; one that fails is paused from the next batch on.
 
     Gives the tables whose compaction was dropped.
     """
@@ -282,7 +282,7 @@ def _publish_compacted(
         clock.lap("compact")
     ended = commits.end()
     for failure in ended.failures:
-        tables.leave_out(failure, batch.id, is_appended=True)
+        tables.pause(failure, batch.id, is_appended=True)
     if ended.dropped:
         _discard_dropped(appended, ended.dropped, published, _plan_of_others(tables, batch, settings))
     appended.result.add(published)
@@ -291,24 +291,24 @@ def _publish_compacted(
 
 
 def _plan_of_others(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) -> WriteTask:
-    """The write side once tables that cannot be planned are left out."""
+    """The write side once tables that cannot be planned are paused."""
     while True:
         try:
             return plan_write(tables, batch, settings)
         except TableFailure as failure:
-            tables.leave_out(failure, batch.id, is_appended=True)
+            tables.pause(failure, batch.id, is_appended=True)
 
 
 def _without_failed(
     compacted: JobResult, appended: AppendedBatch, tables: PipelineTables, write: WriteTask
 ) -> JobResult:
-    """What was compacted, once tables in which that failed are left out; their files are deleted."""
+    """What was compacted, once tables in which that failed are paused; their files are deleted."""
     try:
         for failed in compacted.failures:
             failure = first_failure(appended.identifiers, [failed])
             if not isinstance(failure, TableFailure):
                 raise failure
-            tables.leave_out(failure, appended.batch.id, is_appended=True)
+            tables.pause(failure, appended.batch.id, is_appended=True)
     except Exception:
         compacted.discard(write)
         raise

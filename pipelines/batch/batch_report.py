@@ -55,7 +55,7 @@ class BatchReport:
     """The newest time of those records."""
     retries: Mapping[str, int] = field(default_factory=dict)
     """How often the batch was planned anew, by what for."""
-    left_out: Mapping[str, str] = field(default_factory=dict)
+    paused: Mapping[str, str] = field(default_factory=dict)
     """Tables that the stream leaves out when the batch ends, and why."""
 
     @property

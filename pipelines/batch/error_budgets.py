@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from paimon_table.errors import ConfigError
 from pipelines.batch.decode_task import DecodeReport
 from pipelines.config.error_budget import NEARLY_ALL, Budget, NearlyAll, Share
-from pipelines.tables.record_shares import RecordShares
+from pipelines.tables.record_notes import RecordShares
 from pipelines.tables.table_failure import TooManyBadRecords
 from pipelines.tables.tables import PipelineTables
 from sources.changes import SourceTable
@@ -64,7 +64,7 @@ def exceeded_budgets(
         return exceeded
     of_topics = _judged(batch_id, _good(reports, tables, topics), tables, tables.topic_shares, topics)
     refused = {judged[0]: _refusal(where, *judged) for judged in of_topics}
-    if tables.sinks.keys() <= tables.left_out:
+    if tables.sinks.keys() <= tables.paused:
         return list(refused.values())
     for topic, refusal in refused.items():
         if topic not in tables.unreadable:
@@ -100,14 +100,14 @@ def budgets_of(tables: PipelineTables, topic: str, source: SourceTable | None) -
     if tables.is_retry:
         return {}
     names, limits = tables.fed_by_records(topic, source), tables.limits
-    found = {name: limits[name] for name in names - tables.left_out if name is not None}
+    found = {name: limits[name] for name in names - tables.paused if name is not None}
     if not names:
         assumed = source or SourceTable.of_topic(topic)
         parts = (assumed.database, assumed.schema, assumed.table, assumed.topic)
         rule = tables.config.rule_for(*parts)
         with suppress(ConfigError):
             found = {} if rule is None else {str(rule.target(*parts)): rule.max_bad_records}
-    return {name: budget for name, budget in found.items() if name not in tables.left_out}
+    return {name: budget for name, budget in found.items() if name not in tables.paused}
 
 
 def _topic_budget(tables: PipelineTables, topic: str) -> Budget | None:

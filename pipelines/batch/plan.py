@@ -111,8 +111,8 @@ def _behind_truncates(
 
 def plan_decode(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) -> DecodeTask:
     """The decode side of ``batch`` as the tables are known to be; asks the storage nothing."""
-    left_out = tables.left_out
-    index_of = {name: None if name in left_out else i for i, name in enumerate(tables.sinks)}
+    paused = tables.paused
+    index_of = {name: None if name in paused else i for i, name in enumerate(tables.sinks)}
     return DecodeTask(
         batch.id,
         settings.decoder,
@@ -137,18 +137,18 @@ def plan_write(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) 
 
 def _planned_tables(tables: PipelineTables, batch: BatchRun) -> list[tuple[Target, tuple[BucketId, ...]]]:
     """Every table at its newest state, and the buckets to compact even if no rows arrive for them."""
-    left_out = tables.left_out
+    paused = tables.paused
     looks = [
-        partial(_planned, sink, batch, tables.deleted_at(name), is_left_out=name in left_out)
+        partial(_planned, sink, batch, tables.deleted_at(name), is_paused=name in paused)
         for name, sink in tables.sinks.items()
     ]
     return [look.result() for look in all_done(looks, waits_at_once(tables.config.catalog.warehouse))]
 
 
 def _planned(
-    sink: TableSink, batch: BatchRun, deleted_at: str | None, *, is_left_out: bool
+    sink: TableSink, batch: BatchRun, deleted_at: str | None, *, is_paused: bool
 ) -> tuple[Target, tuple[BucketId, ...]]:
-    if is_left_out:
+    if is_paused:
         return sink.idle_target(), ()
     with blaming(sink.identifier):
         sink.refresh()

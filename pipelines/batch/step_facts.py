@@ -120,10 +120,11 @@ def step_facts(settings: TaskSettings, batch: BatchRun, tables: PipelineTables, 
 
 
 def _stored(batch: BatchRun, tables: PipelineTables, *, asks: bool) -> frozenset[int]:
-    """The targets that have the step."""
+    """The targets that have the step by its number; of others their floors say what they have (E3)."""
     stored = set()
     for index, (name, sink) in enumerate(tables.sinks.items()):
-        if (asks or sink.found_batch >= batch.id) and not tables.is_left_out(name):
+        may_be_there = (asks or sink.found_batch >= batch.id) and not sink.drops_by_offset
+        if may_be_there and not tables.is_paused(name):
             with blaming(name):
                 if sink.is_appended(batch.id, batch.started_ms):
                     stored.add(index)

@@ -103,8 +103,8 @@ class TableCommits:
                 found[self._identifiers[write.target]] += messages
         for identifier in self._with_bad_records(result):
             found[identifier] += ()
-        left_out = self._tables.left_out
-        return {name: found[name] for name in self._identifiers if name in found and name not in left_out}
+        paused = self._tables.paused
+        return {name: found[name] for name in self._identifiers if name in found and name not in paused}
 
     def _with_bad_records(self, result: JobResult) -> set[str]:
         """The tables that would have bad records of the batch: their positions go past these.

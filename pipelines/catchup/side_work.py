@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 
 from paimon_table.errors import ConfigError, TidemarkError, public_text
 from paimon_table.nearest_name import nearest
-from pipelines.catchup.catch_up import CatchUp, Step
+from pipelines.catchup.reading import Reading, Step
 from pipelines.catchup.shown_standing import Standing, TableState
 from pipelines.checkpoint.book import Cause, Pause
 from pipelines.control.request_desk import Handler, RequestDesk, Tell
@@ -41,7 +41,7 @@ RETRY_WAITS_S = (1.0, 5.0, 15.0, 30.0)
 class _Trial:
     """A table that is being caught up."""
 
-    def __init__(self, catch_up: CatchUp) -> None:
+    def __init__(self, catch_up: Reading) -> None:
         self.catch_up = catch_up
         self.retries_s = list(RETRY_WAITS_S)
         self.not_before_s = 0.0
@@ -55,7 +55,7 @@ class SideWork:
         self,
         turns: Turns,
         paused: PausedTables,
-        catch_up: Callable[[str], CatchUp],
+        catch_up: Callable[[str], Reading],
         settled: Callable[[], None],
         guarded: Callable[[], AbstractContextManager[None]],
         stops_with: Callable[[str], bool] = lambda _: False,
@@ -192,7 +192,7 @@ class SideWork:
             log.info("table %s: catching up with the stream%s", identifier, left)
         before = catch_up.record_count
         step = catch_up.step()
-        if step is Step.JOINED:
+        if step is Step.DONE:
             self._wanted.discard(identifier)
             self._trials.pop(identifier, None)
             total = f"{catch_up.record_count:,}"

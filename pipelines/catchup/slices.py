@@ -8,7 +8,8 @@ small slices do not make the work endless.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
@@ -21,6 +22,7 @@ from pipelines.batch.decode_stream import decoded
 from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.batch.spark_exchange import MakeExchange
 from pipelines.batch.step_facts import AllOpen
+from pipelines.catchup.reading import RunSlice
 from pipelines.checkpoint.book import Pause
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import quarantine_of
@@ -80,6 +82,19 @@ class SlicePace:
             return min(self._same_s, seconds)
         slope_s = (seconds - other_s) / (records - other)
         return min(max(0.0, seconds - slope_s * records), seconds, other_s)
+
+
+def paced(run: RunSlice, pace: SlicePace, on_slice: Callable[[BatchReport, PipelineTables], None]) -> RunSlice:
+    """Brings slices in as ``run`` does, and measures them; ``on_slice`` hears what each has brought to which tables."""
+
+    def measured(batch: BatchRun, tables: PipelineTables, piece: Slice, topics: Collection[str] | None) -> BatchReport:
+        began_s = time.monotonic()
+        report = run(batch, tables, piece, topics)
+        pace.done(report.record_count, time.monotonic() - began_s)
+        on_slice(report, tables)
+        return report
+
+    return measured
 
 
 def slice_settings(settings: TaskSettings, pause: Pause, opened: AllOpen) -> TaskSettings:

@@ -155,7 +155,7 @@ def looked_at(table: TableFacts, stream: StreamFacts, source: Offsets) -> Verdic
         return _rolled_back(table, stream, source, verdict)
     if entry.pause.begin is not None:
         return verdict
-    anew = replace(entry.pause, slice=None, after=None, since_ms=entry.next_pause_ms(stream.now_ms))
+    anew = replace(entry.pause, reached=None, after=None, since_ms=entry.next_pause_ms(stream.now_ms))
     return verdict.but(replace(entry, pause=anew, commits=0, snapshot_id=0), is_moved=True)
 
 
@@ -225,7 +225,7 @@ def _with_sources(table: TableFacts, stream: StreamFacts, source: Offsets, verdi
     entry, before, sources = verdict.entry, table.entry.pause, table.position.sources
     known = {one.source: one for one in entry.ruleless}
     batch = before.batch if before is not None and not before.has_rule else stream.batch
-    begin = stream.begin if before is None else before.begun
+    begin = stream.begin if before is None else before.position
     kept = [known.get(one) or Ruleless(one, batch, begin) for one in sources if one in table.rules.ruleless]
     gone = sorted({one.source for one in kept} - known.keys(), key=told)
     words = "no rule leads records of %s to it any more; from batch %d on they are not in it"
@@ -275,7 +275,7 @@ def _place_of_all(
     now = None if stream.begin is None else source.offsets(stream.begin)
     if now is None:
         return None
-    paused_at = None if pause is None else ({} if pause.begun is None else source.offsets(pause.begun))
+    paused_at = None if pause is None else ({} if pause.position is None else source.offsets(pause.position))
     stands = dict(now) if paused_at is None else {place: paused_at[place] for place in now if place in paused_at}
     for one in back:
         begin = None if position.is_of_another(one.source.topic, stream.topic_ids) else one.begin
@@ -355,3 +355,10 @@ def _pause(
 
 def _line(table: TableFacts, text: str, level: int = logging.WARNING) -> tuple[int, str]:
     return level, f"table {table.name}: {text}"
+
+
+def paused_anew(table: TableFacts, stream: StreamFacts) -> Entry:
+    """A table as it is noted that nobody knows how to catch up."""
+    reason = "it lacks commits of the pipeline: restored from a backup, or rolled back"
+    pause = _pause(table, table.entry, Cause.FAILED, reason, stream, stream.begin, table.topics)
+    return replace(table.entry, pause=pause)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from paimon_table import Table, TableName
+from paimon_table.errors import ConfigError
 from paimon_table.surroundings import now_ms
 from pipelines.catchup.standing import (
     Files,
@@ -14,8 +15,8 @@ from pipelines.catchup.standing import (
     StreamFacts,
     TableFacts,
     Verdict,
-    lacks_commits,
     looked_at,
+    paused_anew,
     standing,
 )
 from pipelines.checkpoint.book import UNKNOWN, Book, Entry
@@ -53,17 +54,6 @@ def missing_commits(config: PipelineConfig, entry: Entry, table: Table) -> int:
     return max(0, entry.commits - position.commit_count)
 
 
-def rolled_back_tables(book: Book, own: OwnTables) -> Iterator[tuple[str, Entry]]:
-    """The tables that lack commits which the checkpoint has noted; those that cannot be read are skipped."""
-    positions = own.positions()
-    for name, entry in book.tables.items():
-        position = positions.known.get(name)
-        if name in positions.unreadable or (position is not None and position.commit_count >= entry.commits):
-            continue  # without a look at its files
-        if entry.commits and lacks_commits(_with_files(own, TableFacts(name, entry, position))):
-            yield name, entry
-
-
 @dataclass(frozen=True, slots=True)
 class TableStandings:
     """Of one run of a pipeline, which holds the checkpoint."""
@@ -88,6 +78,17 @@ class TableStandings:
             _say(verdict)
         is_new = {name for name, table in found.items() if table.is_readable and verdicts[name].entry == UNKNOWN}
         self._say_unfilled(is_new, passed, stream)
+
+    def paused_at_start(self) -> Iterator[tuple[str, Entry]]:
+        """The tables that a start would find, or leave, paused, as it would note them; writes and says nothing."""
+        stream = self._stream()
+        for name, table in self._tables(self.paused.book, self._passed()):
+            try:
+                entry = standing(table, stream, self.slices).entry
+            except ConfigError:  # which the start tells, and ends with
+                entry = table.entry if table.entry.pause is not None else paused_anew(table, stream)
+            if entry.pause is not None:
+                yield name, entry
 
     def look_at(self, identifier: str) -> bool:
         """Whether a paused table is caught up from another place than before: it was rolled back, restored or dropped.

@@ -4,9 +4,8 @@ Spark's own files say how far the stream has read. They do not say which tables 
 how often the pipeline has committed to each. All of that is one document: it is written in one atomic step, so its
 parts agree after any kill. ``Book`` reads it once, keeps it in memory, and writes it where something has changed.
 
-A pause is durable before the batch that leaves the table out counts as done. What catches the table up writes each
-slice into its pause before it reads it, as Spark writes the offsets of a batch: a slice that is done again has the same
-records and the same number, so that its commit is found.
+A pause is durable before the batch that leaves the table out counts as done. What catches the table up notes in it how
+far it has come (``Reached``), behind each slice: a slice that is done again finds in the table what it has committed.
 """
 
 from __future__ import annotations
@@ -50,14 +49,27 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class SlicePlan:
-    """The slice that is being read, or was read last."""
+class Reached:
+    """How far a reading beside the stream has come. Positions are in the text of the source."""
 
-    number: NonNegativeInt
-    begin: str | None
-    end: str
-    planned_at_ms: NonNegativeInt
-    """Its commits cannot be older."""
+    position: str | None = None
+    """Where its next slice begins; None: at the first record that there is."""
+    number: NonNegativeInt = 0
+    """Of that slice."""
+    at_ms: NonNegativeInt = 0
+    """When this was noted: no commit of that slice is older."""
+    end: str | None = None
+    """Where that slice ends, if it is planned: noted before it is read where only its number tells who has it."""
+    after: NonNegativeInt = 0
+    """The newest snapshot of the table then, where others commit to it too: that slice's come behind it."""
+
+    def done(self, end: str, at_ms: int, after: int = 0) -> Reached:
+        """Behind that slice, which ended at ``end``."""
+        return Reached(end, self.number + 1, at_ms, after=after)
+
+    def moved(self, places: Mapping[Place, int | None]) -> Reached:
+        """With other positions in partitions of Kafka, see ``Book.move``."""
+        return replace(self, position=moved(self.position, places), end=moved(self.end, places))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +89,8 @@ class Pause:
     """Where it ends, if it was running: its rows may be in the table after all."""
     topics: tuple[str, ...] = ()
     """Those known to feed the table; none stands for all."""
-    slice: SlicePlan | None = None
+    reached: Reached | None = None
+    """How far it is caught up; None: that has not begun."""
     public_reason: str = WHERE_MORE
     """The reason without values of rows."""
     has_rule: bool = True
@@ -90,13 +103,8 @@ class Pause:
 
     @property
     def position(self) -> str | None:
-        """Where the next slice begins once the last one is done."""
-        return self.begin if self.slice is None else self.slice.end
-
-    @property
-    def begun(self) -> str | None:
-        """Where the last slice begins, which may not be done; before the first one as ``position``."""
-        return self.begin if self.slice is None else self.slice.begin
+        """Where the table misses records; None: from the first one that there is."""
+        return self.begin if self.reached is None else self.reached.position
 
     @property
     def aside_name(self) -> str:
@@ -105,10 +113,8 @@ class Pause:
 
     def moved(self, places: Mapping[Place, int | None]) -> Pause:
         """The pause with other positions in partitions of Kafka, see ``Book.move``."""
-        plan = self.slice
-        if plan is not None:
-            plan = replace(plan, begin=moved(plan.begin, places), end=moved(plan.end, places) or "{}")
-        return replace(self, begin=moved(self.begin, places), after=moved(self.after, places), slice=plan)
+        reached = None if self.reached is None else self.reached.moved(places)
+        return replace(self, begin=moved(self.begin, places), after=moved(self.after, places), reached=reached)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,13 +197,19 @@ class Entry:
         """In the stream again."""
         return self if self.pause is None else replace(self, pause=None, paused_ms=self.pause.since_ms)
 
-    def has_planned(self, since_ms: int, number: int) -> bool:
-        """Whether a slice of the pause from ``since_ms``, this one or one before it, was planned."""
+    def may_have(self, since_ms: int, number: int, *, by_number: bool) -> bool:
+        """Whether a table may have a slice of the pause from ``since_ms``, this one or one before it.
+
+        ``by_number``: slices are planned here before they are read.
+        """
         if self.pause is None:
             return since_ms <= self.paused_ms
         if since_ms != self.pause.since_ms:
             return since_ms < self.pause.since_ms
-        return self.pause.slice is not None and number <= self.pause.slice.number
+        reached = self.pause.reached
+        if reached is None or (by_number and reached.end is None):
+            return reached is not None and number < reached.number
+        return number <= reached.number
 
 
 UNKNOWN = Entry()
@@ -370,7 +382,7 @@ class Book:
         positions = [one.begin for entry in self.tables.values() for one in entry.ruleless]
         for pause in self.pauses.values():
             positions += [pause.begin, pause.after]
-            positions += [] if pause.slice is None else [pause.slice.begin, pause.slice.end]
+            positions += [] if pause.reached is None else [pause.reached.position, pause.reached.end]
         return {place for position in positions for place in _places_in(position)}
 
     def move(self, places: Mapping[Place, int | None]) -> None:

@@ -104,6 +104,12 @@ class Checkpoint:
         return found
 
     @property
+    def commit_user(self) -> str | None:
+        """Who commits, as snapshots say: the identity of the checkpoint."""
+        query_id = self.query_id
+        return None if query_id is None else f"tidemark-{self.pipeline}-{query_id}"
+
+    @property
     def closed_batch(self) -> int | None:
         """The last batch that Spark took for done."""
         return max(self._numbers("commits"), default=None)

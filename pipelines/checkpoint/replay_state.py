@@ -1,8 +1,4 @@
-"""How far a replay is: a small file of ours in the checkpoint, which outlives whoever works on it.
-
-The slice that is read next is written here first, with its number, as Spark writes the offsets of a batch: a slice that
-is done again has the same records and the same number, so that its commit is found.
-"""
+"""How far a replay is: a small file of ours in the checkpoint, which outlives whoever works on it."""
 
 from __future__ import annotations
 
@@ -13,6 +9,7 @@ from enum import StrEnum
 from pydantic import TypeAdapter
 
 from paimon_table.errors import ConfigError
+from pipelines.checkpoint.book import Reached
 from pipelines.checkpoint.checkpoint import Checkpoint
 
 DIRECTORY = "tidemark/replays"
@@ -38,18 +35,6 @@ class Point:
     value: str = ""
     words: str = ""
     """As it was written."""
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """A slice that is being read."""
-
-    begin: str | None
-    end: str
-    planned_at_ms: int
-    """Its commits cannot be older."""
-    after_snapshot: int = 0
-    """The newest snapshot of the table when it was planned: its commits come behind that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +94,12 @@ class ReplayState:
     end: Point | None
     """None: where the stream is met."""
     topics: tuple[str, ...]
-    position: str | None = None
-    """Where the next slice begins once the planned one is done; None: at the first record that there is."""
     limit: str | None = None
     """What ``end`` means; None until it is known."""
-    is_begun: bool = False
-    """Whether ``position`` is known."""
     begun_at_ms: int = 0
     """Its commits cannot be older."""
-    number: int = 0
-    """Of the next slice, or of the planned one."""
-    planned: Planned | None = None
+    reached: Reached | None = None
+    """How far it is; None: it has not begun."""
     record_count: int = 0
     failed_count: int = 0
     """Records that could not be read again either."""
@@ -128,6 +108,15 @@ class ReplayState:
     """None: the records go into the table as it is."""
     void: str = ""
     """Why it cannot go on, for good; empty as long as it can."""
+
+    @property
+    def is_begun(self) -> bool:
+        return self.reached is not None
+
+    @property
+    def number(self) -> int:
+        """Of the next slice."""
+        return 0 if self.reached is None else self.reached.number
 
     def same_range(self, other: ReplayState) -> bool:
         """Whether both are to read the same range of the same table."""

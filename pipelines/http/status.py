@@ -23,9 +23,9 @@ from pipelines.config.config_file import load_pipelines
 from pipelines.http.document import Document
 from pipelines.http.state_file import MOST_S, read_state, running_states, state_path
 from pipelines.http.status_view import status_view
-from pipelines.replay.unfinished import unfinished_replays
 from pipelines.report.output import checked_stdout, quiet_pipe
 from pipelines.views.process_memory import started_ticks
+from pipelines.views.table_counts import unfinished_replays
 
 States = list[tuple[Document, str | None]]
 """Each state with who runs it; None: nobody."""

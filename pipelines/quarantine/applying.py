@@ -39,11 +39,12 @@ from pipelines.prepared import own_tables
 from pipelines.quarantine.older_records import WithoutLateDeletes, refusal
 from pipelines.quarantine.slices import Slice, Slices
 from pipelines.storage import quarantine_of
-from pipelines.tables.beside_stream import BesideStream
+from pipelines.tables.opening import BesideStream, takes_all
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.table_failure import TableFailure
 from pipelines.tables.tables import PipelineTables
 from sinks.commit.positions import RETRY_EDITED_PROPERTY, RETRY_PROPERTY
+from sinks.commit.table_sink import OwnReading
 from sinks.quarantine import Quarantine
 from sources.dumps.dump_lines import MALFORMED_PREFIX
 
@@ -136,8 +137,8 @@ def _run(
 ) -> BatchReport:
     io, path = quarantine_of(config)
     recorded = {RETRY_PROPERTY: config.name, **({RETRY_EDITED_PROPERTY: "true"} if slice_.is_edited else {})}
-    check = (lambda _name, _table: None) if slice_.even_if_older else refusal
-    beside = BesideStream(lambda _: recorded, check, after=slice_.after)
+    reading = OwnReading(lambda _: recorded, by_offsets=False, after=slice_.after)
+    beside = BesideStream(reading, takes_all if slice_.even_if_older else refusal)
     tables = PipelineTables(config, _user(config, slice_), own, beside=beside)
     decoder = config.decoder
     settings = TaskSettings(

@@ -12,13 +12,14 @@ from functools import cached_property
 
 from paimon_table import TableName
 from pipelines.bad_records.dead_letters import BadLine
-from pipelines.catchup.table_standings import rolled_back_tables
+from pipelines.catchup.table_standings import TableStandings
 from pipelines.checkpoint.book import Book
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.replay_state import Replays
 from pipelines.config.config import PipelineConfig
-from pipelines.tables.known_routes import leading_rules, led_to
+from pipelines.reading import source_reader
 from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.paused_tables import PausedTables
 from pipelines.tables.target_names import source_names
 from sinks.commit.positions import Position
 from sources.dumps.dump_lines import MALFORMED_PREFIX
@@ -121,25 +122,19 @@ class Waiting:
 
 
 def _reading_again(config: PipelineConfig, own: OwnTables, checkpoint: Checkpoint) -> Iterator[ReadingAgain]:
-    """The tables that are behind, that are rebuilt, and of which the next start of the pipeline finds they are behind.
-
-    The last are tables that were rolled back, and those of which a rule is back that was away.
-    """
+    """The tables that are behind, as a start of the pipeline would find them, and those that are rebuilt."""
     book = Book(checkpoint)
-    for pause in book.pauses.values():
-        if pause.has_rule or leading_rules(config, TableName.of(pause.table), (), pause.topics):
-            yield _of(pause.table, pause.topics)
+    reader = source_reader(config, checkpoint, own, book).slices()
+    paused = PausedTables(book, checkpoint)
+    standings = TableStandings(config, own, checkpoint, paused, reader, lambda: book.topic_ids)
+    for name, entry in () if checkpoint.is_new else standings.paused_at_start():
+        if entry.pause is not None and entry.pause.has_rule:
+            yield _of(name, entry.pause.topics)
         else:  # only what names the table is for it
-            yield ReadingAgain(pause.table, frozenset())
+            yield ReadingAgain(name, frozenset())
     for state in Replays(checkpoint).all():
         if state.rebuild is not None:
             yield ReadingAgain(state.table, frozenset(state.topics) if state.topics else None, is_rebuilt=True)
-    for name, entry in rolled_back_tables(book, own):
-        yield _of(name, entry.topics)
-    for table, entry in book.tables.items():
-        back = {one.source.topic for one in entry.ruleless if led_to(config, one.source) == TableName.of(table)}
-        if back:
-            yield _of(table, back)
 
 
 def _of(table: str, topics: Collection[str]) -> ReadingAgain:

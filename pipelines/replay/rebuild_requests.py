@@ -1,21 +1,24 @@
-"""What is noted of a rebuild before it begins, when it is called again, and when it is given up."""
+"""What is noted of a rebuild before it begins, when it is called again, given up, and when it has ended."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from paimon_table import Table
+from paimon_table import Table, TableName
 from paimon_table.errors import CommitOutcomeUnknown, ConfigError
 from paimon_table.history.tags import TagStore
 from paimon_table.maintenance.expiration import Surroundings
 from paimon_table.maintenance.tidying import delete_tags
+from pipelines.bad_records.dead_letters import DeadLetters
+from pipelines.bad_records.facts import evidence_of
+from pipelines.bad_records.log import Applied, Switched, replay_owner
 from pipelines.checkpoint.lock import holder_of
 from pipelines.checkpoint.replay_state import Rebuild, Replays, ReplayState, Switch
 from pipelines.config.config import PipelineConfig
-from pipelines.replay.pinned_counts import unpin
-from pipelines.replay.rebuild_rules import changed_options, missing_at_begin, rules_digest
+from pipelines.replay.rebuild_rules import changed_options, missing_at_begin, rules_digest, unpin
 from pipelines.replay.rebuilding import ANYWAY, aside_branch, branch_of, is_switched
+from pipelines.storage import catalog_of
 
 
 def with_rebuild(config: PipelineConfig, state: ReplayState, table: Table, *, allows_missing: bool) -> ReplayState:
@@ -108,3 +111,24 @@ def _options(config: PipelineConfig, state: ReplayState, table: Table) -> dict[s
             " `into`, with `backfill: true`)"
         )
     return options
+
+
+def note_end(config: PipelineConfig, state: ReplayState) -> int:
+    """Let what a rebuild has met count, now that the table has its content; gives how many records left the quarantine.
+
+    Those of a replay into place have left it slice by slice. Idempotent.
+    """
+    letters = DeadLetters(config)
+    letters.log.refresh()
+    if state.rebuild is None:
+        entries = [e for e in letters.log.entries.values() if isinstance(e, Applied)]
+        of_replay = [entry for entry in entries if entry.by.startswith(f"{replay_owner(state.id)}/")]
+        return sum(len(stretch.offsets) for entry in of_replay for stretch in entry.places)
+    before = {*letters.facts().places()}
+    noted = any(isinstance(e, Switched) and e.rebuild == state.id for e in letters.log.entries.values())
+    switch, table = state.rebuild.switch, catalog_of(config).find(TableName.of(state.table))
+    if not noted and switch is not None and table is not None:
+        snapshot = table.snapshots.newest_of_user(switch.user)
+        if snapshot is not None:
+            letters.log.append(Switched(rebuild=state.id, evidence=evidence_of(state.table, table, snapshot)))
+    return len(before - {*letters.facts().places()})

@@ -1,6 +1,6 @@
 """Where the records of a rebuild go: a branch beside the table, whose content the table takes over in one step.
 
-Exactly once, the argument. The slices are those of any replay, committed to the branch. The switch is one snapshot of
+The slices are those of any replay, committed to the branch. The switch, exactly once: it is one snapshot of
 the table, published by a commit user that publishes nothing else, in a turn in which the branch holds all that the
 stream has brought and no batch is under way that could have brought more. It is noted in the state before it is tried,
 with its user: who goes on after a crash looks first whether the table has it, and writes into the branch only if not.
@@ -13,8 +13,8 @@ The turn is as long as the metadata of both is: rows that only data files tell a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from paimon_table import CLOCK_SKEW_MS, SetOption, Snapshot, Table, TableName, key_lane_properties
@@ -25,13 +25,13 @@ from paimon_table.maintenance.aside_branch import AsideBranch
 from paimon_table.maintenance.job import ATTEMPTS, Job
 from paimon_table.maintenance.row_counts import RowCounting
 from paimon_table.maintenance.take_over import settle, take_over
-from paimon_table.surroundings import now_ms
-from pipelines.checkpoint.replay_state import Rebuild, ReplayState, Switch
+from pipelines.batch.batch_report import BatchReport
+from pipelines.catchup.reading import Step
+from pipelines.checkpoint.book import Reached
+from pipelines.checkpoint.replay_state import Rebuild, Replays, ReplayState, Switch
 from pipelines.config.config import PipelineConfig
-from pipelines.replay.pinned_counts import counted, pin
-from pipelines.replay.rebuild_rules import check_topics, rows_of_others
-from pipelines.replay.replay_job import Step, Work, commit_user_of, recorded
-from pipelines.tables.beside_stream import BesideStream
+from pipelines.replay.in_place import InPlace, Stream, commit_user_of
+from pipelines.replay.rebuild_rules import check_topics, counted, pin, rows_of_others
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.tables import PipelineTables
 from sinks import faults
@@ -40,9 +40,9 @@ from sinks.commit.positions import (
     Position,
     aside_user,
     newest_position,
-    offsets_text,
     to_properties,
 )
+from sources.slices import SliceReader
 
 COUNTED_IN_TURN = 200_000
 """So many stored rows are read within the turn of a switch to count them; more are counted beside the stream."""
@@ -81,182 +81,179 @@ def is_switched(table: Table, rebuild: Rebuild) -> bool:
     return found.newest is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Rebuilding:
-    """``Destination`` of a rebuild; ``stream_user`` is the commit user of the checkpoint.
+class Rebuilding(InPlace):
+    """``Destination`` of a rebuild: a branch, whose content the table takes over at the end.
 
-    ``topic_ids`` are the topics that the stream reads: a position in an earlier topic of the same name does not count.
+    ``stream_user`` is the commit user of the checkpoint.
     """
 
-    config: PipelineConfig
-    own: OwnTables
-    work: Work
-    stream_user: str
-    new_job: Callable[[], Job]
-    now_ms: Callable[[], int] = now_ms
-    counted_in_turn: int = COUNTED_IN_TURN
-    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    def __init__(
+        self,
+        config: PipelineConfig,
+        own: OwnTables,
+        replays: Replays,
+        state: ReplayState,
+        reader: SliceReader,
+        stream: Stream,
+        *,
+        stream_user: str,
+        new_job: Callable[[], Job],
+        counted_in_turn: int = COUNTED_IN_TURN,
+    ) -> None:
+        super().__init__(config, own, replays, state, reader, stream)
+        self._stream_user = stream_user
+        self._new_job = new_job
+        self._counted_in_turn = counted_in_turn
 
-    def open(self, state: ReplayState) -> PipelineTables:
-        branch = self._begun(state)
+    @property
+    def takes_slices(self) -> bool:
+        """Not once the table has taken the branch over: its files are the table's then."""
+        rebuild = self._rebuild
+        return rebuild.switch is None or not is_switched(self._table(), rebuild)
 
+    def open(self) -> PipelineTables:
         def properties(position: Position) -> dict[str, str]:
-            return {**to_properties(self.config.name, position), **recorded(state, position)}
+            return {**to_properties(self.config.name, position), **self.recorded(position)}
 
-        catalog = AsideCatalog(self.own.catalog, TableName.of(state.table), branch)
+        catalog = AsideCatalog(self.own.catalog, TableName.of(self.state.table), self._begun())
         # Snapshots of the branch are numbered apart from the table's: none of them is passed over.
-        beside = BesideStream(properties, lambda _name, _table: None, state.begun_at_ms)
-        user, own = commit_user_of(self.config, state), self.own.through(catalog)
-        return PipelineTables(self.config, user, own, only=state.table, beside=beside)
+        return self._tables(self.own.through(catalog), properties, after=0)
 
-    def check(self, state: ReplayState, limit: str) -> ReplayState:
-        table, rebuild = self._table(state), _of(state)
+    def check(self, limit: str) -> None:
+        state, table, rebuild = self.state, self._table(), self._rebuild
         check_topics(self.config, table, state)
         if state.number:
-            _check_buckets(state, table, self._branch(state, table).open())
+            _check_buckets(state, table, self._branch(table).open())
         if rebuild.allows_missing:
-            return state
+            return
         newest_id = table.snapshots.latest_id() or 0
         # Before each slice, because the snapshots of others may expire while the rest is read.
         _refuse(state, rows_of_others(self.config, table, rebuild.checked_id))
-        gone = self.work.reader.missing(state.position, limit, state.topics)
+        gone = self.reader.missing(self.reached.position, limit, state.topics)
         if gone is not None:
             raise ConfigError(
                 f"table {state.table} cannot be rebuilt whole: {gone}. Rows that only those records made would be lost"
                 f" (unless a later snapshot of the source has brought all rows again): {ANYWAY}"
             )
-        return replace(state, rebuild=replace(rebuild, checked_id=newest_id))
+        self.state = replace(state, rebuild=replace(rebuild, checked_id=newest_id))  # noted with the slice
 
-    def after_slice(self, state: ReplayState) -> None:
-        self._branch(state, self._table(state)).tidy(commit_user_of(self.config, state))
+    def note(self, reached: Reached, report: BatchReport | None = None) -> None:
+        if report is not None:
+            self._branch(self._table()).tidy(commit_user_of(self.config, self.state))
+        super().note(reached, report)
 
-    def is_settled(self, state: ReplayState) -> bool:
-        return _of(state).switch is not None and is_switched(self._table(state), _of(state))
-
-    def finish(self, state: ReplayState, note: Callable[[ReplayState], None]) -> ReplayState | Step:
-        table, branch = self._table(state), self._begun(state)
-        if not self.is_settled(state):
-            if self._is_ahead(state, table):
-                return Step.WAITING
-            switched = self._switched(state, branch, note)
-            if switched is None:
-                return self._pinned(state, branch, note)
-            state = switched
-        options = _of(state).options
+    def finish(self) -> Step:
+        table, branch = self._table(), self._begun()
+        if self.takes_slices and not self._switched(branch):
+            return self._pinned(branch)
+        options = self._rebuild.options
         if options:
             changes = [SetOption(name, value) for name, value in options.items()]
             table.evolve(changes, self.now_ms(), rows_fit=True)
-            faults.reached("rebuild-options-set", state.number)
+            faults.reached("rebuild-options-set", self.state.number)
         branch.remove(is_taken=True)
-        return state
+        return super().finish()
 
-    def _table(self, state: ReplayState) -> Table:
-        return self.own.catalog.load(TableName.of(state.table))
+    @property
+    def _rebuild(self) -> Rebuild:
+        assert self.state.rebuild is not None
+        return self.state.rebuild
 
-    def _branch(self, state: ReplayState, table: Table) -> AsideBranch:
-        return aside_branch(table, _of(state))
+    def _table(self) -> Table:
+        return self.own.catalog.load(TableName.of(self.state.table))
 
-    def _begun(self, state: ReplayState) -> AsideBranch:
-        branch = self._branch(state, self._table(state))
-        if state.number == 0:
+    def _branch(self, table: Table) -> AsideBranch:
+        return aside_branch(table, self._rebuild)
+
+    def _begun(self) -> AsideBranch:
+        branch = self._branch(self._table())
+        if self.state.number == 0:
             branch.begin()
         return branch
 
-    def _is_ahead(self, state: ReplayState, table: Table) -> bool:
-        """Whether the table has records that the stream has yet to come to: those of an earlier checkpoint."""
-        position, end = self._position(state, table).among(self.topic_ids), self.work.stream.end
-        if end is None or self.config.source.kafka is None:
-            return False
-        return bool(self.work.reader.left(end, offsets_text(position.offsets), state.topics))
-
-    def _position(self, state: ReplayState, table: Table) -> Position:
+    def _position(self, table: Table) -> Position:
         position = newest_position(table.snapshots, self.config.name)
-        if position is None or position.commit_user != self.stream_user:
+        if position is None or position.commit_user != self._stream_user:
             raise ConfigError(
-                f"table {state.table} has no position of this checkpoint of pipeline {self.config.name} (any more): let"
-                " the pipeline write it first, then call again"
+                f"table {self.state.table} has no position of this checkpoint of pipeline {self.config.name} (any"
+                " more): let the pipeline write it first, then call again"
             )
         return position
 
-    def _switched(
-        self, state: ReplayState, branch: AsideBranch, note: Callable[[ReplayState], None]
-    ) -> ReplayState | None:
-        """None when rows are to be counted first."""
-        built = branch.open()
+    def _keep_rebuild(self, rebuild: Rebuild) -> None:
+        self.keep(replace(self.state, rebuild=rebuild))
+
+    def _switched(self, branch: AsideBranch) -> bool:
+        """Let the table take the branch over; False when rows are to be counted first."""
+        number, built = self.state.number, branch.open()
         if built.options.hides_level0:
-            settle(built, self.new_job(), fully=False)  # else rows are not counted that readers are about to see
-        if self._must_count(state, self._table(state), built):
-            return None
-        settle(built, self.new_job(), fully=bool(_of(state).options) or built.options.snapshot_ordering)
-        faults.reached("rebuild-compacted", state.number)
+            settle(built, self._new_job(), fully=False)  # else rows are not counted that readers are about to see
+        if self._must_count(self._table(), built):
+            return False
+        settle(built, self._new_job(), fully=bool(self._rebuild.options) or built.options.snapshot_ordering)
+        faults.reached("rebuild-compacted", number)
         # In microseconds: those who catch tables up have milliseconds in their names.
-        user = aside_user(self.stream_user, state.begun_at_ms * 1000)
+        user = aside_user(self._stream_user, self.state.begun_at_ms * 1000)
         properties = {
-            REPLAY_PROPERTY: state.id,
+            REPLAY_PROPERTY: self.state.id,
             **key_lane_properties(built.schema, built.options, built.state().live_files()),
         }
         for attempt in range(ATTEMPTS):
-            table = self._table(state)
-            commit = table.new_commit(user, is_new_user=True)  # ``is_settled``: it has not committed
+            table = self._table()
+            commit = table.new_commit(user, is_new_user=True)  # it has not committed: slices are taken
             old = commit.refresh().snapshot
-            rows = self._rows(state, table, built)
+            rows = self._rows(table, built)
             if rows is None:
-                return None
-            switch = Switch(user, self.now_ms(), tag_of(state.id), *rows)
-            _check_buckets(state, table, built)
-            self._check_rows(state, table, switch)
-            state = replace(state, rebuild=replace(_of(state), switch=switch))
-            note(state)
-            faults.reached("rebuild-noted", state.number)
+                return False
+            switch = Switch(user, self.now_ms(), tag_of(self.state.id), *rows)
+            _check_buckets(self.state, table, built)
+            self._check_rows(table, switch)
+            self._keep_rebuild(replace(self._rebuild, switch=switch))
+            faults.reached("rebuild-noted", number)
             _tag(table, switch.tag, old)
-            faults.reached("rebuild-tagged", state.number)
+            faults.reached("rebuild-tagged", number)
             try:
-                position = to_properties(self.config.name, self._position(state, table))
+                position = to_properties(self.config.name, self._position(table))
                 take_over(built, commit, 0, {**position, **properties})
                 break
             except CommitConflict:
                 if attempt + 1 == ATTEMPTS:
                     raise
-        faults.reached("rebuild-switched", state.number)
-        return state
+        faults.reached("rebuild-switched", number)
+        return True
 
-    def _rows(self, state: ReplayState, table: Table, built: Table) -> tuple[int, int, int | None] | None:
+    def _rows(self, table: Table, built: Table) -> tuple[int, int, int | None] | None:
         """Old and new rows, and at which snapshot they were counted if not now; None when they are to be counted."""
         old, new = _countings(table, built)
-        before = counted(state.id, table, _of(state))
+        before = counted(self.state.id, table, self._rebuild)
         # Rows of others are not told any more by snapshots that have expired since: their number tells them.
         is_traced = before is None or (table.snapshots.earliest_id() or 0) <= before[2] + 1
-        if old.to_read + new.to_read <= self.counted_in_turn or not is_traced:
+        if old.to_read + new.to_read <= self._counted_in_turn or not is_traced:
             return old.total(), new.total(), None
         return before
 
-    def _must_count(self, state: ReplayState, table: Table, built: Table) -> bool:
+    def _must_count(self, table: Table, built: Table) -> bool:
         """Whether ``_rows`` gives None; reads no data file."""
-        is_long = sum(one.to_read for one in _countings(table, built)) > self.counted_in_turn
-        return is_long and counted(state.id, table, _of(state)) is None
+        is_long = sum(one.to_read for one in _countings(table, built)) > self._counted_in_turn
+        return is_long and counted(self.state.id, table, self._rebuild) is None
 
-    def _pinned(self, state: ReplayState, branch: AsideBranch, note: Callable[[ReplayState], None]) -> Step:
-        counts = pin(state.id, self._table(state), branch.open())
-        faults.reached("rebuild-pinned", state.number)
-        note(replace(state, rebuild=replace(_of(state), counts=counts)))
-        faults.reached("rebuild-counting", state.number)
+    def _pinned(self, branch: AsideBranch) -> Step:
+        counts = pin(self.state.id, self._table(), branch.open())
+        faults.reached("rebuild-pinned", self.state.number)
+        self._keep_rebuild(replace(self._rebuild, counts=counts))
+        faults.reached("rebuild-counting", self.state.number)
         return Step.COUNTING
 
-    def _check_rows(self, state: ReplayState, table: Table, switch: Switch) -> None:
+    def _check_rows(self, table: Table, switch: Switch) -> None:
         """Refuse to lose rows that nobody has agreed to lose."""
-        check_topics(self.config, table, state)
-        if _of(state).allows_missing:
+        check_topics(self.config, table, self.state)
+        if self._rebuild.allows_missing:
             return
-        why = rows_of_others(self.config, table, _of(state).checked_id)
+        why = rows_of_others(self.config, table, self._rebuild.checked_id)
         if switch.new_rows < switch.old_rows:
             at = "" if switch.counted_at is None else f" (counted at snapshot {switch.counted_at})"
             why = [f"it has {switch.new_rows:,} rows, and the table has {switch.old_rows:,}{at}", *why]
-        _refuse(state, why)
-
-
-def _of(state: ReplayState) -> Rebuild:
-    assert state.rebuild is not None
-    return state.rebuild
+        _refuse(self.state, why)
 
 
 def _countings(table: Table, built: Table) -> tuple[RowCounting, RowCounting]:
@@ -276,7 +273,7 @@ def _refuse(state: ReplayState, why: Sequence[str]) -> None:
     if why:
         reasons = "; ".join(why)
         raise ConfigError(
-            f"table {state.table} is rebuilt in its branch {_of(state).branch!r} and was not switched: {reasons}."
+            f"table {state.table} is rebuilt in its branch {branch_of(state.id)!r} and was not switched: {reasons}."
             f" Compare the two; {ANYWAY}, or --abandon to give the rebuild up"
         )
 

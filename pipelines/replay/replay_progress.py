@@ -5,15 +5,37 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bars
 
-from pipelines.replay.replay_job import Progress
+from pipelines.catchup.reading import Reading, Step
+from pipelines.replay.in_place import InPlace
 
 LINE_S = 10.0
 """Without a terminal a line is printed this often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a replay is after a step."""
+
+    step: Step
+    record_count: int
+    failed_count: int
+    records_left: int | None
+
+    @staticmethod
+    def of(details: dict[str, Any]) -> Progress:
+        return Progress(Step(details["step"]), *(details[n] for n in ("record_count", "failed_count", "records_left")))
+
+
+def progress(reading: Reading, step: Step, to: InPlace) -> Progress:
+    """How far a replay is after a step."""
+    return Progress(step, to.state.record_count, to.state.failed_count, reading.records_left)
 
 
 class ReplayProgress:

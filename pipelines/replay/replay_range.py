@@ -1,4 +1,7 @@
-"""`--from` and `--to` of a replay: earliest, a time, places of partitions, or where a table stood at a snapshot."""
+"""What `tidemark replay` may read again: which tables take their records once more, and which ranges of their topics.
+
+`--from` and `--to` are earliest, a time, places of partitions, or where a table stood at a snapshot.
+"""
 
 from __future__ import annotations
 
@@ -184,3 +187,33 @@ def _check_all_named(option: str, places: Mapping[str, Mapping[str, Any]], read:
             ' would begin at its first record: give each partition an offset, a time or "earliest"; "*" stands for the'
             ' partitions of a topic that are not named, such as {"topic": {"0": 42, "*": "2024-05-01T12:00:00Z"}}'
         )
+
+
+def refusal(identifier: str, table: Table, *, ends_early: bool) -> str | None:
+    """Why a replay would leave other rows than are right; None where it leaves the same ones.
+
+    Where deletes apply, a row comes back with its insert and goes with its delete, so a replay is right only once it
+    has met the stream: with ``ends_early`` it is to end before.
+    """
+    options, schema = table.options, table.schema
+    if not schema.primary_keys:
+        return f"table {identifier} has no primary key: every record would add its row a second time"
+    if options.merge_engine == "first-row":
+        return None
+    repeated = table.write_traits.accumulating
+    if options.merge_engine == "aggregation" or repeated:
+        columns = f" (columns {', '.join(repeated)})" if repeated else ""
+        return f"table {identifier} aggregates{columns}: what is in its rows already would count a second time"
+    grouped = {name for group in options.field_options.sequence_groups for name in (*group.sequence, *group.protected)}
+    values = {name for name in schema.column_names if name not in schema.primary_keys}
+    if not options.sequence_fields and not (options.merge_engine == "partial-update" and values <= grouped):
+        return (
+            f"table {identifier} has no sequence.field: older records would win over newer rows until the replay has"
+            " come to them"
+        )
+    if ends_early and not options.ignore_delete:
+        return (
+            f"table {identifier} takes deletes: rows that are deleted behind --to would come back. Leave --to out: the"
+            " replay then continues until it has met the stream"
+        )
+    return None

@@ -15,6 +15,7 @@ from paimon_table import Table, TableName
 from paimon_table.errors import ConfigError, SinkUnavailable
 from paimon_table.history.tags import TagStore
 from paimon_table.nearest_name import did_you_mean
+from pipelines.catchup.reading import Step
 from pipelines.checkpoint.book import Book
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.lock import held_checkpoints, holder_of
@@ -24,15 +25,12 @@ from pipelines.control.asking import done_or_raised, wait_for
 from pipelines.control.requests import Answer, State
 from pipelines.control.same_rules import RULES, digest_of_rules
 from pipelines.prepared import own_tables
-from pipelines.replay.pinned_counts import count_pinned, unpin
-from pipelines.replay.rebuild_requests import give_up, taken_up, told, with_rebuild
+from pipelines.replay.rebuild_requests import give_up, note_end, taken_up, told, with_rebuild
+from pipelines.replay.rebuild_rules import count_pinned, unpin
 from pipelines.replay.rebuilding import aside_branch, tag_of
-from pipelines.replay.replay_job import Progress, Step
-from pipelines.replay.replay_progress import ReplayProgress, shown_progress
-from pipelines.replay.replay_range import point_of, read_of
-from pipelines.replay.replay_requests import COMMAND, GIVE_UP, check_in_stream
-from pipelines.replay.replay_rules import refusal
-from pipelines.replay.replayed_letters import note_end
+from pipelines.replay.replay_progress import Progress, ReplayProgress, shown_progress
+from pipelines.replay.replay_range import point_of, read_of, refusal
+from pipelines.replay.replay_slices import COMMAND, GIVE_UP, check_in_stream, local_slices
 from pipelines.report.say import say
 from pipelines.tables.merged_sources import told as source_told
 from pipelines.tables.own_tables import OwnTables
@@ -219,8 +217,6 @@ def _slices(config: PipelineConfig) -> Iterator[DoSlice]:
         yield lambda id_: _asked(config, id_)
         return
     with held_checkpoints([config]):
-        from pipelines.replay.local_slices import local_slices
-
         say(f"pipeline {config.name} does not run: the replay is done here; starting Spark", err=True)
         with local_slices(config) as slices:
             yield lambda id_: _local(config, slices.do(id_))

@@ -110,8 +110,8 @@ def progress_line(report: BatchReport, seconds: float, is_first: bool = False, q
         line += f"; {report.counts.quarantined:,} quarantined{f' in {quarantine}' if quarantine else ''}"
         reasons = reasons_text(report.quarantined_reasons)
         line += f": {reasons}" if reasons else ""
-    if report.left_out:
-        line += f"; not in it: {', '.join(first_of(sorted(report.left_out), TABLES_SHOWN, 'tables'))} (behind)"
+    if report.paused:
+        line += f"; not in it: {', '.join(first_of(sorted(report.paused), TABLES_SHOWN, 'tables'))} (behind)"
     return line + asides(report.counts)
 
 

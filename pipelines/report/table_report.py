@@ -18,7 +18,7 @@ from paimon_table.types import sql
 from pipelines.report.output import SNAPSHOT_ID, RowFormat
 from pipelines.report.row_output import cell_text, print_table, rich_table
 from pipelines.report.safe_text import json_line, shown
-from pipelines.tables.schema_change_text import column_differences
+from pipelines.tables.column_changes import column_differences
 
 ROW_KIND = "_row_kind"
 _COUNTED_ROWS = 10_000_000

@@ -128,14 +128,15 @@ class CheckpointRecord:
     def _check_slices(self, written: Iterable[WrittenTable], commit_user: str) -> None:
         """Refuse a checkpoint that has not planned what was read beside its stream: it would be read again.
 
-        A slice is in the book before its table has it.
+        That slices are read is in the book before a table has one.
         """
         for table in written:
             position = table.position
             since_ms = aside_number(position.writer)
             if position.commit_user != commit_user or since_ms is None or table.kind == CommitKind.OVERWRITE:
                 continue  # the switch of a rebuild is no slice
-            if not self.book.entry(str(table.name)).has_planned(since_ms, position.commit_identifier):
+            entry, by_number = self.book.entry(str(table.name)), self._config.source.files is not None
+            if not entry.may_have(since_ms, position.commit_identifier, by_number=by_number):
                 raise _is_older(
                     f"checkpoint {self._config.checkpoint} has not planned to read records again for table"
                     f" {table.name}, but the table holds them already (slice {position.commit_identifier})"

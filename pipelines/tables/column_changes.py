@@ -6,12 +6,13 @@ a column that cannot be widened those go there that do not fit it as it is.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from paimon_table import (
     AddColumn,
     SchemaChange,
+    SetOption,
     TableSchema,
     TextColumn,
     WidenColumn,
@@ -114,7 +115,7 @@ def _change(
     if wider is None:
         if policy.retype == "pause":
             raise PausingChange(
-                f"{now} without loss: `schema_changes: {{retype: pause}}`; say cast to go on, or {keep}"
+                f"{now} without loss: `schema_changes: {{retype: pause}}`; say cast to continue, or {keep}"
             )
         if policy.retype == "to_string" and can_become_text(present):
             return None if present.with_nullable(True) == string() else TextColumn(name)
@@ -174,3 +175,40 @@ def added_within_a_day(schemas: Collection[TableSchema], now_ms: int) -> int:
     then = [schema for schema in ordered if schema.time_ms <= now_ms - DAY_MS]
     base = then[-1] if then else ordered[0]
     return len({*ordered[-1].column_names} - {*base.column_names})
+
+
+def column_differences(before: TableSchema, after: TableSchema) -> list[tuple[str, str]]:
+    """What differs in the columns of two versions of a schema: the kind of change, and names and types.
+
+    Columns are the same by their field ids.
+    """
+    old, new = ({f.id: f for f in schema.fields} for schema in (before, after))
+    found = [("add", f"+ {f.name} {sql(f.type)}") for id_, f in new.items() if id_ not in old]
+    found += [("drop", f"- {f.name}") for id_, f in old.items() if id_ not in new]
+    for id_, f in new.items():
+        was = old.get(id_)
+        if was is None:
+            continue
+        if was.name != f.name:
+            found.append(("rename", f"{was.name} renamed to {f.name}"))
+        if sql(was.type) != sql(f.type):
+            kind = "widen" if common_type(was.type, f.type) is not None else "retype"
+            found.append((kind, f"{f.name} {sql(was.type)} -> {sql(f.type)}"))
+    return found
+
+
+def told(changes: Iterable[SchemaChange], schema: TableSchema) -> str:
+    """The changes of ``schema`` in words."""
+    return "; ".join(_told(change, schema) for change in changes)
+
+
+def _told(change: SchemaChange, schema: TableSchema) -> str:
+    match change:
+        case AddColumn(name, added):
+            return f"column {name} {sql(added)} added"
+        case WidenColumn(name, wider):
+            return f"column {name} widened from {sql(schema.field(name).type)} to {sql(wider)}"
+        case TextColumn(name):
+            return f"column {name} changed from {sql(schema.field(name).type)} to STRING"
+        case SetOption(name, value):
+            return f"option {name} reset" if value is None else f"option {name} set to {value}"

@@ -10,12 +10,11 @@ from paimon_table import AddColumn, SchemaChange, SetOption
 from paimon_table.errors import SchemaChangeRefused
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import TargetRule
-from pipelines.tables.column_changes import added_within_a_day, column_changes
+from pipelines.tables.column_changes import added_within_a_day, column_changes, told
 from pipelines.tables.column_layout import Layout, hidden_changes, layout_of, stored_columns
 from pipelines.tables.first_schema import name_of_own
 from pipelines.tables.observed_columns import Seen
 from pipelines.tables.rule_options import options_of_new_columns
-from pipelines.tables.schema_change_text import told
 from sinks.commit.table_sink import TableSink
 from sources.changes import SourceTable
 from sources.column_forms import OPTION, RAW, ColumnForms

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from paimon_table import Table, TableName, outcome_unknown
 from paimon_table.errors import ConfigError
@@ -11,10 +13,8 @@ from pipelines.checkpoint.book import UNKNOWN, Book, Entry
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_name import alike_text, folded
 from pipelines.config.table_rules import TargetRule
-from pipelines.tables.beside_stream import BesideStream
 from pipelines.tables.checkpoint_record import older_copy
-from pipelines.tables.declared_columns import check_declared
-from pipelines.tables.declared_types import with_types_of
+from pipelines.tables.declared_columns import check_declared, with_types_of
 from pipelines.tables.evolution import Evolution
 from pipelines.tables.kept_deletes import with_deleted_at
 from pipelines.tables.new_table import NewTable
@@ -24,7 +24,7 @@ from pipelines.tables.row_checks import with_computed_of
 from pipelines.tables.rule_options import with_options_of
 from pipelines.tables.writable_tables import check_keys, check_writable
 from sinks.commit.positions import has_expired, offsets_of
-from sinks.commit.table_sink import TableSink, TopicIds, rolled_back
+from sinks.commit.table_sink import OwnReading, TableSink, TopicIds, rolled_back
 from sources.changes import SourceTable
 
 log = logging.getLogger(__name__)
@@ -118,9 +118,7 @@ class Opening:
                 self._config.name,
                 self._commit_user,
                 resumes=False,
-                recorded_by=self._beside.properties_of,
-                recorded_since_ms=self._beside.since_ms,
-                after=self._beside.after.get(identifier, 0),
+                reading=self._beside.reading,
             )
         policy, known = self._config.on_lost_checkpoint, self._known(identifier, table)
         sink = TableSink(
@@ -166,3 +164,19 @@ class Opening:
             return
         if sink.position.commit_count or not has_expired(sink.table.snapshots):
             raise rolled_back(sink.identifier, self._config.name)
+
+
+def takes_all(_identifier: str, _table: Table) -> None:
+    """The ``refusal`` of records that any table may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class BesideStream:
+    """What is otherwise with such records: they move no position of the stream, and what nobody can tell stops nothing.
+
+    Where the stream would stop, or skip a record because no rule is about it, they go to quarantine with the reason.
+    """
+
+    reading: OwnReading
+    refusal: Callable[[str, Table], str | None] = takes_all
+    """Why a table, by its identifier, cannot take records that may be older than its rows; None where it can."""

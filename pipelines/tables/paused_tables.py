@@ -8,7 +8,7 @@ from typing import Protocol
 
 from paimon_table.errors import WHERE_MORE
 from paimon_table.surroundings import now_ms
-from pipelines.checkpoint.book import Book, Cause, Entry, Pause, Ruleless
+from pipelines.checkpoint.book import Book, Cause, Entry, Pause, Reached, Ruleless
 from sinks import faults
 from sinks.commit.positions import FedBy
 
@@ -105,15 +105,13 @@ class PausedTables:
         faults.reached("table-paused", batch_id)
         return self.book.pauses[identifier]
 
-    def note(self, pause: Pause) -> None:
-        """What has changed in the pause of a table."""
+    def note(self, identifier: str, reached: Reached) -> None:
+        """How far a table is caught up; durable when this returns."""
 
         def noted(entry: Entry) -> Entry:
-            topics = pause.topics if entry.pause is None else entry.pause.topics
-            both = pause.topics and topics  # none stands for all
-            return replace(entry, pause=replace(pause, topics=tuple(sorted({*pause.topics, *topics})) if both else ()))
+            return entry if entry.pause is None else replace(entry, pause=replace(entry.pause, reached=reached))
 
-        self.book.change_entry(pause.table, noted)
+        self.book.change_entry(identifier, noted)
 
     def add_topics(self, identifier: str, topics: Iterable[str]) -> None:
         """More topics that feed a paused table; durable when this returns."""
@@ -134,7 +132,7 @@ class PausedTables:
         def resumed(entry: Entry) -> Entry:
             known = {one.source for one in entry.ruleless}
             new = [source for source in without if source not in known]
-            kept = [] if entry.pause is None else [Ruleless(s, entry.pause.batch, entry.pause.begun) for s in new]
+            kept = [] if entry.pause is None else [Ruleless(s, entry.pause.batch, entry.pause.position) for s in new]
             return replace(entry.resumed(), ruleless=(*entry.ruleless, *kept))
 
         self.book.change_entry(identifier, resumed)

@@ -1,16 +1,20 @@
-"""What the log says of records which give a table less than a row: at first sight, and not for each of them again.
-
-Values that the source did not send are told at once, then now and then. Control records are told once per topic.
-"""
+"""What is told of the records of a table, and kept in mind for it from batch to batch."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from paimon_table.types import TIMESTAMPS, DataType, timestamp_unit
+from pipelines.config.error_budget import NEWEST, Share
+from pipelines.config.table_rules import TargetRule
+from pipelines.tables.column_layout import layout_of
+from pipelines.tables.merged_sources import told
+from pipelines.tables.observed_columns import Seen
+from sinks.commit.table_sink import TableSink
 from sinks.write.unsent import Became, Unsent, unsent_texts
-from sources.changes import ControlRecord
+from sources.changes import ControlRecord, NewestRow, SourceTable
 
 log = logging.getLogger(__name__)
 
@@ -56,3 +60,215 @@ class ControlNotes:
                 record.offset,
                 record.kind,
             )
+
+
+class RecordShares:
+    """The newest batches of each table that together have enough records to judge it by.
+
+    A trickle of bad records is judged as one batch of as many would be. A process begins without knowledge of earlier
+    ones: what they put aside does not count.
+    """
+
+    def __init__(self) -> None:
+        self._batches: defaultdict[str, dict[int, Share]] = defaultdict(dict)
+
+    def note(self, name: str, batch_id: int, share: Share) -> Share:
+        """The newest records with those of a batch; one that is planned again counts once."""
+        batches = self._batches[name]
+        batches[batch_id] = share
+        while len(batches) > 1 and _sum(batches).all - batches[min(batches)].all >= NEWEST:
+            del batches[min(batches)]
+        return _sum(batches)
+
+    def forget(self, name: str) -> None:
+        """The table is paused: once it goes on, it is judged by what comes then."""
+        self._batches.pop(name, None)
+
+
+def _sum(batches: dict[int, Share]) -> Share:
+    return sum(batches.values(), Share())
+
+
+class VanishedColumns:
+    """What was said already, so that each loss is said once per process, and the newest row of every partition."""
+
+    def __init__(self) -> None:
+        self._told: set[tuple[str, str, str]] = set()
+        self._newest: defaultdict[SourceTable, dict[int, NewestRow]] = defaultdict(dict)
+
+    def lacking(self, rows: Iterable[NewestRow]) -> dict[SourceTable, list[str]]:
+        """The columns that the source tables of a batch have lost, from what its tasks saw of them.
+
+        Partitions are read at different paces, so events from before ALTER TABLE ... ADD COLUMN come after those that
+        have the column. A column is lost if the newest row of each partition in the batch lacks it, and those of other
+        partitions that were produced later.
+        """
+        batch: defaultdict[SourceTable, dict[int, NewestRow]] = defaultdict(dict)
+        for row in rows:
+            known = batch[row.source].get(row.partition)
+            if known is None or known.offset < row.offset:
+                batch[row.source][row.partition] = row
+        found: dict[SourceTable, list[str]] = {}
+        for source, of_batch in batch.items():
+            until = max(row.timestamp_ms or 0 for row in of_batch.values())
+            later = [row for row in self._newest[source].values() if (row.timestamp_ms or 0) > until]
+            self._newest[source].update(of_batch)
+            first, *others = [*of_batch.values(), *later]
+            found[source] = [name for name in first.absent if all(name in row.absent for row in others)]
+        return found
+
+    @staticmethod
+    def lost(rule: TargetRule, absent: Sequence[str], *, is_only_source: bool) -> list[str]:
+        """Those of the columns ``absent`` from the newest events that no later event is expected to bring."""
+        if rule.merge_sources is not None or not is_only_source:
+            return []
+        return [name for name in absent if name not in rule.column_types]
+
+    def note(
+        self, topic: str, identifier: str, rule: TargetRule, absent: Sequence[str], *, is_only_source: bool
+    ) -> None:
+        """Warn of the columns of a table that the newest events of its topic lack.
+
+        Declared columns may be still to come; where several source tables meet, as in one log of many, the others may
+        bring them.
+        """
+        lost = self.lost(rule, absent, is_only_source=is_only_source)
+        news = [name for name in lost if (topic, identifier, name) not in self._told]
+        if not news:
+            return
+        self._told |= {(topic, identifier, name) for name in news}
+        log.warning(
+            "%s: its events have no column %s any more, which table %s has. If the column was dropped or renamed, new"
+            " rows have NULL there. If the source table was dropped and recreated, its old rows stay: write it into a"
+            " new table (another `into`)",
+            topic,
+            ", ".join(news),
+            identifier,
+        )
+
+
+class MessageKeyWarnings:
+    """Warnings about keys, each once per table: shards would repeat them for every source table."""
+
+    def __init__(self) -> None:
+        self._told: set[tuple[str, str]] = set()
+        """Identifier of the table, and what was said of it."""
+
+    def note(self, sink: TableSink, rule: TargetRule, message_key: Sequence[str], topic: str) -> None:
+        """Warn where events depend on whole old rows, or rows of several keys or sources become one."""
+        primary_key = sink.table.schema.primary_keys
+        if not primary_key:
+            return
+        is_computed = any(name in rule.columns.computed for name in primary_key)
+        if rule.changes_rows:
+            primary_key = layout_of(rule, sink.table.schema).key_inputs(primary_key)
+        beyond = [name for name in primary_key if message_key and name not in message_key]
+        if beyond and rule.before is None:
+            self._tell(
+                (sink.identifier, f"beyond {beyond}"),
+                topic,
+                f"primary key column {beyond[0]} of table {sink.identifier} is not in the message key; updates and"
+                " deletes that do not bring the whole old row (PostgreSQL: REPLICA IDENTITY FULL, and `before: full` in"
+                " the rule) go to quarantine",
+            )
+        outside = [name for name in message_key if name not in primary_key]
+        if outside:
+            self._tell(
+                (sink.identifier, f"outside {outside}"),
+                topic,
+                f"{outside[0]} of the message key ({', '.join(message_key)}) is not in the primary key"
+                f" ({', '.join(primary_key)}) of table {sink.identifier}: rows that differ in it alone become one row",
+            )
+        if (
+            rule.merge_sources == "disjoint_keys"
+            and message_key
+            and not (beyond or is_computed)
+            and len(sink.sources) > 1
+        ):
+            first, second, *_ = map(told, sink.sources)
+            self._tell(
+                (sink.identifier, "sources"),
+                topic,
+                f"table {sink.identifier} takes rows of several source tables ({first}, {second}) as `merge_sources:"
+                f" disjoint_keys`, and its primary key ({', '.join(primary_key)}) has nothing beside their message key."
+                " Tidemark does not check that: rows with the same key overwrite each other. Unless they are parts of"
+                " one table, put a column that tells them apart into primary_key",
+            )
+
+    def _tell(self, about: tuple[str, str], topic: str, text: str) -> None:
+        if about not in self._told:
+            self._told.add(about)
+            log.warning("%s: %s", topic, text)
+
+
+_MOST_NAMED = 30
+_UNIT_NAMES = {"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+
+_REMEDY = (
+    "pipeline %s: records without an embedded schema have columns whose values look encoded, and they are stored as"
+    " they come: %s. Switch schemas on in the connector (value.converter.schemas.enable=true), or declare types under"
+    " columns.types of the rule (a pattern such as `/.*_at/` declares all columns that it matches, which must all be"
+    " of its type), and write into a new table (another `into`, with `backfill: true`): columns of a table that is"
+    " there keep their form"
+)
+
+_MISREAD = (
+    "pipeline %s: the declared types read numbers of these columns in another unit than they seem to count, which gives"
+    " wrong times: %s. Declare the precision that the source column has, and write into a new table (another `into`,"
+    " with `backfill: true`); if the connector has time.precision.mode=connect, say `time_precision: connect`"
+)
+
+
+class EncodedColumns:
+    """New columns whose values look encoded, though their records carry no schema and no type is declared.
+
+    Such values are stored as they come, which loses nothing and is hardly what anybody wants: decimals as base64, dates
+    as numbers of days. A whole database led into tables by one pattern would be full of them before somebody looks.
+    Gathers the columns that one look at records shows first; each is told once.
+    """
+
+    def __init__(self, pipeline: str, *, precision_tells_unit: bool) -> None:
+        self._pipeline = pipeline
+        self._precision_tells_unit = precision_tells_unit
+        self._told: set[tuple[str, str]] = set()
+        self._found: dict[tuple[str, str], str] = {}
+        self._misread: dict[tuple[str, str], str] = {}
+
+    def note(self, sink: TableSink, rule: TargetRule, seen: Seen) -> None:
+        """Remember what a source table shows, before its table follows it; columns that hold rows are no news."""
+        if not seen.looks:
+            return
+        has_rows = sink.table.snapshots.latest_id() is not None
+        known = {*rule.declared(seen.looks), *(seen.key_columns or ()), *sink.table.schema.primary_keys}
+        known |= {*sink.table.schema.column_names} if has_rows else set()
+        for name in seen.looks.keys() - known:
+            self._found.setdefault((sink.identifier, name), seen.looks[name])
+
+    def note_units(self, sink: TableSink, rule: TargetRule, seen: Seen) -> None:
+        """Remember the declared columns whose numbers the declaration reads in another unit than they seem to have."""
+        if not self._precision_tells_unit:
+            return
+        for name, declared in rule.declared(seen.looks).items():
+            meaning = seen.looks.get(name)
+            if meaning is not None and _is_other_unit(meaning, declared):
+                said = f"declared {declared}, looks like {meaning}"
+                self._misread.setdefault((sink.identifier, name), said)
+
+    def tell(self) -> None:
+        """One warning of each kind for all that is new."""
+        for remedy, found in ((_REMEDY, self._found), (_MISREAD, self._misread)):
+            news = {column: meaning for column, meaning in sorted(found.items()) if column not in self._told}
+            found.clear()
+            if news:
+                self._told |= news.keys()
+                named = [f"{table}.{name} ({meaning})" for (table, name), meaning in news.items()]
+                more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+                log.warning(remedy, self._pipeline, ", ".join(named[:_MOST_NAMED]) + more)
+
+
+def _is_other_unit(meaning: str, declared: DataType) -> bool:
+    """Whether the precision of a declared timestamp reads the numbers in another unit than they seem to count."""
+    if declared.root not in TIMESTAMPS or not meaning.startswith("epoch "):
+        return False
+    unit = timestamp_unit(declared.precision or 0)
+    return not meaning.startswith(f"epoch {_UNIT_NAMES[unit]}:")

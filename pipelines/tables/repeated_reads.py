@@ -3,6 +3,9 @@
 That happens with a copy of a pipeline file under another name, with a renamed pipeline, and where a topic goes from one
 pipeline to another. Rows of a key end up equal; sums and tables without primary key would count every record twice.
 Source tables that share a topic are told apart: each pipeline may bring its own of them.
+
+Dump files can bring a record again too: Kafka gives each offset once, in order; files give what is in them. A record
+that two files hold is applied twice, and one that comes behind later ones takes their place, which the log says.
 """
 
 from __future__ import annotations
@@ -17,8 +20,9 @@ from pipelines.config.table_rules import PLACEHOLDER
 from pipelines.tables.known_routes import known_sources
 from sinks.commit.known_positions import KnownPositions
 from sinks.commit.pipeline_mark import marking_pipelines
-from sinks.commit.positions import FedBy
+from sinks.commit.positions import FedBy, TopicPartition
 from sinks.commit.table_sink import TableSink
+from sources.positions import ReadOffsets
 
 log = logging.getLogger(__name__)
 
@@ -126,3 +130,37 @@ def _begins_behind(config: PipelineConfig, topic: str, offsets: Offsets) -> bool
 def _is_behind(begins: Offsets, offsets: Offsets) -> bool:
     """Whether reading from ``begins`` on meets nothing of what lies before ``offsets``."""
     return all(begins.get(partition, 0) >= offset for partition, offset in offsets.items())
+
+
+_REMEDY = (
+    "A record that two files hold is applied twice: sums and tables without primary key count it twice, and an older"
+    " row replaces a newer one unless the table has a sequence.field. Put each offset into one file, with offsets that"
+    " rise with the names of the files. To start over, drop the table and take a new checkpoint"
+)
+
+
+class RepeatedOffsets:
+    """Warnings, each once per partition of a topic."""
+
+    def __init__(self) -> None:
+        self._told: set[tuple[TopicPartition, bool]] = set()
+
+    def note(
+        self, batch_id: int, started_ms: int | None, sink: TableSink, read: Mapping[TopicPartition, ReadOffsets]
+    ) -> None:
+        """Before the rows of a batch are committed: warn of offsets that are in it twice, or in the table already."""
+        for place, offsets in sorted(read.items()):
+            if offsets.is_repeated:
+                span = offsets.end - offsets.lowest
+                many = f"{offsets.count:,} records have {span:,} offsets from {offsets.lowest:,} on"
+                self._tell(place, True, f"batch {batch_id}: {many}", sink.identifier)
+            before = sink.position.offsets.get(place, 0)
+            is_taken_over = sink.position.floors.get(place, 0) >= before  # lower ones are left out
+            if offsets.lowest < before and not is_taken_over and not sink.is_appended(batch_id, started_ms):
+                late = f"offsets from {offsets.lowest:,} on come when {before - 1:,} was read before"
+                self._tell(place, False, f"batch {batch_id}: {late}", sink.identifier)
+
+    def _tell(self, place: TopicPartition, is_twice: bool, text: str, identifier: str) -> None:
+        if (place, is_twice) not in self._told:
+            self._told.add((place, is_twice))
+            log.warning("%s partition %d: %s, for table %s. %s", *place, text, identifier, _REMEDY)

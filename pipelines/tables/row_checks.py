@@ -10,9 +10,8 @@ from paimon_table.options.option_parsing import parse_options
 from paimon_table.types import sql
 from pipelines.config.row_rules import row_problems
 from pipelines.config.table_rules import TargetRule
-from pipelines.tables.column_changes import widened
+from pipelines.tables.column_changes import told, widened
 from pipelines.tables.column_layout import Layout, hidden_changes, layout_of
-from pipelines.tables.schema_change_text import told
 
 log = logging.getLogger(__name__)
 

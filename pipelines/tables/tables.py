@@ -18,10 +18,8 @@ from pipelines.config.config import PipelineConfig
 from pipelines.config.error_budget import Budget
 from pipelines.config.table_rules import TargetRule
 from pipelines.storage import catalog_of
-from pipelines.tables.beside_stream import BesideStream
 from pipelines.tables.column_layout import names_decoded, stored_looks
 from pipelines.tables.decode_targets import decode_target
-from pipelines.tables.encoded_columns import EncodedColumns
 from pipelines.tables.evolution import Evolution
 from pipelines.tables.known_routes import (
     agreed_rule,
@@ -33,21 +31,23 @@ from pipelines.tables.known_routes import (
 )
 from pipelines.tables.merged_sources import check_sources, fed_by
 from pipelines.tables.merged_sources import told as told_source
-from pipelines.tables.message_key_warnings import MessageKeyWarnings
 from pipelines.tables.new_table import Rejected
 from pipelines.tables.observed_columns import Seen, merged
-from pipelines.tables.opening import Opening
+from pipelines.tables.opening import BesideStream, Opening
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.paused_tables import FILLED, PausedTables
-from pipelines.tables.record_notes import ControlNotes, UnsentWarnings
-from pipelines.tables.record_shares import RecordShares
-from pipelines.tables.repeated_offsets import RepeatedOffsets
-from pipelines.tables.repeated_reads import check_repeated_reads
-from pipelines.tables.rule_checks import check_rule, rule_of_found
+from pipelines.tables.record_notes import (
+    ControlNotes,
+    EncodedColumns,
+    MessageKeyWarnings,
+    RecordShares,
+    UnsentWarnings,
+    VanishedColumns,
+)
+from pipelines.tables.repeated_reads import RepeatedOffsets, check_repeated_reads
 from pipelines.tables.table_failure import TableFailure, TooManyBadRecords, blaming, way_on
 from pipelines.tables.truncates import Truncates
-from pipelines.tables.vanished_columns import VanishedColumns
-from pipelines.tables.writable_tables import check_same_mode, check_writable
+from pipelines.tables.writable_tables import check_rule, check_same_mode, check_writable, rule_of_found
 from pipelines.tables.written_tables import WrittenTable
 from sinks.commit.positions import TopicPartition, checkpoint_user, newest_position
 from sinks.commit.table_sink import RunTwice, TableSink, TopicIds
@@ -164,11 +164,11 @@ class PipelineTables:
         for source, seen in sorted(found.items(), key=lambda item: not item[1].key_columns):  # those with keys first
             if source not in self.routes:
                 changed |= self._route(source, seen)
-                if source in self.rejections or self.is_left_out(self.routes[source]):
+                if source in self.rejections or self.is_paused(self.routes[source]):
                     continue
                 seen = self._additions(source, seen)
             identifier = self.routes[source]
-            if identifier is not None and not self.is_left_out(identifier):
+            if identifier is not None and not self.is_paused(identifier):
                 with blaming(identifier):
                     rule = self._rules[identifier]
                     of_source = self._rule_of[source]
@@ -196,7 +196,7 @@ class PipelineTables:
         is_news = False
         for truncation in truncations:
             identifier = self.routes.get(truncation.source)
-            if identifier is None or self.is_left_out(identifier):
+            if identifier is None or self.is_paused(identifier):
                 continue
             sink, topic = self.sinks[identifier], truncation.source.topic
             is_passed = sink.has_passed({(topic, truncation.partition): truncation.offset + 1})
@@ -207,7 +207,7 @@ class PipelineTables:
         return is_news
 
     @property
-    def left_out(self) -> frozenset[str]:
+    def paused(self) -> frozenset[str]:
         """The paused tables: no batch of the stream writes them."""
         return frozenset() if self._paused is None else self._paused.tables
 
@@ -226,31 +226,29 @@ class PipelineTables:
         """The topics that feed tables which are behind and, as far as is known, no other."""
         if self._paused is None or not self._paused.tables:
             return frozenset()
-        left_out = self._paused.tables
+        paused = self._paused.tables
         fed = {topic for pause in self._paused.pauses.values() for topic in pause.topics}
-        fed |= {source.topic for source, name in self.routes.items() if name in left_out}
-        return frozenset(
-            fed - {s.topic for s, name in self.routes.items() if name not in left_out and name is not None}
-        )
+        fed |= {source.topic for source, name in self.routes.items() if name in paused}
+        return frozenset(fed - {s.topic for s, name in self.routes.items() if name not in paused and name is not None})
 
     @property
-    def reasons_left_out(self) -> dict[str, str]:
+    def reasons_paused(self) -> dict[str, str]:
         """Why each of them is."""
         return {} if self._paused is None else {name: m.reason for name, m in self._paused.pauses.items()}
 
-    def is_left_out(self, identifier: str | None) -> bool:
-        return identifier is not None and identifier in self.left_out
+    def is_paused(self, identifier: str | None) -> bool:
+        return identifier is not None and identifier in self.paused
 
-    def leave_out(self, failure: TableFailure, batch_id: int, *, is_appended: bool = False) -> None:
+    def pause(self, failure: TableFailure, batch_id: int, *, is_appended: bool = False) -> None:
         """Go on without a table that has failed in ``batch_id``; raises what it failed with where that is not wanted.
 
-        It is left out durably when this returns; ``is_appended`` says that it has the rows of the batch. Where storage
+        It is paused durably when this returns; ``is_appended`` says that it has the rows of the batch. Where storage
         fails and no other table is left that could be written, the trouble is not that of one table; a pipeline that
         runs twice concerns them all. What the first batch of a checkpoint shows to be wrong in the file is for whoever
         has just started it.
         """
         identifier, error = failure.identifier, failure.error
-        healthy = self.sinks.keys() - self.left_out - {identifier}
+        healthy = self.sinks.keys() - self.paused - {identifier}
         if self._paused is None or self.stops_with(identifier) or (failure.is_of_storage and not healthy):
             raise error
         if isinstance(error, RunTwice) or (isinstance(error, ConfigError) and self._paused.is_first_batch):
@@ -294,7 +292,7 @@ class PipelineTables:
             self.sinks[identifier] = self._opening.sink(
                 identifier, table if rule is None else self._opening.followed(rule, table, identifier)
             )
-        # Its next events lead to it: what is known of its sources may be from before it was left out.
+        # Its next events lead to it: what is known of its sources may be from before it was paused.
         self.routes = {source: name for source, name in self.routes.items() if name != identifier}
 
     def stops_with(self, identifier: str) -> bool:
@@ -307,7 +305,7 @@ class PipelineTables:
         """TableFailure for a table whose source has lost a column, where its rule says that this pauses it."""
         for source, absent in self._vanished.lacking(rows).items():
             identifier = self.routes.get(source)
-            if identifier is None or self.is_left_out(identifier):
+            if identifier is None or self.is_paused(identifier):
                 continue
             rule, is_only = self._rules[identifier], len(self.sinks[identifier].sources) <= 1
             lost = self._vanished.lost(rule, absent, is_only_source=is_only)
@@ -343,7 +341,7 @@ class PipelineTables:
         for place, part in (item for of_task in read for item in of_task.items()):
             known[place] = known[place] + part if place in known else part
         for identifier, places in fed.items():
-            if identifier in self.sinks and not self.is_left_out(identifier):
+            if identifier in self.sinks and not self.is_paused(identifier):
                 of_table = {place: known[place] for place in places}
                 self._repeated.note(batch_id, started_ms, self.sinks[identifier], of_table)
 
@@ -373,11 +371,11 @@ class PipelineTables:
     def decode_targets(self) -> dict[SourceTable, Goal]:
         """What the decoder needs per source table."""
         goals: dict[SourceTable, Goal] = dict(self.rejections)
-        left_out, at_ms = self.left_out, now_ms()
+        paused, at_ms = self.paused, now_ms()
         for source, identifier in self.routes.items():
             if identifier is None:
                 goals[source] = None
-            elif identifier in left_out:
+            elif identifier in paused:
                 goals[source] = Behind()
             else:
                 sink, rule = self.sinks[identifier], self._rules[identifier]
@@ -440,7 +438,7 @@ class PipelineTables:
         if self._only is not None and identifier != self._only:
             self.routes[source] = None
             return
-        if self._paused is not None and identifier in self.left_out:
+        if self._paused is not None and identifier in self.paused:
             self._paused.add_topics(identifier, [source.topic])
             self.routes[source] = identifier
             return
@@ -550,15 +548,15 @@ class PipelineTables:
         """
         gone_on_with: list[tuple[str, Table]] = []
         failures: list[TableFailure] = []
-        left_out, owner = self.left_out, checkpoint_user(self.commit_user)
+        paused, owner = self.paused, checkpoint_user(self.commit_user)
         ruleless = frozenset() if self._paused is None else self._paused.ruleless
 
         def skip(name: TableName, error: Exception) -> None:
-            if str(name) not in left_out and str(name) not in ruleless and self._only in (None, str(name)):
+            if str(name) not in paused and str(name) not in ruleless and self._only in (None, str(name)):
                 failures.append(TableFailure(str(name), error))
 
         for found in self._own.written(skip):
-            if str(found.name) in left_out | ruleless or self._only not in (None, str(found.name)):
+            if str(found.name) in paused | ruleless or self._only not in (None, str(found.name)):
                 continue
             if found.position.commit_user != owner and self.config.on_lost_checkpoint == "restart":
                 at_or_beyond = self.config.source.reader.begins_at_or_beyond(found.position.offsets)
@@ -580,7 +578,7 @@ class PipelineTables:
                 if agreed_rule(rules) is None:
                     self._rules.pop(identifier, None)
         self._own.go_on_with(gone_on_with)
-        self._leave_out_unopened(failures, is_any_open=bool(gone_on_with))
+        self._pause_unopened(failures, is_any_open=bool(gone_on_with))
 
     def _is_led(self, found: WrittenTable, topics: Collection[str]) -> bool:
         """Whether a rule leads to a table what has fed it, or what its pause says that it is to read."""
@@ -611,7 +609,7 @@ class PipelineTables:
             self._take_up(found, rule, table)
         return opened
 
-    def _leave_out_unopened(self, failures: Sequence[TableFailure], *, is_any_open: bool) -> None:
+    def _pause_unopened(self, failures: Sequence[TableFailure], *, is_any_open: bool) -> None:
         """Begin without tables that are damaged; a file that does not fit its tables is for who has started it."""
         for failure in failures:
             is_request = isinstance(failure.error, ConfigError)

@@ -86,7 +86,7 @@ class Truncates:
     def planned(self, sink: TableSink, target: Target, environment: WriterEnvironment) -> Target:
         """The target as its writers find it behind the event: with the deletes of all rows, which are written now."""
         cut = self._cuts.get(sink.identifier)
-        if cut is None or target.is_appended or target.is_left_out or sink.has_passed(cut.at):
+        if cut is None or target.is_appended or target.is_paused or sink.has_passed(cut.at):
             return target
         state = sink.state
         if cut.made is None or cut.made[1] != state.identity or cut.made[2] is not target.context:

@@ -21,7 +21,7 @@ from pipelines.config.config import PipelineConfig
 from pipelines.storage import catalog_of, look_above, storage_of
 from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.own_tables import OwnTables
-from pipelines.tables.rule_checks import check_own_tables, check_tables_of_others
+from pipelines.tables.writable_tables import check_own_tables, check_tables_of_others
 from pipelines.trial.preview import Preview
 from sources.kafka.lost_records import lost_records
 from sources.samples import Sample, TopicFacts

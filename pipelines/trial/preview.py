@@ -29,8 +29,8 @@ from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.declared_types import with_types_of
 from pipelines.tables.observed_columns import merged
 from pipelines.tables.own_tables import OwnTables
-from pipelines.tables.rule_checks import rule_of_found
 from pipelines.tables.rule_options import with_options_of
+from pipelines.tables.writable_tables import rule_of_found
 from pipelines.trial.case_checks import plain_rows
 from pipelines.trial.ddl import alter_table, create_table
 from pipelines.trial.kept_warnings import kept_warnings

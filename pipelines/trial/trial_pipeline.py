@@ -185,7 +185,7 @@ class TrialPipeline:
         paused, planned = PausedTables(book, checkpoint), checkpoint.planned_batch
         opened = AllOpen(log, catalog)
         settings = TaskSettings(
-            config.source.format.decoder,
+            config.decoder,
             _SLOTS,
             str(self.directory / "lookup"),
             quarantine_under(config, self._stream.query_id),

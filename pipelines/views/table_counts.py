@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -13,7 +13,8 @@ from pipelines.batch.batch_report import TableReport
 from pipelines.catchup.shown_standing import Standing as Behind
 from pipelines.catchup.shown_standing import TableState as BehindState
 from pipelines.checkpoint.book import Cause
-from pipelines.tables.schema_change_text import column_differences
+from pipelines.checkpoint.replay_state import ReplayState
+from pipelines.tables.column_changes import column_differences
 from pipelines.views.table_shape import TableShape, table_shape
 from pipelines.views.table_views import Beside, Standing, TableView
 from sinks.commit.positions import Position
@@ -166,4 +167,20 @@ def catching_up(standings: Mapping[str, Behind]) -> dict[str, Beside]:
         )
         for name, one in standings.items()
         if one.state is BehindState.CATCHING_UP
+    }
+
+
+def unfinished_replays(
+    replays: Iterable[ReplayState], left: Mapping[str, int | None] | None = None
+) -> dict[str, Beside]:
+    """By table; ``left`` says of replays, by id, about how many records they have to read."""
+    return {
+        state.table: Beside(
+            "replay" if state.rebuild is None else "rebuild",
+            state.record_count,
+            (left or {}).get(state.id),
+            position_words(None if state.reached is None else state.reached.position),
+        )
+        for state in replays
+        if not state.is_done
     }

@@ -8,19 +8,30 @@ last look is still there as it was, nothing below it has become another: only wh
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, takewhile
 
 from paimon_table import BEFORE_THE_FIRST, Snapshot, SnapshotIdentity, SnapshotStore, snapshots_before
-from sinks.commit.positions import PIPELINE_PROPERTY, Position, position_of
+from sinks.commit.positions import OF_PIPELINES, Position, Recorded
 
 
 class KnownPositions:
     """The newest position of each pipeline that has written a table. Threads may share it."""
 
-    def __init__(self, snapshots: SnapshotStore) -> None:
+    def __init__(
+        self,
+        snapshots: SnapshotStore,
+        recorded: Recorded = OF_PIPELINES,
+        may_be: Callable[[Snapshot], bool] = lambda _: True,
+    ) -> None:
+        """``recorded`` says whose positions are looked for, those of pipelines or of readings beside streams.
+
+        A snapshot for which ``may_be`` is false has none, nor have older ones.
+        """
         self._snapshots = snapshots
+        self.recorded = recorded
+        self._may_be = may_be
         self._known = _Known()
         self._seen: Mapping[str, Position] = {}
         self._at = BEFORE_THE_FIRST
@@ -53,7 +64,7 @@ class KnownPositions:
             if snapshot == before.newest:
                 self._known = self._filled(newer.above(before), wanted)
                 return self._known.by_pipeline
-            newer = newer.with_older(snapshot)
+            newer = newer.with_older(snapshot, self.recorded)
             if newer.has(wanted):
                 if before.newest is None or snapshot.id <= before.newest.id:
                     self._known = newer
@@ -68,15 +79,15 @@ class KnownPositions:
             return iter(())
         newer = snapshots_before(self._snapshots, newest.id, min(newest.id, seen_id) - 1) if seen_id else ()
         older = snapshots_before(self._snapshots, min(newest.id, seen_id) if seen_id else newest.id)
-        return chain([newest], newer, older)
+        return takewhile(self._may_be, chain([newest], newer, older))
 
     def _filled(self, known: _Known, wanted: Collection[str]) -> _Known:
         """``known``, and what is below it as far as that is wanted."""
         if known.is_all or known.has(wanted):
             return known
-        older: Iterable[Snapshot] = snapshots_before(self._snapshots, known.oldest_id)
+        older: Iterable[Snapshot] = takewhile(self._may_be, snapshots_before(self._snapshots, known.oldest_id))
         for snapshot in older:
-            known = known.with_older(snapshot)
+            known = known.with_older(snapshot, self.recorded)
             if known.has(wanted):
                 return known
         return replace(known, is_all=True)
@@ -95,11 +106,10 @@ class _Known:
     def has(self, wanted: Collection[str]) -> bool:
         return all(name in self.by_pipeline for name in wanted)
 
-    def with_older(self, snapshot: Snapshot) -> _Known:
+    def with_older(self, snapshot: Snapshot, recorded: Recorded) -> _Known:
         """With the next snapshot below."""
-        writer = snapshot.properties.get(PIPELINE_PROPERTY)
-        known = self.by_pipeline
-        position = None if writer is None or writer in known else position_of(snapshot, writer)
+        writer, known = recorded.writer_of(snapshot), self.by_pipeline
+        position = None if writer is None or writer in known else recorded.position_of(snapshot, writer)
         if writer is not None and position is not None:
             known = {**known, writer: position}
         return _Known(self.newest or snapshot, snapshot.id, False, known)

@@ -1,13 +1,25 @@
-"""Which commits of a pipeline a table has: its own newest position says so (docs/INVARIANTS.md, E1 to E3)."""
+"""What a table has of a pipeline, or of a reading beside its stream: the newest position says so.
+
+docs/INVARIANTS.md, E1 to E4, has the argument.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from paimon_table import CLOCK_SKEW_MS, Commit, CommitKind, Snapshot, SnapshotIdentity, SnapshotStore, outcome_unknown
+from paimon_table import (
+    CLOCK_SKEW_MS,
+    Commit,
+    CommitKind,
+    Snapshot,
+    SnapshotIdentity,
+    SnapshotStore,
+    Table,
+    outcome_unknown,
+)
 from sinks.commit.known_positions import KnownPositions
-from sinks.commit.positions import Position, TopicPartition, has_expired, position_of
+from sinks.commit.positions import Position, TopicPartition, has_expired
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +43,7 @@ class Step:
 
 
 class OwnPosition:
-    """The newest position of a pipeline in a table, for a ``TableCommit``; each snapshot is read once.
+    """The newest position of a pipeline, or of a reading, in a table, for a ``TableCommit``; reads each snapshot once.
 
     Where other writers have let all snapshots of the pipeline expire, the position is what this process saw last.
     """
@@ -40,16 +52,17 @@ class OwnPosition:
         self,
         snapshots: SnapshotStore,
         known: KnownPositions,
-        pipeline: str,
+        name: str,
         user: str,
         *,
         by_offsets: bool,
         counted: Callable[[Position], Position],
         has_written: Callable[[], bool],
     ) -> None:
-        """``counted`` gives what counts of a position that the table records: under this checkpoint, in these topics.
+        """``name`` is that of the pipeline, or of a reading beside its stream, by which ``known`` has the position.
 
-        ``has_written`` says whether the pipeline may have written the table before; asked where no position is seen.
+        ``counted`` gives what counts of a position that the table records: under this checkpoint, in these topics.
+        ``has_written`` says whether a snapshot that has expired may have held one; asked where no position is seen.
         """
         self.position: Position | None = None
         """As of the last look or commit."""
@@ -59,7 +72,7 @@ class OwnPosition:
         """What is being committed."""
         self._snapshots = snapshots
         self._known = known
-        self._pipeline = pipeline
+        self._name = name
         self._user = user
         self._by_offsets = by_offsets
         self._counted = counted
@@ -74,7 +87,7 @@ class OwnPosition:
         """The newest position of the table, whose newest snapshot is ``latest``; None where it has none."""
         at = None if latest is None else latest.identity
         if at != self._at or not self._has_looked:
-            found = self._known.newest(self._pipeline).get(self._pipeline)
+            found = self._known.newest(self._name).get(self._name)
             self._is_hidden = found is None and has_expired(self._snapshots) and self._has_written()
             if not self._is_hidden:
                 self.position = found
@@ -136,6 +149,25 @@ class OwnPosition:
         self._is_trying = False
 
     def add(self, snapshot: Snapshot) -> None:
-        self.base = self.position = position_of(snapshot, self._pipeline) or self.position
+        self.base = self.position = self._known.recorded.position_of(snapshot, self._name) or self.position
         self._at, self._has_looked = snapshot.identity, True
         self._is_hidden = self._is_trying = False
+
+
+def has_step(table: Table, pipeline: str, commit_user: str, number: int, started_ms: int | None) -> bool:
+    """Whether the newest commit of a pipeline in a table is step ``number`` of a commit user, or a later one.
+
+    For dump files, of which only the number tells that. CommitOutcomeUnknown where the snapshots that would tell have
+    expired.
+    """
+    snapshots = table.snapshots
+    own = OwnPosition(
+        snapshots,
+        KnownPositions(snapshots),
+        pipeline,
+        commit_user,
+        by_offsets=False,
+        counted=lambda position: position,
+        has_written=lambda: True,
+    )
+    return own.has_step(number, snapshots.latest(), started_ms)

@@ -8,7 +8,7 @@ those of a topic that was deleted and made anew under its name say nothing about
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -272,6 +272,38 @@ def position_of(snapshot: Snapshot, pipeline: str) -> Position | None:
         snapshot.id,
         snapshot.commit_identifier,
         snapshot.commit_kind,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Which positions snapshots record: whose one holds, and what that is."""
+
+    writer_of: Callable[[Snapshot], str | None]
+    position_of: Callable[[Snapshot, str], Position | None]
+
+
+OF_PIPELINES = Recorded(lambda snapshot: snapshot.properties.get(PIPELINE_PROPERTY), position_of)
+"""Those of the streams of pipelines, and of what brings tables up to them, by the pipeline."""
+
+
+def of_reading(user: str) -> Recorded:
+    """Those of a reading beside the stream, which moves no position of the stream, by the user who commits its slices.
+
+    That of a retry has no offsets: its numbers tell what is there.
+    """
+    return Recorded(lambda snapshot: user if snapshot.commit_user == user else None, _read_by)
+
+
+def _read_by(snapshot: Snapshot, user: str) -> Position:
+    return Position(
+        checkpoint_user(user),
+        _from_text((snapshot.properties or {}).get(REPLAYED_PROPERTY, "{}")),
+        departed=departed_of(snapshot),
+        writer=user,
+        snapshot_id=snapshot.id,
+        commit_identifier=snapshot.commit_identifier,
+        commit_kind=snapshot.commit_kind,
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from paimon_table import (
@@ -20,11 +20,10 @@ from paimon_table import (
     CommitKind,
     CommitMessage,
     CommitResult,
-    CommitsOfUser,
     FilePacker,
     LiveFiles,
-    OwnCommits,
     SchemaChange,
+    Snapshot,
     SnapshotIdentity,
     Table,
     TableCommit,
@@ -41,7 +40,7 @@ from sinks.commit.positions import (
     Position,
     TopicPartition,
     checkpoint_user,
-    departed_of,
+    of_reading,
     to_properties,
 )
 from sinks.exchange.target import Routing, Target
@@ -57,28 +56,36 @@ class RunTwice(ConfigError):
     """Two processes run one pipeline under different checkpoints, and both write the table."""
 
 
-def has_batch(
-    table: Table, pipeline: str, commit_user: str, batch_id: int, started_ms: int | None, *, is_beside: bool = False
-) -> bool:
-    """Whether the newest commit of a pipeline in a table is batch ``batch_id`` of a commit user, or a later one.
+@dataclass(frozen=True, slots=True)
+class OwnReading:
+    """A reading beside the stream, whose snapshots carry its own position and leave that of the pipeline as it is."""
 
-    ``is_beside``: the user's commits record no position of the pipeline, and count among themselves.
-    CommitOutcomeUnknown where the snapshots that would tell have expired.
-    """
-    snapshots = table.snapshots
-    if is_beside:
-        newest = CommitsOfUser(snapshots, table.paths.root, commit_user).newest(snapshots.latest(), started_ms)
-        return newest is not None and newest.commit_identifier >= batch_id
-    own = OwnPosition(
-        snapshots,
-        KnownPositions(snapshots),
-        pipeline,
-        commit_user,
-        by_offsets=False,
-        counted=lambda position: position,
-        has_written=lambda: True,
-    )
-    return own.has_step(batch_id, snapshots.latest(), started_ms)
+    properties_of: PropertiesOf
+    """What its snapshots record."""
+    by_offsets: bool = True
+    """Whether its position has offsets; without, the numbers of its slices tell what is there."""
+    since_ms: int | None = None
+    """When it began, from where on its earlier slices are looked for; None: each of its slices stands for itself."""
+    after: Mapping[str, int] = field(default_factory=dict)
+    """By table a snapshot behind which the slice comes that is read next."""
+
+    def position_in(self, table: Table, identifier: str, user: str) -> OwnPosition:
+        """Its position in a table, which others may commit to between its slices."""
+        snapshots, after = table.snapshots, self.after.get(identifier, 0)
+        since_ms = None if self.since_ms is None else self.since_ms - CLOCK_SKEW_MS
+
+        def may_be(snapshot: Snapshot) -> bool:
+            return snapshot.id > after if since_ms is None else snapshot.time_ms >= since_ms
+
+        return OwnPosition(
+            snapshots,
+            KnownPositions(snapshots, of_reading(user), may_be),
+            user,
+            user,
+            by_offsets=self.by_offsets,
+            counted=lambda position: position,
+            has_written=lambda: (snapshots.earliest_id() or 0) > after + 1,
+        )
 
 
 def rolled_back(identifier: str, pipeline: str) -> RolledBack:
@@ -102,20 +109,15 @@ class TableSink:
         *,
         resumes: bool,
         by_offsets: bool = True,
-        recorded_by: PropertiesOf | None = None,
+        reading: OwnReading | None = None,
         topic_ids: TopicIds = dict,
-        recorded_since_ms: int | None = None,
-        after: int = 0,
         commit_count: int = 0,
         noted: Mapping[TopicPartition, int] | None = None,
     ) -> None:
         """``resumes``: a position written by another checkpoint of this pipeline counts (policy ``resume``).
 
         ``by_offsets``: the source gives each offset of a partition once, in order; False of dump files.
-        With ``recorded_by`` the commits are not of the stream: they leave the pipeline's position as it is, no row
-        counts as stored already, and the properties of their snapshots are what it makes of the positions read. What
-        departed in an earlier batch is looked for from ``recorded_since_ms`` on, by default nowhere; ``after`` is a
-        snapshot behind which these commits come.
+        With ``reading`` the commits are not of the stream: they leave the pipeline's position as it is.
         ``topic_ids`` gives the ids of the topics that are read: positions in others of their names count no more.
         ``commit_count`` is how many commits the checkpoint knows of, ``noted`` the offsets behind them: for a table
         whose snapshots do not show a position any more.
@@ -136,11 +138,9 @@ class TableSink:
         """What feeds the table by what was seen in this run."""
         self._commit_count = commit_count
         self._noted = noted or {}
-        self._properties_of = recorded_by or partial(to_properties, pipeline)
-        self._own: OwnPosition | None = None
-        self._commits: OwnCommits
-        if recorded_by is None:
-            self._own = self._commits = OwnPosition(
+        self._properties_of = partial(to_properties, pipeline) if reading is None else reading.properties_of
+        if reading is None:
+            self._own = OwnPosition(
                 table.snapshots,
                 self._known,
                 pipeline,
@@ -150,22 +150,19 @@ class TableSink:
                 has_written=lambda: has_mark(table.io, table.paths, pipeline),
             )
         else:
-            self._commits = CommitsOfUser(table.snapshots, table.paths.root, commit_user, after=after)
+            self._by_offsets = reading.by_offsets
+            self._own = reading.position_in(table, identifier, commit_user)
         self._commit = self._committer(None)
         newest = self._commit.refresh().snapshot
-        found = self._own.look(newest) if self._own else self._known.newest(pipeline).get(pipeline)
-        self._recorded = self._known.seen(pipeline)
+        found = self._own.look(newest)
+        self._recorded = self._known.newest(pipeline) if reading is not None else self._known.seen(pipeline)
         self._recorded_at = self._known.at
         self._began_at = 0 if found is None else found.snapshot_id
         """The snapshot with the position from which the sink goes on."""
-        self._is_lost_checkpoint = False
-        if self._own is None:
-            departed = {} if recorded_since_ms is None else self._departed_since(recorded_since_ms)
-            sources = {} if found is None else found.sources
-            self._position = Position(commit_user, {}, {}, sources, departed=departed, writer=commit_user)
-        else:
-            self._is_lost_checkpoint = found is not None and found.commit_user != self._owner
-            self._take(found)
+        self._is_lost_checkpoint = found is not None and found.commit_user != self._owner
+        if reading is not None and pipeline in self._recorded:
+            self._fed.update(self._recorded[pipeline].sources)
+        self._take(found)
         self.found_batch = -1 if found is None or found.writer != commit_user else found.commit_identifier
         """The batch of the stream that was the newest in the table when the sink was made; -1 where none was."""
         self._planned_on = self._commit.rollback_count
@@ -175,14 +172,9 @@ class TableSink:
         self._key_lanes: int | None = None
         self._packer = FilePacker()
 
-    def _departed_since(self, time_ms: int) -> Mapping[int, tuple[str, ...]]:
-        newest = self.table.snapshots.newest_of_user(self._user, time_ms - CLOCK_SKEW_MS)
-        return {} if newest is None else departed_of(newest)
-
     def _take(self, newest: Position | None) -> None:
         """Go on from what the table records as its newest position."""
-        if self._own is not None:
-            self._own.base = newest
+        self._own.base = newest
         if newest is None:
             offsets = self._noted if self.is_hidden else {}
             position = Position(self._owner, offsets, commit_count=self._commit_count)
@@ -195,7 +187,7 @@ class TableSink:
     @property
     def is_hidden(self) -> bool:
         """Whether the pipeline has written the table, and no snapshot shows its position any more."""
-        return self._own is not None and self._own.is_hidden
+        return self._own.is_hidden
 
     def _own_part(self, position: Position) -> Position:
         """What counts of a recorded position under this checkpoint."""
@@ -247,8 +239,9 @@ class TableSink:
         check()
         self._first_checks.append(check)
 
-    def _check_not_rolled_back(self, own: OwnPosition) -> None:
+    def _check_not_rolled_back(self) -> None:
         """RolledBack where commits that the sink went on from are gone: their rows would be left out for ever."""
+        own = self._own
         newest = own.look(self._commit.state.snapshot)
         count = 0 if newest is None else newest.commit_count
         if own.is_hidden or count >= self._position.commit_count:
@@ -274,16 +267,15 @@ class TableSink:
                 " again"
             ).without_values()
         own = self._own
-        if own is not None and own.look(self._commit.state.snapshot) != own.base:
+        if own.look(self._commit.state.snapshot) != own.base:
             raise CommitConflict(
                 f"another process of pipeline {self._pipeline} has committed to table {self.identifier} while a batch"
                 " for it was under way: the batch is planned again, without the rows that are there"
             ).without_values()
 
     def _check_anew(self) -> None:
-        if self._own is not None:
-            self._check_not_rolled_back(self._own)
-            self._check_alone(self._own.look(self._commit.state.snapshot))
+        self._check_not_rolled_back()
+        self._check_alone(self._own.look(self._commit.state.snapshot))
         self._check_same_base()
         newest = self._commit.state.identity
         if not self._first_checks or newest == self._recorded_at:
@@ -309,12 +301,11 @@ class TableSink:
             if newest is not self.table:
                 self._use(newest)
             self._commit.refresh()
-            if self._own is not None:
-                self._check_not_rolled_back(self._own)
-                recorded = self._own.look(self._commit.state.snapshot)
-                self._check_alone(recorded)
-                if recorded != self._own.base:
-                    self._take(recorded)
+            self._check_not_rolled_back()
+            recorded = self._own.look(self._commit.state.snapshot)
+            self._check_alone(recorded)
+            if recorded != self._own.base:
+                self._take(recorded)
 
     def evolve(self, changes: Sequence[SchemaChange], time_ms: int) -> None:
         """Publish a new schema version with ``changes``."""
@@ -342,7 +333,7 @@ class TableSink:
                 self.identifier,
                 context,
                 self._packer.pack(self._live_files()),
-                self._has_number(batch_id, started_ms) and not self._drops_by_offset,
+                self._has_number(batch_id, started_ms) and not self.drops_by_offset,
                 self.compacts_fully(batch_id),
                 self._position.departed_texts,
             )
@@ -350,18 +341,18 @@ class TableSink:
     def idle_target(self) -> Target:
         """The target of a batch that leaves the table out; asks the storage nothing."""
         with self._lock:
-            return Target(self.identifier, self.table.context, self._live_files(), is_appended=True, is_left_out=True)
+            return Target(self.identifier, self.table.context, self._live_files(), is_appended=True, is_paused=True)
 
     @property
-    def _drops_by_offset(self) -> bool:
+    def drops_by_offset(self) -> bool:
         """Whether rows that the table has are told by their offsets, not by the number of the batch."""
-        return self._by_offsets and self._own is not None
+        return self._by_offsets
 
     @property
     def _floors(self) -> Mapping[TopicPartition, int]:
         """Rows below these offsets are in the table already."""
         position = self._position.among(self._topic_ids())
-        return position.offsets if self._drops_by_offset else position.floors
+        return position.offsets if self.drops_by_offset else position.floors
 
     def has_passed(self, places: Mapping[TopicPartition, int]) -> bool:
         """Whether the table has all rows up to these offsets, where its position tells that."""
@@ -386,16 +377,12 @@ class TableSink:
 
     def _has_number(self, batch_id: int, started_ms: int | None) -> bool:
         """The same as of the last look at the table."""
-        latest = self.state.snapshot
-        if self._own is not None:
-            return self._own.has_step(batch_id, latest, started_ms)
-        newest = self._commits.newest(latest, started_ms)
-        return newest is not None and newest.commit_identifier >= batch_id
+        return self._own.has_step(batch_id, self.state.snapshot, started_ms)
 
     def has_rows(self, batch_id: int, ends: Mapping[TopicPartition, int], started_ms: int | None) -> bool:
         """Whether the table has the rows of ``batch_id``, which ends at ``ends``; asks the storage."""
         with self._lock:
-            if self._own is not None and self._drops_by_offset:
+            if self.drops_by_offset:
                 self._own.look(self._commit.refresh().snapshot)
                 return self._own.has_rows(Step(batch_id, ends))
             return self.is_appended(batch_id, started_ms)
@@ -410,7 +397,7 @@ class TableSink:
 
         ``closed_batch`` is the last one that Spark took for done. If it compacts fully, that is due also without rows.
         """
-        newest = None if self._own is None else self._own.look(self.state.snapshot)
+        newest = self._own.look(self.state.snapshot)
         if newest is not None and newest.writer != self._user:
             newest = None
         is_older = closed_batch is not None and (newest is None or newest.commit_identifier < closed_batch)
@@ -430,7 +417,7 @@ class TableSink:
             return ()
         with self._lock:
             is_appended = self._has_number(batch_id, started_ms)
-            newest = self._commits.newest(self.state.snapshot, started_ms) if is_appended else None
+            newest = self._own.newest(self.state.snapshot, started_ms) if is_appended else None
         if newest is not None and (newest.commit_identifier != batch_id or newest.commit_kind is CommitKind.COMPACT):
             return ()
         return self.table.due_compactions(self.state, fully=self.compacts_fully(batch_id), is_appended=is_appended)
@@ -457,8 +444,7 @@ class TableSink:
             reached = known.advanced(ends, self._topic_ids()).with_departed(batch_id, departed)
             position = replace(reached, writer=self._user, commit_count=known.commit_count + 1)
             self._on_step = on_step
-            if self._own is not None:
-                self._own.step = Step(batch_id, ends)
+            self._own.step = Step(batch_id, ends)
             try:
                 properties = {**self._properties_of(position), **self._lane_properties()}
                 result = self._commit.commit(
@@ -471,10 +457,7 @@ class TableSink:
             published = result.compact or result.append
             if published is not None or result.replayed:
                 self._first_checks.clear()
-            if self._own is not None:
-                self._take(self._own.position)
-            elif published is not None:
-                self._position = replace(position, snapshot_id=published.id)
+            self._take(self._own.position)
             return result
 
     def _lane_properties(self) -> Mapping[str, str]:
@@ -489,6 +472,6 @@ class TableSink:
             self._user,
             on_step=lambda step: self._on_step(step),
             on_attempt=self._check_anew,
-            own=self._commits,
+            own=self._own,
             before=before,
         )

@@ -49,5 +49,5 @@ class Target:
     """Rows that went to another key at the end of the last batches, as texts of ``sinks.write.departed``."""
     deleted_at: str | None = None
     """The column with the time of the delete, where a delete keeps its row."""
-    is_left_out: bool = False
+    is_paused: bool = False
     """Whether the batch goes on without the table: nothing of it is read or written."""

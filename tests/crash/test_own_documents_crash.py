@@ -16,7 +16,7 @@ import pytest
 
 from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO, SimulatedCrash
 from pipelines import storage
-from pipelines.catchup.catch_up import Step
+from pipelines.catchup.reading import Step
 from pipelines.checkpoint.book import Cause
 from pipelines.control.request_desk import RequestDesk
 from pipelines.control.requests import KEPT_MS, Answer, Requests, State
@@ -119,7 +119,7 @@ def _resumed(pipeline: PausedPipeline, table: str) -> Answer:
         mark = pipeline.paused.pauses[table]
         pipeline.paused.pause(table, Cause.FAILED, "it was resumed", mark.batch, mark.topics)
         catch_up = pipeline.catch_up(table)
-        while catch_up.step() is not Step.JOINED:
+        while catch_up.step() is not Step.DONE:
             pass
     return Answer(State.DONE, "in the stream")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from paimon_table.history.tags import TagStore
-from pipelines.replay.replay_job import Step
+from pipelines.catchup.reading import Step
 from tests.interop.java_paimon import JavaPaimon
 from tests.support.quarantined import envelope, record, rows_of, run_batch, table
 from tests.support.rebuilt_tables import FILE, KINDS, TAG, damage, finish, job, start
@@ -26,7 +26,7 @@ def test_java_reads_the_old_rows_then_the_new_ones_and_goes_on_with_them(
     path = table(tmp_path).paths.root
     wrong = damage(tmp_path)
     one = job(topic, allows_missing=True)
-    while one.step().step is not Step.DONE:
+    while one.step() is not Step.DONE:
         assert rows(java, path) == wrong
 
     assert rows(java, path) == FINAL

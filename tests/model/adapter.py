@@ -32,7 +32,7 @@ from pipelines.batch import attempts
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.compactions import Compactions
 from pipelines.batch.local_exchange import LocalExchange
-from pipelines.catchup import catch_up, side_work
+from pipelines.catchup import reading, side_work
 from pipelines.checkpoint.lock import held_checkpoints
 from pipelines.config.config import PipelineConfig
 from pipelines.control.asking import wait_for
@@ -306,7 +306,7 @@ class Adapter:
         patch.setattr(side_work, "LOOK_S", 0.0)
         patch.setattr(side_work, "IDLE_S", 0.0)
         patch.setattr(side_work.SideWork, "start", lambda side, desk: setattr(side, "_desk", desk))
-        patch.setattr(catch_up, "CLOSING_S", 0.0)
+        patch.setattr(reading, "CLOSING_S", 0.0)
         patch.setattr(Tidier, "start", lambda _tidier: None)
         patch.setattr(Compactions, "_start", _deferred)
         patch.setattr(kafka_admin, "connected", BrokerAdmin)
@@ -314,15 +314,15 @@ class Adapter:
         patch.setattr(kafka_reader, "topics_at_first_look", lambda *_args: None)
         for module in ("pipelines.query", "pipelines.catchup.slices"):
             patch.setattr(f"{module}.decoded", lambda records, *_args: records)
-        for module in ("pipelines.query", "pipelines.replay.local_slices"):
+        for module in ("pipelines.query", "pipelines.replay.replay_slices"):
             patch.setattr(f"{module}.spark_exchange", _exchange)
             patch.setattr(f"{module}.spool", lambda _spark: None)
             patch.setattr(f"{module}.lookup_root", lambda _spark: str(self.root / "lookup"))
         patch.setattr("pipelines.query.this_connection", lambda _spark: None)
         patch.setattr("pipelines.query.compacted_by", lambda _context, task, due: task(due))
-        patch.setattr("pipelines.replay.local_slices.check_java", lambda: None)
+        patch.setattr("pipelines.replay.replay_slices.check_java", lambda: None)
         patch.setattr(
-            "pipelines.replay.local_slices.open_session", lambda *_args, **_keys: StandInSpark(self.broker, self.fuse)
+            "pipelines.replay.replay_slices.open_session", lambda *_args, **_keys: StandInSpark(self.broker, self.fuse)
         )
 
 

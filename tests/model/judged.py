@@ -54,7 +54,7 @@ PIPELINE = {
     "otherwise": "skip",
 }
 
-HIDDEN = "have expired, so whether this commit is in the table is not known"
+HIDDEN = "the snapshots that would show it have expired"
 """What a table says for good whose snapshots do not tell whether it has a batch."""
 
 

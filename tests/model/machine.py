@@ -29,9 +29,9 @@ POINTS = (
     *("after-write", "before-append", "after-append", "after-compact", "before-closing"),
     *("table-paused", "slice-planned", "slice-done", "before-joining", "after-joining"),
     *("slice-written", "bad-records-sealed", "slice-applied"),
-    *("replay-planned", "replay-done", "rebuild-noted", "rebuild-tagged", "rebuild-switched"),
+    *("rebuild-noted", "rebuild-tagged", "rebuild-switched"),
 )
-"""Crash points of batches, of catching up, of retries, and of replays."""
+"""Crash points of batches, of what is read beside them, of retries, and of rebuilds."""
 
 MEANWHILE = st.lists(st.sampled_from(["batch", "beside", "kill", "restart", "pause", "resume"]), max_size=5)
 """What happens while a command waits; then the pipeline goes on, if it runs."""

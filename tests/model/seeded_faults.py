@@ -13,8 +13,8 @@ import pytest
 
 from pipelines.bad_records.facts import TableJudge
 from pipelines.bad_records.log import QuarantineLog
-from pipelines.catchup.catch_up import CatchUp
-from pipelines.checkpoint.book import Book, Pause
+from pipelines.catchup.reading import InStream
+from pipelines.checkpoint.book import Book, Reached
 from pipelines.checkpoint.checkpoint import Checkpoint
 from sinks.commit.own_position import OwnPosition
 from sinks.commit.table_sink import TableSink
@@ -113,13 +113,16 @@ def _a_rollback_behind_a_retry(machine: PipelineMachine) -> None:
 
 
 def _one_record_late(patch: pytest.MonkeyPatch) -> None:
-    right = CatchUp._begin
+    right: property = vars(InStream)["reached"]
 
-    def late(catch_up: CatchUp, pause: Pause) -> str | None:
-        begin = right(catch_up, pause)
-        return None if begin is None else text_of({place: at + 1 for place, at in places_of(begin).items()})
+    def late(to: InStream) -> Reached:
+        reached: Reached = right.__get__(to)
+        if to._pause.reached is not None or reached.position is None:
+            return reached
+        later = {place: at + 1 for place, at in places_of(reached.position).items()}
+        return replace(reached, position=text_of(later))
 
-    patch.setattr(CatchUp, "_begin", late)
+    patch.setattr(InStream, "reached", property(late))
 
 
 def _a_pause(machine: PipelineMachine) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from paimon_table import CommitKind, TableName
-from pipelines.checkpoint.book import Book, Cause, Entry, Pause
+from pipelines.checkpoint.book import Book, Cause, Entry, Pause, Reached
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
 from pipelines.config.config import PipelineConfig
@@ -81,7 +81,7 @@ def test_a_topic_that_spark_has_let_go_and_that_is_made_anew_starts_the_query_ag
     begin = '{"a":{"0":30},"b":{"0":0}}'
     Book(state).put({"lake.t": Entry(pause=Pause("lake.t", Cause.ASKED, "by hand", 1, 0, begin, topics=("a",)))})
     replays = Replays(state)
-    replays.put(replace(ReplayState("r", "lake.t", Point(Kind.EARLIEST), None, ("a",)), is_begun=True))
+    replays.put(replace(ReplayState("r", "lake.t", Point(Kind.EARLIEST), None, ("a",)), reached=Reached()))
 
     reading.note_topics({"a": "2", "b": "1"})
     assert isinstance(reading.failure, TopicsChanged)

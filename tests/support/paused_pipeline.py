@@ -24,7 +24,7 @@ from pipelines.batch.compactions import Compactions
 from pipelines.batch.local_exchange import LocalExchange
 from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.batch.step_facts import AheadOfStream, AllOpen
-from pipelines.catchup.catch_up import CatchUp, SliceWork, Step, StreamEnd
+from pipelines.catchup.reading import InStream, Reading, Step, StreamEnd, Work
 from pipelines.catchup.slices import slice_settings
 from pipelines.catchup.table_standings import TableStandings, entry_of
 from pipelines.checkpoint.book import Book, Cause, Pause
@@ -42,8 +42,8 @@ from sources.positions import Place
 from sources.slices import Slice, SliceReader
 from tests.support.local_batches import task_settings
 
-USER = "tidemark-shop-test"
-QUERY = "query"
+QUERY = "test"
+USER = f"tidemark-shop-{QUERY}"
 
 
 class Killed(BaseException):
@@ -160,7 +160,7 @@ class PausedPipeline:
         record.start()
         self.tables = self._opened()
         settle(self._opened_letters.log, TableJudge(catalog))
-        self.stream = StreamEnd(self.checkpoint, self._own.catalog, lambda: self.tables)
+        self.stream = StreamEnd(self.config, self.checkpoint, catalog, self._slices)
         self.paused.has_passed = lambda topic: (
             topic in (self._slices.topics(position(self.stream.next_batch * self._batch_size)) or ())
         )
@@ -213,23 +213,24 @@ class PausedPipeline:
         topics = self.tables.topics_of(table)
         self.paused.pause(table, Cause.ASKED, "by hand", number, topics, is_running=has_begun)
 
-    def catch_up(self, table: str) -> CatchUp:
+    def catch_up(self, table: str) -> Reading:
         run = self._runner(lambda: slice_settings(self.settings, self.paused.pauses[table], self._opened_letters))
-        work = SliceWork(self._slices, run, self._aside, lambda: self._slice_size, went_back=self.standings.look_at)
-        return CatchUp(table, self.paused, self.stream, work)
+        work = Work(self._slices, run, lambda: self._slice_size, self.stream.by_number)
+        to = InStream(table, self.paused, self.stream, self._aside, self.tables.reopen, self.standings.look_at)
+        return Reading(to, self.stream, work)
 
     def caught_up(self, *tables: str, batch_between: bool = False) -> None:
         """Bring tables up, all that are behind by default, maybe with a batch of the stream after each slice."""
         for table in tables or sorted(self.paused.tables):
             catch_up = self.catch_up(table)
-            while (step := catch_up.step()) is not Step.JOINED:
+            while (step := catch_up.step()) is not Step.DONE:
                 if batch_between or step is Step.WAITING:
                     self.run_batch()
 
     def catches_up_in(self, table: str) -> int:
         """Bring a table up beside a stream that never rests; gives how many batches of it came meanwhile."""
         catch_up, batches = self.catch_up(table), 0
-        while catch_up.step() is not Step.JOINED:
+        while catch_up.step() is not Step.DONE:
             assert self.run_batch(), "the stream has ended"
             batches += 1
         return batches

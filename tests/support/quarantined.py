@@ -50,6 +50,12 @@ def write_pipeline(root: Path, options: Mapping[str, str] | None = None) -> Path
     return file
 
 
+def read_from_kafka(file: Path) -> None:
+    """Let the pipeline read Kafka, where positions tell what a table has; no broker is asked."""
+    kafka = "kafka: { bootstrap_servers: 'localhost:1', topics: { include: ['shop.*'] } }"
+    file.write_text(file.read_text().replace(f"files: {{ path: {file.parent}/dumps }}", kafka))
+
+
 def quarantine(root: Path, owner: str = QUERY) -> Quarantine:
     return Quarantine(LocalFileIO(private=True), f"{root}/checkpoint-quarantine/{owner}")
 
@@ -59,7 +65,7 @@ def checkpoint(root: Path, closed_batch: int) -> None:
     for directory in ("offsets", "commits"):
         (root / "checkpoint" / directory).mkdir(parents=True, exist_ok=True)
         number = root / "checkpoint" / directory / str(closed_batch)
-        number.write_text('v1\n{"batchTimestampMs":1700000000000}\n{}')
+        number.write_text('v1\n{"batchTimestampMs":1700000000000}\n{"files":{}}')
     (root / "checkpoint" / "metadata").write_text(json.dumps({"id": QUERY}))
 
 

@@ -8,17 +8,17 @@ from typing import Any
 
 from paimon_table.history.branches import BranchStore
 from paimon_table.history.tags import TagStore
+from pipelines.catchup.reading import Step
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
 from pipelines.config.config_file import load_pipeline
 from pipelines.jobs.job_progress import new_job
 from pipelines.prepared import own_tables
-from pipelines.replay.pinned_counts import count_pinned, unpin
 from pipelines.replay.rebuild_requests import taken_up, with_rebuild
+from pipelines.replay.rebuild_rules import count_pinned, unpin
 from pipelines.replay.rebuilding import COUNTED_IN_TURN, Rebuilding, aside_branch
-from pipelines.replay.replay_job import ReplayJob, Step, Work
 from tests.support.quarantined import QUERY, envelope, record, rows_of, run_batch, table, write_pipeline
-from tests.support.replayed_topic import HISTORY, TOPIC, Killed, Topic, delete
+from tests.support.replayed_topic import HISTORY, TOPIC, Killed, ReplayReading, Topic, delete
 from tests.support.table_driver import TableDriver
 
 USER = f"tidemark-shop-{QUERY}"
@@ -39,7 +39,7 @@ KINDS: dict[str, dict[str, str]] = {
 }
 
 POINTS = (
-    *("replay-planned", "before-append", "after-append", "after-compact", "replay-done"),
+    *("slice-planned", "before-append", "after-append", "after-compact", "slice-done"),
     *("rebuild-compacted", "rebuild-noted", "rebuild-tagged", "rebuild-switched"),
 )
 """Crash points that every rebuild passes, in their order."""
@@ -77,22 +77,22 @@ def noted(topic: Topic, *, allows_missing: bool = False, begin: Point | None = N
     return one
 
 
-def job(topic: Topic, most: int = 3, counted_in_turn: int = COUNTED_IN_TURN, **words: Any) -> ReplayJob:
+def job(topic: Topic, most: int = 3, counted_in_turn: int = COUNTED_IN_TURN, **words: Any) -> ReplayReading:
     """The job as a new process takes it up; below 0 rows are counted beside the stream, however few they are."""
     return job_of(topic, noted(topic, **words), most, counted_in_turn)
 
 
-def job_of(topic: Topic, one: ReplayState, most: int = 3, counted_in_turn: int = COUNTED_IN_TURN) -> ReplayJob:
+def job_of(topic: Topic, one: ReplayState, most: int = 3, counted_in_turn: int = COUNTED_IN_TURN) -> ReplayReading:
     config = load_pipeline(topic.root / FILE)
     topic.rebuild = one.id
-    work = Work(topic, topic.run, topic, lambda: most)
-    destination = Rebuilding(config, own_tables(config), work, USER, new_job, counted_in_turn=counted_in_turn)
-    return ReplayJob(Replays(Checkpoint(config)), one, work, destination)
+    of = config, own_tables(config), Replays(Checkpoint(config)), one, topic, topic
+    to = Rebuilding(*of, stream_user=USER, new_job=new_job, counted_in_turn=counted_in_turn)
+    return ReplayReading(to, topic, most)
 
 
-def finish(one: ReplayJob) -> ReplayState:
+def finish(one: ReplayReading) -> ReplayState:
     for _ in range(20):
-        if one.step().step is Step.DONE:
+        if one.step() is Step.DONE:
             return one.state
     raise AssertionError("the rebuild does not end")
 
@@ -103,7 +103,7 @@ def finish_counting(
     """Finish a rebuild as the command does that counts rows beside the stream; ``meanwhile`` is done before that."""
     one = job(topic, most, counted_in_turn=-1, **words)
     for _ in range(20):
-        step = one.step().step
+        step = one.step()
         if step is Step.COUNTING:
             meanwhile()
             count(topic, one.state)

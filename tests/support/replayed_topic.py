@@ -18,14 +18,17 @@ from pipelines.batch.compactions import Compactions
 from pipelines.batch.local_exchange import LocalExchange
 from pipelines.batch.plan import BatchRun
 from pipelines.batch.step_facts import AllOpen
+from pipelines.catchup.reading import Reading, Work
 from pipelines.catchup.slices import again_settings
+from pipelines.checkpoint.replay_state import ReplayState
+from pipelines.replay.in_place import InPlace
 from pipelines.tables.tables import PipelineTables
 from sinks.quarantine import Quarantine
 from sources.changes import RECORD_SCHEMA
 from sources.positions import Place
 from sources.slices import Slice
 from tests.support.local_batches import task_settings
-from tests.support.quarantined import envelope, quarantine, record, table
+from tests.support.quarantined import envelope, quarantine, record
 
 TOPIC = "shop.public.orders"
 
@@ -49,9 +52,6 @@ class Topic:
     @property
     def end(self) -> str:
         return str(self.closed)
-
-    def newest_snapshot(self, identifier: str) -> int:
-        return table(self.root).snapshots.latest_id() or 0
 
     def is_beyond(self, identifier: str) -> bool:
         return self.beyond
@@ -97,6 +97,18 @@ class Topic:
         process_batch(batch, tables, settings, LocalExchange([rows]), compactions, reports.append)
         compactions.wait()
         return reports[0]
+
+
+class ReplayReading(Reading):
+    """The reading of a replay as a new process takes it up."""
+
+    def __init__(self, to: InPlace, topic: Topic, most: int) -> None:
+        super().__init__(to, topic, Work(topic, topic.run, lambda: most, to.config.source.files is not None))
+        self._replay = to
+
+    @property
+    def state(self) -> ReplayState:
+        return self._replay.state
 
 
 def delete(offset: int, key: int) -> dict[str, Any]:

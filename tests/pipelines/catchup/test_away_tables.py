@@ -12,7 +12,7 @@ import pytest
 
 from paimon_table.errors import ConfigError
 from pipelines.checkpoint.book import Cause
-from pipelines.replay.replay_requests import check_in_stream
+from pipelines.replay.replay_slices import check_in_stream
 from pipelines.tables.table_failure import TableFailure
 from sinks import faults
 from sources.changes import RECORD_SCHEMA

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_table.history.rollback import plan_rollback, roll_back
-from pipelines.catchup.catch_up import Step
+from pipelines.catchup.reading import Step
 from sinks import faults
 from sources.changes import OFFSET_COLUMN, DecodeCounts, Decoded, Goal, SourceTable
 from sources.debezium_json.decoder import DebeziumJsonDecoder
@@ -116,7 +116,7 @@ def test_a_rollback_beside_the_catch_up_opens_them_again(tmp_path: Path) -> None
     assert catch_up.step() is Step.SLICE
     back_to_first_batch(first)
     first.settings = replace(first.settings, decoder=Refusing({13, 14}))
-    while catch_up.step() is not Step.JOINED:
+    while catch_up.step() is not Step.DONE:
         pass
     first.run()
     check(process(tmp_path, BAD, rule("BIGINT")), BAD)

@@ -15,8 +15,7 @@ import pytest
 
 from paimon_table.errors import ConfigError, CorruptFile, RolledBack
 from paimon_table.history.rollback import plan_rollback, roll_back
-from pipelines.catchup.catch_up import Step
-from pipelines.catchup.table_standings import rolled_back_tables
+from pipelines.catchup.reading import Step
 from pipelines.checkpoint.book import FILE, Cause
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.storage import catalog_of
@@ -237,7 +236,7 @@ def test_a_rollback_of_what_came_beside_the_stream_is_noticed(
     first.run()
     catch_up = first.catch_up("lake.sums")
     for _ in range(slices or 99):
-        if catch_up.step() is Step.JOINED:
+        if catch_up.step() is Step.DONE:
             break
     back_to(first, 2, aside=True)
     if goes_on and slices is not None:
@@ -367,14 +366,14 @@ class AsFiles(ListSlices):
 def test_dump_files_cannot_be_read_again_from_there(tmp_path: Path, histories: list[History]) -> None:
     restored(tmp_path, histories)
     again = process(tmp_path, histories)
-    own = OwnTables(again.config, catalog_of(again.config))
-    known = own.positions().known
+    known = OwnTables(again.config, catalog_of(again.config)).positions().known
     more = {name: replace(of, commits=known[name].commit_count + 3) for name, of in again.book.tables.items()}
     again.book.put({name: replace(of, pause=None) for name, of in more.items()})
 
-    assert {name for name, _ in rolled_back_tables(again.book, own)} == {"lake.items", "lake.orders"}
+    standings = replace(again.standings, slices=AsFiles(again.records))
+    assert {name for name, _ in standings.paused_at_start()} == {"lake.items", "lake.orders"}
     with pytest.raises(ConfigError, match=r"lacks the last 3 commits .* move the checkpoint directory away"):
-        replace(again.standings, slices=AsFiles(again.records)).look()
+        standings.look()
 
 
 def test_a_damaged_count_is_named(tmp_path: Path, histories: list[History]) -> None:

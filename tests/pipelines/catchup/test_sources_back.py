@@ -11,8 +11,8 @@ import pytest
 
 from paimon_table.errors import ConfigError, RolledBack
 from paimon_table.history.rollback import plan_rollback, roll_back
-from pipelines.catchup.catch_up import Step
-from pipelines.replay.replay_requests import check_in_stream
+from pipelines.catchup.reading import Step
+from pipelines.replay.replay_slices import check_in_stream
 from sinks import faults
 from tests.support.listed_kafka import ListedKafka, listed
 from tests.support.paused_pipeline import Killed, PausedPipeline
@@ -126,7 +126,7 @@ def test_a_table_that_goes_away_itself_on_its_way_back(tmp_path: Path, steps: in
     away.run(2)
     catch_up = away.catch_up("lake.t")
     for _ in range(steps):
-        if catch_up.step() is Step.JOINED:
+        if catch_up.step() is Step.DONE:
             break
     process(tmp_path, source, [ITEMS]).run(2)
     check(process(tmp_path, source, ALL), source)

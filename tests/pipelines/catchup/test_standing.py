@@ -23,7 +23,7 @@ from pipelines.catchup.standing import (
     looked_at,
     standing,
 )
-from pipelines.checkpoint.book import Cause, Entry, Pause, Ruleless, SlicePlan
+from pipelines.checkpoint.book import Cause, Entry, Pause, Reached, Ruleless
 from pipelines.tables.paused_tables import FILLED
 from sinks.commit.positions import FedBy, Position
 from sources.kafka.settings import KafkaSettings
@@ -347,7 +347,7 @@ def test_a_table_that_dump_files_cannot_bring_up_is_refused() -> None:
 
 # ---------------------------------------------------------------- while it is caught up
 
-UNDER_WAY = replace(FAILED, slice=SlicePlan(4, at(a=22), at(a=25), 600))
+UNDER_WAY = replace(FAILED, reached=Reached(at(a=25), 5, 600))
 
 
 @pytest.mark.parametrize(
@@ -357,7 +357,7 @@ UNDER_WAY = replace(FAILED, slice=SlicePlan(4, at(a=22), at(a=25), 600))
         (paused(LOW, UNDER_WAY), replace(KNOWN, commits=1, pause=rolled_back(2, at(a=12)))),
         (paused(replace(NONE, files=Files(None)), UNDER_WAY), None),
         (
-            paused(replace(NONE, files=Files(7)), replace(FILLING, slice=UNDER_WAY.slice, since_ms=600)),
+            paused(replace(NONE, files=Files(7)), replace(FILLING, reached=UNDER_WAY.reached, since_ms=600)),
             replace(KNOWN, commits=0, snapshot_id=0, pause=FILLING),
         ),
         (paused(TableFacts("lake.t", files=Files(7)), FILLING), None),

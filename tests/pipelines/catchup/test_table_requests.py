@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from paimon_table.errors import BrokenInvariant, SchemaChangeRefused
-from pipelines.catchup.catch_up import CatchUp, Step
+from pipelines.catchup.reading import Reading, Step
 from pipelines.catchup.shown_standing import TableState, failed_words
 from pipelines.catchup.side_work import SideWork, TableRequests
 from pipelines.checkpoint.book import Cause
@@ -148,8 +148,8 @@ def test_a_fault_of_ours_ends_the_pipeline(office: Office) -> None:
         office.asked("resume")
 
 
-def _raising_at_step(office: Office, fails: Callable[[str], object]) -> Callable[[str], CatchUp]:
-    def make(name: str) -> CatchUp:
+def _raising_at_step(office: Office, fails: Callable[[str], object]) -> Callable[[str], Reading]:
+    def make(name: str) -> Reading:
         catch_up = office.pipeline.catch_up(name)
 
         def step() -> Step:

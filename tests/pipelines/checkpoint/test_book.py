@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.checkpoint.book import Book, Cause, Entry, Pause, Ruleless, SlicePlan
+from pipelines.checkpoint.book import Book, Cause, Entry, Pause, Reached, Ruleless
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.tables.paused_tables import PausedTables
 from sinks.commit.positions import FedBy, Position
@@ -19,7 +19,7 @@ from tests.support.local_batches import ALL_TABLES, pipeline_tables
 BEGIN = json.dumps({"a": {"0": 5, "1": 7}, "b": {"0": 3}})
 END = json.dumps({"a": {"0": 9}})
 PAUSE = Pause(
-    "lake.größe", Cause.FAILED, "refused", 10, 4, BEGIN, END, ("a", "b"), SlicePlan(2, None, END, 1_700_000_000_000)
+    "lake.größe", Cause.FAILED, "refused", 10, 4, BEGIN, END, ("a", "b"), Reached(END, 2, 1_700_000_000_000, END)
 )
 A, B = (FedBy(topic, None, None, "t") for topic in "ab")
 
@@ -55,7 +55,7 @@ def test_all_that_it_says_is_read_back(checkpoint: Checkpoint) -> None:
 
     assert again.contents == book.contents
     assert (again.pauses, again.topic_ids) == ({PAUSE.table: PAUSE}, {"a": "1"})
-    assert (PAUSE.tries_again, PAUSE.position, PAUSE.begun) == (True, END, None)
+    assert (PAUSE.tries_again, PAUSE.position) == (True, END)
 
 
 def test_what_is_not_new_costs_no_write(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +128,7 @@ def test_partitions_that_have_lost_their_end_are_read_from_there(
     checkpoint: Checkpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
     book = Book(checkpoint)
-    pause = replace(PAUSE, begin='{"a":{"0":3,"1":7}}', after=None, slice=None)
+    pause = replace(PAUSE, begin='{"a":{"0":3,"1":7}}', after=None, reached=None)
     book.put({PAUSE.table: Entry(pause=pause, ruleless=(Ruleless(A, 2, BEGIN), Ruleless(B, 2, None)))})
 
     book.move({("a", 0): 5, ("a", 1): 5, ("b", 0): 2})
@@ -152,19 +152,28 @@ def test_partitions_of_recreated_topics_begin_anew(checkpoint: Checkpoint, caplo
         f"topic a partition 0 was recreated: records from offset {at} on that table {PAUSE.table} had not read are lost"
     )
     entry = Book(checkpoint).entry(PAUSE.table)
-    assert entry.pause is not None and entry.pause.slice is not None
+    assert entry.pause is not None and entry.pause.reached is not None
     assert json.loads(entry.pause.begin or "") == json.loads(entry.ruleless[0].begin or "")
     assert json.loads(entry.pause.begin or "") == {"a": {"1": 7}, "b": {"0": 3}}
-    assert (entry.pause.after, entry.pause.position, entry.pause.slice.begin) == ("{}", "{}", None)
+    assert (entry.pause.after, entry.pause.position, entry.pause.reached.end) == ("{}", "{}", "{}")
 
 
-def test_slices_that_were_planned_are_told_from_later_ones() -> None:
-    entry = Entry(pause=replace(PAUSE, slice=None))
-    assert entry.has_planned(9, 5) and not entry.has_planned(11, 0)
-    assert not entry.has_planned(10, 0)
-    begun = replace(entry, pause=replace(PAUSE, slice=SlicePlan(4, None, "{}", 20)))
-    assert begun.has_planned(10, 4) and not begun.has_planned(10, 5)
-    assert entry.resumed().has_planned(10, 5) and not entry.resumed().has_planned(11, 0)
+@pytest.mark.parametrize("by_number", [True, False])
+def test_slices_that_a_table_may_have_are_told_from_later_ones(by_number: bool) -> None:
+    """By number a slice is planned before it is read; else it may be in the table before that is noted."""
+
+    def may_have(entry: Entry, since_ms: int, number: int) -> bool:
+        return entry.may_have(since_ms, number, by_number=by_number)
+
+    entry = Entry(pause=replace(PAUSE, reached=None))
+    assert may_have(entry, 9, 5) and not may_have(entry, 11, 0)
+    assert not may_have(entry, 10, 0)
+    begun = replace(entry, pause=replace(PAUSE, reached=Reached("{}", 4, 20)))
+    assert may_have(begun, 10, 3) and not may_have(begun, 10, 5)
+    assert may_have(begun, 10, 4) is not by_number
+    planned = replace(entry, pause=replace(PAUSE, reached=Reached("{}", 4, 20, "{}")))
+    assert may_have(planned, 10, 4) and not may_have(planned, 10, 5)
+    assert may_have(entry.resumed(), 10, 5) and not may_have(entry.resumed(), 11, 0)
 
 
 class Batches:
@@ -205,8 +214,8 @@ def test_a_paused_table_keeps_its_place_and_takes_the_newest_reason(checkpoint: 
         first, cause=Cause.ASKED, reason="by hand"
     )
     paused.add_topics("lake.a", ["c"])
-    paused.note(replace(first, slice=SlicePlan(0, None, "{}", 1)))
-    assert paused.pauses["lake.a"].topics == ("a", "c")
+    paused.note("lake.a", Reached("{}", 1, 1))
+    assert (paused.pauses["lake.a"].topics, paused.pauses["lake.a"].position) == (("a", "c"), "{}")
     assert (paused.tables, paused.ruleless) == (frozenset({"lake.a"}), frozenset())
 
 
@@ -221,7 +230,7 @@ def test_a_table_without_a_rule_keeps_its_reason_and_its_sources_their_place(che
 
     paused.resume("lake.a", [A, B])
 
-    resumed = Entry(1, 3, paused_ms=10, ruleless=(Ruleless(B, 1, END), Ruleless(A, 4, None)))
+    resumed = Entry(1, 3, paused_ms=10, ruleless=(Ruleless(B, 1, END), Ruleless(A, 4, END)))
     assert Book(checkpoint).entry("lake.a") == resumed
 
 

@@ -13,14 +13,13 @@ import pytest
 
 from paimon_table.errors import CorruptFile, UnsupportedFeature
 from pipelines.checkpoint import lock, replay_state
-from pipelines.checkpoint.book import FILE, Book, Cause, Entry, Pause, Ruleless, SlicePlan
+from pipelines.checkpoint.book import FILE, Book, Cause, Entry, Pause, Reached, Ruleless
 from pipelines.checkpoint.checkpoint import WAY_OUT, Checkpoint
 from pipelines.checkpoint.document import FORMAT, NEWEST
 from pipelines.checkpoint.lock import held_checkpoints, holder_of
 from pipelines.checkpoint.replay_state import (
     Counts,
     Kind,
-    Planned,
     Point,
     Rebuild,
     Replays,
@@ -78,7 +77,7 @@ def _text(value: object) -> bytes:
 
 
 PAUSE = {"table": "lake.a", "cause": "failed", "reason": "full", "since_ms": 1, "batch": 2, "begin": None}
-PLAN = {"number": 0, "begin": None, "end": "{}", "planned_at_ms": 1}
+REACHED = {"position": None, "number": 0, "at_ms": 1, "end": "{}"}
 
 
 @pytest.mark.parametrize(
@@ -94,13 +93,13 @@ PLAN = {"number": 0, "begin": None, "end": "{}", "planned_at_ms": 1}
         {"pause": {**PAUSE, "batch": "7"}},
         {"pause": {**PAUSE, "begin": {"a": 1}}},
         {"pause": {**PAUSE, "cause": "moods"}},
-        {"pause": {**PAUSE, "slice": {**PLAN, "number": -2}}},
+        {"pause": {**PAUSE, "reached": {**REACHED, "number": -2}}},
         {"ruleless": [{"batch": 1, "begin": None}]},
     ],
 )
 def test_a_value_of_another_kind_is_damage(config: PipelineConfig, change: dict[str, object]) -> None:
-    _leave(config, FILE, _text({"pause": {**PAUSE, "slice": PLAN}}))
-    assert Book(Checkpoint(config)).pauses["lake.a"].slice is not None
+    _leave(config, FILE, _text({"pause": {**PAUSE, "reached": REACHED}}))
+    assert Book(Checkpoint(config)).pauses["lake.a"].reached is not None
     _leave(config, FILE, _text(change))
     with pytest.raises(CorruptFile, match=re.escape(f"its file {FILE} is not what was written")):
         Book(Checkpoint(config))
@@ -109,17 +108,15 @@ def test_a_value_of_another_kind_is_damage(config: PipelineConfig, change: dict[
 def _written(config: PipelineConfig) -> dict[str, dict[str, Any]]:
     """A document of each kind, as this version writes it."""
     checkpoint = Checkpoint(config)
-    pause = Pause("lake.a", Cause.FAILED, "full", 1, 2, None, slice=SlicePlan(0, None, "{}", 1))
+    pause = Pause("lake.a", Cause.FAILED, "full", 1, 2, None, reached=Reached(None, 0, 1, "{}"))
     ruleless = Ruleless(FedBy("t", "shop", None, "a"), 3, "{}")
     book = Book(checkpoint)
     book.put({"lake.a": Entry(1, 2, 0, ("t",), pause, 0, (ruleless,))})
     book.note_topics({"t": "id"})
     switch, counts = Switch("user", 1, "tag", 2, 3), Counts(1, 2)
     rebuild = Rebuild("branch", {}, "rules", 1, False, switch, counts)
-    begin, planned = Point(Kind.EARLIEST), Planned(None, "{}", 1)
-    Replays(checkpoint).put(
-        ReplayState("one", "lake.a", begin, begin, ("t",), planned=planned, is_begun=True, rebuild=rebuild)
-    )
+    begin, reached = Point(Kind.EARLIEST), Reached(None, 0, 1, "{}")
+    Replays(checkpoint).put(ReplayState("one", "lake.a", begin, begin, ("t",), reached=reached, rebuild=rebuild))
     return {name: json.loads((Path(config.checkpoint) / name).read_bytes()) for name in KINDS}
 
 

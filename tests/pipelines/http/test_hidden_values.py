@@ -167,7 +167,7 @@ def test_bad_records_are_counted_without_their_values(tmp_path: Path, value: str
 )
 def test_a_commit_that_is_refused_is_told_without_partitions_and_keys(tmp_path: Path, error: Exception) -> None:
     pipeline = paused_by(tmp_path, {}, *rows("orders", {}, {"id": 2, "qty": 2})[1:])
-    pipeline.tables.leave_out(TableFailure("lake.orders", error), 1)
+    pipeline.tables.pause(TableFailure("lake.orders", error), 1)
 
     with looked_at(pipeline) as asked:
         assert SECRET in asked.with_token()

@@ -17,6 +17,7 @@ from paimon_table.history.branches import BranchStore
 from paimon_table.history.snapshot_names import all_names, changelog_names
 from paimon_table.maintenance.rescale import rescale
 from paimon_table.metadata.manifest_store import ManifestReader
+from pipelines.catchup.reading import Step
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.lock import held_checkpoints
 from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
@@ -26,8 +27,7 @@ from pipelines.control.requests import Requests
 from pipelines.jobs.job_progress import new_job
 from pipelines.prepared import own_tables
 from pipelines.replay.rebuild_requests import give_up
-from pipelines.replay.replay_job import Step
-from pipelines.replay.replay_requests import GIVE_UP, giving_up
+from pipelines.replay.replay_slices import GIVE_UP, giving_up
 from sinks import faults
 from sinks.commit.positions import newest_position
 from tests.support import quarantined
@@ -136,7 +136,7 @@ def test_the_stream_writes_while_the_table_is_rebuilt_and_nothing_of_it_is_lost(
     topic.records_ += [delete(10, 3), record(11, json.dumps(wide).encode(), key=40)]
     topic.beyond = True
     assert rows_of(tmp_path) == {**{k: n for k, n in FINAL.items() if k != 3}, 40: 4}
-    while one.step().step is Step.SLICE:
+    while one.step() is Step.SLICE:
         assert rows_of(tmp_path)[40] == 4
     assert branches(tmp_path) == ["rebuild-r1"]
     topic.closed, topic.beyond = 12, False
@@ -180,7 +180,7 @@ def test_a_killed_rebuild_goes_on_and_switches_once(
 def test_a_rebuild_leaves_no_file_that_nobody_names(tmp_path: Path) -> None:
     topic = start(tmp_path, KINDS["lookup"])
     one, orders = job(topic, most=1), table(tmp_path)
-    while one.step().step is Step.SLICE:
+    while one.step() is Step.SLICE:
         assert len([*BranchStore(orders.io, orders.paths).snapshots("rebuild-r1").newest_first()]) <= 2
     reader, named = ManifestReader(orders.io, orders.paths), set[str]()
     for snapshot in orders.snapshots.newest_first():
@@ -340,7 +340,7 @@ def test_rows_of_a_topic_that_comes_in_meanwhile_are_not_lost(
     one.step()
     if when == "behind it":
         topic.beyond = True
-        while one.step().step is Step.SLICE:
+        while one.step() is Step.SLICE:
             pass
         topic.beyond = False
     run_batch(tmp_path, tmp_path / FILE, 2, record(0, envelope(900, 9), topic="other.public.orders", key=900))

@@ -11,12 +11,12 @@ from paimon_table import CommitKind
 from paimon_table.errors import ConfigError
 from paimon_table.history.tags import TagStore
 from paimon_table.scan.scan import TableScan
+from pipelines.catchup.reading import Step
 from pipelines.config.config_file import load_pipeline
 from pipelines.replay import replaying
-from pipelines.replay.pinned_counts import pin_of
 from pipelines.replay.rebuild_requests import give_up
-from pipelines.replay.replay_job import Progress, Step
-from pipelines.replay.replay_progress import shown_progress
+from pipelines.replay.rebuild_rules import pin_of
+from pipelines.replay.replay_progress import Progress, shown_progress
 from sinks import faults
 from tests.support.quarantined import envelope, forget_the_past, record, rows_of, run_batch, table
 from tests.support.rebuilt_tables import (
@@ -78,7 +78,7 @@ def test_a_turn_reads_no_rows_of_a_large_table(tmp_path: Path, monkeypatch: pyte
     one = job(topic, counted_in_turn=-1)
     with monkeypatch.context() as patch:
         patch.setattr(TableScan, "read", lambda *_: pytest.fail("rows are read within the turn"))
-        while (step := one.step().step) is Step.SLICE:
+        while (step := one.step()) is Step.SLICE:
             pass
         assert step is Step.COUNTING
         patch.setattr(TableScan, "read", read)
@@ -94,9 +94,9 @@ def test_the_command_counts_when_a_step_asks_for_it(tmp_path: Path) -> None:
     steps: list[Step] = []
 
     def do(id_: str) -> Progress:
-        progress = job_of(topic, replays(topic).get(id_), 100, counted_in_turn=-1).step()
-        steps.append(progress.step)
-        return progress
+        one = job_of(topic, replays(topic).get(id_), 100, counted_in_turn=-1)
+        steps.append(one.step())
+        return Progress(steps[-1], one.state.record_count, one.state.failed_count, one.records_left)
 
     with shown_progress("lake.orders") as shown:
         replaying.driven(
@@ -159,7 +159,7 @@ def test_rows_of_others_behind_the_count_are_seen_though_their_snapshots_have_ex
     topic = start(tmp_path)
 
     one = job(topic, most=100, counted_in_turn=-1)
-    assert one.step().step is Step.COUNTING
+    assert one.step() is Step.COUNTING
     count(topic, one.state)
     insert(tmp_path, 500)
     once_more(tmp_path)
@@ -174,11 +174,11 @@ def test_rows_of_others_behind_the_count_are_seen_though_their_snapshots_have_ex
 def test_what_was_counted_of_a_table_that_is_rolled_back_is_not_believed(tmp_path: Path) -> None:
     topic = start(tmp_path)
     one = job(topic, most=100, counted_in_turn=-1)
-    assert one.step().step is Step.COUNTING
+    assert one.step() is Step.COUNTING
     count(topic, one.state)
     orders = table(tmp_path)
     TagStore(orders.io, orders.paths).io.delete(orders.paths.tag_file(pin_of("r1")))  # as a rollback does
-    assert job_of(topic, replays(topic).get("r1"), counted_in_turn=-1).step().step is Step.COUNTING
+    assert job_of(topic, replays(topic).get("r1"), counted_in_turn=-1).step() is Step.COUNTING
     assert tags(tmp_path) == [pin_of("r1")]
 
 
@@ -186,7 +186,7 @@ def test_a_rebuild_that_is_given_up_while_it_is_counted_leaves_nothing(tmp_path:
     topic = start(tmp_path)
     files = data_files(tmp_path)
     one = job(topic, most=100, counted_in_turn=-1)
-    assert one.step().step is Step.COUNTING
+    assert one.step() is Step.COUNTING
     give_up(replays(topic), one.state, table(tmp_path))
     assert (data_files(tmp_path), tags(tmp_path), branches(tmp_path)) == (files, [], [])
     with pytest.raises(ConfigError, match=r"branch 'rebuild-r1' of .* is gone"):

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from paimon_table.errors import ConfigError
 from paimon_table.history.rollback import plan_rollback, roll_back
+from pipelines.catchup.reading import Step
 from pipelines.checkpoint.book import Book, Entry
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
@@ -21,8 +22,7 @@ from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipeline
 from pipelines.replay import replaying
 from pipelines.replay.rebuild_requests import with_rebuild
-from pipelines.replay.replay_job import Progress, Step
-from pipelines.replay.replay_progress import ReplayProgress, duration
+from pipelines.replay.replay_progress import Progress, ReplayProgress, duration
 from pipelines.replay.replay_range import point_of, position_of_places, read_of
 from pipelines.replay.replaying import Wanted
 from pipelines.tables.tables import PipelineTables

@@ -12,7 +12,7 @@ from paimon_table.history.rollback import plan_rollback, roll_back
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.replay_state import Replays
 from pipelines.config.config_file import load_pipeline
-from pipelines.replay.replayed_letters import note_end
+from pipelines.replay.rebuild_requests import note_end
 from sinks import faults
 from sources.changes import RECORD_SCHEMA, QuarantineRow
 from sources.record_rows import record_row

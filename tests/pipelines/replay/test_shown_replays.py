@@ -11,7 +11,7 @@ from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.replay_state import DIRECTORY
 from pipelines.config.config_file import load_pipeline
 from pipelines.prepared import own_tables
-from pipelines.replay.shown_replays import ShownReplays
+from pipelines.replay.replay_slices import ShownReplays
 from pipelines.views.pipeline_state import PipelineState
 from pipelines.views.table_views import Beside
 from tests.support.quarantined import run_batch, table

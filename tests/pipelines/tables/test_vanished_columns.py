@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_table.ids import Offset
-from pipelines.tables.vanished_columns import VanishedColumns
+from pipelines.tables.record_notes import VanishedColumns
 from sources.changes import RECORD_SCHEMA, NewestRow, SourceTable
 from tests.support.keyed_events import Event, batch_of, created
 from tests.support.local_batches import pipeline_tables, run_batches

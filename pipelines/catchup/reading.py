@@ -1,0 +1,359 @@
+"""Reading records beside the stream of a pipeline, slice by slice: one loop, whatever the records are read for.
+
+A ``Reading`` brings what lies between two places of the source to its ``Destination``: to a table that is behind, to
+one that reads a range once more (``replay``), or to a branch that takes the place of a table. It ends where the last
+batch that Spark has closed ends, or at a place that was named. A batch that Spark may run again is never read here
+(docs/INVARIANTS.md, E7).
+
+Exactly once, the argument: each snapshot carries the position of the reading that made it. A slice that is read again
+after a crash brings only rows behind that position (E3), on top of that position (E4). So what is noted of a reading
+(``Reached``) comes behind its slice, and losing it costs time. Dump files give offsets in any order: of them a slice
+is planned before it is read, with its number, and its number tells whether it is there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Protocol
+
+from paimon_table import Catalog, TableName
+from paimon_table.surroundings import now_ms
+from pipelines.batch.batch_report import BatchReport
+from pipelines.batch.plan import BatchRun
+from pipelines.checkpoint.book import Pause, Reached
+from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.config.config import PipelineConfig
+from pipelines.tables.paused_tables import PausedTables
+from pipelines.tables.table_failure import TableFailure
+from pipelines.tables.tables import PipelineTables
+from sinks import faults
+from sinks.commit.own_position import has_step
+from sinks.commit.positions import newest_position
+from sources.positions import Place
+from sources.slices import Slice, SliceReader
+
+CLOSING_S = 2.0
+"""How long the work beside the stream waits for Spark to close a batch; a query that is stopped leaves one open."""
+
+CLOSING_LOOK_S = 0.05
+
+
+class Step(StrEnum):
+    """What one step came to."""
+
+    SLICE = "slice"
+    """Records were read and committed; there may be more."""
+    WAITING = "waiting"
+    """All is read that Spark has closed; a batch of the stream is about to be."""
+    COUNTING = "counting"
+    """Rows are to be counted beside the stream, by whoever has the steps done, before the next one."""
+    DONE = "done"
+    """All is read, and the destination has what it was read for."""
+
+
+class StreamEnd:
+    """Where the stream of a pipeline ends for work beside it; asked while no batch runs.
+
+    ``last_batch`` is kept by what runs the batches.
+    """
+
+    def __init__(
+        self,
+        config: PipelineConfig,
+        checkpoint: Checkpoint,
+        catalog: Catalog,
+        reader: SliceReader,
+        topic_ids: Callable[[], Mapping[str, str]] = dict,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``topic_ids`` gives the topics that are read: positions in earlier ones of their names do not count."""
+        self.last_batch: int | None = None
+        """The last batch whose rows are in the tables; Spark may not have closed it yet."""
+        self.by_number = config.source.files is not None
+        """Whether only the number of a batch, or slice, tells if a table has it: offsets come in any order."""
+        self._config = config
+        self._checkpoint = checkpoint
+        self._catalog = catalog
+        self._reader = reader
+        self._topic_ids = topic_ids
+        self._now_s = now_s
+
+    @property
+    def closed_batch(self) -> int | None:
+        """The last batch that will not run again."""
+        return self._checkpoint.closed_batch
+
+    @property
+    def end(self) -> str | None:
+        """Where that batch ends; None before there is one."""
+        closed = self.closed_batch
+        return None if closed is None else self._checkpoint.offset_after(closed)
+
+    @property
+    def next_batch(self) -> int:
+        """The batch that runs next; it may have run before, in an earlier process."""
+        closed = self.closed_batch if self.last_batch is None else self.last_batch
+        return 0 if closed is None else closed + 1
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the next batch follows the closed one: none before it has run, whose rows a table may have."""
+        last = self._checkpoint.planned_batch if self.last_batch is None else self.last_batch
+        return last == self.closed_batch
+
+    def await_closing(self) -> None:
+        """Wait until Spark has closed the last batch, which it does once the rows are in the tables; not for long."""
+        given_up_s = self._now_s() + CLOSING_S
+        while not self.is_settled and self._now_s() < given_up_s:
+            time.sleep(CLOSING_LOOK_S)
+
+    def is_beyond(self, identifier: str) -> bool:
+        """Whether a table has, or may have, rows of records behind ``end``; asks the storage."""
+        planned, end = self._checkpoint.planned_batch, self.end
+        if planned is None or end is None:
+            return False
+        if self.by_number:
+            return planned != self.closed_batch and self.has_batch(identifier, planned)
+        position = newest_position(self._catalog.files(TableName.of(identifier)).snapshots, self._config.name)
+        there = {} if position is None else position.among(self._topic_ids()).offsets
+        ends, read = self._offsets(end), self._offsets(self._checkpoint.offset_after(planned))
+        return any(at > ends.get(place, 0) for place, at in there.items() if place in read)
+
+    def _offsets(self, position: str) -> Mapping[Place, int]:
+        return self._reader.offsets(position) or {}
+
+    def has_batch(self, identifier: str, batch_id: int) -> bool:
+        """Whether the stream's commit of a batch is in a table, by its number; asks the storage."""
+        user, table = self._checkpoint.commit_user, self._catalog.find(TableName.of(identifier))
+        if user is None or table is None:
+            return False
+        return has_step(table, self._config.name, user, batch_id, self._checkpoint.planned_at_ms(batch_id))
+
+
+RunSlice = Callable[[BatchRun, PipelineTables, Slice, Collection[str] | None], BatchReport]
+"""Brings a slice into the tables given and returns when all of it is committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What slices are cut and done with."""
+
+    reader: SliceReader
+    run: RunSlice
+    most_records: Callable[[], int]
+    """Of the next slice."""
+    by_number: bool
+    """See ``StreamEnd``: a slice is planned before it is read."""
+    now_ms: Callable[[], int] = now_ms
+
+
+class Stream(Protocol):
+    """The stream as far as it is done, see ``StreamEnd``."""
+
+    @property
+    def end(self) -> str | None: ...
+
+
+class Destination(Protocol):
+    """Where the records of a reading go, and what is kept of it durably."""
+
+    @property
+    def topics(self) -> Collection[str] | None:
+        """Those that are read; None: all."""
+        ...
+
+    @property
+    def until(self) -> str | None:
+        """Where it ends at the latest; None: where the stream is met."""
+        ...
+
+    @property
+    def reached(self) -> Reached:
+        """How far it is, as it is kept."""
+        ...
+
+    @property
+    def is_done(self) -> bool: ...
+
+    @property
+    def takes_slices(self) -> bool:
+        """Whether slices may go there; False once what follows them has been done."""
+        ...
+
+    def begin(self) -> bool:
+        """Look at what a step builds on; gives whether it is another than before. Raises what must not go on."""
+        ...
+
+    def open(self) -> PipelineTables:
+        """The tables of the reading: its table alone, under a commit user of its own."""
+        ...
+
+    def check(self, limit: str) -> None:
+        """Raise when what is to be read up to ``limit`` must not go there, before anything of it is planned."""
+        ...
+
+    def note(self, reached: Reached, report: BatchReport | None = None) -> None:
+        """Keep how far it is, durably, and what its last slice has brought."""
+        ...
+
+    def has_met(self, end: str | None) -> bool:
+        """Whether nothing of the stream is left to read for it, which had closed batches up to ``end``."""
+        ...
+
+    def finish(self) -> Step:
+        """Do what follows the slices, in the turn in which the stream is met; idempotent.
+
+        Another step than ``DONE`` when something else comes first.
+        """
+        ...
+
+
+class Reading:
+    """One reading as one process works on it. Nothing is kept here that its destination does not have."""
+
+    def __init__(self, to: Destination, stream: Stream, work: Work) -> None:
+        self.to = to
+        self._stream = stream
+        self._work = work
+        self._tables: PipelineTables | None = None
+        self.record_count = 0
+        """Records that this process has read."""
+
+    @property
+    def records_left(self) -> int | None:
+        """About how many records are still to be read, as the source says now; None when that is not known."""
+        limit = self._limit()
+        return 0 if limit is None else self._work.reader.left(self.to.reached.position, limit, self.to.topics)
+
+    def step(self) -> Step:
+        """Do the next slice, what follows the last one, or both; to be called while no batch of the stream runs.
+
+        Whoever has read all that is closed ends before the next batch comes: a stream without pauses would always be
+        one batch ahead otherwise.
+        """
+        if self.to.is_done:
+            return Step.DONE
+        if self.to.begin():
+            self._tables = None
+        end, is_slice = self._stream.end, False
+        if self.to.takes_slices:
+            is_slice = self._slice()
+            # Of a stream that goes on beside this, another batch may have been closed since.
+            if not self.to.has_met(end) or self._next() is not None:
+                return Step.SLICE if is_slice else Step.WAITING
+        step = self.to.finish()
+        return Step.SLICE if is_slice and step is Step.WAITING else step
+
+    def _slice(self) -> bool:
+        """Read the next slice; False when there is none."""
+        planned = self._planned()
+        if planned is None:
+            return False
+        piece, reached = planned
+        faults.reached("slice-planned", reached.number)
+        tables, self._tables = self._tables or self.to.open(), None
+        try:
+            report = self._work.run(BatchRun(reached.number, reached.at_ms), tables, piece, self.to.topics)
+        except TableFailure as failure:
+            raise failure.error from failure
+        self._tables = tables  # after a failure all is looked at anew
+        self.record_count += report.record_count
+        faults.reached("slice-done", reached.number)
+        self.to.note(reached.done(piece.end, self._work.now_ms()), report)
+        return True
+
+    def _planned(self) -> tuple[Slice, Reached] | None:
+        """The slice to read; one that an earlier try, or process, has planned and may not have finished comes first."""
+        reached = self.to.reached
+        if reached.end is not None:
+            return Slice(reached.position, reached.end), reached
+        limit = self._limit()
+        if limit is not None:
+            self.to.check(limit)
+        piece = self._next()
+        if piece is None:
+            return None
+        if self._work.by_number or not reached.at_ms:
+            end = piece.end if self._work.by_number else None
+            self.to.note(replace(reached, end=end, at_ms=self._work.now_ms()))
+        return piece, self.to.reached
+
+    def _next(self) -> Slice | None:
+        """What comes next of the batches that are closed."""
+        limit, reached = self._limit(), self.to.reached
+        if limit is None:
+            return None
+        return self._work.reader.next(reached.position, limit, self.to.topics, self._work.most_records())
+
+    def _limit(self) -> str | None:
+        end, until = self._stream.end, self.to.until
+        return end if end is None or until is None else self._work.reader.earlier(until, end)
+
+
+class InStream:
+    """``Destination`` of a table that is behind its stream: once it has caught up, the next batch writes it again."""
+
+    until, is_done, takes_slices = None, False, True
+
+    def __init__(
+        self,
+        identifier: str,
+        paused: PausedTables,
+        stream: StreamEnd,
+        open_tables: Callable[[Pause], PipelineTables],
+        rejoin: Callable[[str], None],
+        went_back: Callable[[str], bool],
+    ) -> None:
+        """``rejoin`` lets the next batch write a table.
+
+        ``went_back``: whether a table lacks what it had, as it was rolled back or restored; its pause says then where
+        it stands.
+        """
+        self._identifier = identifier
+        self._paused = paused
+        self._stream = stream
+        self._open_tables = open_tables
+        self._rejoin = rejoin
+        self._went_back = went_back
+
+    @property
+    def topics(self) -> Collection[str] | None:
+        return self._pause.topics or None
+
+    @property
+    def reached(self) -> Reached:
+        """See ``Destination``; where positions do not tell, the batch that failed may be in the table after all."""
+        pause = self._pause
+        if pause.reached is not None:
+            return pause.reached
+        may_be_there = self._stream.by_number and pause.after is not None
+        is_there = may_be_there and self._stream.has_batch(pause.table, pause.batch)
+        return Reached(pause.after if is_there else pause.begin)
+
+    def begin(self) -> bool:
+        return self._went_back(self._identifier)
+
+    def open(self) -> PipelineTables:
+        return self._open_tables(self._pause)
+
+    def check(self, limit: str) -> None: ...
+
+    def note(self, reached: Reached, report: BatchReport | None = None) -> None:
+        self._paused.note(self._identifier, reached)
+
+    def has_met(self, end: str | None) -> bool:
+        return self._stream.is_settled
+
+    def finish(self) -> Step:
+        faults.reached("before-joining", 0)
+        self._paused.resume(self._identifier)
+        faults.reached("after-joining", 0)
+        self._rejoin(self._identifier)
+        return Step.DONE
+
+    @property
+    def _pause(self) -> Pause:
+        return self._paused.pauses[self._identifier]

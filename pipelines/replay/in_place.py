@@ -1,0 +1,178 @@
+"""Reading a range of a table's topics once more into the table, slice by slice, between the batches of its stream.
+
+The loop is that of all readings (``pipelines.catchup.reading``). Its snapshots carry the position of the replay, and
+none of the pipeline: the stream goes on as if they were somebody else's.
+
+Without an end that was named, a replay ends where the last batch of the stream ends, while no other has written the
+table: whatever the stream did to a key meanwhile has been read again then, in its order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import Protocol
+
+from paimon_table import TableName
+from paimon_table.errors import ConfigError
+from paimon_table.surroundings import now_ms
+from pipelines.batch.batch_report import BatchReport
+from pipelines.catchup.reading import Step
+from pipelines.checkpoint.book import Reached
+from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
+from pipelines.config.config import PipelineConfig
+from pipelines.replay.replay_range import position_of_places
+from pipelines.tables.opening import BesideStream
+from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.tables import PipelineTables
+from sinks.commit.positions import (
+    REPLAY_PROPERTY,
+    REPLAYED_PROPERTY,
+    Position,
+    departed_property,
+    offsets_text,
+)
+from sinks.commit.table_sink import OwnReading
+from sources.slices import SliceReader
+
+
+class Stream(Protocol):
+    """What a replay asks of its stream, see ``StreamEnd``."""
+
+    @property
+    def end(self) -> str | None: ...
+    def is_beyond(self, identifier: str) -> bool: ...
+
+
+def commit_user_of(config: PipelineConfig, state: ReplayState) -> str:
+    """Who commits the slices of a replay."""
+    return f"replay-{state.id}-{config.name}"
+
+
+class InPlace:
+    """``Destination`` of a replay: the table itself, as it is. Keeps the state of the replay."""
+
+    def __init__(
+        self,
+        config: PipelineConfig,
+        own: OwnTables,
+        replays: Replays,
+        state: ReplayState,
+        reader: SliceReader,
+        stream: Stream,
+        now_ms: Callable[[], int] = now_ms,
+    ) -> None:
+        self.config = config
+        self.own = own
+        self.state = state
+        self.reader = reader
+        self.stream = stream
+        self.now_ms = now_ms
+        self._replays = replays
+
+    @property
+    def topics(self) -> Collection[str] | None:
+        return self.state.topics or None
+
+    @property
+    def until(self) -> str | None:
+        return self.state.limit
+
+    @property
+    def reached(self) -> Reached:
+        assert self.state.reached is not None, "it has begun"
+        return self.state.reached
+
+    @property
+    def is_done(self) -> bool:
+        return self.state.is_done
+
+    @property
+    def takes_slices(self) -> bool:
+        return True
+
+    def begin(self) -> bool:
+        """See ``Destination``; ConfigError for a range that holds nothing, and for a replay that cannot continue."""
+        state = self.state
+        if state.void and self.takes_slices:
+            how = "--into-place" if state.rebuild is None else "--rebuild"
+            raise ConfigError(
+                f"replay {state.id} of table {state.table} cannot continue: {state.void}; give it up ({how} --abandon)"
+                " and begin it again"
+            )
+        if not state.is_begun:
+            limit = None if state.end is None else self._named(state.end)
+            position, at_ms = self._named(state.begin), self.now_ms()
+            self._check_range(position, limit)
+            reached = Reached(position, at_ms=at_ms, after=self._newest_snapshot())
+            self.keep(replace(state, limit=limit, begun_at_ms=at_ms, reached=reached))
+        return False
+
+    def open(self) -> PipelineTables:
+        return self._tables(self.own, self.recorded, after=self.reached.after)
+
+    def check(self, limit: str) -> None: ...
+
+    def note(self, reached: Reached, report: BatchReport | None = None) -> None:
+        state, after = self.state, self._newest_snapshot()
+        count, failed = (0, 0) if report is None else (report.record_count, report.counts.quarantined)
+        self.keep(
+            replace(
+                state,
+                reached=replace(reached, after=after),
+                record_count=state.record_count + count,
+                failed_count=state.failed_count + failed,
+            )
+        )
+
+    def has_met(self, end: str | None) -> bool:
+        is_named = self.state.end is not None
+        return is_named or not (self.stream.is_beyond(self.state.table) or self.stream.end != end)
+
+    def finish(self) -> Step:
+        self.keep(replace(self.state, is_done=True))
+        return Step.DONE
+
+    def recorded(self, position: Position) -> dict[str, str]:
+        """What snapshots of a replay say."""
+        replayed = offsets_text(position.offsets)
+        return {REPLAY_PROPERTY: self.state.id, REPLAYED_PROPERTY: replayed, **departed_property(position)}
+
+    def keep(self, state: ReplayState) -> None:
+        """Make a state durable, and go on from it."""
+        self._replays.put(state)
+        self.state = state
+
+    def _tables(
+        self, own: OwnTables, properties_of: Callable[[Position], dict[str, str]], after: int
+    ) -> PipelineTables:
+        state, by_offsets = self.state, self.config.source.files is None
+        reading = OwnReading(properties_of, by_offsets, state.begun_at_ms, {state.table: after})
+        user = commit_user_of(self.config, state)
+        return PipelineTables(self.config, user, own, only=state.table, beside=BesideStream(reading))
+
+    def _newest_snapshot(self) -> int:
+        return self.own.catalog.files(TableName.of(self.state.table)).snapshots.latest_id() or 0
+
+    def _named(self, point: Point) -> str | None:
+        match point.kind:
+            case Kind.EARLIEST:
+                return None
+            case Kind.TIMESTAMP:
+                return self.reader.position_at(int(point.value), self.state.topics)
+            case Kind.POSITION:
+                return point.value
+            case Kind.PLACES:
+                return position_of_places(point.value, self.reader, self.state.topics)
+
+    def _check_range(self, begin: str | None, limit: str | None) -> None:
+        """Refuse a range that holds nothing, which is a slip: of what was named by a time, or by its end."""
+        state, end = self.state, self.stream.end
+        if end is None or (state.begin.kind is not Kind.TIMESTAMP and state.end is None):
+            return
+        until = end if limit is None else self.reader.earlier(limit, end)
+        if self.reader.left(begin, until, self.topics) == 0:
+            raise ConfigError(
+                f"there are no records {state.words} among those that the stream has read, which go up to {end}; give"
+                " another --from" + (" or --to" if state.end is not None else "")
+            )

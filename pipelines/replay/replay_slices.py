@@ -1,0 +1,236 @@
+"""Slices of replays and rebuilds: one for each request, between two batches of the process that runs the pipeline.
+
+Where none runs, the command does them in its own process, with a Spark session of its own. What those who look at the
+pipeline see of replays is here too.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import partial
+
+from paimon_table import Catalog, Table, TableName
+from paimon_table.errors import ConfigError, TidemarkError
+from pipelines.bad_records.facts import TableJudge, settle
+from pipelines.bad_records.log import QuarantineLog, replay_owner
+from pipelines.batch.batch_report import BatchReport
+from pipelines.batch.plan import BatchRun, TaskSettings
+from pipelines.batch.spark_exchange import spark_exchange
+from pipelines.batch.spooled_writes import SpooledWrites
+from pipelines.batch.step_facts import AllOpen
+from pipelines.catchup.reading import Reading, Step, StreamEnd, Work
+from pipelines.catchup.slices import SlicePace, SparkSlices, paced
+from pipelines.catchup.table_standings import missing_commits
+from pipelines.checkpoint.book import Book
+from pipelines.checkpoint.checkpoint import Checkpoint, commit_user
+from pipelines.checkpoint.replay_state import Replays, ReplayState
+from pipelines.config.config import PipelineConfig
+from pipelines.control.request_desk import Tell
+from pipelines.control.requests import Answer, Request, State
+from pipelines.control.same_rules import check_rules
+from pipelines.jobs.job_progress import new_job
+from pipelines.prepared import prepared
+from pipelines.replay.in_place import InPlace
+from pipelines.replay.rebuild_requests import give_up
+from pipelines.replay.rebuilding import Rebuilding
+from pipelines.replay.replay_progress import Progress, progress
+from pipelines.spark.java import check_java
+from pipelines.spark.session import lookup_root, open_session, spool, write_slots
+from pipelines.spark.spark_errors import told_by_spark
+from pipelines.storage import quarantine_of, quarantine_under
+from pipelines.tables.known_routes import led_to
+from pipelines.tables.merged_sources import told
+from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.tables import PipelineTables
+from pipelines.views.pipeline_state import PipelineState
+from pipelines.views.table_counts import Opened, unfinished_replays
+from pipelines.views.table_views import Beside
+from sources.slices import Slice
+from sources.wording import counted
+
+log = logging.getLogger(__name__)
+
+COMMAND = "replay-slice"
+GIVE_UP = "replay-give-up"
+
+
+def giving_up(checkpoint: Checkpoint, own: OwnTables) -> Callable[[Request, Tell], Answer]:
+    """Takes requests to give rebuilds up; called while no slice and no switch is under way that needs what is built."""
+
+    def handle(request: Request, _tell: Tell) -> Answer:
+        replays = Replays(checkpoint)
+        state = replays.get(request.text("replay"))
+        give_up(replays, state, own.catalog.load(TableName.of(state.table)))
+        return Answer(State.DONE, f"rebuild {state.id} of {state.table}: given up")
+
+    return handle
+
+
+OnSlice = Callable[[ReplayState, BatchReport, PipelineTables], None]
+"""Hears what a slice brought into which tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayWork:
+    """What slices of replays are done with where there is a Spark session.
+
+    ``slice_s`` says how long a slice is to take where a stream waits for it (``SlicePace``).
+    """
+
+    slices: SparkSlices
+    stream: StreamEnd
+    on_slice: OnSlice = lambda _state, _report, _tables: None
+    slice_s: float | None = None
+    _paces: dict[str, SlicePace] = field(default_factory=dict)
+
+    def of(self, state: ReplayState) -> Work:
+        """That of one replay. Its bad records have a quarantine of their own, as its slices have own numbers."""
+        config, reader = self.slices.config, self.slices.reader
+        rebuild = "" if state.rebuild is None else state.id
+        own = self.slices.with_quarantine(quarantine_under(config, replay_owner(state.id)), rebuild)
+        most = config.source.reader.max_records_per_batch
+        pace = self._paces.setdefault(state.table, SlicePace(most, self.slice_s))
+
+        def run(batch: BatchRun, tables: PipelineTables, piece: Slice, topics: Collection[str] | None) -> BatchReport:
+            with told_by_spark(f"table {state.table}: Spark gave slice {batch.id} up", reader.explained):
+                return own.run(batch, tables, piece, topics)
+
+        timed = paced(run, pace, lambda report, tables: self.on_slice(state, report, tables))
+        return Work(reader.slices(), timed, lambda: pace.records, self.stream.by_number)
+
+
+class ReplaySlices:
+    """Does the next slice of a replay, for a request or for a command that holds the checkpoint."""
+
+    def __init__(
+        self, config: PipelineConfig, checkpoint: Checkpoint, own: OwnTables, work: ReplayWork, commit_user: str
+    ) -> None:
+        """``commit_user`` is that of the stream."""
+        self._config = config
+        self._checkpoint = checkpoint
+        self._replays = Replays(checkpoint)
+        self._own = own
+        self._work = work
+        self._commit_user = commit_user
+        self._readings: dict[str, tuple[InPlace, Reading]] = {}
+
+    def handle(self, request: Request, _tell: Tell) -> Answer:
+        """Take a request; called while no batch runs and nothing of the last one is left to do."""
+        check_rules(self._config, request)
+        done = self.do(request.text("replay"))
+        left = "" if done.records_left is None else f", about {done.records_left:,} to go"
+        text = f"replay {request.text('replay')}: {done.record_count:,} records read{left}"
+        return Answer(State.DONE, text, asdict(done))
+
+    def do(self, id_: str) -> Progress:
+        """Do one slice."""
+        state = self._replays.get(id_)
+        table = self._own.catalog.load(TableName.of(state.table))
+        check_in_stream(self._config, self._checkpoint, state.table, table)
+        known = self._readings.get(id_)
+        if known is None or known[0].state != state:
+            to = self._destination(state)
+            known = self._readings[id_] = to, Reading(to, self._work.stream, self._work.of(state))
+        to, reading = known
+        done = progress(reading, reading.step(), to)
+        if done.step is Step.DONE:
+            del self._readings[id_]
+        return done
+
+    def _destination(self, state: ReplayState) -> InPlace:
+        reader, stream = self._work.slices.reader.slices(), self._work.stream
+        of = self._config, self._own, self._replays, state, reader, stream
+        if state.rebuild is None:
+            return InPlace(*of)
+        return Rebuilding(*of, stream_user=self._commit_user, new_job=new_job)
+
+
+def check_in_stream(config: PipelineConfig, checkpoint: Checkpoint, identifier: str, table: Table) -> None:
+    """Refuse a table that is behind its stream: it reads again what it misses by itself.
+
+    That would come on top of what a rebuild has read of it.
+    """
+    entry = Book(checkpoint).entry(identifier)
+    if entry.pause is not None and not entry.pause.has_rule:
+        raise ConfigError(
+            f"table {identifier} lacks what the stream has read while no rule wrote it: start the pipeline with a rule"
+            " for it, which catches it up, then replay"
+        )
+    if entry.pause is not None:
+        raise ConfigError(
+            f"table {identifier} is behind the stream ({entry.pause.reason}): resume it first, then replay"
+        )
+    back = [one.source for one in entry.ruleless if led_to(config, one.source)]
+    if back:
+        raise ConfigError(
+            f"table {identifier} lacks records of {told(back[0])}, whose rule was away: start the pipeline, which reads"
+            " them, then replay"
+        )
+    missing = missing_commits(config, entry, table)
+    if missing:
+        raise ConfigError(
+            f"table {identifier} lacks the last {counted(missing, 'commit')} of the pipeline that its checkpoint has"
+            " (was it restored from a backup, or rolled back?): restart the pipeline, which reads it again from"
+            " where it stands, then replay"
+        )
+
+
+class ShownReplays:
+    """Kept by what does their slices; ``unfinished`` may be read from any thread."""
+
+    def __init__(self, checkpoint: Checkpoint, catalog: Catalog, seen: PipelineState) -> None:
+        self.unfinished: Mapping[str, Beside] = {}
+        """Those that are not done, by table, as they were at the last look."""
+        self._checkpoint = checkpoint
+        self._catalog = catalog
+        self._seen = seen
+
+    def look(self, left: Mapping[str, int | None] | None = None) -> None:
+        """Look at all of them; ``left``, as for ``unfinished_replays``, names those that have just gone on.
+
+        A table that a rebuild among these has been switched to is shown as it is now. Raises nothing for what cannot
+        be read: whoever replays is told, and the stream goes on.
+        """
+        if self._checkpoint.is_new:
+            return
+        try:
+            replays = Replays(self._checkpoint).all()
+            self.unfinished = unfinished_replays(replays, left)
+            for state in replays:
+                if state.is_done and state.rebuild is not None and state.id in (left or {}):
+                    table = self._catalog.load(TableName.of(state.table))
+                    self._seen.table_changed(state.table, Opened(table, table.state(table.snapshots.latest())))
+        except (TidemarkError, OSError) as error:
+            log.warning("replays cannot be shown: %s", error)
+
+    def slice_done(self, state: ReplayState, report: BatchReport, tables: PipelineTables) -> None:
+        """Show what a slice has brought; a rebuild's slices leave the table as it is until its switch."""
+        is_aside = state.rebuild is not None
+        self._seen.slice_done(state.table, report, None if is_aside else tables.sinks.get(state.table))
+
+
+@contextmanager
+def local_slices(config: PipelineConfig) -> Iterator[ReplaySlices]:
+    """Does slices for the length of the block; whoever calls holds the checkpoint."""
+    check_java()
+    pipeline = prepared(config)
+    if pipeline.query_id is None:
+        raise ConfigError(f"pipeline {config.name} has never run under checkpoint {config.checkpoint}")
+    user = commit_user(config, pipeline.query_id)
+    spark = open_session([config], is_short=True)
+    try:
+        shared, slots = spool(spark), write_slots(spark)
+        settings = TaskSettings(config.decoder, slots, lookup_root(spark), None, shared)
+        writes = None if shared is None else SpooledWrites(spark.sparkContext, slots, shared)
+        reader, ids = pipeline.reader.slices(), lambda: pipeline.book.topic_ids
+        stream = StreamEnd(config, pipeline.checkpoint, pipeline.catalog, reader, ids)
+        pipeline.reader.attach(spark)
+        opened = AllOpen(QuarantineLog(*quarantine_of(config)), pipeline.catalog, lambda: pipeline.book.topic_ids)
+        settle(opened.log, TableJudge(pipeline.catalog))
+        slices = SparkSlices(spark, config, pipeline.reader, settings, partial(spark_exchange, writes), opened)
+        yield ReplaySlices(config, pipeline.checkpoint, pipeline.own, ReplayWork(slices, stream), user)
+    finally:
+        spark.stop()
