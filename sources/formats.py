@@ -154,7 +154,7 @@ def _auto(options: AutoOptions) -> Decoder:
     plain = ("debezium-json", "upsert-json", "canal-json", "maxwell-json", "ogg-json", "dms-json", "json")
     decoders = {name: FORMATS[name].decoder({}) for name in plain}
     if options.registry is not None:
-        decoders["debezium-avro"] = _debezium_avro(DebeziumPolicies(), AvroOptions(options.registry))
+        decoders["debezium-avro"] = _debezium_avro(DebeziumPolicies(), AvroOptions(options.registry), DocumentOptions())
         decoders["avro"] = _avro(AvroPlainOptions(), AvroSchemas(options.registry))
         decoders["protobuf"] = _protobuf(PlainOptions(), ProtobufSchemas(options.registry))
     return AutoDecoder(decoders, options.registry)
@@ -181,15 +181,15 @@ FORMATS: Mapping[str, RecordFormat] = {
     "ogg-json": RecordFormat("GoldenGate's JSON operations", (FeedOptions,), _ogg_json),
     "dms-json": RecordFormat("JSON records of AWS DMS", (FeedOptions, DmsOptions), _dms_json, names_keys=False),
     "json": RecordFormat(
-        "Plain JSON objects", (PlainOptions, PlainForms), _json, lambda plain, _: plain_problem(plain)
+        "Plain JSON objects", (PlainOptions, PlainForms), _json, problem=lambda plain, _: plain_problem(plain)
     ),
-    "avro": RecordFormat("Plain Avro records", (AvroPlainOptions, AvroSchemas), _avro, avro_problem),
-    "csv": RecordFormat("Lines of CSV", (PlainOptions, CsvOptions), _csv, csv_problem),
+    "avro": RecordFormat("Plain Avro records", (AvroPlainOptions, AvroSchemas), _avro, problem=avro_problem),
+    "csv": RecordFormat("Lines of CSV", (PlainOptions, CsvOptions), _csv, problem=csv_problem),
     "protobuf": RecordFormat(
-        "Messages of Protocol Buffers", (PlainOptions, ProtobufSchemas), _protobuf, protobuf_problem
+        "Messages of Protocol Buffers", (PlainOptions, ProtobufSchemas), _protobuf, problem=protobuf_problem
     ),
     "auto": RecordFormat(
-        "Records of each topic in the format that its first ones show", (AutoOptions,), _auto, None, "adaptive"
+        "Records of each topic in the format that its first ones show", (AutoOptions,), _auto, time_precision="adaptive"
     ),
 }
 

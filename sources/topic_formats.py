@@ -37,7 +37,7 @@ class TopicFormat:
 def needed_settings(format_: str) -> Mapping[str, Mapping[str, str]]:
     """The settings without which a pipeline file cannot name the format, with a value to begin with."""
     needed = FORMATS[format_].needed
-    return {} if needed is None else {needed: {"url": "${env:SCHEMA_REGISTRY_URL:-http://localhost:8081}"}}
+    return {} if needed is None else {needed.name: {"url": "${env:SCHEMA_REGISTRY_URL:-http://localhost:8081}"}}
 
 
 def topic_formats(batches: Iterable[pa.RecordBatch], topics: Iterable[str]) -> list[TopicFormat]:

@@ -8,7 +8,7 @@ Its snapshot records the position that the table had, so the pipeline goes on as
 removed last: from the switch on, its files are the table's.
 
 The turn is as long as the metadata of both is: rows that only data files tell are counted beside the stream
-(``pinned_counts``), and the turn after that switches.
+(``rebuild_rules``), and the turn after that switches.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import TargetRule
 from pipelines.storage import catalog_of
 from pipelines.tables.checkpoint_record import CheckpointRecord
-from pipelines.tables.declared_types import with_types_of
+from pipelines.tables.declared_columns import with_types_of
 from pipelines.tables.observed_columns import merged
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.rule_options import with_options_of

@@ -373,7 +373,7 @@ class TableSink:
     def has_number(self, batch_id: int, started_ms: int | None) -> bool:
         """As ``is_appended``, as of the last look at the table; False where offsets tell which rows it has."""
         with self._lock:
-            return not self._drops_by_offset and self._has_number(batch_id, started_ms)
+            return not self.drops_by_offset and self._has_number(batch_id, started_ms)
 
     def _has_number(self, batch_id: int, started_ms: int | None) -> bool:
         """The same as of the last look at the table."""

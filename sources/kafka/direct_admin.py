@@ -22,7 +22,7 @@ from confluent_kafka import (
     TopicPartition,
     Uuid,
 )
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
+from confluent_kafka.admin import (
     AdminClient,
     ConfigResource,
     OffsetSpec,
@@ -41,7 +41,7 @@ from sources.positions import Bounds, Place
 Result = TypeVar("Result")
 
 _STEP_S = 0.2
-_EARLIEST, _LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_EARLIEST, _LATEST = OffsetSpec.earliest(), OffsetSpec.latest()
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _OF_CONSUMERS = DEFAULTS.keys() - {"group.id", "reconnect.backoff.max.ms", "socket.keepalive.enable"}
 
@@ -230,7 +230,7 @@ _PASSING = frozenset(  # of what librdkafka does not call retriable
 
 def id_text(topic_id: Uuid) -> str:
     """The id of a topic as Java writes it, which checkpoints and tables keep."""
-    halves = (topic_id.get_most_significant_bits(), topic_id.get_least_significant_bits())  # type: ignore[attr-defined]
+    halves = (topic_id.get_most_significant_bits(), topic_id.get_least_significant_bits())
     data = b"".join((half & (1 << 64) - 1).to_bytes(8, "big") for half in halves)
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
 

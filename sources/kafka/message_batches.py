@@ -47,7 +47,7 @@ def _timestamps(messages: Sequence[Message]) -> pa.Array:
 
 def _headers(messages: Sequence[Message]) -> pa.Array:
     # Typed as what may be produced; what was consumed has a list of pairs.
-    found: list[list[tuple[str, bytes | None]] | None] = [message.headers() for message in messages]  # type: ignore[misc]
+    found: list[list[tuple[str, bytes | None]] | None] = [message.headers() for message in messages]
     if not any(found):
         return pa.nulls(len(found), _HEADERS)
     ends = np.cumsum([0, *(len(headers or ()) for headers in found)], dtype=np.int32)
