@@ -21,8 +21,8 @@ PRESETS: Mapping[str, Mapping[str, str]] = {
 """What each preset says of every kind."""
 
 _REFUSED_WORDS = {
-    ("drop", "drop"): "a dropped column cannot be told from one that a partition has not got yet, and its values would"
-    " be lost; say keep_null, and drop it with Paimon's ALTER TABLE when nobody reads it any more",
+    ("drop", "drop"): "Tidemark cannot tell a dropped column from one that a partition has not got yet, and its values"
+    " would be lost; say keep_null, and drop it with Paimon's ALTER TABLE when nobody reads it any more",
     (
         "retype",
         "new_column",

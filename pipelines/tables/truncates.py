@@ -68,7 +68,7 @@ class Truncates:
             text = (
                 f"{topic} partition {partition} offset {truncation.offset}: the source table was truncated, and"
                 f" `schema_changes: {{truncate: apply}}` cannot be done: {why}. Say skip and resume, which keeps all"
-                " rows, or build the table anew (`tidemark replay --rebuild`)"
+                " rows, or rebuild the table (`tidemark replay --rebuild`)"
             )
             raise TableFailure(sink.identifier, SchemaChangeRefused(text).without_values())
         cut = self._cuts.setdefault(sink.identifier, _Cut())

@@ -116,7 +116,7 @@ def _content(value: Any, encoded: str | None, where: str) -> bytes | None:
         try:
             return base64.b64decode(encoded, validate=True)
         except (binascii.Error, ValueError) as error:
-            raise ConfigError(f"{where}: `key_b64` or `value_b64` is not base64; encode the bytes anew") from error
+            raise ConfigError(f"{where}: `key_b64` or `value_b64` is not base64; encode the bytes again") from error
     if value is None or isinstance(value, str):
         return None if value is None else value.encode()
     return json_text(value, where).encode()

@@ -347,10 +347,15 @@ def _plain(position: FilePosition) -> dict[str, int | str]:
 
 
 def positions_of(offset: str) -> Positions:
-    files: Mapping[str, Any] = json.loads(offset)["files"]
+    found: Mapping[str, Any] = json.loads(offset)
+    if "files" not in found:
+        raise ConfigError(
+            "the checkpoint has positions of another kind of source than `source.files`: give the pipeline the source"
+            " that it had, or a new checkpoint"
+        )
     return {
         name: FilePosition(p["bytes"], p["records"], p["size_at_end"], Rest(p.get("rest", "")), p.get("head", 0))
-        for name, p in files.items()
+        for name, p in found["files"].items()
     }
 
 

@@ -233,7 +233,7 @@ def test_a_restart_says_for_every_table_that_its_old_rows_stay(
 
     PipelineTables(config, "tidemark-shop-other")
 
-    told = [message for message in caplog.messages if "The rows in the table stay" in message]
+    told = [message for message in caplog.messages if "reads its topics again from `start`" in message]
     assert sorted(message.split(":")[0] for message in told) == ["lake.items", "lake.orders"]
     caplog.clear()
     run_batches(PipelineTables(config, "tidemark-shop-other"), [records_of(histories[0])], tmp_path)

@@ -19,8 +19,8 @@ from tests.support.local_batches import ALL_TABLES, pipeline_tables
 @pytest.mark.parametrize(
     ("topic", "partition", "reason", "told"),
     [
-        ("malformed:/d/bad.jsonl", -1, "byte 50 of /d/bad.jsonl: no JSON", "byte 50 of /d/bad.jsonl: no JSON; mend"),
-        ("shop", 2, "no JSON", "shop partition 2 offset 50: no JSON; mend"),
+        ("malformed:/d/bad.jsonl", -1, "byte 50 of /d/bad.jsonl: no JSON", "byte 50 of /d/bad.jsonl: no JSON; fix"),
+        ("shop", 2, "no JSON", "shop partition 2 offset 50: no JSON; fix"),
     ],
 )
 def test_a_record_is_told_with_its_place_and_a_line_that_is_none_with_its_byte(

@@ -15,7 +15,7 @@ from pipelines.config.json_schema import pipeline_schema
 from pipelines.config.yaml_file import parse_yaml
 
 ROOT = Path(__file__).parents[3]
-CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
+CONFIGS = sorted(path for path in (ROOT / "configs").rglob("*.yaml") if not path.name.endswith(".test.yaml"))
 BROKEN = Path(__file__).parent / "broken"
 
 

@@ -96,7 +96,7 @@ class LivePage:
         for report in processed(self.tables, [batch], settings, self._next_batch):
             shop.end(report)
             self.source.lag.read_to(dict(report.ends), report.newest_s)
-        for kind, text in (("offsets", 'v1\n{"batchTimestampMs":0}\n{}'), ("commits", "v1\n{}")):
+        for kind, text in (("offsets", 'v1\n{"batchTimestampMs":0}\n{"files":{}}'), ("commits", "v1\n{}")):
             file = Path(self.tables.config.checkpoint) / kind / str(self._next_batch)
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)

@@ -16,6 +16,7 @@ from subprocess import Popen
 import pytest
 from rich.console import Console
 
+from pipelines.checkpoint.book import Reached
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.lock import held_checkpoints
 from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
@@ -61,7 +62,9 @@ def test_a_command_that_works_on_the_checkpoint_is_not_taken_for_the_pipeline(tm
     state.pipelines["shop"].put_table("lake.orders", Standing.RUNNING)
     with kept_state([config], state):
         state.end()
-    replay = ReplayState("r1", "lake.orders", Point(Kind.EARLIEST), None, ("t",), '{"t":{"0":42}}', record_count=40)
+    replay = ReplayState(
+        "r1", "lake.orders", Point(Kind.EARLIEST), None, ("t",), reached=Reached('{"t":{"0":42}}'), record_count=40
+    )
     Replays(Checkpoint(config)).put(replay)
     found = json.loads(state_path(config).read_text())
     state_path(config).write_text(json.dumps({**found, "pid": found["pid"] + 1}))
