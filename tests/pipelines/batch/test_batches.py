@@ -239,7 +239,7 @@ def test_a_restart_says_for_every_table_that_its_old_rows_stay(
     run_batches(PipelineTables(config, "tidemark-shop-other"), [records_of(histories[0])], tmp_path)
     caplog.clear()
     PipelineTables(config, "tidemark-shop-other")
-    assert [m.split(":")[0] for m in caplog.messages if "The rows in the table stay" in m] == ["lake.items"]
+    assert [m.split(":")[0] for m in caplog.messages if "reads its topics again from `start`" in m] == ["lake.items"]
 
 
 def test_a_table_that_no_rule_matches_follows_otherwise(tmp_path: Path) -> None:
