@@ -156,7 +156,16 @@ def _with_text_column(schema: TableSchema, name: str) -> TableSchema:
             "another order; write into a new table",
             column=name,
         )
+    if _DEFAULT_FUNCTION in schema.options and name not in schema.primary_keys:
+        raise SchemaChangeRefused(
+            f"column {name!r} cannot change from {present} to {wanted}: option {_DEFAULT_FUNCTION!r} aggregates it, and"
+            " texts have another order; write into a new table",
+            column=name,
+        )
     return _with_type(schema, name, wanted)
+
+
+_DEFAULT_FUNCTION = "fields.default-aggregate-function"
 
 
 def _with_type(schema: TableSchema, name: str, wanted: DataType) -> TableSchema:

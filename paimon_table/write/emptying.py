@@ -43,6 +43,8 @@ def why_not_emptied(ctx: TableContext) -> str | None:
         return f"the merge engine is {options.merge_engine}, which keeps more than one record tells"
     if options.ignore_delete or options.rowkind_field is not None:
         return "its options leave deletes out, or take them from a column"
+    if options.sequence_fields:
+        return "'sequence.field' lets a deleted row win over a newer one with a lower value"
     if options.is_postponed or options.snapshot_ordering or (options.write_only and options.hides_level0):
         return "its rows wait for a compaction job, so not all of them can be seen"
     if not set(schema.partition_keys) <= set(schema.primary_keys):

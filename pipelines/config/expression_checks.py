@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from paimon_table.options.names import CHANGELOG_PRODUCER, MERGE_ENGINE
+from paimon_table.options.names import CHANGELOG_PRODUCER, MERGE_ENGINE, SEQUENCE_FIELD
 from paimon_table.types import DataType, sql
 from pipelines.config.column_rules import KeyedHash, pattern_of
 from pipelines.config.config import PipelineConfig
@@ -60,7 +60,8 @@ def _wrong_rows(rule: TargetRule, file: YamlFile, at: KeyPath) -> Iterator[Probl
         key = rule.primary_key or ("",)
     else:
         engine, producer, key = "deduplicate", "none", ()
-    for path, text in row_problems(rule, key, engine, producer):
+    sequence = [name for name in rule.options.get(SEQUENCE_FIELD, "").split(",") if name.strip()]
+    for path, text in row_problems(rule, key, engine, producer, sequence):
         yield problem_at(file, (*at, *path), text)
 
 

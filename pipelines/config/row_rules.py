@@ -29,7 +29,11 @@ def leaving_of(primary_key: Collection[str], merge_engine: str, changelog_produc
 
 
 def row_problems(
-    rule: TargetRule, primary_key: Collection[str], merge_engine: str, changelog_producer: str
+    rule: TargetRule,
+    primary_key: Collection[str],
+    merge_engine: str,
+    changelog_producer: str,
+    sequence_fields: Collection[str],
 ) -> Iterator[tuple[tuple[str, ...], str]]:
     """(keys below the rule, what is wrong) for a filter or a key that the events of the source cannot serve."""
     leaving = leaving_of(primary_key, merge_engine, changelog_producer)
@@ -40,6 +44,13 @@ def row_problems(
             " every update and delete: let the source send whole old rows (PostgreSQL: REPLICA IDENTITY FULL;"
             " MySQL and MariaDB always do), and say `before: full` in the rule",
         )
+    if rule.where is not None and primary_key and sequence_fields:
+        yield (
+            ("where",),
+            "with 'sequence.field' a row that leaves the condition cannot be deleted in the right order: an older"
+            " update would delete a newer row, or bring a deleted one back; remove one of the two",
+        )
+    yield from _varying_problems(rule, primary_key, merge_engine, changelog_producer)
     for name in primary_key:
         text = _key_problem(rule, name)
         if text is not None:
@@ -47,8 +58,31 @@ def row_problems(
     for key, names in (("primary_key", primary_key), ("partition_by", rule.partition_by)):
         for name in names:
             source = rule.columns.source_of(name)
-            if source is not None and rule.columns.leaves_out(source):
+            if name and source is not None and rule.columns.leaves_out(source):
                 yield (key,), f"column {name!r} is left out of the table by `columns`: keep it"
+
+
+def _varying_problems(
+    rule: TargetRule, primary_key: Collection[str], merge_engine: str, changelog_producer: str
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Expressions that judge the old row of an update by the record of the new one."""
+    from sources.expressions.computed import metadata_of
+
+    if not primary_key:
+        return
+    texts: list[tuple[tuple[str, ...], str]] = [] if rule.where is None else [(("where",), rule.where)]
+    if merge_engine == "aggregation" or changelog_producer == "input":
+        texts += [(("columns", "add", name), text) for name, text in rule.columns.add.items()]
+        texts += [(("columns", "replace", name), text) for name, text in rule.columns.replace.items()]
+    for at, text in texts:
+        varying = [f"${name}" for name in metadata_of(text) if name not in OF_SOURCE]
+        if varying:
+            yield (
+                at,
+                f"it depends on {varying[0]}, which differs from record to record: the old row of an update or delete"
+                " would be taken for another one; take columns of the row, or $database, $schema, $table, $topic,"
+                " $partition",
+            )
 
 
 def _key_problem(rule: TargetRule, name: str) -> str | None:

@@ -382,7 +382,8 @@ class PipelineTables:
                 limits = self._evolution.limits(sink, rule, at_ms)
                 is_retry = self._beside is not None and self._only is None
                 of_source = self._rule_of[source]
-                goals[source] = decode_target(sink, source, of_source, rule, limits, at_ms, is_retry=is_retry)
+                with blaming(identifier):
+                    goals[source] = decode_target(sink, source, of_source, rule, limits, at_ms, is_retry=is_retry)
         return goals
 
     def _route(self, source: SourceTable, seen: Seen) -> bool:

@@ -118,8 +118,17 @@ def _content(value: Any, encoded: str | None, where: str) -> bytes | None:
         except (binascii.Error, ValueError) as error:
             raise ConfigError(f"{where}: `key_b64` or `value_b64` is not base64; encode the bytes again") from error
     if value is None or isinstance(value, str):
-        return None if value is None else value.encode()
-    return json_text(value, where).encode()
+        return None if value is None else _utf8(value, where)
+    return _utf8(json_text(value, where), where)
+
+
+def _utf8(text: str, where: str) -> bytes:
+    """The bytes of a text; YAML gives characters beyond the first plane as pairs where they are escaped as in JSON."""
+    try:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16").encode()
+    except UnicodeDecodeError:
+        text = f"{where}: half of a surrogate pair is no character; write `value_b64` for such bytes"
+        raise ConfigError(text) from None
 
 
 def json_text(value: Any, where: str) -> str:

@@ -37,6 +37,9 @@ _REMEDIES = {
 _METADATA = Metadata()
 
 
+_IMAGES = ("before", "after", "message", "source")
+
+
 def look_of(key: bytes | None, value: bytes | None, topic: str) -> str:
     """The look of one record in JSON or text."""
     if value is None:
@@ -52,7 +55,7 @@ def look_of(key: bytes | None, value: bytes | None, topic: str) -> str:
     key_value = _key(key)
     if control_kind(parsed, key_value, topic) is not None:
         return NOTHING
-    if parsed.get("op") in [*OPS] and parsed.keys() & {"before", "after", "message", "source"}:
+    if parsed.get("op") in [*OPS] and any(isinstance(parsed.get(name), dict) for name in _IMAGES):
         return DEBEZIUM
     other = format_of_fields(parsed)
     if other is not None:

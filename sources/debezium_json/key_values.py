@@ -78,7 +78,9 @@ def _filled_at_once(events: Events, target: DecodeTarget, lacking: Mask, outcome
         return None
     indices = np.flatnonzero(lacking)
     positions = events.positions[indices]
-    names = [name for name in target.primary_key if after.type.get_field_index(name) >= 0]
+    names = [*target.primary_key]
+    if any(after.type.get_field_index(name) < 0 for name in names):
+        return None
     texts = outcome.values_at(positions)
     missing = {name: ~np.asarray(pc.match_substring(texts, json_text(name))) for name in names}
     if not np.logical_and.reduce([missing[n] | ~_nulls(after, n)[indices] for n in names]).all():

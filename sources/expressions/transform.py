@@ -163,9 +163,12 @@ class _Transformation:
         return is_match
 
     def _is_whole(self) -> Mask:
-        """Which rows have values that tell: old rows may hold the key alone."""
+        """Which rows have values that tell: old rows may hold the key alone.
+
+        The word of the user counts only where a table needs old rows: everywhere else a delete by key is right anyway.
+        """
         transform = self._transform
-        if transform.has_whole_before or not transform.primary_key:
+        if not transform.primary_key or (transform.has_whole_before and transform.leaving is Leaving.REFUSED):
             return np.ones(self._count, np.bool_)
         return ~np.isin(self._kinds, (RowKind.DELETE, RowKind.UPDATE_BEFORE))
 
@@ -207,6 +210,8 @@ class _Transformation:
                     if fates.kept[row]:
                         self._problem(row, f"column {name} {column.type}: {reason}")
             self._note_unsent(name, column, concerned, is_key)
+            if is_key:
+                self._note_moved_gaps(fates.kept & ~retracts)
         for row in np.flatnonzero(fates.refused & fates.kept).tolist():
             self._problem(row, f"where: the row leaves the table, and the old row is not in the event: {_FULL}")
         if transform.refused_deletes is not None:
@@ -226,6 +231,16 @@ class _Transformation:
             self._problem(
                 row, f"column {name}: {column.text}: the source did not send {names} (unchanged TOAST): {_FULL}"
             )
+
+    def _note_moved_gaps(self, concerned: Mask) -> None:
+        """Rows that moved from another key without all values: under a computed key nobody knows the old row."""
+        if not self._unsent or OTHER_KEY_COLUMN not in self._rows.column_names:
+            return
+        has_moved = np.asarray(self._rows.column(OTHER_KEY_COLUMN).is_valid()) & concerned
+        lacks = np.logical_or.reduce(list(self._unsent.values()))
+        for row in np.flatnonzero(has_moved & lacks).tolist():
+            names = ", ".join(name for name, mask in self._unsent.items() if mask[row])
+            self._problem(row, f"the key changed, part of it is computed, and the source did not send {names}: {_FULL}")
 
     def _problem(self, row: int, reason: str) -> None:
         self._problems.setdefault(row, without_values(reason) if self._transform.hides_values else reason)

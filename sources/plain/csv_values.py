@@ -27,6 +27,7 @@ from sources.values.connect_types import struct_columns
 
 Mask = npt.NDArray[np.bool_]
 
+_BYTE_ORDER_MARK = "^\ufeff"
 _LINE_END = r"\r?\n\z"
 _NO_TEXT = "value is not UTF-8 text, so it is no line of CSV"
 
@@ -91,6 +92,7 @@ class CsvRows:
         for position in positions[~good].tolist():
             self.outcome.quarantine(position, _NO_TEXT)
         positions, texts = positions[good], values.filter(pa.array(good)).cast(pa.string())
+        texts = pc.replace_substring_regex(texts, _BYTE_ORDER_MARK, "")
         is_plain = ~self._may_be_quoted(texts)
         parts = (
             self._split(positions[is_plain], texts.filter(pa.array(is_plain))),

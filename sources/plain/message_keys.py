@@ -125,11 +125,17 @@ class PlainKeys:
                 return self._guessed(key)
 
     def _guessed(self, key: bytes) -> bytes:
+        text = _utf8(key)
         try:
-            value = unwrapped_key(parse_json(key))
+            parsed = parse_json(key)
         except MalformedRecord:
-            value = _utf8(key)
-        return key if isinstance(value, dict) else self._named(value)
+            return self._named(text)
+        value = unwrapped_key(parsed)
+        if isinstance(value, dict):
+            return key
+        # Texts such as 1e3 and -0 are numbers too: what JSON would write otherwise is the text that it is.
+        is_other_text = not isinstance(parsed, (dict, str)) and json_text(value) != text
+        return self._named(text if is_other_text else value)
 
     def _named(self, value: Any) -> bytes:
         text = json_text(value) if not isinstance(value, str) else json.dumps(value, ensure_ascii=False)

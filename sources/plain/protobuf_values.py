@@ -23,7 +23,7 @@ from sources.avro.registry import SchemaLanguage, registry_of
 from sources.json_changes.outcome import Outcome, Parse
 from sources.plain.column_rows import ColumnRows
 from sources.plain.protobuf_options import ProtobufSchemas
-from sources.protobuf.message_files import message_of_file, read_serialized
+from sources.protobuf.message_files import indexes_of, message_of_file, read_serialized
 from sources.protobuf.message_rows import MessageRows, message_rows
 from sources.upsert_json.row_decoding import Positions, RowGroup
 
@@ -67,7 +67,13 @@ class ProtobufValues:
     def type_of(self, code: int, path: tuple[int, ...]) -> MessageRows:
         """The message type behind a code and indexes. Raises MalformedRecord."""
         if self.schemas.descriptor_file is not None:
-            return message_rows(message_of_file(self.schemas.descriptor_file, self.schemas.message or ""))
+            message = message_of_file(self.schemas.descriptor_file, self.schemas.message or "")
+            if code >= 0 and path != indexes_of(message):
+                raise MalformedRecord(
+                    f"the indexes of the message are {[*path]}, and {message.full_name} has {[*indexes_of(message)]}:"
+                    " the value is another message of the file"
+                )
+            return message_rows(message)
         if code == BAD_HEADER:
             raise MalformedRecord("the headers of the record name no usable schema of the value")
         if code < 0:

@@ -144,3 +144,11 @@ def message_class(message: Descriptor) -> type[Any]:
     """The class of a message type."""
     found: type[Any] = message_factory.GetMessageClass(message)
     return found
+
+
+def indexes_of(message: Descriptor) -> tuple[int, ...]:
+    """Where a message stands in its file, as serializers with a registry write it: the index at each level."""
+    parent = message.containing_type
+    if parent is None:
+        return (list(message.file.message_types_by_name).index(message.name),)
+    return (*indexes_of(parent), [nested.name for nested in parent.nested_types].index(message.name))

@@ -10,10 +10,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from paimon_table.errors import ConfigError
 from pipelines.tables.tables import PipelineTables
+from sources.changes import RECORD_SCHEMA
 from tests.support.column_rules import HIDDEN, Run, records
 from tests.support.local_batches import reported_batches, shop_config
 
@@ -348,3 +350,48 @@ def test_no_time_zone_of_the_machine_changes_a_value(tmp_path: Path, monkeypatch
     run = Run(tmp_path, rule).take([("c", None, {"id": 1, "made": 1_704_153_600_000})])
 
     assert (run.rows[0]["day"], run.rows[0]["text"]) == (datetime.date(2024, 1, 2), "00:00")
+
+
+@pytest.mark.parametrize("before", [{"id": 1}, {"id": 1, "n": None}])
+def test_the_word_of_whole_old_rows_never_keeps_a_row_that_its_source_deleted(
+    tmp_path: Path, before: dict[str, Any]
+) -> None:
+    """Records from before REPLICA IDENTITY FULL have the key alone."""
+    run = Run(tmp_path, {"where": "n > 5", "before": "full"}, **LOOKUP)
+
+    run.take([("c", None, ROW), ("c", None, {**ROW, "id": 2})], [("d", before, None)])
+    run.take([("u", {"id": 2}, {**ROW, "id": 2, "n": 0})])
+
+    assert run.rows == []
+    assert run.changes("id") == [("+I", 1), ("+I", 2), ("-D", 1), ("-D", 2)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "options", "told"),
+    [
+        ({"where": "n > 5"}, {"sequence.field": "n"}, "with 'sequence.field' a row that leaves the condition"),
+        ({"where": "$offset > 5"}, {}, "it depends on \\$offset, which differs from record to record"),
+        ({"columns": {"add": {"m": "$op"}}}, {"changelog-producer": "input"}, "it depends on \\$op"),
+    ],
+)
+def test_what_would_judge_an_old_row_by_a_new_record_is_refused(
+    tmp_path: Path, rule: dict[str, object], options: dict[str, str], told: str
+) -> None:
+    run = Run(tmp_path, {"primary_key": ["id"], **rule}, **options)
+
+    with pytest.raises(ConfigError, match=told):
+        run.take([("c", None, ROW)])
+
+
+def test_a_row_that_moves_under_a_computed_key_needs_all_of_its_values(tmp_path: Path) -> None:
+    rule = {"primary_key": ["shard", "id"], "columns": {"add": {"shard": "$database"}}}
+    run = Run(tmp_path, rule, **LOOKUP).take([("c", None, ROW)])
+    moved = records([("c", None, {**ROW, "id": 11, "note": HIDDEN})], first=1).to_pylist()
+    moved[0]["headers"] = [{"key": "__debezium.oldkey", "value": b'{"id": 1}'}]
+
+    batch = pa.RecordBatch.from_pylist(moved, schema=RECORD_SCHEMA)
+    reported_batches(run.tables, [batch], run.directory, 1, run.config.decoder)
+
+    assert [row["id"] for row in run.rows] == [1]
+    (reason,) = run.reasons
+    assert reason.startswith("the key changed, part of it is computed, and the source did not send note")

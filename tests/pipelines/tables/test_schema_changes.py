@@ -199,7 +199,7 @@ def test_words_win_over_presets_and_rules_over_defaults() -> None:
     ("rule", "defaults", "told"),
     [
         ({"schema_changes": "frozen"}, {}, "expected evolve, lenient, freeze, or a mapping"),
-        ({"schema_changes": {"drop": "drop"}}, {}, "'drop' is not supported: a dropped column cannot be told"),
+        ({"schema_changes": {"drop": "drop"}}, {}, "'drop' is not supported: Tidemark cannot tell a dropped column"),
         ({"schema_changes": {"retype": "new_column"}}, {}, "'new_column' is not supported"),
         ({"mode": "append", "schema_changes": {"truncate": "apply"}}, {}, "'apply' needs a primary key"),
         ({"merge_sources": "same_rows", "schema_changes": {"truncate": "apply"}}, {}, "rows of the other sources too"),

@@ -86,7 +86,6 @@ OPTIONS: list[dict[str, str]] = [
     {"bucket": "-1", "changelog-producer": "lookup", "dynamic-bucket.target-row-num": "3"},
     {"bucket": "1", "changelog-producer": "full-compaction", "full-compaction.delta-commits": "1"},
     {"bucket": "2", "deletion-vectors.enabled": "true"},
-    {"bucket": "2", "changelog-producer": "lookup", "sequence.field": "n"},
     {"bucket": "1", "changelog-producer": "none"},
 ]
 
@@ -185,6 +184,7 @@ def test_a_topic_of_several_partitions_pauses_its_table(tmp_path: Path) -> None:
         ({"merge-engine": "aggregation", "fields.default-aggregate-function": "sum"}, "merge engine is aggregation"),
         ({"ignore-delete": "true"}, "its options leave deletes out"),
         ({"bucket": "-2"}, "its rows wait for a compaction job"),
+        ({"sequence.field": "n"}, "lets a deleted row win over a newer one"),
     ],
 )
 def test_a_table_that_takes_no_deletes_is_paused(tmp_path: Path, options: dict[str, str], told: str) -> None:

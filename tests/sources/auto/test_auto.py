@@ -19,6 +19,7 @@ from pipelines.batch.batch_report import BatchReport
 from pipelines.config.config import PipelineConfig
 from pipelines.prepared import own_tables
 from pipelines.tables.tables import PipelineTables
+from sources.auto.looks import look_of
 from sources.changes import RECORD_SCHEMA
 from tests.support.envelope_records import event
 from tests.support.feed_records import dump
@@ -193,3 +194,8 @@ def test_the_decoder_travels(tmp_path: Path) -> None:
     (look,) = pickle.loads(pickle.dumps(decoder)).decode(records("t", (None, {"id": 1})), {}).looks
 
     assert (look.topic, look.seen) == ("t", {"json": 1})
+
+
+@pytest.mark.parametrize("value", [{"op": "m", "message": "hi", "user": 1}, {"id": 1, "op": "d", "source": "web"}])
+def test_rows_with_a_field_of_envelopes_are_rows(value: dict[str, Any]) -> None:
+    assert look_of(None, json.dumps(value).encode(), "t") == "json"

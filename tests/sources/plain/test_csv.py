@@ -32,8 +32,8 @@ def pipeline_of(directory: Path, rule: dict[str, object] | None = None, **option
 def test_fields_are_columns_and_types_those_of_the_rule(tmp_path: Path, copies: int) -> None:
     pipeline = pipeline_of(tmp_path)
     lines = [
-        b"id,name,total",
-        b"1,a,12.50",
+        b"\xef\xbb\xbfid,name,total",
+        b"\xef\xbb\xbf1,a,12.50",
         b'2,"b, ""c""\nd",3\r\n',
         b"3,,",
         b'4,"",\n',
@@ -146,3 +146,12 @@ def test_many_lines_at_once_are_read_as_each_alone(lines: list[str]) -> None:
             assert expected == stored.get(position, {"a": "a", "b": "b"})  # a header
         else:
             assert bad[position] == str(expected)
+
+
+def test_a_column_of_the_key_that_lines_lack_comes_from_the_message_key(tmp_path: Path) -> None:
+    form = {"csv": {"columns": ["v"]}}
+    pipeline = PlainPipeline(tmp_path, form, {"primary_key": ["id"], "columns": {"types": {"id": "BIGINT"}}})
+
+    pipeline.run(plain_batch([({"id": n}, b"a") for n in range(3)]), plain_batch([({"id": 1}, None)], first=3))
+
+    assert pipeline.rows("id", "v") == [(0, "a"), (2, "a")]

@@ -202,3 +202,14 @@ def test_the_decoder_travels(tmp_path: Path) -> None:
     batch = plain_batch([(None, {"id": 1})])
 
     assert pickle.loads(pickle.dumps(decoder)).decode(batch, {}) == decoder.decode(batch, {})
+
+
+def test_texts_that_could_be_numbers_are_the_keys_that_they_are(tmp_path: Path) -> None:
+    """``1e3`` and ``-0`` are numbers in JSON, written otherwise there."""
+    keys = [b"1e3", b"1E3", b"5", b" 5", b"-0", b"0", b"q"]
+    rule: dict[str, object] = {"primary_key": ["id"], "columns": {"types": {"id": "STRING"}}}
+    pipeline = PlainPipeline(tmp_path, {"json": {"key_column": "id"}}, rule)
+
+    pipeline.run(plain_batch([(key, {"v": n}) for n, key in enumerate(keys)]), plain_batch([(b" 5", None)], first=9))
+
+    assert pipeline.rows("id") == sorted([(key.decode(),) for key in keys if key != b" 5"], key=repr)

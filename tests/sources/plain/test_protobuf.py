@@ -290,3 +290,16 @@ def _told(value: Any, t: Any) -> Any:
         case "STRING" if isinstance(value, dict):
             return json.dumps(value)
     return value
+
+
+def test_indexes_of_another_message_than_the_stated_one_go_to_quarantine(tmp_path: Path) -> None:
+    main = order()
+    main.message_type.append(Message(name="Other", field=[field("id", 1, F.TYPE_INT64)]))
+    files = files_with(main)
+    first, other = class_of(files, "shop.Order"), class_of(files, "shop.Other")
+    pipeline = pipeline_of(tmp_path, files)
+
+    pipeline.run(plain_batch([(None, framed(first(id=1), 7)), (None, framed(other(id=2), 7, (1,)))]))
+
+    assert pipeline.rows("id") == [(1,)]
+    assert pipeline.bad[1].startswith("the indexes of the message are [1], and shop.Order has [0]")
