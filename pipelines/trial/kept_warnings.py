@@ -6,6 +6,8 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pipelines.report.run_log import PACKAGES
+
 
 class _Collector(logging.Handler):
     def __init__(self) -> None:
@@ -20,10 +22,14 @@ class _Collector(logging.Handler):
 
 @contextmanager
 def kept_warnings() -> Iterator[list[str]]:
-    """The warnings of this block, each once."""
-    collector, root = _Collector(), logging.getLogger()
-    root.addHandler(collector)
+    """The warnings of this block, each once, wherever the process sends its messages otherwise."""
+    collector = _Collector()
+    loggers = [logging.getLogger(package) for package in PACKAGES]
+    before = [(logger, logger.handlers[:], logger.propagate) for logger in loggers]
+    for logger in loggers:
+        logger.handlers[:], logger.propagate = [collector], False
     try:
         yield collector.lines
     finally:
-        root.removeHandler(collector)
+        for logger, handlers, propagate in before:
+            logger.handlers[:], logger.propagate = handlers, propagate

@@ -12,6 +12,7 @@ from pathlib import Path
 from paimon_table.errors import ConfigError
 from pipelines.config.config_file import load_pipeline
 from pipelines.config.kafka_checks import property_mistakes
+from pipelines.trial.kept_warnings import kept_warnings
 from pipelines.trial.preview import preview
 from pipelines.trial.starter_file import Start, is_secret, starter_file, variable_of
 from sources.dumps.settings import DumpSettings
@@ -75,7 +76,7 @@ def _with_types(start: Start, sample: Sample, where: str) -> Start:
         raise ConfigError(f"{where} has no topic with records that Tidemark reads ({seen}); write records first")
     if start.settings:
         return start  # what the format needs, such as a registry, is not known yet
-    with tempfile.TemporaryDirectory(prefix="tidemark-init-") as directory:
+    with tempfile.TemporaryDirectory(prefix="tidemark-init-") as directory, kept_warnings():
         file = Path(directory) / "pipeline.yaml"
         file.write_text(starter_file(start), encoding="utf-8")
         variables = {**os.environ, **{variable_of(n): "set" for n in start.properties if is_secret(n)}}

@@ -60,7 +60,7 @@ class KafkaSampler:
             properties = librdkafka_properties(kafka.servers, kafka.properties)
         except Unmappable as found:
             raise ConfigError(
-                f"source.kafka.options: {found}: `tidemark run` takes it, a look at the topics without Java does not"
+                f"source.kafka.options: {found}. `tidemark run` reads with Java's client; `plan` and `init` do not"
             ) from None
         self._properties = {
             **properties,

@@ -79,7 +79,7 @@ def test_a_plan_reads_with_pem_stores_names_others_and_a_wrong_password(tmp_path
         "pem_file": 3, "inline_pem": 3, "jks": 2, "pkcs12": 2,
     }, {kind: plan.stderr for kind, plan in done.items()}  # fmt: skip
     assert all("Sample: 5 records" in done[kind].stdout for kind in KINDS[:2])
-    assert "ssl.truststore.type JKS: `tidemark run` takes it" in done["jks"].stderr
+    assert "is JKS, which only Java's client reads" in done["jks"].stderr
     wrong = tidemark_process("plan", files["pem_file"], **{**environment, "KAFKA_PASSWORD": "wr0ng password"})
     assert wrong.returncode == 1
     assert f"Kafka at {broker.with_login} refuses the login" in wrong.stderr and "wr0ng" not in wrong.stderr

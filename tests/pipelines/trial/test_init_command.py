@@ -146,7 +146,7 @@ def test_without_a_file_it_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
                 "--property",
                 "ssl.truststore.location=x.jks",
             ],
-            "a look at the topics without",
+            "`plan` and `init` do not",
         ),
         (["--files", "dumps", "-o", "none/x.yaml"], "none/x.yaml cannot be written: No such file or directory"),
     ],
