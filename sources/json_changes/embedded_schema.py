@@ -7,6 +7,7 @@ out of the wrapper, ``{"payload": ...}``: what is in it is read like a text with
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -198,5 +199,15 @@ def _wrapped_alone(texts: pa.Array, with_schema: npt.NDArray[np.bool_]) -> npt.N
     if len(found):
         members = texts.take(pa.array(found))
         unsure = pc.match_substring_regex(members, f"{_SCHEMA_BEHIND}|{_ESCAPED_LETTER}")
-        alone[found[~np.asarray(unsure)]] = True
+        sure = found[~np.asarray(unsure)]
+        only = [_is_only_field(text) for text in texts.take(pa.array(sure)).to_pylist()]
+        alone[sure[np.array(only, np.bool_)]] = True
     return alone
+
+
+def _is_only_field(text: bytes) -> bool:
+    """Whether the payload is all that an object has; a row may have a field of that name too."""
+    try:
+        return len(json.loads(text)) == 1
+    except (ValueError, RecursionError):
+        return True  # whoever reads the payload tells what is wrong

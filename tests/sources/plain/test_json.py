@@ -213,3 +213,13 @@ def test_texts_that_could_be_numbers_are_the_keys_that_they_are(tmp_path: Path) 
     pipeline.run(plain_batch([(key, {"v": n}) for n, key in enumerate(keys)]), plain_batch([(b" 5", None)], first=9))
 
     assert pipeline.rows("id") == sorted([(key.decode(),) for key in keys if key != b" 5"], key=repr)
+
+
+@pytest.mark.parametrize("row", [{"payload": {"a": 1}, "x": 2}, {"payload": 1, "x": 2}, {"x": 2, "payload": 1}])
+def test_a_row_may_have_a_field_called_payload(tmp_path: Path, row: dict[str, Any]) -> None:
+    pipeline = PlainPipeline(tmp_path, "json", {"mode": "append"})
+
+    pipeline.run(plain_batch([(None, row)]))
+
+    assert pipeline.rows("x") == [(2,)] and "payload" in pipeline.types
+    assert not Path(pipeline.quarantine.path).exists()
