@@ -28,7 +28,7 @@ def test_no_topic_and_no_record_behind_the_start_are_told(tmp_path: Path, kafka:
 
     assert done.returncode == 1
     assert "none: nothing was read\n" in done.stdout
-    assert "late: nothing was read: source.kafka.start (2099-01-01T00:00:00+00:00) lies behind" in done.stdout
+    assert "late: nothing was read: source.kafka.start (2099-01-01T00:00:00+00:00) is later than" in done.stdout
     (told,) = done.stderr.splitlines()[-1:]
     assert told.startswith("pipeline none: no topics of Kafka at") and "did you mean 'nothing.orders'?" in told
     before_spark = done.stderr.partition("starting Spark")[0]
