@@ -17,7 +17,7 @@ from paimon_table.errors import ConfigError
 from pipelines.trial.case_file import Case, LoadedCase, Record
 from sources.changes import RECORD_SCHEMA
 from sources.dumps.dump_lines import NoRecord, record_of_line
-from sources.dumps.dump_records import open_dump
+from sources.dumps.dump_records import open_dump, row_of
 from sources.positions import Place
 
 FIRST_RECORD = datetime(2026, 1, 1, tzinfo=UTC)
@@ -98,17 +98,7 @@ def _rows_of_file(path: str, where: str) -> Iterator[dict[str, Any]]:
             record = record_of_line(line)
         except NoRecord as error:
             raise ConfigError(f"{path}:{number}: {error}") from error
-        yield {
-            "topic": record.topic,
-            "partition": record.partition,
-            "offset": record.offset,
-            "timestamp": None if record.ts is None else record.ts * 1000,
-            "key": record.key,
-            "value": record.value,
-            "headers": None
-            if record.headers is None
-            else [{"key": name, "value": value} for name, value in record.headers],
-        }
+        yield row_of(record)
 
 
 def _content(value: Any, encoded: str | None, where: str) -> bytes | None:

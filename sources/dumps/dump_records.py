@@ -19,7 +19,7 @@ import pyarrow.json as pj
 
 from paimon_table.ids import Offset
 from sources.changes import RECORD_SCHEMA, QuarantineRow
-from sources.dumps.dump_lines import MALFORMED_PREFIX, NoRecord, record_of_line
+from sources.dumps.dump_lines import MALFORMED_PREFIX, DumpRecord, NoRecord, record_of_line
 from sources.values.base64_columns import binary_array, decode_base64
 
 _LINE_SCHEMA = pa.schema(
@@ -123,6 +123,11 @@ def _row(line: bytes, file: str, position: int) -> dict[str, Any]:
         record = record_of_line(line)
     except NoRecord as error:
         return _refused_row(line, file, position, error)
+    return row_of(record)
+
+
+def row_of(record: DumpRecord) -> dict[str, Any]:
+    """A record of a dump as a row of ``RECORD_SCHEMA``."""
     headers = None if record.headers is None else [{"key": name, "value": value} for name, value in record.headers]
     return {
         "topic": record.topic,
