@@ -14,6 +14,7 @@ from paimon_table.errors import SchemaChangeRefused
 from paimon_table.file_index.index_limits import can_be_hashed
 from paimon_table.file_index.index_options import BLOOM_FILTER_COLUMNS, BloomFilterColumn, parse_bloom_filters
 from paimon_table.option_declaration import OptionChange
+from paimon_table.options.names import DEFAULT_AGGREGATE_FUNCTION
 from paimon_table.options.option_facts import change_rule, columns_named_by
 from paimon_table.schema.table_schema import TableSchema, check_name
 from paimon_table.types import BINARIES, CHARACTERS, INTEGERS, TIMESTAMPS, DataType, Root, assign_ids, string
@@ -156,16 +157,13 @@ def _with_text_column(schema: TableSchema, name: str) -> TableSchema:
             "another order; write into a new table",
             column=name,
         )
-    if _DEFAULT_FUNCTION in schema.options and name not in schema.primary_keys:
+    if DEFAULT_AGGREGATE_FUNCTION in schema.options and name not in schema.primary_keys:
         raise SchemaChangeRefused(
-            f"column {name!r} cannot change from {present} to {wanted}: option {_DEFAULT_FUNCTION!r} aggregates it, and"
-            " texts have another order; write into a new table",
+            f"column {name!r} cannot change from {present} to {wanted}: option "
+            f"{DEFAULT_AGGREGATE_FUNCTION!r} aggregates it, and texts have another order; write into a new table",
             column=name,
         )
     return _with_type(schema, name, wanted)
-
-
-_DEFAULT_FUNCTION = "fields.default-aggregate-function"
 
 
 def _with_type(schema: TableSchema, name: str, wanted: DataType) -> TableSchema:
