@@ -88,13 +88,16 @@ def main() -> None:
     sys.path = without_archives(sys.path)
     sys.path_importer_cache.clear()
     import pyarrow.compute  # noqa: F401 - imported once, shared by all forked workers
-    from pyspark import daemon
+    from pyspark import worker
 
     import pipelines.batch.decode_task  # noqa: F401
     import sinks.write.bucket_task  # noqa: F401
 
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    daemon.worker_main = promptly(daemon.worker_main)
+    worker.main = promptly(worker.main)  # type: ignore[no-untyped-call]
+    # Spark 4.0 takes the worker's main when its daemon is imported, 4.2 after each fork.
+    from pyspark import daemon
+
     gc.collect()
     gc.freeze()
     daemon.manager()  # type: ignore[no-untyped-call]

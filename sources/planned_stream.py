@@ -5,7 +5,7 @@ it, to plan a stream and to plan a read. Here Spark asks this process, over the 
 and the tasks get their share of the batch as a row with one binary column: the records never pass the JVM.
 
 Spark's interfaces (``SupportsRead`` and what it leads to) are public; how a relation is made of an object, and how rows
-get into partitions, are Spark's internals of the version that we pin.
+get into partitions, are Spark's internals: ``_Internals`` has what differs between 4.0 and 4.2.
 """
 
 from __future__ import annotations
@@ -56,13 +56,37 @@ def planned_stream(spark: SparkSession, name: str, planner: Planner) -> DataFram
         table: _Stream = _DrainedStream(spark, name, planner)
     else:
         table = _Stream(spark, name, planner)
-    nothing = jvm.scala.Option.empty()
-    options = sql.util.CaseInsensitiveStringMap.empty()
-    columns = sql.catalyst.types.DataTypeUtils.toAttributes(table.schema())
-    relation = sql.catalyst.streaming.StreamingRelationV2(
-        nothing, name, table, options, columns, nothing, nothing, nothing
-    )
+    relation = _Internals(jvm, spark.version).relation(name, table, table.schema())
     return DataFrame(sql.classic.Dataset.ofRows(session, relation), spark)
+
+
+class _Internals:
+    """Spark's classes that are not public, by the names that they have in this version of Spark."""
+
+    def __init__(self, jvm: Any, version: str) -> None:
+        self._jvm = jvm
+        self._sql = jvm.org.apache.spark.sql
+        self._since_4_2 = tuple(int(part) for part in version.split(".")[:2]) >= (4, 2)
+        streaming = self._sql.execution.streaming
+        self._streaming = streaming.runtime if self._since_4_2 else streaming
+
+    def relation(self, name: str, table: _Stream, schema: Any) -> Any:
+        """The plan of a stream that reads ``table``."""
+        nothing = self._jvm.scala.Option.empty()
+        options = self._sql.util.CaseInsensitiveStringMap.empty()
+        columns = self._sql.catalyst.types.DataTypeUtils.toAttributes(schema)
+        streaming = self._sql.catalyst.streaming
+        naming = [getattr(streaming, "Unassigned$").__getattr__("MODULE$")] if self._since_4_2 else []
+        return streaming.StreamingRelationV2(nothing, name, table, options, columns, nothing, nothing, nothing, *naming)
+
+    def reader_factory(self) -> Any:
+        return getattr(self._streaming, "MemoryStreamReaderFactory$").__getattr__("MODULE$")
+
+    def offset(self, text: str) -> Any:
+        return self._streaming.SerializedOffset(text)
+
+    def partition(self, rows: Any) -> Any:
+        return self._streaming.MemoryStreamInputPartition(rows)
 
 
 @runtime_checkable
@@ -91,6 +115,7 @@ class _Stream:
         jvm: Any = spark.sparkContext._jvm
         self._gateway: Any = spark.sparkContext._gateway
         self._sql = jvm.org.apache.spark.sql
+        self._internals = _Internals(jvm, spark.version)
         self._planner = planner
         self._name = name
         self._number = next(self._numbers)
@@ -152,7 +177,7 @@ class _Stream:
         return self._array(self._sql.connector.read.InputPartition, partitions)
 
     def createReaderFactory(self) -> Any:
-        return getattr(self._sql.execution.streaming, "MemoryStreamReaderFactory$").__getattr__("MODULE$")
+        return self._internals.reader_factory()
 
     def commit(self, _end: Any) -> None:
         """Nothing is kept for batches that may come again: the files are."""
@@ -171,15 +196,13 @@ class _Stream:
         return self._name
 
     def _offset(self, text: str) -> Any:
-        return self._sql.execution.streaming.SerializedOffset(text)
+        return self._internals.offset(text)
 
     def _partition(self, share: bytes) -> Any:
         row = self._sql.catalyst.expressions.UnsafeRow(1)
         content = _unsafe_row(share)
         row.pointTo(content, len(content))
-        return self._sql.execution.streaming.MemoryStreamInputPartition(
-            self._array(self._sql.catalyst.expressions.UnsafeRow, [row])
-        )
+        return self._internals.partition(self._array(self._sql.catalyst.expressions.UnsafeRow, [row]))
 
     def _array(self, kind: Any, values: Sequence[Any]) -> Any:
         array = self._gateway.new_array(kind, len(values))

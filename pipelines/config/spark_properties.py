@@ -1,7 +1,7 @@
 """Misspelt Spark properties, sizes that the JVM does not read, and masters that do not exist.
 
-Spark takes any name without a word. `spark_names.txt` lists those of Spark 4.0; names of connectors and plugins are not
-there, so an unknown name alone is only a warning.
+Spark takes any name without a word. `spark_names.txt` lists those of Spark 4.0 to 4.2; names of connectors and plugins
+are not there, so an unknown name alone is only a warning.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def unknown_properties(properties: Mapping[str, str]) -> Iterator[tuple[str, str
     """(property, what to know) for names that are no property of Spark itself."""
     for name in properties:
         if not _may_be_any(name) and _meant(name) is None:
-            yield name, f"'{name}' is no property of Spark 4.0; it is passed on as it is"
+            yield name, f"'{name}' is no property of Spark; it is passed on as it is"
 
 
 def master_problem(master: str | None) -> str | None:

@@ -75,9 +75,12 @@ _SHORT_RUN = "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-Byteco
 The verifier guards against class files that no compiler has written; those of Spark come with pyspark.
 """
 
+_CHECKPOINTING = "" if pyspark.__version__.startswith("4.0.") else "checkpointing."
+"""The package of Spark's classes for checkpoints, since 4.1."""
+
 _LOCAL_CHECKPOINT = {
     "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
+        f"org.apache.spark.sql.execution.streaming.{_CHECKPOINTING}FileSystemBasedCheckpointFileManager"
     ),
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
 }

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
 
-_ARTIFACTS = "artifacts"
-"""Spark 4.0 makes a directory of this name in the working directory of its JVM, for sessions of Spark Connect."""
+_MADE_BY_SPARK = ("spark-", "artifacts")
+"""How directories for artifacts begin: 4.0 makes them where the JVM runs, 4.2 among temporary files."""
 
 
 def leave_no_residue(session: SparkSession) -> None:
@@ -33,5 +33,5 @@ def _remove_artifacts(session: SparkSession) -> None:
         made = Path(session._jsparkSession.artifactManager().artifactPath().toString())
         with suppress(OSError):
             for directory in made.parents[:2]:
-                if directory.name.startswith("spark-") or directory.name == _ARTIFACTS:
+                if directory.name.startswith(_MADE_BY_SPARK):
                     directory.rmdir()

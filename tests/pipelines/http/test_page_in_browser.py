@@ -133,6 +133,27 @@ def test_the_page_is_live(page: LivePage, browser: Chrome) -> None:
     nothing_was_run(browser)
 
 
+def test_the_page_of_a_shop_as_the_documentation_shows_it(tmp_path: Path, browser: Chrome) -> None:
+    with live_page(tmp_path) as page:
+        for number in range(12):
+            count = 400 + 60 * (number % 5)
+            orders = [("orders", {"id": number * 100 + n, "total": n * 1.5, "status": "paid"}) for n in range(count)]
+            customers = [("customers", {"id": n, "name": "Ann", "city": "Riga"}) for n in range(number, number + 40)]
+            page.batch(*orders, *customers, *([("orders", None)] if number == 3 else []))
+        resize(browser, 1280, 1120)
+        prefer(browser, "light")
+        browser.get(page.url)
+        wait_for(browser, "lake.customers")
+        wait_for(browser, "Batch\n11\ndone")
+        wait_for(browser, "In quarantine\n1")
+        keep_screenshot(browser, "shop")
+        resize(browser, 375, 1000)
+        wait_for(browser, "lake.orders")
+        keep_screenshot(browser, "shop-phone")
+        nothing_was_run(browser)
+        browser.get("about:blank")
+
+
 def test_a_paused_table_shows_in_the_state_of_its_pipeline_and_with_what_it_misses(
     page: LivePage, browser: Chrome
 ) -> None:
