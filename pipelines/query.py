@@ -32,7 +32,7 @@ from pipelines.bad_records.pruning import prune
 from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_commit import compact_batch, unfinished_batches
 from pipelines.batch.batch_report import BatchObserver, BatchReport
-from pipelines.batch.compactions import Compactions
+from pipelines.batch.compactions import Compactions, compact_left
 from pipelines.batch.decode_stream import decoded
 from pipelines.batch.decode_task import DecodeReport
 from pipelines.batch.plan import BatchRun, TaskSettings
@@ -464,7 +464,10 @@ class PipelineQuery:
                 self.config, user, self._own, only=pause.table, topics_to_read=topics, topic_ids=self._topic_ids
             )
 
-        to = InStream(identifier, self._paused, self._stream, open_tables, tables.reopen, self._standings.look_at)
+        def rejoin(table: str) -> None:
+            self._compactions.start(partial(compact_left, {table: tables.reopen(table)}))
+
+        to = InStream(identifier, self._paused, self._stream, open_tables, rejoin, self._standings.look_at)
         work = Work(self._reader.slices(), paced(run, pace, note), lambda: pace.records, self._stream.by_number)
         return Reading(to, self._stream, work)
 
@@ -522,16 +525,18 @@ class PipelineQuery:
             reads_again=ahead,
             topic_ids=self._topic_ids,
         )
-        user = commit_user(self.config, query_id)
-        return PipelineTables(
+        tables = PipelineTables(
             self.config,
-            user,
+            commit_user(self.config, query_id),
             self._own,
             paused=self._paused,
             topic_ids=self._topic_ids,
             first_own=self._first_own,
             book=self._book,
         )
+        if tables.uncompacted:
+            self._compactions.start(partial(compact_left, tables.uncompacted))
+        return tables
 
     def _topic_ids(self) -> Mapping[str, str]:
         return self._book.topic_ids

@@ -305,6 +305,7 @@ class Adapter:
         patch.setattr(attempts, "STORAGE_WAITS_S", (0.0, 0.0))
         patch.setattr(side_work, "LOOK_S", 0.0)
         patch.setattr(side_work, "IDLE_S", 0.0)
+        patch.setattr(side_work, "RETRY_WAITS_S", ())
         patch.setattr(side_work.SideWork, "start", lambda side, desk: setattr(side, "_desk", desk))
         patch.setattr(reading, "CLOSING_S", 0.0)
         patch.setattr(Tidier, "start", lambda _tidier: None)
