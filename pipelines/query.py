@@ -464,8 +464,10 @@ class PipelineQuery:
                 self.config, user, self._own, only=pause.table, topics_to_read=topics, topic_ids=self._topic_ids
             )
 
-        def rejoin(table: str) -> None:
-            self._compactions.start(partial(compact_left, {table: tables.reopen(table)}))
+        def rejoin(name: str) -> None:
+            table = tables.reopen(name)
+            if table is not None:
+                self._compactions.start(partial(compact_left, {name: table}))
 
         to = InStream(identifier, self._paused, self._stream, open_tables, rejoin, self._standings.look_at)
         work = Work(self._reader.slices(), paced(run, pace, note), lambda: pace.records, self._stream.by_number)

@@ -348,10 +348,10 @@ class InStream:
         return self._stream.is_settled
 
     def finish(self) -> Step:
+        self._rejoin(self._identifier)  # what fails there leaves the table paused
         faults.reached("before-joining", 0)
         self._paused.resume(self._identifier)
         faults.reached("after-joining", 0)
-        self._rejoin(self._identifier)
         return Step.DONE
 
     @property

@@ -286,10 +286,12 @@ class PipelineTables:
             topics |= {topic for topic, _ in self.sinks[identifier].position.offsets}
         return topics
 
-    def reopen(self, identifier: str) -> Table:
-        """A table that has caught up is part of the stream again, as it is now."""
-        table = self.catalog.load(TableName.of(identifier))
-        if identifier in self.sinks:
+    def reopen(self, identifier: str) -> Table | None:
+        """A table that has caught up is part of the stream again, as it is now; None where it was never made."""
+        table = self.catalog.find(TableName.of(identifier))
+        if table is None:
+            self.sinks.pop(identifier, None)
+        elif identifier in self.sinks:
             rule = self._rules.get(identifier)
             self.sinks[identifier] = self._opening.sink(
                 identifier, table if rule is None else self._opening.followed(rule, table, identifier)
