@@ -32,7 +32,7 @@ from pipelines.bad_records.pruning import prune
 from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_commit import compact_batch, unfinished_batches
 from pipelines.batch.batch_report import BatchObserver, BatchReport
-from pipelines.batch.compactions import Compactions, compact_left
+from pipelines.batch.compactions import Compactions
 from pipelines.batch.decode_stream import decoded
 from pipelines.batch.decode_task import DecodeReport
 from pipelines.batch.plan import BatchRun, TaskSettings
@@ -65,7 +65,7 @@ from pipelines.storage import quarantine_of, quarantine_under
 from pipelines.tables.paused_tables import PausedTables
 from pipelines.tables.repeated_reads import check_stored_reads
 from pipelines.tables.tables import PipelineTables
-from pipelines.tidying.tidier import Tidier, found_tables
+from pipelines.tidying.tidier import Tidier, compact_left, found_tables
 from pipelines.views.pipeline_state import PipelineState
 from pipelines.views.table_counts import catching_up
 from pipelines.views.table_views import Beside
@@ -110,8 +110,8 @@ class PipelineQuery:
         self._brought_up: set[str] = set()
         """The tables that got rows beside the stream."""
         self._compactions = Compactions()
-        scratch_dir = process_directory(tempfile.gettempdir())
-        self._tidier = Tidier(config.name, scratch_dir, tables=self._tidied_tables)
+        self._scratch_dir = process_directory(tempfile.gettempdir())
+        self._tidier = Tidier(config.name, self._scratch_dir, tables=self._tidied_tables)
         self._checkpoint = pipeline.checkpoint
         planned = self._checkpoint.planned_batch
         self._first_own = 0 if planned is None else planned + 1
@@ -467,7 +467,7 @@ class PipelineQuery:
         def rejoin(name: str) -> None:
             table = tables.reopen(name)
             if table is not None:
-                self._compactions.start(partial(compact_left, {name: table}))
+                self._compactions.start(partial(compact_left, {name: table}, self._scratch_dir))
 
         to = InStream(identifier, self._paused, self._stream, open_tables, rejoin, self._standings.look_at)
         work = Work(self._reader.slices(), paced(run, pace, note), lambda: pace.records, self._stream.by_number)
@@ -537,7 +537,7 @@ class PipelineQuery:
             book=self._book,
         )
         if tables.uncompacted:
-            self._compactions.start(partial(compact_left, tables.uncompacted))
+            self._compactions.start(partial(compact_left, tables.uncompacted, self._scratch_dir))
         return tables
 
     def _topic_ids(self) -> Mapping[str, str]:

@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 import contextvars
-import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar, cast
-
-from paimon_table import Table
-from paimon_table.errors import TidemarkError
-from paimon_table.maintenance.compaction import compact_pending
-from pipelines.jobs.job_progress import new_job
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -59,27 +51,3 @@ class Compactions:
         for future in self._started:
             future.result()
         self._started.clear()
-
-
-def compact_left(tables: Mapping[str, Table]) -> None:
-    """Compact rows that nobody has compacted: whoever appended them was killed, or a rollback has undone that.
-
-    Until then no changelog tells of them. A failure is a warning: the next rows of their buckets bring them too.
-    """
-    for identifier, table in tables.items():
-        options = table.options
-        if options.write_only or not options.needs_lookup or options.level0_patience > 1:
-            continue
-        try:
-            done = compact_pending(table.refreshed(), new_job(), lambda _: True)
-        except (TidemarkError, OSError) as error:
-            log.warning(
-                "%s: rows from before this start are not compacted (%s); the next rows of their buckets do it, or"
-                " `tidemark table compact %s`",
-                identifier,
-                error,
-                table.paths.root,
-            )
-        else:
-            if done.snapshot_ids:
-                log.info("%s: compacted rows that an earlier process had left", identifier)
