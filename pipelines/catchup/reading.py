@@ -304,7 +304,7 @@ class InStream:
         paused: PausedTables,
         stream: StreamEnd,
         open_tables: Callable[[Pause], PipelineTables],
-        rejoin: Callable[[str], None],
+        rejoin: Callable[[str], object],
         went_back: Callable[[str], bool],
     ) -> None:
         """``rejoin`` lets the next batch write a table.
