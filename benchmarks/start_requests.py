@@ -83,16 +83,17 @@ def commit(config: PipelineConfig, catalog: FilesystemCatalog) -> None:
     own = start(config, catalog)
     own.will_commit([(str(OWN), catalog.load(OWN))])
     add_snapshots(catalog, OWN, USER, 1, to_properties(config.name, Position(USER, {("orders", 0): 1})))
+    batch = next(iter(catalog.files(OWN).snapshots.newest_first())).commit_identifier
     for directory in ("offsets", "commits"):
         (Path(config.checkpoint) / directory).mkdir(parents=True, exist_ok=True)
-        (Path(config.checkpoint) / directory / "0").write_text("v1\n{}")
+        (Path(config.checkpoint) / directory / f"{batch}").write_text("v1\n{}")
 
 
 def forget(config: PipelineConfig) -> None:
     """Lose the checkpoint."""
     root = Path(config.checkpoint)
-    for name in (FILE, "offsets/0", "commits/0"):
-        (root / name).unlink(missing_ok=True)
+    for path in (root / FILE, *root.glob("offsets/*"), *root.glob("commits/*")):
+        path.unlink(missing_ok=True)
 
 
 def measure(what: str, io: CountingFileIO, act: Callable[[], object]) -> str:

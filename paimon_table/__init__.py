@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from paimon_table.catalog.catalog import Catalog, TableFiles
     from paimon_table.catalog.filesystem import FilesystemCatalog
     from paimon_table.catalog.table_name import TableName
-    from paimon_table.commit.commit import CommitResult, TableCommit
-    from paimon_table.commit.delta import Commit
+    from paimon_table.commit.commit import TableCommit
+    from paimon_table.commit.delta import Commit, CommitResult
     from paimon_table.commit.own_commits import CLOCK_SKEW_MS, CommitsOfUser, OwnCommits, outcome_unknown
     from paimon_table.metadata.bucket_id import DYNAMIC, POSTPONED, BucketId
     from paimon_table.metadata.commit_message import CommitMessage
@@ -67,7 +67,7 @@ else:
         "Commit": "commit.delta",
         "CommitKind": "metadata.snapshot",
         "CommitMessage": "metadata.commit_message",
-        "CommitResult": "commit.commit",
+        "CommitResult": "commit.delta",
         "CommitsOfUser": "commit.own_commits",
         "OwnCommits": "commit.own_commits",
         "outcome_unknown": "commit.own_commits",

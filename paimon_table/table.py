@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 
 from paimon_table.bucket_assignment.bucket_assigner import AssignedRows, assign_all, lane_split
 from paimon_table.bucket_assignment.lanes import LaneSplit
-from paimon_table.commit.commit import RetryWait, TableCommit
+from paimon_table.commit.attempts import RetryWait
+from paimon_table.commit.commit import TableCommit
 from paimon_table.commit.own_commits import CommitsOfUser, OwnCommits
 from paimon_table.compaction.due import due_compactions
 from paimon_table.compaction.record_expiry import record_expiry

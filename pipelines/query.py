@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -20,7 +20,6 @@ from paimon_table import Table, TableName
 from paimon_table.errors import (
     Action,
     BrokenInvariant,
-    ConfigError,
     RolledBack,
     SinkUnavailable,
     TidemarkError,
@@ -32,28 +31,19 @@ from pipelines.bad_records.pruning import prune
 from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_commit import compact_batch, unfinished_batches
 from pipelines.batch.batch_report import BatchObserver, BatchReport
-from pipelines.batch.compactions import Compactions
+from pipelines.batch.compactions import Compactions, compacted_by
 from pipelines.batch.decode_stream import decoded
 from pipelines.batch.decode_task import DecodeReport
 from pipelines.batch.plan import BatchRun, TaskSettings
-from pipelines.batch.spark_compactions import compacted_by
 from pipelines.batch.spark_exchange import spark_exchange
 from pipelines.batch.spooled_writes import SpooledWrites
 from pipelines.batch.step_facts import AheadOfStream, AllOpen
-from pipelines.catchup.reading import InStream, Reading, StreamEnd, Work
-from pipelines.catchup.shown_standing import Standing, say_paused
-from pipelines.catchup.side_work import COMMANDS, SideWork, TableRequests
-from pipelines.catchup.slices import SLICE_S, SlicePace, SparkSlices, paced
-from pipelines.catchup.table_standings import TableStandings, entry_of
-from pipelines.checkpoint.book import Cause, Pause
+from pipelines.beside_query import BesideQuery, OfQuery
+from pipelines.catchup.shown_standing import Standing
+from pipelines.catchup.table_standings import entry_of
 from pipelines.checkpoint.checkpoint import commit_user
-from pipelines.control.request_desk import Handler, RequestDesk, Tell
-from pipelines.control.requests import Answer, Request, Requests
-from pipelines.control.turns import Turns
+from pipelines.control.request_desk import Handler
 from pipelines.prepared import PreparedPipeline
-from pipelines.quarantine import applying
-from pipelines.replay.replay_slices import COMMAND as REPLAY_SLICE
-from pipelines.replay.replay_slices import GIVE_UP, ReplaySlices, ReplayWork, ShownReplays, giving_up
 from pipelines.report.run_log import in_pipeline, naming
 from pipelines.report.start_line import start_line
 from pipelines.spark.callbacks import end_connection, this_connection
@@ -62,17 +52,13 @@ from pipelines.spark.session import lookup_root, spool, write_slots
 from pipelines.spark.spark_errors import first_cause, second_run, task_failure
 from pipelines.spark.stream_progress import ClosedBatches
 from pipelines.storage import quarantine_of, quarantine_under
-from pipelines.tables.paused_tables import PausedTables
 from pipelines.tables.repeated_reads import check_stored_reads
 from pipelines.tables.tables import PipelineTables
-from pipelines.tidying.tidier import Tidier, found_tables
+from pipelines.tidying.tidier import Tidier, compact_left, found_tables
 from pipelines.views.pipeline_state import PipelineState
-from pipelines.views.table_counts import catching_up
 from pipelines.views.table_views import Beside
-from sinks.commit.positions import aside_user
 from sinks.commit.table_sink import TableSink
 from sources.positions import Reading as ReadRange
-from sources.slices import Slice
 
 log = logging.getLogger(__name__)
 
@@ -107,11 +93,9 @@ class PipelineQuery:
         self._called_by: ClientServerConnection | None = None
         """The connection on which the JVM calls us; the thread of the query never closes it."""
         self._drained = threading.Event()
-        self._brought_up: set[str] = set()
-        """The tables that got rows beside the stream."""
         self._compactions = Compactions()
-        scratch_dir = process_directory(tempfile.gettempdir())
-        self._tidier = Tidier(config.name, scratch_dir, tables=self._tidied_tables)
+        self._scratch_dir = process_directory(tempfile.gettempdir())
+        self._tidier = Tidier(config.name, self._scratch_dir, tables=self._tidied_tables)
         self._checkpoint = pipeline.checkpoint
         planned = self._checkpoint.planned_batch
         self._first_own = 0 if planned is None else planned + 1
@@ -134,35 +118,30 @@ class PipelineQuery:
         self._exchange = partial(spark_exchange, self._writes)
         self._spark = spark
         self._opened = AllOpen(QuarantineLog(*quarantine_of(config)), self._catalog, self._topic_ids)
-        self._seen = seen or PipelineState(config.name)
-        self._replays: ReplaySlices | None = None
-        self._shown = ShownReplays(self._checkpoint, self._catalog, self._seen)
-        self._turns = Turns()
-        self._paused = PausedTables(self._book, self._checkpoint)
-        self._paused.has_passed = self._has_passed
-        self._standings = TableStandings(
-            config, self._own, self._checkpoint, self._paused, self._reader.slices(), self._topic_ids
-        )
-        self._stream = StreamEnd(config, self._checkpoint, self._catalog, self._reader.slices(), self._topic_ids)
         with in_pipeline(config.name):
-            say_paused(self._paused.pauses)
-            self._shown.look()
-            self._has_looked = not self._checkpoint.is_new
-            if self._has_looked:
-                self._standings.look()
-            self._seen.without_tables(self._paused.ruleless)
-        self._side = SideWork(
-            self._turns, self._paused, self._catch_up, self._settle, self._noting_failure, self._stops_with
-        )
+            self._beside = BesideQuery(
+                OfQuery(
+                    spark,
+                    pipeline,
+                    self._exchange,
+                    self._compactions,
+                    observers,
+                    seen or PipelineState(config.name),
+                    self._scratch_dir,
+                    self._opened,
+                    lambda: self.tables,
+                    lambda: self._settings,
+                    self._note_commits,
+                    self._noting_failure,
+                )
+            )
         self._finish_interrupted(spark, pipeline.query_id)
-        desk = RequestDesk(Requests.of(config), {**self._handlers(), **(handlers or {})})
-        if not self._checkpoint.is_new:
-            with in_pipeline(config.name):
-                desk.take(COMMANDS)
+        with in_pipeline(config.name):
+            desk = self._beside.desk(handlers or {})
         self._query = self._begin(spark)
         self._end = QueryEnd(self._query)
         with in_pipeline(config.name):
-            self._side.start(desk)
+            self._beside.work.start(desk)
             self._known_names = tuple(self._own.names())
             self._tidier.start()
 
@@ -170,12 +149,12 @@ class PipelineQuery:
     def is_running(self) -> bool:
         """Whether the query, a compaction of its last batch or work beside it runs."""
         is_active = self._query.isActive or self._end.is_awaited
-        return is_active or self._compactions.is_busy or self._side.is_running
+        return is_active or self._compactions.is_busy or self._beside.work.is_running
 
     @property
     def is_in_turn(self) -> bool:
         """Whether a batch runs, or other work that batches wait for."""
-        return self._turns.is_taken
+        return self._beside.turns.is_taken
 
     @property
     def has_failed(self) -> bool:
@@ -190,7 +169,7 @@ class PipelineQuery:
     def written_tables(self) -> dict[str, Table]:
         """The tables that the pipeline has written, by identifier; those of this run as it knows them."""
         known = {} if self.tables is None else {name: sink.table for name, sink in self.tables.sinks.items()}
-        names = {str(found.name) for found in self._own.written()} | self._brought_up
+        names = {str(found.name) for found in self._own.written()} | self._beside.brought_up
         others = {name: self._catalog.find(TableName.of(name)) for name in names - known.keys()}
         return {name: table for name, table in others.items() if table is not None} | known
 
@@ -224,10 +203,10 @@ class PipelineQuery:
     def poll(self) -> None:
         """Do what has become due: end the query once it is drained, or idle after a failure or a request to stop."""
         has_ended = self._drained.is_set() or not self._query.isActive
-        if has_ended and (self.failure is not None or self._side.is_at_rest):
+        if has_ended and (self.failure is not None or self._beside.work.is_at_rest):
             self._stopping.set()
         if self._stopping.is_set() or self.failure is not None:
-            self._side.request_stop()
+            self._beside.work.request_stop()
         self._note_compactions()
         self._closed_batches.poll(self._query)
         if not self._is_in_batch and (self._stopping.is_set() or self.failure is not None):
@@ -317,15 +296,10 @@ class PipelineQuery:
             "%s", start_line(self.config, reads, begins, closed, is_resuming, self._once), extra={"event": "started"}
         )
 
-    def _settle(self) -> None:
-        """Wait for what the last batch has left to do, in a turn."""
-        self._compactions.wait()
-        self._stream.await_closing()
-
     def _run_batch(self, batch: DataFrame, batch_id: int) -> None:
-        with self._turns.turn():
+        with self._beside.turns.turn():
             self._run_batch_in_turn(batch, batch_id)
-            self._stream.last_batch = batch_id
+            self._beside.stream.last_batch = batch_id
 
     def _run_batch_in_turn(self, batch: DataFrame, batch_id: int) -> None:
         self._is_in_batch = True
@@ -381,95 +355,15 @@ class PipelineQuery:
 
     def standings(self) -> Mapping[str, Standing]:
         """The tables that are not in the stream, by identifier. Safe from any thread."""
-        return self._side.standings()
+        return self._beside.standings()
 
     def beside(self) -> Mapping[str, Beside]:
         """The work that goes on beside the stream, by table. Safe from any thread."""
-        return {**self._shown.unfinished, **catching_up(self.standings())}
-
-    def _handlers(self) -> Mapping[str, Handler]:
-        """Who takes which requests."""
-        tables = TableRequests(self._paused, self._side, self._known_tables, self._pause).handlers
-        retry = applying.handler(self.config, self._own, self._compactions.wait)
-        return {**tables, applying.COMMAND: retry, REPLAY_SLICE: self._replay_slice, GIVE_UP: self._give_up}
-
-    def _replay_slice(self, request: Request, tell: Tell) -> Answer:
-        """Do a slice of a replay, once the pipeline's tables are known."""
-        if self.tables is None:
-            raise SinkUnavailable(f"pipeline {self.config.name} has not begun its first batch; call again")
-        if self._replays is None:
-            work = ReplayWork(self._slices(), self._stream, self._shown.slice_done, SLICE_S)
-            self._replays = ReplaySlices(self.config, self._checkpoint, self._own, work, self.tables.commit_user)
-        answer, id_ = self._replays.handle(request, tell), request.text("replay")
-        self._shown.look({id_: answer.details.get("records_left")})
-        return answer
-
-    def _give_up(self, request: Request, tell: Tell) -> Answer:
-        answer = giving_up(self._checkpoint, self._own)(request, tell)
-        self._shown.look()
-        return answer
-
-    def _known_tables(self) -> set[str]:
-        fixed = {rule.into for rule in self.config.tables if "{" not in rule.into}
-        named = {*map(str, self._own.names()), *self.open_tables(), *fixed}
-        return named - self._paused.ruleless
-
-    def _pause(self, identifier: str, reason: str) -> None:
-        """Pause a table by hand from the next batch on, which may have run before."""
-        batch_id = self._stream.next_batch
-        planned = self._checkpoint.planned_batch
-        if planned is None:
-            raise ConfigError(f"pipeline {self.config.name} has not read anything yet; pause the table after that")
-        topics = set() if self.tables is None else self.tables.topics_of(identifier)
-        topics |= {topic for t in self._own.written() if str(t.name) == identifier for topic, _ in t.position.offsets}
-        has_begun = planned is not None and planned >= batch_id
-        self._paused.pause(
-            identifier, Cause.ASKED, reason, batch_id, topics, is_running=has_begun, public_reason=reason
-        )
-        log.warning("table %s is paused from batch %d on: %s", identifier, batch_id, reason)
-
-    def _stops_with(self, identifier: str) -> bool:
-        return self.tables is not None and self.tables.stops_with(identifier)
-
-    def _has_passed(self, topic: str) -> bool:
-        begin = self._checkpoint.offset_before(self._stream.next_batch)
-        topics = frozenset[str]() if begin is None else self._reader.slices().topics(begin)
-        return topics is None or topic in topics
+        return self._beside.shown()
 
     def _note_commits(self, sinks: Mapping[str, TableSink]) -> None:
         """Let the checkpoint know what the tables have by now."""
         self._book.note_commits({name: entry_of(sink) for name, sink in sinks.items() if sink.position.commit_count})
-
-    def _catch_up(self, identifier: str) -> Reading:
-        """What brings a table up; called in a turn, once the pipeline's tables are known."""
-        tables = self.tables
-        if tables is None:
-            raise BrokenInvariant(f"table {identifier} is to be caught up before the pipeline's tables are known")
-        slices = self._slices()
-        pace = SlicePace(self.config.source.reader.max_records_per_batch)
-
-        def run(batch: BatchRun, own: PipelineTables, piece: Slice, topics: Collection[str] | None) -> BatchReport:
-            return slices.of_pause(self._paused.pauses[identifier]).run(batch, own, piece, topics)
-
-        def note(report: BatchReport, own: PipelineTables) -> None:
-            self._note_commits(own.sinks)
-            self._seen.slice_done(identifier, report, own.sinks.get(identifier))
-            self._brought_up.add(identifier)
-            for observer in self._observers:
-                observer.beside(identifier, report)
-
-        def open_tables(pause: Pause) -> PipelineTables:
-            user, topics = aside_user(tables.commit_user, pause.since_ms), pause.topics
-            return PipelineTables(
-                self.config, user, self._own, only=pause.table, topics_to_read=topics, topic_ids=self._topic_ids
-            )
-
-        to = InStream(identifier, self._paused, self._stream, open_tables, tables.reopen, self._standings.look_at)
-        work = Work(self._reader.slices(), paced(run, pace, note), lambda: pace.records, self._stream.by_number)
-        return Reading(to, self._stream, work)
-
-    def _slices(self) -> SparkSlices:
-        return SparkSlices(self._spark, self.config, self._reader, self._settings, self._exchange, self._opened)
 
     def _note_compactions(self) -> None:
         """Look whether compactions have failed beside the query."""
@@ -500,9 +394,7 @@ class PipelineQuery:
         if query_id is None:
             raise BrokenInvariant("Spark does not tell the id of the query; without it nothing can be committed once")
         self._record.start()
-        if not self._has_looked:  # a new checkpoint has a begin once its first batch is planned
-            self._standings.look()
-            self._has_looked = True
+        self._beside.begin()
         if self.tables is None:
             self.tables = self._tables_of(query_id)
         if self.tables.commit_user != commit_user(self.config, query_id):
@@ -522,16 +414,18 @@ class PipelineQuery:
             reads_again=ahead,
             topic_ids=self._topic_ids,
         )
-        user = commit_user(self.config, query_id)
-        return PipelineTables(
+        tables = PipelineTables(
             self.config,
-            user,
+            commit_user(self.config, query_id),
             self._own,
-            paused=self._paused,
+            paused=self._beside.paused,
             topic_ids=self._topic_ids,
             first_own=self._first_own,
             book=self._book,
         )
+        if tables.uncompacted:
+            self._compactions.start(partial(compact_left, tables.uncompacted, self._scratch_dir))
+        return tables
 
     def _topic_ids(self) -> Mapping[str, str]:
         return self._book.topic_ids

@@ -14,14 +14,12 @@ one gap, own snapshots that have expired before the search, is noticed and repor
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from paimon_table.commit.attempts import AttemptFiles, RetryWait, delta_lists
 from paimon_table.commit.conflict import (
     find_conflict,
     find_inconsistency,
@@ -30,7 +28,7 @@ from paimon_table.commit.conflict import (
     find_unseen_rows,
     find_unseen_vectors,
 )
-from paimon_table.commit.delta import Commit, Delta, DeltaAt, append_delta, compact_delta
+from paimon_table.commit.delta import Commit, CommitResult, Delta, DeltaAt, append_delta, compact_delta
 from paimon_table.commit.next_snapshot import ManifestLists, next_snapshot
 from paimon_table.commit.other_buckets import find_other_buckets
 from paimon_table.commit.overwrite import (
@@ -53,46 +51,14 @@ from paimon_table.errors import (
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.index_manifest import IndexEntry, combined, find_index_conflict
 from paimon_table.metadata.manifest import ManifestFileMeta
-from paimon_table.metadata.manifest_merging import merge_manifests
-from paimon_table.metadata.manifest_store import ManifestDraft, ManifestReader
+from paimon_table.metadata.manifest_store import ManifestDraft
 from paimon_table.metadata.publisher import Publisher
 from paimon_table.metadata.schema_files import read_schema
-from paimon_table.metadata.snapshot import BEFORE_THE_FIRST, CommitKind, Snapshot, SnapshotIdentity, SnapshotStore
+from paimon_table.metadata.snapshot import CommitKind, Snapshot, SnapshotIdentity, SnapshotStore
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import TableState, advance_state
 from paimon_table.options.option_parsing import parse_options
-from paimon_table.options.table_options import TableOptions
 from paimon_table.storage.outages import storage_failure
-from paimon_table.surroundings import many_values
-
-
-@dataclass(frozen=True, slots=True)
-class CommitResult:
-    """The snapshots of one commit. None: the part was empty, or an earlier run had published it."""
-
-    append: Snapshot | None = None
-    compact: Snapshot | None = None
-    replayed: bool = False
-    """Whether the APPEND part (or all of the commit) was found in the table and skipped."""
-    overwrite: Snapshot | None = None
-    """The snapshot of an overwrite."""
-    analyze: Snapshot | None = None
-    """The snapshot that brought statistics."""
-    is_compaction_lost: bool = False
-    """Whether the COMPACT part met that of another writer and was dropped, by a caller that goes on without it."""
-
-
-@dataclass(frozen=True, slots=True)
-class RetryWait:
-    """How a lost race is waited out; tests pass a sleep that does nothing."""
-
-    sleep_s: Callable[[float], None] = time.sleep
-    random_fraction: Callable[[], float] = random.random
-
-    def after(self, attempt: int, options: TableOptions) -> None:
-        """Wait between half and all of min * 2^attempt, at most the longest wait."""
-        wait_ms = min(options.commit_min_retry_wait_ms << min(attempt, 20), options.commit_max_retry_wait_ms)
-        self.sleep_s(wait_ms * (0.5 + self.random_fraction() / 2) / 1000)
 
 
 def _ignore_step(step: str) -> None:
@@ -138,13 +104,11 @@ class TableCommit:
         self._on_step = on_step or _ignore_step
         self._on_attempt = on_attempt or _ignore_attempt
         self._retry_wait = retry_wait or RetryWait()
-        self._partition_types = [f.type for f in ctx.schema.partition_fields]
         self._key_types = [f.type for f in ctx.schema.key_fields]
         self._schema_id = ctx.schema.id
         self._snapshots = SnapshotStore(ctx.io, ctx.paths)
-        self._reader = ManifestReader(ctx.io, ctx.paths)
+        self._files = AttemptFiles(ctx, new_uuid)
         self._state: TableState = before.state if before is not None else state or TableState()
-        self._manifests: tuple[SnapshotIdentity, tuple[ManifestFileMeta, ...]] = (BEFORE_THE_FIRST, ())
         self._own: OwnCommits = own or CommitsOfUser(self._snapshots, ctx.paths.root, commit_user)
         self._rollback_count = 0
         if before is not None:
@@ -331,7 +295,7 @@ class TableCommit:
     def _publish(self, request: Commit, kind: CommitKind, delta_at: DeltaAt) -> Snapshot:
         """Try until the snapshot is published or found to be there; conflicts and too many lost races raise."""
         first_ms = self._clock_ms()
-        shared = self._draft()
+        shared = self._files.draft()
         lists: ManifestLists | None = None
         attempts = self._options.commit_max_retries + 1
         for attempt in range(attempts):
@@ -348,8 +312,8 @@ class TableCommit:
             if lists is None or lists.of is not delta:
                 # Unreferenced: the ids of all attempts so far belong to snapshots of other uuids.
                 shared.discard()
-                shared = self._draft()
-                lists = self._delta_lists(shared, delta)
+                shared = self._files.draft()
+                lists = delta_lists(shared, delta)
             snapshot = self._attempt(request, delta, shared, lists)
             if snapshot is not None:
                 return snapshot
@@ -408,8 +372,8 @@ class TableCommit:
 
         What all attempts share is written with the base list of the first one.
         """
-        draft = self._draft()
-        manifests = self._merged_manifests(draft)
+        draft = self._files.draft()
+        manifests = self._files.merged_manifests(self._state.snapshot, draft)
         base = draft.add_list(manifests)
         index = combined(self._state.index, delta.index, many_vector_files=self._options.is_unaware)
         previous = self._state.snapshot
@@ -451,35 +415,8 @@ class TableCommit:
         self, snapshot: Snapshot, delta: Delta, manifests: tuple[ManifestFileMeta, ...], index: tuple[IndexEntry, ...]
     ) -> None:
         self._state = self._state.with_committed(snapshot, delta.entries, index)
-        self._manifests = (snapshot.identity, manifests)
+        self._files.published(snapshot, manifests)
         self._own.add(snapshot)
-
-    # ------------------------------------------------------------ files of an attempt
-
-    def _draft(self) -> ManifestDraft:
-        return ManifestDraft(self._io, self._paths, self._options, self._partition_types, self._new_uuid)
-
-    def _delta_lists(self, shared: ManifestDraft, delta: Delta) -> ManifestLists:
-        manifests = shared.add_manifests(delta.entries)
-        changelog = shared.add_manifests(delta.changelog)
-        return ManifestLists(
-            delta, manifests, shared.add_list(manifests), shared.add_list(changelog) if changelog else None
-        )
-
-    def _merged_manifests(self, draft: ManifestDraft) -> tuple[ManifestFileMeta, ...]:
-        """Manifests of the state's snapshot, base and delta, merged where that is due."""
-        snapshot = self._state.snapshot
-        if snapshot is None:
-            return ()
-        at, known = self._manifests
-        with many_values():
-            return merge_manifests(
-                known if at == snapshot.identity else self._reader.all_manifests(snapshot),
-                self._options,
-                self._partition_types,
-                self._reader.stored_entries_of,
-                draft.add_stored,
-            )
 
     def _latest_schema_id(self) -> int:
         while self._io.exists(self._paths.schema_file(self._schema_id + 1)):

@@ -14,7 +14,7 @@ from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.index_file import IndexChange
 from paimon_table.metadata.index_manifest import IndexEntry
 from paimon_table.metadata.manifest import ADD, DELETE, ManifestEntry
-from paimon_table.metadata.snapshot import CommitKind, SnapshotIdentity
+from paimon_table.metadata.snapshot import CommitKind, Snapshot, SnapshotIdentity
 from paimon_table.metadata.table_state import TableState
 
 
@@ -29,6 +29,22 @@ class Commit:
     """A time at which the identifier had certainly not been committed yet."""
     statistics: str | None = None
     """Name of a statistics file that its snapshot is the first to have."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """The snapshots of one commit. None: the part was empty, or an earlier run had published it."""
+
+    append: Snapshot | None = None
+    compact: Snapshot | None = None
+    replayed: bool = False
+    """Whether the APPEND part (or all of the commit) was found in the table and skipped."""
+    overwrite: Snapshot | None = None
+    """The snapshot of an overwrite."""
+    analyze: Snapshot | None = None
+    """The snapshot that brought statistics."""
+    is_compaction_lost: bool = False
+    """Whether the COMPACT part met that of another writer and was dropped, by a caller that goes on without it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import gcd
 from typing import TypeAlias
@@ -23,18 +23,15 @@ from typing import TypeAlias
 from paimon_table.errors import (
     BrokenInvariant,
     LanesDoNotFit,
-    MalformedRecord,
-    SchemaChangeRefused,
 )
 from pipelines.batch.attempts import Attempts
+from pipelines.batch.batch_checks import keep_budgets, stop_on_refusals
 from pipelines.batch.batch_commit import AppendedBatch, append, compact_batch
 from pipelines.batch.batch_report import BatchReport, Stopwatch
 from pipelines.batch.compactions import Compactions
 from pipelines.batch.decode_task import DecodeReport
-from pipelines.batch.error_budgets import exceeded_budgets
 from pipelines.batch.exchange import Exchange, Written
 from pipelines.batch.plan import BatchPlan, BatchRun, TaskSettings, plan_batch, plan_decode
-from pipelines.batch.rebuild_remedy import rebuild_remedy
 from pipelines.batch.step_facts import StepFacts, step_facts
 from pipelines.tables.table_failure import TableFailure
 from pipelines.tables.tables import PipelineTables
@@ -202,34 +199,3 @@ def share_keys(plan: BatchPlan, failures: Sequence[Failed], tables: PipelineTabl
             fitting[failure.target] = gcd(fitting.get(failure.target, 0), failure.error.lanes)
     for target, lanes in fitting.items():
         tables.sinks[plan.identifiers[target]].share_keys(lanes)
-
-
-def keep_budgets(batch: BatchRun, reports: Sequence[DecodeReport], tables: PipelineTables) -> None:
-    """Raise TooManyBadRecords of a table; nothing of the batch is in the quarantine yet."""
-    exceeded = exceeded_budgets(batch.id, reports, tables)
-    if exceeded:
-        first = exceeded[0]
-        raise TableFailure(first.table, first) if first.table else first
-
-
-def stop_on_refusals(reports: Iterable[DecodeReport], settings: TaskSettings, tables: PipelineTables) -> None:
-    """Raise what a record of the batch asks for by policy, before anything of it is committed."""
-    for report in reports:
-        for refusal in report.refusals:
-            place = f"{refusal.source.topic} partition {refusal.partition} offset {refusal.offset}"
-            identifier = tables.routes.get(refusal.source)
-            remedy = ""
-            if identifier is not None and tables.config.source.kafka is not None:
-                remedy = rebuild_remedy(refusal, identifier, tables.topics_of(identifier))
-            error = SchemaChangeRefused(f"{place}: {refusal.reason}{remedy}")
-            # That of a truncated table holds no values.
-            is_truncate = refusal.rebuilt_from is not None
-            error.without_values(f"{place}: {refusal.reason if is_truncate else error.public_text}")
-            raise error if identifier is None else TableFailure(identifier, error)
-        bad = report.first_quarantined
-        if bad is not None and (settings.quarantine is None or not settings.quarantine.takes_bad):
-            # The reason of a dump's line that is no record has its place, which is none of a topic.
-            has_place = bad.partition >= 0
-            place = f"{bad.topic} partition {bad.partition} offset {bad.offset}" if has_place else "a dump file"
-            told = f"{place}: {bad.reason}" if has_place else bad.reason
-            raise MalformedRecord(f"{told}; fix the record, or set on_bad_record to quarantine", place=place)

@@ -13,7 +13,7 @@ from paimon_table import BucketId, Snapshot
 from paimon_table.errors import LanesDoNotFit, TidemarkError
 from paimon_table.side_by_side import Start, side_by_side
 from paimon_table.surroundings import now_ms
-from pipelines.batch.accounting import check_accounted, counted
+from pipelines.batch.batch_checks import check_accounted, counted
 from pipelines.batch.batch_report import BatchReport, Stopwatch, TableReport
 from pipelines.batch.decode_task import DecodeReport
 from pipelines.batch.exchange import Written

@@ -1,8 +1,8 @@
 """How the changes of a batch come together so that one task owns a bucket, and where the batch's tasks run.
 
 ``process_batch`` says what happens in which order and knows neither Spark nor files. An exchange carries the blobs from
-the decode tasks to the write tasks: through Spark's shuffle (``shuffle_exchange``), through files of one machine
-(``spool_exchange``), or inside this process (``local_exchange``).
+the decode tasks to the write tasks: through Spark's shuffle or files of one machine (``spark_exchange``), or inside
+this process (``local_exchange``).
 """
 
 from __future__ import annotations

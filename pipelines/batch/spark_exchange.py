@@ -1,18 +1,109 @@
-"""Which way blobs go from task to task of a Spark session."""
+"""The exchanges of a Spark session: by way of its shuffle, or of files that decode and write tasks share.
+
+By way of its shuffle one job decodes and writes: for tasks on several machines. By way of files two jobs do, and the
+driver tells the second one their names: Spark plans a shuffle between two steps in Python anew for every batch, which
+takes longer than a second job. Tasks that write announce what they have appended, and go on to compact.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from functools import partial
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from pipelines.batch.compactions import Compactions
-from pipelines.batch.exchange import Exchange
-from pipelines.batch.shuffle_exchange import ShuffleExchange
-from pipelines.batch.spool_exchange import SpoolExchange
+from paimon_table import BucketId
+from paimon_table.errors import BrokenInvariant
+from pipelines.batch.compactions import Compactions, compacted_by
+from pipelines.batch.decode_stream import publish
+from pipelines.batch.decode_task import DecodeReport, DecodeTask
+from pipelines.batch.exchange import DecodedBlobs, Exchange, HeldWrites, Written
+from pipelines.batch.job_result import JobResult, unpack, unpacked
 from pipelines.batch.spooled_writes import SpooledWrites
+from sinks.exchange.blob import from_row
+from sinks.write.bucket_task import RESULT_DDL, CompactTask, WriteTask
 
 MakeExchange = Callable[[DataFrame, Compactions], Exchange]
+
+
+class ShuffleExchange:
+    """An ``Exchange`` over the blobs that ``decode_stream.decoded`` makes of a batch's records, not computed yet.
+
+    The driver hears from a write task when it ends, so compactions are a job of their own after the commit.
+    """
+
+    is_one_job = True
+
+    def __init__(self, blobs: DataFrame) -> None:
+        self._blobs = blobs
+        self._held = HeldWrites()
+
+    def decode(self, decode: DecodeTask, write: WriteTask | None) -> Sequence[DecodeReport]:
+        return self._held.hold(write, partial(self._run, decode))
+
+    def write(self, task: WriteTask, *, in_one_task: bool) -> Written:
+        return self._held.give()
+
+    def close(self) -> None:
+        self._held.discard()
+
+    def compact(self, task: CompactTask, due: Sequence[tuple[int, BucketId]]) -> Iterable[bytes]:
+        return compacted_by(self._blobs.sparkSession.sparkContext, task, due)
+
+    def _run(self, decode: DecodeTask, task: WriteTask) -> JobResult:
+        def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return task(batches)
+
+        publish(self._blobs.sparkSession, decode)
+        shuffled = self._blobs.repartition(decode.slots, "slot")
+        return unpack(row[0] for row in shuffled.mapInArrow(write, RESULT_DDL).collect())
+
+
+StartJob = Callable[[Callable[[], None]], Future[None]]
+"""Runs a job on a thread of its own, after what was started there before."""
+
+
+class SpoolExchange:
+    """An ``Exchange`` over the blobs that ``decode_stream.decoded`` makes of a batch's records, not computed yet.
+
+    ``start_job`` runs the write job, whose compactions go on when ``write`` has returned.
+    """
+
+    is_one_job = False
+
+    def __init__(self, blobs: DataFrame, writes: SpooledWrites, start_job: StartJob) -> None:
+        self._blobs = blobs
+        self._writes = writes
+        self._start_job = start_job
+        self._decoded = DecodedBlobs()
+
+    def decode(self, decode: DecodeTask, write: WriteTask | None) -> Sequence[DecodeReport]:
+        self.close()
+        publish(self._blobs.sparkSession, decode)
+        self._decoded = DecodedBlobs.of(map(from_row, self._blobs.collect()))
+        return unpack(self._decoded.reports).reports
+
+    def write(self, task: WriteTask, *, in_one_task: bool) -> Written:
+        named = {str(uuid.uuid4()): blobs for blobs in self._decoded.shares(in_one_task=in_one_task)}
+        job = str(uuid.uuid4())
+        writing = self._start_job(partial(self._writes.run, job, task, named))
+        announced = self._writes.spool.announced(list(named), writing.done)
+        if announced is None:
+            writing.result()
+            raise BrokenInvariant(f"batch {task.batch_id}: its write tasks ended without a result; please report")
+        result = unpack([*self._decoded.reports, *announced])
+        compacting = tuple(result.needing_compaction)
+        ended = partial(self._writes.compacted, job, writing, len(compacting))
+        return Written(result, compacting=compacting, compacted=lambda: map(unpacked, ended()))
+
+    def close(self) -> None:
+        self._writes.spool.clear()
+
+    def compact(self, task: CompactTask, due: Sequence[tuple[int, BucketId]]) -> Iterable[bytes]:
+        return compacted_by(self._blobs.sparkSession.sparkContext, task, due)
 
 
 def spark_exchange(writes: SpooledWrites | None, blobs: DataFrame, compactions: Compactions) -> Exchange:

@@ -304,7 +304,7 @@ class InStream:
         paused: PausedTables,
         stream: StreamEnd,
         open_tables: Callable[[Pause], PipelineTables],
-        rejoin: Callable[[str], None],
+        rejoin: Callable[[str], object],
         went_back: Callable[[str], bool],
     ) -> None:
         """``rejoin`` lets the next batch write a table.
@@ -348,10 +348,10 @@ class InStream:
         return self._stream.is_settled
 
     def finish(self) -> Step:
+        self._rejoin(self._identifier)  # what fails there leaves the table paused
         faults.reached("before-joining", 0)
         self._paused.resume(self._identifier)
         faults.reached("after-joining", 0)
-        self._rejoin(self._identifier)
         return Step.DONE
 
     @property

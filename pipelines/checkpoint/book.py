@@ -14,6 +14,7 @@ import hashlib
 import json
 import logging
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -30,6 +31,9 @@ from sources.positions import Place
 log = logging.getLogger(__name__)
 
 FILE = "tidemark/tables.json"
+
+CHECKED_AGAIN_S = 60.0
+"""How often a note of commits looks whether another process writes the document too; other changes always look."""
 
 _LONGEST_NAME = 200
 """File systems take 255 bytes: a directory of the quarantine has room for the name and what stands around it."""
@@ -262,8 +266,10 @@ class Book:
     Who changes it holds the checkpoint; others read what was written when they made their ``Book``.
     """
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
+    def __init__(self, checkpoint: Checkpoint, now_s: Callable[[], float] = time.monotonic) -> None:
         self._checkpoint = checkpoint
+        self._now_s = now_s
+        self._checked_s = now_s()
         self._lock = threading.RLock()
         found = checkpoint.document(FILE, from_bytes)
         self._written: bytes | None = None
@@ -307,12 +313,16 @@ class Book:
         """What is known of a table."""
         return self._contents.entry(table)
 
-    def change(self, edit: Callable[[Contents], Contents]) -> None:
-        """Change the document durably, in one step; costs nothing where nothing is new. ``edit`` only computes."""
+    def change(self, edit: Callable[[Contents], Contents], *, is_routine: bool = False) -> None:
+        """Change the document durably, in one step; costs nothing where nothing is new. ``edit`` only computes.
+
+        ``is_routine``: it comes with each batch, and so does not read the document first.
+        """
         with self._lock:
             new = edit(self._contents)
             if new != self._contents or not self.has_file:
-                self._check_alone()
+                if not is_routine or self._now_s() - self._checked_s >= CHECKED_AGAIN_S:
+                    self._check_alone()
                 self._written = to_bytes(new)
                 self._checkpoint.write(FILE, self._written)
                 self._contents, self.has_file = new, True
@@ -325,6 +335,7 @@ class Book:
                 " processes run the pipeline with one checkpoint. Stop one of them; the other one continues when it is"
                 " restarted"
             )
+        self._checked_s = self._now_s()
 
     def put(self, entries: Mapping[str, Entry]) -> None:
         """Replace what is known of some tables."""
@@ -336,7 +347,10 @@ class Book:
 
     def note_commits(self, found: Mapping[str, Entry]) -> None:
         """Note what the tables have now: their creation, commits, snapshot and topics."""
-        self.change(lambda now: now.with_tables({name: now.entry(name).noted(of) for name, of in found.items()}))
+        self.change(
+            lambda now: now.with_tables({name: now.entry(name).noted(of) for name, of in found.items()}),
+            is_routine=True,
+        )
 
     def note_topics(self, ids: Mapping[str, str]) -> None:
         """Note topics with their present ids; the cuts of those that were recreated count no more."""

@@ -133,7 +133,7 @@ class CheckpointRecord:
         for table in written:
             position = table.position
             since_ms = aside_number(position.writer)
-            if position.commit_user != commit_user or since_ms is None or table.kind == CommitKind.OVERWRITE:
+            if position.commit_user != commit_user or since_ms is None or position.commit_kind == CommitKind.OVERWRITE:
                 continue  # the switch of a rebuild is no slice
             entry, by_number = self.book.entry(str(table.name)), self._config.source.files is not None
             if not entry.may_have(since_ms, position.commit_identifier, by_number=by_number):

@@ -126,6 +126,8 @@ class PipelineTables:
         """Those of tables, and of topics that lead to no table."""
         self.unreadable: dict[str, str] = {}
         """Topics that lead to no table and of which nearly all records are bad, and why."""
+        self.uncompacted: dict[str, Table] = {}
+        """Tables with rows of earlier slices, commands or checkpoints that were killed before they compacted these."""
         self.truncates = Truncates()
         """Those of the batch under way."""
         self._encoded = EncodedColumns(config.name, precision_tells_unit=config.source.format.precision_tells_unit)
@@ -284,16 +286,19 @@ class PipelineTables:
             topics |= {topic for topic, _ in self.sinks[identifier].position.offsets}
         return topics
 
-    def reopen(self, identifier: str) -> None:
-        """A table that has caught up is part of the stream again, as it is now."""
-        if identifier in self.sinks:
-            table = self.catalog.load(TableName.of(identifier))
+    def reopen(self, identifier: str) -> Table | None:
+        """A table that has caught up is part of the stream again, as it is now; None where it was never made."""
+        table = self.catalog.find(TableName.of(identifier))
+        if table is None:
+            self.sinks.pop(identifier, None)
+        elif identifier in self.sinks:
             rule = self._rules.get(identifier)
             self.sinks[identifier] = self._opening.sink(
                 identifier, table if rule is None else self._opening.followed(rule, table, identifier)
             )
         # Its next events lead to it: what is known of its sources may be from before it was paused.
         self.routes = {source: name for source, name in self.routes.items() if name != identifier}
+        return table
 
     def stops_with(self, identifier: str) -> bool:
         """Whether a failure of the table ends the pipeline; where its rule is not known, whether any says so."""
@@ -601,11 +606,12 @@ class PipelineTables:
             told = rule_of_found(self.config, found, table)
             if told is not None:
                 check_rule(told, table, identifier, self.config.name)
-        is_unfinished = found.kind == CommitKind.APPEND and found.position.commit_user == checkpoint_user(
-            self.commit_user
-        )
-        if table.options.compacts_without_rows or (is_unfinished and table.options.needs_lookup):
+        awaits = found.awaits_compaction and table.options.needs_lookup
+        is_of_stream = found.position.commit_kind == CommitKind.APPEND and found.position.writer == self.commit_user
+        if table.options.compacts_without_rows or (awaits and is_of_stream):
             self.sinks[identifier] = self._opening.sink(identifier, table)
+        if awaits and not is_of_stream:
+            self.uncompacted[identifier] = table
         if rule is not None and len(self.sinks) < MOST_TAKEN_UP:
             self._take_up(found, rule, table)
         return opened

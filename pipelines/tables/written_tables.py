@@ -6,7 +6,7 @@ each table of the warehouse.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -14,7 +14,7 @@ from typing import TypeVar
 from paimon_table import Catalog, CommitKind, Snapshot, TableName
 from pipelines.tables.table_failure import is_of_table
 from sinks.commit.pipeline_mark import has_mark
-from sinks.commit.positions import Position, newest_with_position
+from sinks.commit.positions import Position, is_for, position_of
 
 _READERS = 16
 """Tables that are looked at side by side: on object storage each one costs a few round trips."""
@@ -28,8 +28,8 @@ class WrittenTable:
 
     name: TableName
     position: Position
-    kind: CommitKind
-    """Of the newest commit with a position."""
+    awaits_compaction: bool
+    """Whether rows of the pipeline, or of a command for it, came behind the newest compaction of the table."""
 
 
 def search_tables(catalog: Catalog, pipeline: str) -> list[TableName]:
@@ -50,9 +50,9 @@ def written_tables(
     ``skip`` hears of tables that cannot be read for reasons of their own; without it these are raised.
     """
 
-    def look(name: TableName) -> tuple[Snapshot, Position] | Exception | None:
+    def look(name: TableName) -> WrittenTable | Exception | None:
         try:
-            return newest_with_position(catalog.files(name).snapshots, pipeline)
+            return _found(name, catalog.files(name).snapshots.newest_first(), pipeline)
         except Exception as error:
             if skip is None or not is_of_table(error):
                 raise
@@ -63,8 +63,20 @@ def written_tables(
             assert skip is not None
             skip(name, found)
         elif found is not None:
-            snapshot, position = found
-            yield WrittenTable(name, position, snapshot.commit_kind)
+            yield found
+
+
+def _found(name: TableName, newest_first: Iterable[Snapshot], pipeline: str) -> WrittenTable | None:
+    awaits: bool | None = None
+    for snapshot in newest_first:
+        if awaits is None and snapshot.commit_kind == CommitKind.COMPACT:
+            awaits = False
+        elif awaits is None and snapshot.commit_kind == CommitKind.APPEND and is_for(snapshot, pipeline):
+            awaits = True
+        position = position_of(snapshot, pipeline)
+        if position is not None:
+            return WrittenTable(name, position, bool(awaits))
+    return None
 
 
 def unmarked_of(catalog: Catalog, pipeline: str, names: Collection[TableName]) -> set[TableName]:

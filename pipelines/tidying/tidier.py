@@ -18,6 +18,7 @@ from dataclasses import replace
 from paimon_table import Catalog, Table, TableName, WriterEnvironment
 from paimon_table.errors import TidemarkError
 from paimon_table.history.held import HeldNames
+from paimon_table.maintenance.compaction import compact_pending
 from paimon_table.maintenance.expiration import Surroundings
 from paimon_table.maintenance.job import Job
 from paimon_table.maintenance.tidying import PartitionChecks, Tidied, tidy
@@ -189,3 +190,27 @@ class Tidier:
                 text,
                 table.paths.root,
             )
+
+
+def compact_left(tables: Mapping[str, Table], scratch_dir: str) -> None:
+    """Compact rows that nobody has compacted: whoever appended them was killed, or a rollback has undone that.
+
+    Until then no changelog tells of them. A failure is a warning: the next rows of their buckets bring them too.
+    """
+    for identifier, table in tables.items():
+        options = table.options
+        if options.write_only or not options.needs_lookup or options.level0_patience > 1:
+            continue
+        try:
+            done = compact_pending(table.refreshed(), Job(WriterEnvironment(scratch_dir)), lambda _: True)
+        except (TidemarkError, OSError) as error:
+            log.warning(
+                "%s: rows from before this start are not compacted (%s); the next rows of their buckets do it, or"
+                " `tidemark table compact %s`",
+                identifier,
+                error,
+                table.paths.root,
+            )
+        else:
+            if done.snapshot_ids:
+                log.info("%s: compacted rows that an earlier process had left", identifier)

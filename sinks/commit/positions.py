@@ -275,6 +275,13 @@ def position_of(snapshot: Snapshot, pipeline: str) -> Position | None:
     )
 
 
+def is_for(snapshot: Snapshot, pipeline: str) -> bool:
+    """Whether a snapshot has records of ``pipeline``: of its stream, or of a retry; or of any replay."""
+    properties = snapshot.properties or {}
+    is_named = pipeline in (properties.get(PIPELINE_PROPERTY), properties.get(RETRY_PROPERTY))
+    return is_named or REPLAY_PROPERTY in properties
+
+
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """Which positions snapshots record: whose one holds, and what that is."""

@@ -118,7 +118,7 @@ class Adapter:
     def stop(self) -> None:
         """End the process as Ctrl-C does: what was begun is finished."""
         if self._query is not None:
-            self._guarded(self._query._settle)
+            self._guarded(self._query._beside.settle)
             self._gone()
 
     def run_batch(self, most_records: int = 10) -> bool:
@@ -131,12 +131,12 @@ class Adapter:
     def work_beside(self) -> bool:
         """One round of what is done beside the stream: requests, and a slice of each table on its way back."""
         query = self._query
-        return query is not None and bool(self._guarded(query._side.round))
+        return query is not None and bool(self._guarded(query._beside.work.round))
 
     def compact(self) -> None:
         """Let what the last batch left to do be done."""
         if self._query is not None:
-            self._guarded(self._query._settle)
+            self._guarded(self._query._beside.settle)
 
     def rest(self) -> None:
         """Let the pipeline run until there is nothing to do any more; it must not be killed meanwhile."""
@@ -149,7 +149,7 @@ class Adapter:
             has_worked |= self.work_beside()
             if not has_worked and self._query is not None:
                 self.compact()
-                if self._query is not None and self._query._side.is_at_rest:
+                if self._query is not None and self._query._beside.work.is_at_rest:
                     return
         raise Stuck(f"after {LONG} rounds there is still something to do: {self.behind}")
 
@@ -305,6 +305,7 @@ class Adapter:
         patch.setattr(attempts, "STORAGE_WAITS_S", (0.0, 0.0))
         patch.setattr(side_work, "LOOK_S", 0.0)
         patch.setattr(side_work, "IDLE_S", 0.0)
+        patch.setattr(side_work, "RETRY_WAITS_S", ())
         patch.setattr(side_work.SideWork, "start", lambda side, desk: setattr(side, "_desk", desk))
         patch.setattr(reading, "CLOSING_S", 0.0)
         patch.setattr(Tidier, "start", lambda _tidier: None)

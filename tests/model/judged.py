@@ -100,8 +100,6 @@ class JudgedPipeline(RuleBasedStateMachine):
         """How many were lost so far."""
         self.has_lost_checkpoint = self.has_rebuilt = self.has_cut = False
         self.refuses_columns = True
-        self.gone_back: set[str] = set()
-        """Tables that were rolled back."""
         self.unfinished: set[str] = set()
         """Tables with a replay that may not have been done."""
 
@@ -145,7 +143,6 @@ class JudgedPipeline(RuleBasedStateMachine):
 
     def _has_gone_back(self, table: str, snapshot_id: int) -> None:
         """Of what was seen later nothing counts any more."""
-        self.gone_back.add(table)
         self.known.seen[table] = [(at, seen) for at, seen in self.known.seen[table] if at <= snapshot_id]
         if table in self.known.bases and self.known.bases[table][0] > snapshot_id:
             del self.known.bases[table]
@@ -199,8 +196,5 @@ class JudgedPipeline(RuleBasedStateMachine):
         if ids[0] <= base[0] + 1 and not self.pipeline.overwritten(name, base[0]):
             later = () if ids[-1] == base[0] else found.changes(base[0] + 1 if base[0] else None, columns=columns)
             content = replay_strictly((changes for _, changes in later), ["id"], base[1])
-            is_late = self.has_lost_checkpoint or name in self.gone_back
-            if content != rows and is_late and self.pipeline.awaits_compaction(name):
-                return  # it tells of the rows with the next ones of the bucket
             assert content == rows, f"the changelog of {name} does not lead to what it holds"
         self.known.bases[name] = (ids[-1], rows)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paimon_table import CommitKind, TableName
+from paimon_table import TableName
 from pipelines.checkpoint.book import Book, Cause, Entry, Pause, Reached
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
@@ -147,7 +147,7 @@ def test_a_batch_that_is_planned_does_not_run_over_a_topic_made_anew(
 
 def tables_at(reading: KafkaReader, monkeypatch: pytest.MonkeyPatch, *positions: Position) -> None:
     """Let the pipeline have written a table for each of these positions."""
-    tables = [WrittenTable(TableName("lake", f"t{n}"), at, CommitKind.APPEND) for n, at in enumerate(positions)]
+    tables = [WrittenTable(TableName("lake", f"t{n}"), at, False) for n, at in enumerate(positions)]
     assert isinstance(reading._standing, CheckpointStanding)
     monkeypatch.setattr(reading._standing._own, "written", lambda: tables)
 

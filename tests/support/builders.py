@@ -7,7 +7,8 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from paimon_table.commit.commit import RetryWait, TableCommit
+from paimon_table.commit.attempts import RetryWait
+from paimon_table.commit.commit import TableCommit
 from paimon_table.commit.own_commits import CommitsOfUser
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.metadata.commit_message import CommitMessage

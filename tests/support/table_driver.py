@@ -13,7 +13,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from paimon_table.bucket_assignment.bucket_assigner import AssignedRows
-from paimon_table.commit.commit import CommitResult, TableCommit
+from paimon_table.commit.commit import TableCommit
+from paimon_table.commit.delta import CommitResult
 from paimon_table.maintenance.job import Job
 from paimon_table.maintenance.postponed import compact_postponed
 from paimon_table.metadata.bucket_id import POSTPONED, BucketId

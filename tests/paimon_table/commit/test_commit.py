@@ -9,7 +9,8 @@ from typing import Any, cast
 import fastavro
 import pytest
 
-from paimon_table.commit.commit import RetryWait, TableCommit
+from paimon_table.commit.attempts import RetryWait
+from paimon_table.commit.commit import TableCommit
 from paimon_table.errors import BrokenInvariant, CommitConflict, CommitOutcomeUnknown, ConfigError, SinkUnavailable
 from paimon_table.history.rollback import plan_rollback, roll_back
 from paimon_table.metadata.bucket_id import EMPTY_ROW

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from paimon_table.commit.commit import RetryWait
+from paimon_table.commit.attempts import RetryWait
 from paimon_table.errors import CommitConflict
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.storage.file_io import LocalFileIO

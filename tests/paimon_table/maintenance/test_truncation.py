@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from paimon_table.commit.commit import CommitResult, TableCommit
+from paimon_table.commit.commit import TableCommit
+from paimon_table.commit.delta import CommitResult
 from paimon_table.errors import CommitConflict
 from paimon_table.maintenance.job import ATTEMPTS, Job
 from paimon_table.maintenance.truncation import truncate

@@ -10,7 +10,7 @@ import pytest
 
 from paimon_table.errors import BrokenInvariant, SchemaChangeRefused
 from paimon_table.table import Table
-from pipelines.batch.accounting import check_accounted
+from pipelines.batch.batch_checks import check_accounted
 from pipelines.batch.decode_task import DecodeReport
 from pipelines.tables.tables import PipelineTables
 from sources.changes import DecodeCounts

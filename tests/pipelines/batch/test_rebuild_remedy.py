@@ -10,7 +10,7 @@ import pytest
 
 from paimon_table.errors import SchemaChangeRefused
 from paimon_table.ids import Offset
-from pipelines.batch.rebuild_remedy import rebuild_remedy
+from pipelines.batch.batch_checks import rebuild_remedy
 from pipelines.checkpoint.replay_state import Kind
 from pipelines.config.config_file import load_pipeline
 from pipelines.replay.replay_range import point_of

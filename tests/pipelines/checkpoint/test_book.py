@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from pipelines.checkpoint.book import Book, Cause, Entry, Pause, Reached, Ruleless
+from paimon_table.errors import ConfigError
+from pipelines.checkpoint.book import CHECKED_AGAIN_S, Book, Cause, Entry, Pause, Reached, Ruleless
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.tables.paused_tables import PausedTables
 from sinks.commit.positions import FedBy, Position
@@ -65,6 +66,27 @@ def test_what_is_not_new_costs_no_write(checkpoint: Checkpoint, monkeypatch: pyt
         book.note_commits({"lake.a": Entry(1, 2, 3, ("a",)), "lake.b": Entry(1, 5, 3, ("a",))})
         book.note_topics({"a": "1"})
     assert len(written) == 2
+
+
+def test_a_second_process_is_noticed_without_a_read_for_each_batch(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s, reads, read = [0.0], list[str](), Checkpoint.read
+    book = Book(checkpoint, lambda: now_s[0])
+    monkeypatch.setattr(Checkpoint, "read", lambda *args: (reads.append(args[1]), read(*args))[1])
+    for commits in range(1, 50):
+        book.note_commits({"lake.a": Entry(1, commits)})
+        now_s[0] += 1
+    assert not reads
+    Book(checkpoint).put({"lake.b": Entry(2, 1)})
+
+    with pytest.raises(ConfigError, match="two processes run the pipeline"):  # a decision looks at once
+        book.put({"lake.a": replace(book.entry("lake.a"), pause=PAUSE)})
+    book.note_commits({"lake.a": Entry(1, 50)})
+    Book(checkpoint).put({"lake.b": Entry(2, 1)})
+    now_s[0] += CHECKED_AGAIN_S
+    with pytest.raises(ConfigError, match="two processes run the pipeline"):
+        book.note_commits({"lake.a": Entry(1, 51)})
 
 
 def test_threads_do_not_lose_each_others_changes(checkpoint: Checkpoint) -> None:

@@ -1,0 +1,77 @@
+"""Attempts to publish a snapshot: how long one waits for the next, and the metadata files that each writes.
+
+Implements Paimon's manifest lists: the base list names what was live before, the delta list what the commit changes,
+the changelog list what it tells of. What all attempts of one commit share is written once.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from paimon_table.commit.delta import Delta
+from paimon_table.commit.next_snapshot import ManifestLists
+from paimon_table.metadata.manifest import ManifestFileMeta
+from paimon_table.metadata.manifest_merging import merge_manifests
+from paimon_table.metadata.manifest_store import ManifestDraft, ManifestReader
+from paimon_table.metadata.snapshot import BEFORE_THE_FIRST, Snapshot, SnapshotIdentity
+from paimon_table.metadata.table_context import TableContext
+from paimon_table.options.table_options import TableOptions
+from paimon_table.surroundings import many_values
+
+
+@dataclass(frozen=True, slots=True)
+class RetryWait:
+    """How a lost race is waited out; tests pass a sleep that does nothing."""
+
+    sleep_s: Callable[[float], None] = time.sleep
+    random_fraction: Callable[[], float] = random.random
+
+    def after(self, attempt: int, options: TableOptions) -> None:
+        """Wait between half and all of min * 2^attempt, at most the longest wait."""
+        wait_ms = min(options.commit_min_retry_wait_ms << min(attempt, 20), options.commit_max_retry_wait_ms)
+        self.sleep_s(wait_ms * (0.5 + self.random_fraction() / 2) / 1000)
+
+
+class AttemptFiles:
+    """Writes these files for one committer; keeps the manifests of its newest snapshot in memory."""
+
+    def __init__(self, ctx: TableContext, new_uuid: Callable[[], str]) -> None:
+        self._ctx = ctx
+        self._new_uuid = new_uuid
+        self._partition_types = [f.type for f in ctx.schema.partition_fields]
+        self._reader = ManifestReader(ctx.io, ctx.paths)
+        self._known: tuple[SnapshotIdentity, tuple[ManifestFileMeta, ...]] = (BEFORE_THE_FIRST, ())
+
+    def draft(self) -> ManifestDraft:
+        """Files that are still to be written; ``discard`` removes what no snapshot came to name."""
+        ctx = self._ctx
+        return ManifestDraft(ctx.io, ctx.paths, ctx.options, self._partition_types, self._new_uuid)
+
+    def merged_manifests(self, snapshot: Snapshot | None, draft: ManifestDraft) -> tuple[ManifestFileMeta, ...]:
+        """Manifests of a snapshot, base and delta, merged where that is due; new ones go into ``draft``."""
+        if snapshot is None:
+            return ()
+        at, known = self._known
+        with many_values():
+            return merge_manifests(
+                known if at == snapshot.identity else self._reader.all_manifests(snapshot),
+                self._ctx.options,
+                self._partition_types,
+                self._reader.stored_entries_of,
+                draft.add_stored,
+            )
+
+    def published(self, snapshot: Snapshot, manifests: tuple[ManifestFileMeta, ...]) -> None:
+        """The snapshot that names these manifests is there: the next attempt begins with them."""
+        self._known = (snapshot.identity, manifests)
+
+
+def delta_lists(shared: ManifestDraft, delta: Delta) -> ManifestLists:
+    """The lists that all attempts of a commit share."""
+    manifests = shared.add_manifests(delta.entries)
+    changelog = shared.add_manifests(delta.changelog)
+    changelog_list = shared.add_list(changelog) if changelog else None
+    return ManifestLists(delta, manifests, shared.add_list(manifests), changelog_list)

@@ -1,0 +1,101 @@
+"""What must hold of a batch before anything of it is committed: its records are accounted for, and none asks to stop.
+
+Every record ends in a table, in quarantine or in a counted skip.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from datetime import UTC
+
+from paimon_table.errors import BrokenInvariant, MalformedRecord, SchemaChangeRefused
+from pipelines.batch.decode_task import DecodeReport
+from pipelines.batch.error_budgets import exceeded_budgets
+from pipelines.batch.plan import BatchRun, TaskSettings
+from pipelines.tables.table_failure import TableFailure
+from pipelines.tables.tables import PipelineTables
+from sources.changes import DecodeCounts, Refusal
+
+
+def counted(reports: Iterable[DecodeReport]) -> DecodeCounts:
+    """What became of the records of all tasks."""
+    return sum((report.counts for report in reports), DecodeCounts())
+
+
+def check_accounted(batch_id: int, reports: Iterable[DecodeReport]) -> None:
+    """Raise BrokenInvariant if a task read a record of which nothing became.
+
+    The sides are counted apart: what was read by the records that Spark gave, what became of it by the change rows, the
+    quarantine and the places that skip records.
+    """
+    for report in reports:
+        counts = report.counts
+        if report.record_count == counts.accounted:
+            continue
+        places = ", ".join(
+            f"{topic} partition {partition} up to offset {end - 1}"
+            for (topic, partition), end in sorted(report.ends.items())
+        )
+        raise BrokenInvariant(
+            f"batch {batch_id}: of {report.record_count} records, {counts.with_rows} gave rows, {counts.quarantined}"
+            f" went to quarantine and {sum(counts.skipped.values())} were skipped, which leaves"
+            f" {report.record_count - counts.accounted}{_unknown(counts)}; nothing of the batch was committed; please"
+            f" report this with the records of {places}"
+        )
+
+
+def _unknown(counts: DecodeCounts) -> str:
+    return f" ({counts.unknown_tables} are of source tables that have no route)" if counts.unknown_tables else ""
+
+
+def keep_budgets(batch: BatchRun, reports: Sequence[DecodeReport], tables: PipelineTables) -> None:
+    """Raise TooManyBadRecords of a table; nothing of the batch is in the quarantine yet."""
+    exceeded = exceeded_budgets(batch.id, reports, tables)
+    if exceeded:
+        first = exceeded[0]
+        raise TableFailure(first.table, first) if first.table else first
+
+
+def stop_on_refusals(reports: Iterable[DecodeReport], settings: TaskSettings, tables: PipelineTables) -> None:
+    """Raise what a record of the batch asks for by policy, before anything of it is committed."""
+    for report in reports:
+        for refusal in report.refusals:
+            place = f"{refusal.source.topic} partition {refusal.partition} offset {refusal.offset}"
+            identifier = tables.routes.get(refusal.source)
+            remedy = ""
+            if identifier is not None and tables.config.source.kafka is not None:
+                remedy = rebuild_remedy(refusal, identifier, tables.topics_of(identifier))
+            error = SchemaChangeRefused(f"{place}: {refusal.reason}{remedy}")
+            # That of a truncated table holds no values.
+            is_truncate = refusal.rebuilt_from is not None
+            error.without_values(f"{place}: {refusal.reason if is_truncate else error.public_text}")
+            raise error if identifier is None else TableFailure(identifier, error)
+        bad = report.first_quarantined
+        if bad is not None and (settings.quarantine is None or not settings.quarantine.takes_bad):
+            # The reason of a dump's line that is no record has its place, which is none of a topic.
+            has_place = bad.partition >= 0
+            place = f"{bad.topic} partition {bad.partition} offset {bad.offset}" if has_place else "a dump file"
+            told = f"{place}: {bad.reason}" if has_place else bad.reason
+            raise MalformedRecord(f"{told}; fix the record, or set on_bad_record to quarantine", place=place)
+
+
+def rebuild_remedy(refusal: Refusal, identifier: str, topics: Collection[str]) -> str:
+    """Words that go on after the reason; none where nothing can be built from what is behind the record.
+
+    Offsets are in an order in one partition alone. In the others of its topic what has the time of the record is read
+    too: a row too many is easier to see than one that is missing. ``topics`` feed the table: others than that of the
+    record are read from their beginning, as nothing was taken out of their source tables.
+    """
+    if refusal.rebuilt_from is None:
+        return ""
+    time = refusal.rebuilt_from.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    topic = refusal.source.topic
+    begin = {
+        topic: {str(refusal.partition): refusal.offset + 1, "*": time},
+        **{other: {"*": "earliest"} for other in sorted({*topics} - {topic})},
+    }
+    return (
+        ". To remove the rows from the Paimon table too, rebuild it afterwards from the records behind this one:"
+        f" `tidemark replay FILE --table {identifier} --rebuild --from '{json.dumps(begin)}' --allow-missing`"
+    )

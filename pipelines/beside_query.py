@@ -1,0 +1,213 @@
+"""What one query does beside its stream: tables caught up, replays, and requests of commands."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+
+from pyspark.sql import SparkSession
+
+from paimon_table.errors import BrokenInvariant, ConfigError, SinkUnavailable
+from pipelines.batch.batch_report import BatchObserver, BatchReport
+from pipelines.batch.compactions import Compactions
+from pipelines.batch.plan import BatchRun, TaskSettings
+from pipelines.batch.spark_exchange import MakeExchange
+from pipelines.batch.step_facts import AllOpen
+from pipelines.catchup.reading import InStream, Reading, StreamEnd, Work
+from pipelines.catchup.shown_standing import Standing, say_paused
+from pipelines.catchup.side_work import COMMANDS, SideWork, TableRequests
+from pipelines.catchup.slices import SLICE_S, SlicePace, SparkSlices, paced
+from pipelines.catchup.table_standings import TableStandings
+from pipelines.checkpoint.book import Cause, Pause
+from pipelines.control.request_desk import Handler, RequestDesk, Tell
+from pipelines.control.requests import Answer, Request, Requests
+from pipelines.control.turns import Turns
+from pipelines.prepared import PreparedPipeline
+from pipelines.quarantine import applying
+from pipelines.replay.replay_slices import COMMAND as REPLAY_SLICE
+from pipelines.replay.replay_slices import GIVE_UP, ReplaySlices, ReplayWork, ShownReplays, giving_up
+from pipelines.tables.paused_tables import PausedTables
+from pipelines.tables.tables import PipelineTables
+from pipelines.tidying.tidier import compact_left
+from pipelines.views.pipeline_state import PipelineState
+from pipelines.views.table_counts import catching_up
+from pipelines.views.table_views import Beside
+from sinks.commit.positions import aside_user
+from sinks.commit.table_sink import TableSink
+from sources.slices import Slice
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class OfQuery:
+    """What the work beside a query shares with it."""
+
+    spark: SparkSession
+    pipeline: PreparedPipeline
+    exchange: MakeExchange
+    compactions: Compactions
+    observers: Sequence[BatchObserver]
+    seen: PipelineState
+    """Hears of work beside the stream."""
+    scratch_dir: str
+    opened: AllOpen
+    tables: Callable[[], PipelineTables | None]
+    """The tables of the stream; None before they are known."""
+    settings: Callable[[], TaskSettings]
+    note_commits: Callable[[Mapping[str, TableSink]], None]
+    guarded: Callable[[], AbstractContextManager[None]]
+    """Keeps what must end the pipeline."""
+
+
+class BesideQuery:
+    """The work beside one query; batches and this work take turns."""
+
+    def __init__(self, of: OfQuery) -> None:
+        pipeline = of.pipeline
+        self.config = pipeline.config
+        self.turns = Turns()
+        self.brought_up: set[str] = set()
+        """The tables that got rows beside the stream."""
+        self._of = of
+        self._checkpoint, self._own, self._book = pipeline.checkpoint, pipeline.own, pipeline.book
+        self._reader = pipeline.reader
+        slices, ids = pipeline.reader.slices(), lambda: self._book.topic_ids
+        self.paused = PausedTables(self._book, self._checkpoint)
+        self.paused.has_passed = self._has_passed
+        self.standing = TableStandings(self.config, self._own, self._checkpoint, self.paused, slices, ids)
+        self.stream = StreamEnd(self.config, self._checkpoint, pipeline.catalog, slices, ids)
+        self._replays: ReplaySlices | None = None
+        self._shown = ShownReplays(self._checkpoint, pipeline.catalog, of.seen)
+        self._has_looked = not self._checkpoint.is_new
+        say_paused(self.paused.pauses)
+        self._shown.look()
+        if self._has_looked:
+            self.standing.look()
+        of.seen.without_tables(self.paused.ruleless)
+        self.work = SideWork(self.turns, self.paused, self._catch_up, self.settle, of.guarded, self._stops_with)
+
+    def desk(self, others: Mapping[str, Handler]) -> RequestDesk:
+        """Where requests are taken, ``others`` by these handlers; those of tables are, as far as they wait by now."""
+        desk = RequestDesk(Requests.of(self.config), {**self._handlers(), **others})
+        if not self._checkpoint.is_new:
+            desk.take(COMMANDS)
+        return desk
+
+    def begin(self) -> None:
+        """A batch begins: under a new checkpoint the first one tells where the stream begins."""
+        if not self._has_looked:
+            self.standing.look()
+            self._has_looked = True
+
+    def settle(self) -> None:
+        """Wait for what the last batch has left to do, in a turn."""
+        self._of.compactions.wait()
+        self.stream.await_closing()
+
+    def standings(self) -> Mapping[str, Standing]:
+        """The tables that are not in the stream, by identifier. Safe from any thread."""
+        return self.work.standings()
+
+    def shown(self) -> Mapping[str, Beside]:
+        """The work that goes on beside the stream, by table. Safe from any thread."""
+        return {**self._shown.unfinished, **catching_up(self.standings())}
+
+    # ------------------------------------------------------------ requests
+
+    def _handlers(self) -> Mapping[str, Handler]:
+        """Who takes which requests."""
+        tables = TableRequests(self.paused, self.work, self._known_tables, self._pause).handlers
+        retry = applying.handler(self.config, self._own, self._of.compactions.wait)
+        return {**tables, applying.COMMAND: retry, REPLAY_SLICE: self._replay_slice, GIVE_UP: self._give_up}
+
+    def _replay_slice(self, request: Request, tell: Tell) -> Answer:
+        """Do a slice of a replay, once the pipeline's tables are known."""
+        tables = self._of.tables()
+        if tables is None:
+            raise SinkUnavailable(f"pipeline {self.config.name} has not begun its first batch; call again")
+        if self._replays is None:
+            work = ReplayWork(self._slices(), self.stream, self._shown.slice_done, SLICE_S)
+            self._replays = ReplaySlices(self.config, self._checkpoint, self._own, work, tables.commit_user)
+        answer, id_ = self._replays.handle(request, tell), request.text("replay")
+        self._shown.look({id_: answer.details.get("records_left")})
+        return answer
+
+    def _give_up(self, request: Request, tell: Tell) -> Answer:
+        answer = giving_up(self._checkpoint, self._own)(request, tell)
+        self._shown.look()
+        return answer
+
+    def _known_tables(self) -> set[str]:
+        tables = self._of.tables()
+        fixed = {rule.into for rule in self.config.tables if "{" not in rule.into}
+        named = {*map(str, self._own.names()), *(() if tables is None else tables.sinks), *fixed}
+        return named - self.paused.ruleless
+
+    def _pause(self, identifier: str, reason: str) -> None:
+        """Pause a table by hand from the next batch on, which may have run before."""
+        batch_id, tables = self.stream.next_batch, self._of.tables()
+        planned = self._checkpoint.planned_batch
+        if planned is None:
+            raise ConfigError(f"pipeline {self.config.name} has not read anything yet; pause the table after that")
+        topics = set() if tables is None else tables.topics_of(identifier)
+        topics |= {topic for t in self._own.written() if str(t.name) == identifier for topic, _ in t.position.offsets}
+        has_begun = planned is not None and planned >= batch_id
+        self.paused.pause(identifier, Cause.ASKED, reason, batch_id, topics, is_running=has_begun, public_reason=reason)
+        log.warning("table %s is paused from batch %d on: %s", identifier, batch_id, reason)
+
+    def _stops_with(self, identifier: str) -> bool:
+        tables = self._of.tables()
+        return tables is not None and tables.stops_with(identifier)
+
+    def _has_passed(self, topic: str) -> bool:
+        begin = self._checkpoint.offset_before(self.stream.next_batch)
+        topics = frozenset[str]() if begin is None else self._reader.slices().topics(begin)
+        return topics is None or topic in topics
+
+    # ------------------------------------------------------------ tables that are caught up
+
+    def _catch_up(self, identifier: str) -> Reading:
+        """What brings a table up; called in a turn, once the pipeline's tables are known."""
+        tables = self._of.tables()
+        if tables is None:
+            raise BrokenInvariant(f"table {identifier} is to be caught up before the pipeline's tables are known")
+        slices = self._slices()
+        pace = SlicePace(self.config.source.reader.max_records_per_batch)
+
+        def run(batch: BatchRun, own: PipelineTables, piece: Slice, topics: Collection[str] | None) -> BatchReport:
+            return slices.of_pause(self.paused.pauses[identifier]).run(batch, own, piece, topics)
+
+        def note(report: BatchReport, own: PipelineTables) -> None:
+            self._of.note_commits(own.sinks)
+            self._of.seen.slice_done(identifier, report, own.sinks.get(identifier))
+            self.brought_up.add(identifier)
+            for observer in self._of.observers:
+                observer.beside(identifier, report)
+
+        def open_tables(pause: Pause) -> PipelineTables:
+            user, topics = aside_user(tables.commit_user, pause.since_ms), pause.topics
+            return PipelineTables(
+                self.config,
+                user,
+                self._own,
+                only=pause.table,
+                topics_to_read=topics,
+                topic_ids=lambda: self._book.topic_ids,
+            )
+
+        def rejoin(name: str) -> None:
+            table = tables.reopen(name)
+            if table is not None:
+                self._of.compactions.start(partial(compact_left, {name: table}, self._of.scratch_dir))
+
+        to = InStream(identifier, self.paused, self.stream, open_tables, rejoin, self.standing.look_at)
+        work = Work(self._reader.slices(), paced(run, pace, note), lambda: pace.records, self.stream.by_number)
+        return Reading(to, self.stream, work)
+
+    def _slices(self) -> SparkSlices:
+        of = self._of
+        return SparkSlices(of.spark, self.config, self._reader, of.settings(), of.exchange, of.opened)
