@@ -10,10 +10,10 @@ from dataclasses import replace
 from paimon_table import TableName
 from paimon_table.errors import ConfigError
 from pipelines.config.config import PipelineConfig
-from pipelines.config.table_rules import PLACEHOLDER, PLACEHOLDERS, Match, TargetRule
+from pipelines.config.table_rules import PLACEHOLDER, Match, TargetRule
 from sinks.commit.positions import FedBy
 from sources.changes import SourceTable
-from sources.topics import name_matches
+from sources.topics import any_matches
 
 
 def rules_for(config: PipelineConfig, name: TableName, topics: Collection[str]) -> list[TargetRule]:
@@ -49,7 +49,7 @@ def topics_for(config: PipelineConfig, name: TableName, topics: Collection[str])
     if created is not None and _told_names(created.into, name) is not None:
         return set(topics)
     patterns = [rule.match.topic for rule in config.tables if _told_names(rule.into, name) is not None]
-    return {topic for topic in topics for pattern in patterns if pattern is None or name_matches(pattern, topic)}
+    return {topic for topic in topics for one in patterns if one is None or any_matches(one, topic)}
 
 
 def may_write(config: PipelineConfig, name: TableName) -> bool:
@@ -134,8 +134,9 @@ def _is_taken(config: PipelineConfig, before: int, names: Mapping[str, str]) -> 
 
 def _matches(match: Match, names: Mapping[str, str], *, unknown: bool) -> bool:
     """Whether all patterns match; ``unknown`` is the answer for names that are not known."""
-    patterns = dict(zip(PLACEHOLDERS, (match.database, match.schema_, match.table, match.topic), strict=True))
+    if match.exclude is not None and (any_matches(match.exclude, names["table"]) if "table" in names else not unknown):
+        return False
     return all(
-        pattern is None or (name_matches(pattern, names[key]) if key in names else unknown)
-        for key, pattern in patterns.items()
+        patterns is None or (any_matches(patterns, names[key]) if key in names else unknown)
+        for key, patterns in match.by_name.items()
     )
