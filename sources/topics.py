@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
 
 def name_matches(pattern: str, name: str | None) -> bool:
     """Whether ``name`` is exactly the pattern's text or the pattern matches all of it."""
-    return name is not None and (name == pattern or re.fullmatch(pattern, name) is not None)
+    return name is not None and (name == pattern or _compiled(pattern).fullmatch(name) is not None)
+
+
+_compiled = cache(re.compile)
+"""The patterns of pipeline files, which may be more than ``re`` keeps itself."""
 
 
 def any_matches(patterns: Iterable[str], name: str | None) -> bool:

@@ -87,9 +87,12 @@ class Match(ConfigModel):
 
     def matches(self, database: str | None, schema: str | None, table: str | None, topic: str) -> bool:
         """Whether every given pattern matches; a name that the source does not have matches no pattern."""
-        pairs = zip(self.by_name.values(), (database, schema, table, topic), strict=True)
-        return all(patterns is None or any_matches(patterns, name) for patterns, name in pairs) and not any_matches(
-            self.exclude or (), table
+        return (
+            (self.table is None or any_matches(self.table, table))  # what differs most among rules comes first
+            and (self.database is None or any_matches(self.database, database))
+            and (self.schema_ is None or any_matches(self.schema_, schema))
+            and (self.topic is None or any_matches(self.topic, topic))
+            and not (self.exclude and any_matches(self.exclude, table))
         )
 
     @property

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 
 from paimon_table import TableName
 from paimon_table.errors import ConfigError
@@ -110,7 +111,14 @@ def _source_names(into: str, name: TableName, topic: str) -> dict[str, str] | No
 
 
 def _told_names(into: str, name: TableName) -> dict[str, str] | None:
-    """What ``into`` tells of the source table when it gives ``name``; None when it cannot give it.
+    """What ``into`` tells of the source table when it gives ``name``; None when it cannot give it."""
+    found = None if "." in name.database else _pattern_of(into).fullmatch(str(name))
+    return None if found is None else found.groupdict()
+
+
+@cache
+def _pattern_of(into: str) -> re.Pattern[str]:
+    """What the names of the tables match that ``into`` gives, with the names of the source as groups.
 
     Only behind the first dot, in the name of the table, may a name of the source have dots.
     """
@@ -124,8 +132,7 @@ def _told_names(into: str, name: TableName) -> dict[str, str] | None:
         else:
             told.add(part)
             pattern += f"(?P<{part}>{one_name})"
-    found = None if "." in name.database else re.fullmatch(pattern, str(name))
-    return None if found is None else found.groupdict()
+    return re.compile(pattern)
 
 
 def _is_taken(config: PipelineConfig, before: int, names: Mapping[str, str]) -> bool:
