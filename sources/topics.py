@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
 
 def name_matches(pattern: str, name: str | None) -> bool:
     """Whether ``name`` is exactly the pattern's text or the pattern matches all of it."""
-    return name is not None and (name == pattern or re.fullmatch(pattern, name) is not None)
+    return name is not None and (name == pattern or _compiled(pattern).fullmatch(name) is not None)
+
+
+_compiled = cache(re.compile)
+"""The patterns of pipeline files, which may be more than ``re`` keeps itself."""
+
+
+def any_matches(patterns: Iterable[str], name: str | None) -> bool:
+    """Whether one of the patterns is for ``name``."""
+    return any(name_matches(pattern, name) for pattern in patterns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +39,8 @@ class TopicSelection:
         """Whether a topic is read; with nothing said, every topic is."""
         if self.names:
             return topic in self.names
-        included = not self.include or any(name_matches(p, topic) for p in self.include)
-        return included and not any(name_matches(p, topic) for p in self.exclude)
+        included = not self.include or any_matches(self.include, topic)
+        return included and not any_matches(self.exclude, topic)
 
     def subscribe_pattern(self) -> str:
         """One regular expression in Java's syntax with the same meaning, for Spark's `subscribePattern`.

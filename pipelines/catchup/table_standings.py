@@ -30,7 +30,7 @@ from sinks import faults
 from sinks.commit.positions import FedBy, has_expired, nested_offsets, newest_position
 from sinks.commit.table_sink import TableSink
 from sources.slices import SliceReader
-from sources.topics import name_matches
+from sources.topics import any_matches
 from sources.wording import first_of
 
 log = logging.getLogger(__name__)
@@ -177,8 +177,9 @@ class TableStandings:
             )
 
 
-def _matching(patterns: Collection[str | None], topics: Collection[str]) -> frozenset[str]:
-    return frozenset(t for t in topics if any(pattern is None or name_matches(pattern, t) for pattern in patterns))
+def _matching(chosen: Collection[Collection[str] | None], topics: Collection[str]) -> frozenset[str]:
+    """The topics that one of several choices by patterns takes; None takes all."""
+    return frozenset(t for t in topics if any(patterns is None or any_matches(patterns, t) for patterns in chosen))
 
 
 def _with_files(own: OwnTables, table: TableFacts) -> TableFacts:

@@ -230,5 +230,17 @@ def _not_empty(value: Any) -> Any:
 Pattern = Annotated[str, BeforeValidator(_not_empty), AfterValidator(check_pattern)]
 """A regular expression that must match the whole name; a plain name matches itself."""
 
+
+def _as_list(value: Any) -> Any:
+    if isinstance(value, str):
+        return [check_pattern(_not_empty(value))]  # here, so that a problem has no number of an item
+    if not isinstance(value, list | tuple) or not value:
+        raise refused("expected a name, a regular expression, or a list of them")
+    return value
+
+
+Patterns = Annotated[tuple[Pattern, ...], BeforeValidator(_as_list, json_schema_input_type=str | list[str])]
+"""One pattern or several, of which one must match."""
+
 Text = Annotated[str, BeforeValidator(_not_empty)]
 """Text that is not empty."""

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandle
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from paimon_table.errors import ConfigError
 from pipelines.config.config_values import ConfigModel, Duration, Location, Text, duration_text, refused
 from sources.format_options import Check, FormatOption, filled, options_of
 from sources.formats import FORMATS, PLANNED, RecordFormat
@@ -95,6 +96,15 @@ class ChosenFormat(ConfigModel):
         (field,) = self.model_fields_set
         registry = getattr(getattr(self, field), "registry", None)
         return getattr(registry, "file", None)
+
+    def with_schema_file(self, place: str) -> Self:
+        """The same format with the Avro schemas of a file in place of its registry. ConfigError without a registry."""
+        given = self.model_dump(by_alias=True, exclude_unset=True)
+        if "registry" not in given[self.name] or self.name == "protobuf":
+            text = f"format {self.name} of the pipeline file has no registry of Avro schemas; remove `schemas`"
+            raise ConfigError(text)
+        given[self.name]["registry"] = {"file": place}
+        return type(self).model_validate(given)
 
     @property
     def precision_tells_unit(self) -> bool:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 
 from pipelines.config.config import PipelineConfig
-from pipelines.config.table_rules import Match, TableRule
-from sources.topics import name_matches
+from pipelines.config.table_rules import TableRule
+from sources.topics import any_matches
 
 _PLAIN = re.compile(r"[\w.-]+")
 
@@ -31,23 +31,20 @@ def sources_that_meet(config: PipelineConfig) -> dict[int, int | str]:
 
 def _are_apart(one: TableRule, other: TableRule) -> bool:
     """Whether no source table is for both rules: they want different plain names in one place."""
-    pairs = zip(_patterns(one.match), _patterns(other.match), strict=True)
-    return any(a != b and _PLAIN.fullmatch(a) and _PLAIN.fullmatch(b) for a, b in pairs if a and b)
-
-
-def _patterns(match: Match) -> tuple[str | None, ...]:
-    return (match.topic, match.database, match.schema_, match.table)
+    pairs = zip(one.match.by_name.values(), other.match.by_name.values(), strict=True)
+    return any(not {*a} & {*b} and all(map(_PLAIN.fullmatch, (*a, *b))) for a, b in pairs if a and b)
 
 
 def _named_topics(config: PipelineConfig, rule: TableRule) -> list[str]:
     """The topics that the file names and that this rule takes; none where the rule looks at other names as well."""
     source = config.source.kafka or config.source.files
     names = source.topics.names if source is not None and source.topics is not None else ()
-    if rule.match.topic is None or any(_patterns(rule.match)[1:]):
+    match = rule.match
+    if match.topic is None or match.database or match.schema_ or match.table or match.exclude:
         return []
     earlier = config.tables[: config.tables.index(rule)]
-    return [n for n in names if name_matches(rule.match.topic, n) and not any(_may_take(r, n) for r in earlier)]
+    return [n for n in names if any_matches(match.topic, n) and not any(_may_take(r, n) for r in earlier)]
 
 
 def _may_take(rule: TableRule, topic: str) -> bool:
-    return rule.match.topic is None or name_matches(rule.match.topic, topic)
+    return rule.match.topic is None or any_matches(rule.match.topic, topic)

@@ -13,7 +13,7 @@ from paimon_table.options.field_options import AGGREGATING
 from paimon_table.options.names import BUCKET, MERGE_ENGINE, SEQUENCE_FIELD
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import PLACEHOLDER, Match, TableRule, TargetRule
-from sources.topics import TopicSelection, name_matches
+from sources.topics import TopicSelection, any_matches, name_matches
 
 _ONE_JOB = (
     "its buckets are dynamic, which is for one job: batches of two that meet are refused and planned again, and end a"
@@ -66,8 +66,8 @@ def tables_shared(config: PipelineConfig, other: PipelineConfig) -> Iterator[Sha
 
 def _meet(mine: Match, theirs: Match) -> bool:
     """Whether a source table may be for both."""
-    pairs = zip(mine.model_dump().values(), theirs.model_dump().values(), strict=True)
-    return all(_may_be_same(a, b) for a, b in pairs if a is not None and b is not None)
+    pairs = zip(mine.by_name.values(), theirs.by_name.values(), strict=True)
+    return all(any(_may_be_same(a, b) for a in one for b in other) for one, other in pairs if one and other)
 
 
 def _may_be_same(a: str, b: str) -> bool:
@@ -123,13 +123,13 @@ def _is_same_choice(own: TopicSelection, its: TopicSelection) -> bool:
 
 
 def _may_take(rule: TableRule, topic: str) -> bool:
-    return rule.match.topic is None or name_matches(rule.match.topic, topic)
+    return rule.match.topic is None or any_matches(rule.match.topic, topic)
 
 
 def _is_told_by(rule: TableRule, topic: str) -> bool:
     """Whether the name of a topic tells that its source table is for a rule."""
     parts = topic.split(".")
-    return rule.match.table is None or name_matches(rule.match.table, parts[-1])
+    return rule.match.table is None or any_matches(rule.match.table, parts[-1])
 
 
 def _counted(rule: TargetRule) -> str | None:

@@ -15,14 +15,14 @@ from paimon_table import TableName, TableSchema
 from paimon_table.errors import ConfigError
 from paimon_table.types import DataType
 from pipelines.config.column_rules import ColumnRules, Expression, first_match
-from pipelines.config.config_values import ConfigModel, OptionOrNull, Pattern, Text, refused
+from pipelines.config.config_values import ConfigModel, OptionOrNull, Patterns, Text, refused
 from pipelines.config.error_budget import NEARLY_ALL, Budget, MaxBadRecords
 from pipelines.config.history_config import History
 from pipelines.config.key_options import without_key_options
 from pipelines.config.schema_changes import EVOLVE, SchemaChanges
 from pipelines.config.table_name import name_problem
 from sources.event_columns import DELETED_AT_TYPE, EVENT_COLUMNS, OnChange
-from sources.topics import name_matches
+from sources.topics import any_matches
 
 PLACEHOLDERS = ("database", "schema", "table", "topic")
 """Names of a source table that `into` may use in braces."""
@@ -62,17 +62,22 @@ MergeSources = Literal["same_rows", "disjoint_keys"]
 class Match(ConfigModel):
     """Which source tables a rule is for: every name given must match.
 
-    A name is an exact name or a regular expression that matches all of it; case counts.
+    A name is an exact name or a regular expression that matches all of it, or a list of them; case counts.
     """
 
     model_config = {"json_schema_extra": {"minProperties": 1}}
 
-    topic: Pattern | None = Field(default=None, description="Kafka topic.")
-    database: Pattern | None = Field(default=None, description="Database of the source table.")
-    schema_: Pattern | None = Field(
+    topic: Patterns | None = Field(default=None, description="Kafka topic.")
+    database: Patterns | None = Field(default=None, description="Database of the source table.")
+    schema_: Patterns | None = Field(
         default=None, alias="schema", description="Schema of the source table (PostgreSQL, SQL Server, Oracle)."
     )
-    table: Pattern | None = Field(default=None, description="Source table.")
+    table: Patterns | None = Field(default=None, description="Source table.")
+    exclude: Patterns | None = Field(
+        default=None,
+        description="Source tables that the rule leaves out, by the name of the table alone. Later rules and "
+        "`otherwise` decide what becomes of them.",
+    )
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
@@ -82,8 +87,18 @@ class Match(ConfigModel):
 
     def matches(self, database: str | None, schema: str | None, table: str | None, topic: str) -> bool:
         """Whether every given pattern matches; a name that the source does not have matches no pattern."""
-        pairs = ((self.topic, topic), (self.database, database), (self.schema_, schema), (self.table, table))
-        return all(pattern is None or name_matches(pattern, name) for pattern, name in pairs)
+        return (
+            (self.table is None or any_matches(self.table, table))  # what differs most among rules comes first
+            and (self.database is None or any_matches(self.database, database))
+            and (self.schema_ is None or any_matches(self.schema_, schema))
+            and (self.topic is None or any_matches(self.topic, topic))
+            and not (self.exclude and any_matches(self.exclude, table))
+        )
+
+    @property
+    def by_name(self) -> dict[str, tuple[str, ...] | None]:
+        """The patterns for each name of a source table, in the order of ``PLACEHOLDERS``; None: any name."""
+        return dict(zip(PLACEHOLDERS, (self.database, self.schema_, self.table, self.topic), strict=True))
 
 
 class NewColumns(ConfigModel):

@@ -6,14 +6,15 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 
 from paimon_table import TableName
 from paimon_table.errors import ConfigError
 from pipelines.config.config import PipelineConfig
-from pipelines.config.table_rules import PLACEHOLDER, PLACEHOLDERS, Match, TargetRule
+from pipelines.config.table_rules import PLACEHOLDER, Match, TargetRule
 from sinks.commit.positions import FedBy
 from sources.changes import SourceTable
-from sources.topics import name_matches
+from sources.topics import any_matches
 
 
 def rules_for(config: PipelineConfig, name: TableName, topics: Collection[str]) -> list[TargetRule]:
@@ -49,7 +50,7 @@ def topics_for(config: PipelineConfig, name: TableName, topics: Collection[str])
     if created is not None and _told_names(created.into, name) is not None:
         return set(topics)
     patterns = [rule.match.topic for rule in config.tables if _told_names(rule.into, name) is not None]
-    return {topic for topic in topics for pattern in patterns if pattern is None or name_matches(pattern, topic)}
+    return {topic for topic in topics for one in patterns if one is None or any_matches(one, topic)}
 
 
 def may_write(config: PipelineConfig, name: TableName) -> bool:
@@ -110,7 +111,14 @@ def _source_names(into: str, name: TableName, topic: str) -> dict[str, str] | No
 
 
 def _told_names(into: str, name: TableName) -> dict[str, str] | None:
-    """What ``into`` tells of the source table when it gives ``name``; None when it cannot give it.
+    """What ``into`` tells of the source table when it gives ``name``; None when it cannot give it."""
+    found = None if "." in name.database else _pattern_of(into).fullmatch(str(name))
+    return None if found is None else found.groupdict()
+
+
+@cache
+def _pattern_of(into: str) -> re.Pattern[str]:
+    """What the names of the tables match that ``into`` gives, with the names of the source as groups.
 
     Only behind the first dot, in the name of the table, may a name of the source have dots.
     """
@@ -124,8 +132,7 @@ def _told_names(into: str, name: TableName) -> dict[str, str] | None:
         else:
             told.add(part)
             pattern += f"(?P<{part}>{one_name})"
-    found = None if "." in name.database else re.fullmatch(pattern, str(name))
-    return None if found is None else found.groupdict()
+    return re.compile(pattern)
 
 
 def _is_taken(config: PipelineConfig, before: int, names: Mapping[str, str]) -> bool:
@@ -134,8 +141,9 @@ def _is_taken(config: PipelineConfig, before: int, names: Mapping[str, str]) -> 
 
 def _matches(match: Match, names: Mapping[str, str], *, unknown: bool) -> bool:
     """Whether all patterns match; ``unknown`` is the answer for names that are not known."""
-    patterns = dict(zip(PLACEHOLDERS, (match.database, match.schema_, match.table, match.topic), strict=True))
+    if match.exclude is not None and (any_matches(match.exclude, names["table"]) if "table" in names else not unknown):
+        return False
     return all(
-        pattern is None or (name_matches(pattern, names[key]) if key in names else unknown)
-        for key, pattern in patterns.items()
+        patterns is None or (any_matches(patterns, names[key]) if key in names else unknown)
+        for key, patterns in match.by_name.items()
     )

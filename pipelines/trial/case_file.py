@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -18,6 +18,7 @@ from paimon_table.nearest_name import did_you_mean
 from pipelines.config.config_errors import problem_at, problem_lines, validation_problems
 from pipelines.config.config_values import REFUSED, ColumnType, ConfigModel, Instant, Location, Text, refused
 from pipelines.config.yaml_file import KeyPath, Problem, YamlFile, read_yaml
+from pipelines.trial.avro_values import AvroSchema, avro_schema
 from sources.changes import SKIPS
 
 Row = Mapping[str, Any]
@@ -34,6 +35,8 @@ class Record(ConfigModel):
     value: Any = Field(default=None, description="The same; null is a tombstone.")
     key_b64: Text | None = Field(default=None, description="The bytes of the key in base64.")
     value_b64: Text | None = Field(default=None, description="The bytes of the value in base64.")
+    key_schema: int | None = Field(default=None, description="The number of the Avro schema that writes the key.")
+    value_schema: int | None = Field(default=None, description="The same of the value.")
     headers: Mapping[str, Text | None] = Field(default_factory=dict, description="Names and texts.")
     timestamp: Instant | None = Field(default=None, description="Kafka's time of the record.")
     partition: int = Field(default=0, ge=0, description="Its partition.")
@@ -55,6 +58,9 @@ class Record(ConfigModel):
         for name in ("key", "value"):
             if {name, f"{name}_b64"} <= given:
                 raise refused(f"`{name}` and `{name}_b64` are both given; leave one", name)
+            if {f"{name}_schema", f"{name}_b64"} <= given:
+                text = f"the bytes of `{name}_b64` need no schema; write `{name}`, or remove `{name}_schema`"
+                raise refused(text, f"{name}_schema")
         return self
 
 
@@ -128,6 +134,8 @@ class Case(ConfigModel):
 
     name: Text = Field(description="What it shows; no two cases have the same name.")
     topic: Text | None = Field(default=None, description="The topic of records that name none.")
+    key_schema: int | None = Field(default=None, description="The Avro schema of keys that name none.")
+    value_schema: int | None = Field(default=None, description="The Avro schema of values that name none.")
     records: tuple[Record, ...] | None = Field(default=None, description="The records of a single batch.")
     batches: tuple[Step, ...] | None = Field(
         default=None, description="Lists of records; `kill` between two ends the process behind the first."
@@ -152,6 +160,10 @@ class CaseFile(ConfigModel):
         default_factory=dict,
         description="Variables for the `${env:NAME}` of the pipeline file; they win over those of the process.",
     )
+    schemas: Mapping[int, Any] = Field(
+        default_factory=dict,
+        description="Avro schemas by their numbers, in place of the registry of the pipeline file.",
+    )
     cases: tuple[Case, ...] = Field(description="The cases, one at least.")
 
     @field_validator("cases")
@@ -174,6 +186,7 @@ class LoadedCase:
     path: Path
     at: KeyPath
     file: YamlFile
+    schemas: Mapping[int, AvroSchema] = field(default_factory=dict)
 
     def line(self, *below: str | int) -> int:
         """The line of a key or value of the case, or of the nearest thing around it."""
@@ -191,10 +204,14 @@ def load_cases(path: Path) -> tuple[CaseFile, list[LoadedCase]]:
         except ValidationError as error:
             problems += validation_problems(CaseFile, error, file)
         else:
-            problems += _topicless(cases, file)
+            problems += [*_topicless(cases, file), *_schemaless(cases, file)]
     if problems or cases is None:
         raise ConfigError(problem_lines(str(path), problems))
-    return cases, [LoadedCase(case, path, ("cases", number), file) for number, case in enumerate(cases.cases)]
+    schemas = {
+        number: avro_schema(number, schema, f"{path}:{file.place(('schemas', number), of_key=True).line}")
+        for number, schema in cases.schemas.items()
+    }
+    return cases, [LoadedCase(case, path, ("cases", number), file, schemas) for number, case in enumerate(cases.cases)]
 
 
 def _topicless(cases: CaseFile, file: YamlFile) -> list[Problem]:
@@ -206,6 +223,20 @@ def _topicless(cases: CaseFile, file: YamlFile) -> list[Problem]:
                 text = "name the `topic` of the record, or that of the case"
                 problems.append(problem_at(file, ("cases", number, *at), text, said_of=()))
     return problems
+
+
+def _schemaless(cases: CaseFile, file: YamlFile) -> list[Problem]:
+    """Schemas that are named and not there."""
+    named: list[tuple[KeyPath, int | None]] = []
+    for number, case in enumerate(cases.cases):
+        for at, record in [((), case), *records_of(case)]:
+            named += [(("cases", number, *at, name), getattr(record, name)) for name in ("key_schema", "value_schema")]
+    there = ", ".join(map(str, cases.schemas)) or "none"
+    return [
+        problem_at(file, at, f"there is no schema {schema} under `schemas`; there are: {there}", said_of=())
+        for at, schema in named
+        if schema is not None and schema not in cases.schemas
+    ]
 
 
 def records_of(case: Case) -> list[tuple[KeyPath, Record]]:

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_table.errors import ConfigError
+from pipelines.trial.avro_values import AvroSchema
 from pipelines.trial.case_file import Case, LoadedCase, Record
 from sources.changes import RECORD_SCHEMA
 from sources.dumps.dump_lines import NoRecord, record_of_line
@@ -49,8 +50,10 @@ class CaseRecords:
                 "partition": record.partition,
                 "offset": record.offset,
                 "timestamp": record.timestamp,
-                "key": _content(record.key, record.key_b64, where),
-                "value": _content(record.value, record.value_b64, where),
+                "key": _content(record.key, record.key_b64, self._schema(record.key_schema, case.key_schema), where),
+                "value": _content(
+                    record.value, record.value_b64, self._schema(record.value_schema, case.value_schema), where
+                ),
                 "headers": [
                     {"key": name, "value": None if text is None else text.encode()}
                     for name, text in record.headers.items()
@@ -67,6 +70,10 @@ class CaseRecords:
         timestamp = first_us + self._count * 1_000_000 if row["timestamp"] is None else row["timestamp"]
         self._count += 1
         return {**row, "offset": offset, "timestamp": timestamp}
+
+    def _schema(self, of_record: int | None, of_case: int | None) -> AvroSchema | None:
+        number = of_case if of_record is None else of_record
+        return None if number is None else self._loaded.schemas[number]
 
     def _where(self, at: tuple[str | int, ...]) -> str:
         return f"{self._loaded.path}:{self._loaded.line(*at)}"
@@ -101,12 +108,14 @@ def _rows_of_file(path: str, where: str) -> Iterator[dict[str, Any]]:
         yield row_of(record)
 
 
-def _content(value: Any, encoded: str | None, where: str) -> bytes | None:
+def _content(value: Any, encoded: str | None, schema: AvroSchema | None, where: str) -> bytes | None:
     if encoded is not None:
         try:
             return base64.b64decode(encoded, validate=True)
         except (binascii.Error, ValueError) as error:
             raise ConfigError(f"{where}: `key_b64` or `value_b64` is not base64; encode the bytes again") from error
+    if schema is not None and value is not None:
+        return schema.framed(value, where)
     if value is None or isinstance(value, str):
         return None if value is None else _utf8(value, where)
     return _utf8(json_text(value, where), where)

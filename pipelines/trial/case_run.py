@@ -11,6 +11,7 @@ from paimon_table import Table
 from paimon_table.errors import TidemarkError
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from pipelines.config.config import PipelineConfig
+from pipelines.trial.avro_values import with_schemas
 from pipelines.trial.case_checks import Difference, FoundRecord, FoundTable, Outcome, differences, plain_rows
 from pipelines.trial.case_file import LoadedCase
 from pipelines.trial.case_records import batches_of
@@ -48,6 +49,8 @@ def play(config: PipelineConfig, loaded: LoadedCase) -> CaseResult:
     """
     batches, began_s = list(batches_of(loaded)), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tidemark-test-") as directory, kept_warnings() as warnings:
+        if loaded.schemas:
+            config = with_schemas(config, loaded.schemas.values(), Path(directory) / "schemas.json")
         pipeline, error = TrialPipeline(config, Path(directory)), None
         try:
             for records, is_killed in batches:

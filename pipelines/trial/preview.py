@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from pipelines.trial.case_checks import plain_rows
 from pipelines.trial.ddl import alter_table, create_table
 from pipelines.trial.kept_warnings import kept_warnings
 from pipelines.trial.trial_pipeline import TrialPipeline, in_directory
+from pipelines.trial.type_conflicts import conflicts
 from sources.changes import Observation, SourceTable
 from sources.samples import Sample
 
@@ -154,7 +155,7 @@ def _tables(
     pipeline: TrialPipeline,
     real: Catalog,
     rules: Mapping[str, TargetRule],
-    observations: Iterable[Observation],
+    observations: Collection[Observation],
 ) -> Iterable[TablePreview]:
     """``rules`` are those of tables without a record in the sample."""
     sources: dict[str, list[SourceTable]] = defaultdict(list)
@@ -168,7 +169,10 @@ def _tables(
             continue  # no record of the sample led to it, and its rule says nothing new
         fed_by = sorted(sources.get(identifier, ()), key=lambda source: source.topic)
         rule = next((found for s in fed_by if (found := _rule_of(config, s)) is not None), rules.get(identifier))
-        yield _table(identifier, table, before, rule, fed_by, origins)
+        shown = _table(identifier, table, before, rule, fed_by, origins)
+        if len(fed_by) > 1:
+            shown = replace(shown, notes=(*shown.notes, *conflicts(table.schema, rule, {*fed_by}, observations)))
+        yield shown
 
 
 def _rule_of(config: PipelineConfig, source: SourceTable) -> TargetRule | None:
@@ -181,7 +185,7 @@ def _table(
     real: Table | None,
     rule: TargetRule | None,
     fed_by: Sequence[SourceTable],
-    origins: Mapping[tuple[SourceTable, str], str],
+    origins: Mapping[SourceTable, Mapping[str, str]],
 ) -> TablePreview:
     declared = {} if rule is None else rule.declared(table.schema.column_names)
     of_log = set() if rule is None else {name for name, _ in rule.for_table(table.schema).event_columns}
@@ -191,7 +195,7 @@ def _table(
             return "declared"
         if name in of_log:
             return "event log"
-        return next((origins[s, name] for s in fed_by if (s, name) in origins), "")
+        return next((origins[s][name] for s in fed_by if name in origins.get(s, {})), "")
 
     notes = {f.name: origin(f.name) for f in table.schema.fields}
     if real is None:
@@ -220,20 +224,20 @@ def _differs(real: Table, name: str, table: Table) -> bool:
     return not real.schema.has_column(name) or real.schema.field(name).type != table.schema.field(name).type
 
 
-def _origins(observations: Iterable[Observation]) -> dict[tuple[SourceTable, str], str]:
+def _origins(observations: Iterable[Observation]) -> dict[SourceTable, dict[str, str]]:
     """Where the type of each column of a source table comes from, where no rule declares it."""
     observations = list(observations)
     told = {(o.source, c.name) for o in observations for c in (*o.columns, *o.key_only) if c.votes is not None}
-    found = {}
+    found: defaultdict[SourceTable, dict[str, str]] = defaultdict(dict)
     for source, seen in merged(observations).items():
         for name, t in {**seen.columns, **seen.key_only}.items():
             look = seen.looks.get(name)
             if (source, name) in told:
-                found[source, name] = "schema of the records"
+                found[source][name] = "schema of the records"
             elif t is not None:
-                found[source, name] = "guessed from values" + (f"{_LOOKS}{look}" if look else "")
+                found[source][name] = "guessed from values" + (f"{_LOOKS}{look}" if look else "")
             else:
-                found[source, name] = _ONLY_NULLS
+                found[source][name] = _ONLY_NULLS
     return found
 
 
@@ -242,11 +246,12 @@ _LOOKS = ", which look like "
 
 
 def _notes(
-    table: Table, fed_by: Sequence[SourceTable], origins: Mapping[tuple[SourceTable, str], str]
+    table: Table, fed_by: Sequence[SourceTable], origins: Mapping[SourceTable, Mapping[str, str]]
 ) -> Iterable[str]:
-    for (source, name), origin in origins.items():
-        if source in fed_by and origin == _ONLY_NULLS and not table.schema.has_column(name):
-            yield f"column {name} of {source.topic} has only NULLs in the sample: it is added when a value comes"
+    for source in fed_by:
+        for name, origin in origins.get(source, {}).items():
+            if origin == _ONLY_NULLS and not table.schema.has_column(name):
+                yield f"column {name} of {source.topic} has only NULLs in the sample: it is added when a value comes"
 
 
 def _bucket_reason(table: Table, rule: TargetRule | None, *, is_new: bool) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "cookbook").glob("*.md")))
 TEXTS = (*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob(".github/**/*.md")), *sorted(ROOT.glob("docs/**/*.md")))
 """All that the forge shows as a page."""
 BINARY = ("debezium-avro", "avro", "protobuf")

@@ -25,7 +25,8 @@ from tests.support.command import tidemark as command
 from tests.support.local_batches import pipeline_tables, run_batches
 
 DOCUMENTED_WAREHOUSE = "/data/warehouse"
-ENVIRONMENT = {"S3_ACCESS_KEY": "key", "S3_SECRET_KEY": "secret", "MASK_KEY": "secret"}
+NAMES = ("S3_ACCESS_KEY", "S3_SECRET_KEY", "MASK_KEY", "REGISTRY_PASSWORD", "KAFKA_USER", "KAFKA_PASSWORD")
+ENVIRONMENT = dict.fromkeys(NAMES, "secret") | {"KAFKA_BOOTSTRAP_SERVERS": "kafka:9092", "TIDEMARK_WAREHOUSE": "lake"}
 PIPELINES = [block for path in PAGES for block in blocks(path, "yaml") if block.text.startswith("version:")]
 
 

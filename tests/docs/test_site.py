@@ -30,7 +30,7 @@ def build(root: Path, site: Path, **environment: str) -> subprocess.CompletedPro
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """The pages and what builds them, in a place of their own."""
-    for name in ("docs", "scripts", "deploy"):
+    for name in ("docs", "scripts", "deploy", "examples"):
         shutil.copytree(ROOT / name, tmp_path / "checkout" / name)
     for name in ("mkdocs.yml", "README.md", "CHANGELOG.md", "SECURITY.md", "Dockerfile", "docker-compose.yml"):
         shutil.copy(ROOT / name, tmp_path / "checkout" / name)

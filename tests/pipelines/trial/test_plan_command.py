@@ -243,3 +243,68 @@ def test_a_plan_needs_no_spark(tmp_path: Path) -> None:
     code, modules = imported_by("plan", str(write(tmp_path, [line(0, {"id": 1, "n": 1})])))
     assert code == 3
     assert not modules & {"pyspark", "py4j"}
+
+
+SHARDS = """\
+version: 1
+name: items
+source: { files: { path: dumps }, format: debezium-json }
+checkpoint: checkpoint
+catalog: { warehouse: warehouse }
+tables:
+  - match: { table: items }
+    into: lake.items
+    primary_key: [shard, id]
+    merge_sources: disjoint_keys
+    columns: { add: { shard: $topic }, rename: { x: amount }, types: {} }
+"""
+SCHEMA_OF_X = {"type": "struct", "fields": [{"field": "id", "type": "int64"}]}
+
+
+def of_shard(number: int, x: object, of_x: str | None) -> str:
+    """A row of a shard; with the type of its column x where the records tell it."""
+    topic, after = f"shop_{number}.public.items", {"id": 1, "x": x}
+    text = line(0, after, topic)
+    if of_x is None:
+        return text
+    row = {**SCHEMA_OF_X, "fields": [*SCHEMA_OF_X["fields"], {"field": "x", "type": of_x}]}
+    fields = [{**row, "field": "after"}, {"field": "op", "type": "string"}]
+    record = json.loads(text)
+    value = {"schema": {"type": "struct", "fields": fields}, "payload": json.loads(record["payload"])}
+    return json.dumps({**record, "payload": json.dumps(value)})
+
+
+WHERE = [f"public.items (topic shop_{number}.public.items)" for number in (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "types", "told"),
+    [
+        ((5, None), ("a", None), "", ("BIGINT", "STRING", "BIGINT: values of STRING that do not fit go to quarantine")),
+        ((5, "int32"), ("a", "string"), "", ("INT", "STRING", "INT: values of STRING that do not fit")),
+        ((5, "int32"), (6, "int64"), "", ("INT", "BIGINT", "BIGINT, which holds all of them")),
+        ((5, "int32"), ("a", "string"), "amount: STRING", ("INT", "STRING", "STRING, which holds all of them")),
+        ((5, None), ("a", None), "amount: STRING", None),
+        ((5, "int32"), (6, "int32"), "", None),
+    ],
+)
+def test_columns_whose_types_differ_among_shards_are_named(
+    tmp_path: Path,
+    first: tuple[object, str | None],
+    second: tuple[object, str | None],
+    types: str,
+    told: tuple[str, str, str] | None,
+) -> None:
+    rows = [of_shard(1, *first), of_shard(2, *second)]
+    file = write(tmp_path, rows, SHARDS.replace("types: {}", f"types: {{ {types} }}"))
+    _, document = planned(file)
+    (table,) = document["tables"]
+    if told is None:
+        assert table["notes"] == []
+        return
+    (note,) = table["notes"]
+    start = f"column amount is {told[0]} in {WHERE[0]}; {told[1]} in {WHERE[1]}. The table has {told[2]}"
+    assert note.startswith(start)
+    stored = next(column["type"] for column in table["columns"] if column["name"] == "amount")
+    assert f"The table has {stored}" in note
+    assert bool(document["quarantine"]) == ("quarantine" in note)
