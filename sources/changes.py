@@ -370,6 +370,16 @@ SKIPS = {
 
 
 @dataclass(frozen=True, slots=True)
+class TopicFormats:
+    """What is known of the formats of topics, where their first records tell them."""
+
+    chosen: Mapping[str, str] = field(default_factory=dict)
+    """By topic."""
+    earlier: Mapping[str, str] = field(default_factory=dict)
+    """Those under earlier checkpoints: they count for records that show no format, such as null values."""
+
+
+@dataclass(frozen=True, slots=True)
 class TopicLook:
     """What the first records of one topic partition look like, as far as a task has read it."""
 
@@ -424,11 +434,11 @@ class Decoder(Protocol):
 class FindsFormats(Protocol):
     """A decoder of topics whose formats are chosen on the way."""
 
-    def under(self, formats: Mapping[str, str]) -> Decoder:
-        """The decoder for topics of these formats, by topic."""
+    def under(self, formats: TopicFormats) -> Decoder:
+        """The decoder for topics of these formats."""
         ...
 
 
-def decoder_under(decoder: Decoder, formats: Mapping[str, str]) -> Decoder:
+def decoder_under(decoder: Decoder, formats: TopicFormats) -> Decoder:
     """The decoder, which knows the formats of the topics if it has to."""
     return decoder.under(formats) if isinstance(decoder, FindsFormats) else decoder

@@ -46,6 +46,8 @@ class RecordFormat:
     time_precision: str | None = None
     """How times are read of a format that has no option of this name, where it is known."""
     names_keys: bool = True
+    finds_formats: bool = False
+    """Whether the format of each topic is chosen by its first records."""
 
     @property
     def options(self) -> tuple[FormatOption, ...]:
@@ -189,7 +191,11 @@ FORMATS: Mapping[str, RecordFormat] = {
         "Messages of Protocol Buffers", (PlainOptions, ProtobufSchemas), _protobuf, problem=protobuf_problem
     ),
     "auto": RecordFormat(
-        "Records of each topic in the format that its first ones show", (AutoOptions,), _auto, time_precision="adaptive"
+        "Records of each topic in the format that its first ones show",
+        (AutoOptions,),
+        _auto,
+        time_precision="adaptive",
+        finds_formats=True,
     ),
 }
 

@@ -90,6 +90,11 @@ class ChosenFormat(ConfigModel):
         return self.formats[self.name].names_keys
 
     @property
+    def finds_formats(self) -> bool:
+        """Whether the first records of each topic tell its format."""
+        return self.formats[self.name].finds_formats
+
+    @property
     def schema_files(self) -> str | None:
         """The file or directory that schemas are read from, where the file names one."""
         (field,) = self.model_fields_set
