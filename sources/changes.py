@@ -208,6 +208,8 @@ class ObservedColumn:
     """How the source writes it (``sources.column_forms``), where that is known."""
     looks_like: str | None = field(default=None, compare=False)
     """What the values of a column without schema most probably stand for, where JSON does not show it."""
+    fits_double: bool = field(default=False, compare=False)
+    """Whether the type is guessed from values of which DOUBLE holds every integer exactly."""
 
     @property
     def settled_type(self) -> DataType | None:

@@ -17,7 +17,7 @@ from sources.values.connect_types import ConnectColumn
 from sources.values.decimal_kinds import contradict, told_by_values
 from sources.values.encodings import AUTO, Kind
 from sources.values.form_texts import form_text
-from sources.values.inference import infer_type
+from sources.values.inference import fits_double, infer_type
 from sources.values.json_values import Unconvertible
 from sources.values.likely_meaning import looks_like
 from sources.values.scalar_conversion import convert_value
@@ -42,7 +42,7 @@ def _of_schema(column: ConnectColumn, record_count: int) -> ObservedColumn:
 
 
 def _guessed(name: str, t: DataType | None, values: Sequence[Any]) -> ObservedColumn:
-    return ObservedColumn(name, t, form=RAW, looks_like=looks_like(name, values))
+    return ObservedColumn(name, t, form=RAW, looks_like=looks_like(name, values), fits_double=fits_double(values))
 
 
 def changed_by_schema(schema: EmbeddedSchema, target: DecodeTarget, record_count: int) -> tuple[ObservedColumn, ...]:
