@@ -234,6 +234,8 @@ class Observation:
     offset: Offset
     key_only: tuple[ObservedColumn, ...] = ()
     """The fields of the message key that no row of an unknown source table has."""
+    has_rows: bool = True
+    """False where only deletes and truncates of an unknown source table came."""
 
 
 @dataclass(frozen=True, slots=True)
