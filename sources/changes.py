@@ -146,6 +146,8 @@ class DecodeTarget:
     """How its columns have been read so far."""
     decimal_formats: Mapping[str, str] = field(default_factory=dict)
     """The columns whose ``decimal_format`` the user states, beside that of the record format."""
+    follows_retypes: bool = False
+    """Whether values that no wider type of their column holds change more than where their record goes."""
     leaves_out: Callable[[str], bool] | None = None
     """Tells (picklable) which columns of the source the rule leaves out: they are no news. None: none of them."""
     tells_events: bool = False

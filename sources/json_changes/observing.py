@@ -57,7 +57,8 @@ def changed_by_values(
 ) -> tuple[ObservedColumn, ...]:
     """Columns of schemaless rows that are new, or whose values fit only a wider lossless type.
 
-    New columns with NULLs only are not reported: there is nothing to store and no type to give.
+    Values that no wider type holds count too where the table is to follow such a change. New columns with NULLs only
+    are not reported: there is nothing to store and no type to give.
     """
     known = dict(target.columns)
     telling: dict[str, list[Any]] = {}
@@ -70,6 +71,8 @@ def changed_by_values(
         observed = infer_type(values)
         old = known.get(name)
         widened = common_type(old, observed) if old is not None and observed is not None else observed
+        if widened is None and target.follows_retypes:
+            widened = observed
         if widened is not None and _is_news(name, widened, known, target):
             found.append(_guessed(name, widened, values) if old is None else ObservedColumn(name, widened))
     return tuple(found)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paimon_table.errors import SchemaChangeRefused
 from tests.support.plain_pipeline import PlainPipeline, plain_batch
 
 UPSERT: dict[str, object] = {"primary_key": ["id"]}
@@ -223,3 +224,35 @@ def test_a_row_may_have_a_field_called_payload(tmp_path: Path, row: dict[str, An
 
     assert pipeline.rows("x") == [(2,)] and "payload" in pipeline.types
     assert not Path(pipeline.quarantine.path).exists()
+
+
+OF_OTHER_KIND = [(None, {"id": 1, "n": 7}), (None, {"id": 2, "n": 8, "f": 0.5})], [(None, {"id": 3, "n": "many"})]
+
+
+@pytest.mark.parametrize(
+    ("words", "rows"), [({"retype": "to_string"}, [(1, "7"), (2, "8"), (3, "many")]), ("evolve", [(1, 7), (2, 8)])]
+)
+def test_a_value_of_another_kind_does_what_the_rule_says(tmp_path: Path, words: object, rows: list[Any]) -> None:
+    pipeline = PlainPipeline(tmp_path, "json", {"primary_key": ["id"], "schema_changes": words})
+    first, second = OF_OTHER_KIND
+
+    pipeline.run(plain_batch(first), plain_batch(second, 2))
+
+    assert (pipeline.rows("id", "n"), len(pipeline.bad)) == (rows, 3 - len(rows))
+
+
+def test_a_value_of_another_kind_pauses_its_table_where_the_rule_says_so(tmp_path: Path) -> None:
+    pipeline = PlainPipeline(tmp_path, "json", {"primary_key": ["id"], "schema_changes": {"retype": "pause"}})
+    first, second = OF_OTHER_KIND
+
+    with pytest.raises(SchemaChangeRefused, match="column n: its type is now STRING, which does not fit into BIGINT"):
+        pipeline.run(plain_batch(first), plain_batch(second, 2))
+
+
+def test_a_column_that_cannot_become_text_keeps_its_type(tmp_path: Path) -> None:
+    pipeline = PlainPipeline(tmp_path, "json", {"primary_key": ["id"], "schema_changes": "lenient"})
+    first, _ = OF_OTHER_KIND
+
+    pipeline.run(plain_batch(first), plain_batch([(None, {"id": 3, "f": "x"}), (None, {"id": 4, "f": 1.5})], 2))
+
+    assert (pipeline.rows("id", "f"), [*pipeline.bad]) == ([(1, None), (2, 0.5), (4, 1.5)], [2])
