@@ -7,7 +7,15 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias, cast
 
-from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandler, create_model, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    GetJsonSchemaHandler,
+    StringConstraints,
+    create_model,
+    model_validator,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -164,6 +172,7 @@ def _as_list(value: Any) -> Any:
 
 _FORMS: Mapping[str, Any] = {
     "text": Text,
+    "characters": Annotated[str, StringConstraints(min_length=1)],
     "secret": Text,
     "location": Location,
     "duration": Duration,
