@@ -183,7 +183,11 @@ FORMATS: Mapping[str, RecordFormat] = {
     "ogg-json": RecordFormat("GoldenGate's JSON operations", (FeedOptions, GoldenGateOptions), _ogg_json),
     "dms-json": RecordFormat("JSON records of AWS DMS", (FeedOptions, DmsOptions), _dms_json, names_keys=False),
     "json": RecordFormat(
-        "Plain JSON objects", (PlainOptions, PlainForms), _json, problem=lambda plain, _: plain_problem(plain)
+        "Plain JSON objects",
+        (PlainOptions, PlainForms),
+        _json,
+        reads_paths=True,
+        problem=lambda plain, _: plain_problem(plain),
     ),
     "avro": RecordFormat("Plain Avro records", (AvroPlainOptions, AvroSchemas), _avro, problem=avro_problem),
     "csv": RecordFormat("Lines of CSV", (PlainOptions, CsvOptions), _csv, problem=csv_problem),

@@ -77,8 +77,8 @@ class AutoDecoder:
                 looks += seen
                 count += sum(len(positions) for _, positions in parts)
             else:
-                earlier = self.formats.earlier.get(topic)
-                name = _WITHOUT_LOOK if earlier not in self.decoders else earlier
+                earlier = self.formats.earlier.get(topic, _WITHOUT_LOOK)
+                name = earlier if earlier in self.decoders else _WITHOUT_LOOK
                 by_format.setdefault(name, []).extend(positions for _, positions in parts)
         return Decoded(counts=DecodeCounts(unknown_tables=count), looks=tuple(looks))
 
