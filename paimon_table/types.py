@@ -441,21 +441,31 @@ def assign_ids(columns: Sequence[tuple[str, DataType]], highest_id: int = -1) ->
     return tuple(fields), highest_id
 
 
-def _number_nested(t: DataType, highest_id: int) -> tuple[DataType, int]:
+NEW_FIELD = -1
+"""The id of a field of a ROW that has none yet."""
+
+
+def number_new_fields(t: DataType, highest_id: int) -> tuple[DataType, int]:
+    """Give ids to the fields of rows that are new in a type, as ``assign_ids`` does."""
+    return _number_nested(t, highest_id, only_new=True)
+
+
+def _number_nested(t: DataType, highest_id: int, *, only_new: bool = False) -> tuple[DataType, int]:
     match t.root:
         case Root.ARRAY | Root.MULTISET:
-            element, highest_id = _number_nested(_known(t.element), highest_id)
+            element, highest_id = _number_nested(_known(t.element), highest_id, only_new=only_new)
             return replace(t, element=element), highest_id
         case Root.MAP:
-            key, highest_id = _number_nested(_known(t.key), highest_id)
-            value, highest_id = _number_nested(_known(t.value), highest_id)
+            key, highest_id = _number_nested(_known(t.key), highest_id, only_new=only_new)
+            value, highest_id = _number_nested(_known(t.value), highest_id, only_new=only_new)
             return replace(t, key=key, value=value), highest_id
         case Root.ROW:
             fields = []
             for f in t.fields:
-                child, highest_id = _number_nested(f.type, highest_id)
-                highest_id += 1
-                fields.append(replace(f, id=highest_id, type=child))
+                is_kept = only_new and f.id != NEW_FIELD
+                child, highest_id = _number_nested(f.type, highest_id, only_new=is_kept)
+                highest_id += not is_kept
+                fields.append(replace(f, id=f.id if is_kept else highest_id, type=child))
             return replace(t, fields=tuple(fields)), highest_id
         case _:
             return t, highest_id

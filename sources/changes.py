@@ -146,6 +146,8 @@ class DecodeTarget:
     """How its columns have been read so far."""
     decimal_formats: Mapping[str, str] = field(default_factory=dict)
     """The columns whose ``decimal_format`` the user states, beside that of the record format."""
+    follows_retypes: bool = False
+    """Whether values that no wider type of their column holds change more than where their record goes."""
     leaves_out: Callable[[str], bool] | None = None
     """Tells (picklable) which columns of the source the rule leaves out: they are no news. None: none of them."""
     tells_events: bool = False
@@ -208,6 +210,8 @@ class ObservedColumn:
     """How the source writes it (``sources.column_forms``), where that is known."""
     looks_like: str | None = field(default=None, compare=False)
     """What the values of a column without schema most probably stand for, where JSON does not show it."""
+    fits_double: bool = field(default=False, compare=False)
+    """Whether the type is guessed from values of which DOUBLE holds every integer exactly."""
 
     @property
     def settled_type(self) -> DataType | None:
@@ -232,6 +236,8 @@ class Observation:
     offset: Offset
     key_only: tuple[ObservedColumn, ...] = ()
     """The fields of the message key that no row of an unknown source table has."""
+    has_rows: bool = True
+    """False where only deletes and truncates of an unknown source table came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,6 +376,16 @@ SKIPS = {
 
 
 @dataclass(frozen=True, slots=True)
+class TopicFormats:
+    """What is known of the formats of topics, where their first records tell them."""
+
+    chosen: Mapping[str, str] = field(default_factory=dict)
+    """By topic."""
+    earlier: Mapping[str, str] = field(default_factory=dict)
+    """Those under earlier checkpoints: they count for records that show no format, such as null values."""
+
+
+@dataclass(frozen=True, slots=True)
 class TopicLook:
     """What the first records of one topic partition look like, as far as a task has read it."""
 
@@ -424,11 +440,11 @@ class Decoder(Protocol):
 class FindsFormats(Protocol):
     """A decoder of topics whose formats are chosen on the way."""
 
-    def under(self, formats: Mapping[str, str]) -> Decoder:
-        """The decoder for topics of these formats, by topic."""
+    def under(self, formats: TopicFormats) -> Decoder:
+        """The decoder for topics of these formats."""
         ...
 
 
-def decoder_under(decoder: Decoder, formats: Mapping[str, str]) -> Decoder:
+def decoder_under(decoder: Decoder, formats: TopicFormats) -> Decoder:
     """The decoder, which knows the formats of the topics if it has to."""
     return decoder.under(formats) if isinstance(decoder, FindsFormats) else decoder

@@ -12,9 +12,9 @@ from typing import Any, Literal, TypeAlias
 Check: TypeAlias = Callable[[str], str | None]
 """Why a text cannot be the value of an option; None if it can."""
 
-Form: TypeAlias = Literal["text", "secret", "location", "duration", "texts", "group"]
-"""What an option holds: a text; one that no message and no log may show; the place of a file; a time with its unit
-(timedelta); one text or a list of them; options of its own."""
+Form: TypeAlias = Literal["text", "characters", "secret", "location", "duration", "texts", "group"]
+"""What an option holds: a text; one that may be blank, such as a tab; one that no message and no log may show; the
+place of a file; a time with its unit (timedelta); one text or a list of them; options of its own."""
 
 Problem: TypeAlias = Callable[..., "tuple[str, str] | None"]
 """From filled groups of options to the one at fault (or "") and what is wrong; None where nothing is."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sources.auto.options import AutoOptions
 from sources.debezium_avro.options import AvroOptions
 from sources.debezium_json.policies import DebeziumPolicies
-from sources.feeds.feed_options import CanalOptions, DmsOptions, FeedOptions
+from sources.feeds.feed_options import CanalOptions, DmsOptions, FeedOptions, GoldenGateOptions
 from sources.format_options import FormatOption, Problem, filled, options_of
 from sources.mongodb.options import DocumentOptions, document_problem
 from sources.plain.avro_options import AvroPlainOptions, AvroSchemas, avro_problem
@@ -46,6 +46,8 @@ class RecordFormat:
     time_precision: str | None = None
     """How times are read of a format that has no option of this name, where it is known."""
     names_keys: bool = True
+    finds_formats: bool = False
+    """Whether the format of each topic is chosen by its first records."""
 
     @property
     def options(self) -> tuple[FormatOption, ...]:
@@ -100,11 +102,11 @@ def _maxwell_json(options: FeedOptions) -> Decoder:
     return FeedDecoder(MaxwellFeed(), options)
 
 
-def _ogg_json(options: FeedOptions) -> Decoder:
+def _ogg_json(options: FeedOptions, of_records: GoldenGateOptions) -> Decoder:
     from sources.feeds.decoder import FeedDecoder
     from sources.feeds.goldengate import GoldenGateFeed
 
-    return FeedDecoder(GoldenGateFeed(options), options)
+    return FeedDecoder(GoldenGateFeed(options, of_records), options)
 
 
 def _dms_json(options: FeedOptions, dms: DmsOptions) -> Decoder:
@@ -178,10 +180,14 @@ FORMATS: Mapping[str, RecordFormat] = {
     ),
     "canal-json": RecordFormat("Canal's flat JSON messages", (FeedOptions, CanalOptions), _canal_json),
     "maxwell-json": RecordFormat("Maxwell's JSON records", (FeedOptions,), _maxwell_json),
-    "ogg-json": RecordFormat("GoldenGate's JSON operations", (FeedOptions,), _ogg_json),
+    "ogg-json": RecordFormat("GoldenGate's JSON operations", (FeedOptions, GoldenGateOptions), _ogg_json),
     "dms-json": RecordFormat("JSON records of AWS DMS", (FeedOptions, DmsOptions), _dms_json, names_keys=False),
     "json": RecordFormat(
-        "Plain JSON objects", (PlainOptions, PlainForms), _json, problem=lambda plain, _: plain_problem(plain)
+        "Plain JSON objects",
+        (PlainOptions, PlainForms),
+        _json,
+        reads_paths=True,
+        problem=lambda plain, _: plain_problem(plain),
     ),
     "avro": RecordFormat("Plain Avro records", (AvroPlainOptions, AvroSchemas), _avro, problem=avro_problem),
     "csv": RecordFormat("Lines of CSV", (PlainOptions, CsvOptions), _csv, problem=csv_problem),
@@ -189,7 +195,11 @@ FORMATS: Mapping[str, RecordFormat] = {
         "Messages of Protocol Buffers", (PlainOptions, ProtobufSchemas), _protobuf, problem=protobuf_problem
     ),
     "auto": RecordFormat(
-        "Records of each topic in the format that its first ones show", (AutoOptions,), _auto, time_precision="adaptive"
+        "Records of each topic in the format that its first ones show",
+        (AutoOptions,),
+        _auto,
+        time_precision="adaptive",
+        finds_formats=True,
     ),
 }
 

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from paimon_table.schema.type_widening import common_type
-from paimon_table.types import string
+from paimon_table.types import DataType, Root, string
 from sources.changes import ObservedColumn
 from sources.column_forms import told_together
+
+_NUMBERS = {Root.BIGINT, Root.DOUBLE}
 
 
 def merged(columns: Sequence[Sequence[ObservedColumn]]) -> tuple[ObservedColumn, ...]:
@@ -27,7 +29,8 @@ def joined(left: ObservedColumn, right: ObservedColumn) -> ObservedColumn:
     """
     is_alike = left.looks_like == right.looks_like or right.type is None
     looks_like = right.looks_like if left.type is None else left.looks_like if is_alike else None
-    return replace(_joined_type(left, right), form=told_together(left.form, right.form), looks_like=looks_like)
+    form, fits_double = told_together(left.form, right.form), left.fits_double and right.fits_double
+    return replace(_joined_type(left, right), form=form, looks_like=looks_like, fits_double=fits_double)
 
 
 def _joined_type(left: ObservedColumn, right: ObservedColumn) -> ObservedColumn:
@@ -36,6 +39,8 @@ def _joined_type(left: ObservedColumn, right: ObservedColumn) -> ObservedColumn:
     votes = (left.votes or 0, right.votes or 0)
     both = common_type(left.type, right.type)
     if left.votes is None and right.votes is None:
+        if both is None and {left.type.root, right.type.root} == _NUMBERS and left.fits_double and right.fits_double:
+            both = DataType(Root.DOUBLE)  # as for values that are seen together
         return ObservedColumn(left.name, both or string())
     if both is not None:
         return ObservedColumn(left.name, both, sum(votes))

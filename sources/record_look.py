@@ -73,6 +73,11 @@ def format_named(other: str) -> str | None:
     return _FORMAT_NAMES.get(other)
 
 
+def tool_of_format(format_: str) -> str:
+    """What people call the records of another tool's format."""
+    return next(other for other, name in _FORMAT_NAMES.items() if name == format_)
+
+
 def format_of_fields(fields: Collection[str]) -> str | None:
     """What ``source.format`` calls the format of another tool that the fields tell; None where there is none."""
     return _FORMAT_NAMES.get(other_format(fields) or "")

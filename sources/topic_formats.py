@@ -1,23 +1,49 @@
-"""Which format the records of a topic have, by what a few of them look like. Knows shapes, and decodes nothing."""
+"""Which format the records of a topic have, by what a few of them look like. Knows shapes, and decodes nothing.
+
+``sources.auto.looks`` tells formats apart, here as for ``source.format: auto``. What that leaves open gets a format to
+begin with, and the settings that it needs.
+"""
 
 from __future__ import annotations
 
+import csv
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from sources.debezium_json.control_records import control_kind
-from sources.formats import FORMATS
-from sources.record_look import format_named, other_format
+from sources.auto.looks import (
+    BINARY,
+    DEBEZIUM,
+    NO_JSON,
+    PLAIN,
+    ROWS_UNDER_KEYS,
+    UPSERT,
+    control_kind_of,
+    format_told,
+    look_of,
+)
+from sources.avro.framing import Framing
+from sources.record_look import tool_of_format
 
-_ENVELOPE = frozenset({"before", "after"})
-_MAGIC = b"\x00"
-_REGISTRY_HEADER_BYTES = 5
-_REGISTRY_HEADERS = ("__value_schema_id", "apicurio.value.")
+Settings: TypeAlias = Mapping[str, Any]
+"""Options of a format by name: texts, lists of texts, and groups of these."""
+
+REGISTRY: Settings = {"registry": {"url": "${env:SCHEMA_REGISTRY_URL:-http://localhost:8081}"}}
+_UNREADABLE = "no JSON objects and no binary values with a schema registry"
+_WORDS = {
+    DEBEZIUM: "Debezium envelopes",
+    UPSERT: "rows without an envelope,",
+    PLAIN: "plain rows",
+    ROWS_UNDER_KEYS: "plain rows under message keys that are no columns,",
+}
+_DELIMITERS = ",;\t|"
+_NAME = re.compile(r"[^\W\d][\w .-]*")
+_FEWEST_LINES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,66 +58,81 @@ class TopicFormat:
     """The fields of the message key; none of one without names, None where the records have no key."""
     has_schema: bool = False
     """Whether the records bring the types of their columns."""
+    settings: Settings = field(default_factory=dict)
+    """What a pipeline file says beside the word of the format."""
 
 
-def needed_settings(format_: str) -> Mapping[str, Mapping[str, str]]:
-    """The settings without which a pipeline file cannot name the format, with a value to begin with."""
-    needed = FORMATS[format_].needed
-    return {} if needed is None else {needed.name: {"url": "${env:SCHEMA_REGISTRY_URL:-http://localhost:8081}"}}
+@dataclass(slots=True)
+class _Seen:
+    """What the records of one topic were."""
+
+    rows: int = 0
+    looks: Counter[str] = field(default_factory=Counter)
+    keys: Counter[tuple[str, ...] | None] = field(default_factory=Counter)
+    control: Counter[str] = field(default_factory=Counter)
+    texts: list[bytes] = field(default_factory=list)
+    """Values that are no JSON."""
+    with_schema: int = 0
 
 
 def topic_formats(batches: Iterable[pa.RecordBatch], topics: Iterable[str]) -> list[TopicFormat]:
     """The format of each topic, from a sample of its records; in the order of ``topics``."""
-    rows: dict[str, list[Mapping[str, Any]]] = {}
+    seen: dict[str, _Seen] = {}
     for batch in batches:
-        for row in batch.to_pylist():
-            rows.setdefault(row["topic"], []).append(row)
-    return [_of_topic(topic, rows.get(topic, ())) for topic in topics]
+        is_framed = (Framing(batch, "value").frames.codes >= 0).tolist()
+        for row, framed in zip(batch.to_pylist(), is_framed, strict=True):
+            _note(seen.setdefault(row["topic"], _Seen()), row, framed)
+    return [_of_topic(topic, seen.get(topic, _Seen())) for topic in topics]
 
 
-def _of_topic(topic: str, rows: Sequence[Mapping[str, Any]]) -> TopicFormat:
-    looks = Counter(look for row in rows if row["value"] is not None and (look := _look(topic, row)) is not None)
-    if not looks:
-        return TopicFormat(topic, None, "no records" if not rows else "no records with a value")
-    (format_, words, has_schema), _ = max(looks.items(), key=lambda item: (item[0][0] is not None, item[1]))
-    keys = Counter(_key_fields(row["key"]) for row in rows)
-    key = keys.most_common(1)[0][0]
-    return TopicFormat(topic, format_, words, key, has_schema)
-
-
-def _look(topic: str, row: Mapping[str, Any]) -> tuple[str | None, str, bool] | None:
-    """Format, words, and whether the record brings types."""
-    value: bytes = row["value"]
-    named = any(str(h["key"]).startswith(_REGISTRY_HEADERS) for h in row["headers"] or ())
-    if named or (value.startswith(_MAGIC) and len(value) > _REGISTRY_HEADER_BYTES):
-        return "debezium-avro", "Avro with a schema registry", True
-    parsed = _json(value)
-    if not isinstance(parsed, dict):
-        return None, "no JSON objects and no Avro with a schema registry", False
-    has_schema = isinstance(parsed.get("schema"), dict) and "payload" in parsed
-    fields = parsed["payload"] if has_schema else parsed
-    schema_words = "with embedded schemas" if has_schema else "without embedded schemas"
-    if not isinstance(fields, dict):
-        return None, "JSON with a schema and no row", False
-    if "op" in fields and fields.keys() & _ENVELOPE:
-        return "debezium-json", f"Debezium envelopes {schema_words}", has_schema
-    key = _payload(_json(row["key"])) if row["key"] is not None else None
-    kind = control_kind(fields, key, topic)
+def _note(seen: _Seen, row: Mapping[str, Any], is_framed: bool) -> None:
+    key, value, topic = row["key"], row["value"], row["topic"]
+    look = BINARY if is_framed else look_of(key, value, topic)
+    seen.rows += 1
+    seen.looks[look] += value is not None
+    seen.keys[_key_fields(key)] += 1
+    if look == NO_JSON:
+        seen.texts.append(value)
+    kind = None if value is None or is_framed else control_kind_of(key, value, topic)
     if kind is not None:
-        return None, f"control records ({kind})", False
-    tool = other_format(fields)
-    if tool is not None:
-        return format_named(tool), tool, False
-    return "upsert-json", f"rows without an envelope, {schema_words}", has_schema
+        seen.control[kind] += 1
+    seen.with_schema += is_framed or (value is not None and _has_schema(value))
+
+
+def _of_topic(topic: str, seen: _Seen) -> TopicFormat:
+    format_, told = format_told(seen.looks)
+    settings: Settings = {}
+    has_schema = seen.with_schema * 2 > sum(seen.looks.values())
+    schema_words = "with embedded schemas" if has_schema else "without embedded schemas"
+    shape = format_ or told
+    if shape == BINARY:
+        format_, words, settings = "auto", "Avro or Protocol Buffers with a schema registry", REGISTRY
+    elif shape in _WORDS:
+        format_, words = format_ or PLAIN, f"{_WORDS[shape]} {schema_words}"
+    elif shape == NO_JSON and (found := _csv_settings(seen.texts)) is not None:
+        format_, words, settings = "csv", "lines of CSV", found
+    elif format_ is not None:
+        words = tool_of_format(format_)
+    elif told is not None:
+        words = _UNREADABLE if shape == NO_JSON else told
+    elif seen.control:
+        words = f"control records ({seen.control.most_common(1)[0][0]})"
+    else:
+        words = "no records with a value" if seen.rows else "no records"
+    key = seen.keys.most_common(1)[0][0] if format_ is not None else None
+    return TopicFormat(topic, format_, words, key, has_schema and format_ is not None, settings)
 
 
 def _key_fields(key: bytes | None) -> tuple[str, ...] | None:
-    fields = None if key is None else _payload(_json(key))
+    fields = None if key is None else _json(key)
+    if isinstance(fields, dict) and {*fields} == {"schema", "payload"}:
+        fields = fields["payload"]
     return None if key is None else tuple(fields) if isinstance(fields, dict) else ()
 
 
-def _payload(parsed: Any) -> Any:
-    return parsed["payload"] if isinstance(parsed, dict) and {*parsed} == {"schema", "payload"} else parsed
+def _has_schema(value: bytes) -> bool:
+    parsed = _json(value)
+    return isinstance(parsed, dict) and isinstance(parsed.get("schema"), dict) and "payload" in parsed
 
 
 def _json(data: bytes) -> Any:
@@ -99,3 +140,30 @@ def _json(data: bytes) -> Any:
         return json.loads(data)
     except (ValueError, RecursionError):
         return None
+
+
+# ---------------------------------------------------------------- CSV
+
+
+def _csv_settings(values: Sequence[bytes]) -> Settings | None:
+    """The options that read these values as CSV; None where they are not lines of as many fields each, at least two."""
+    try:
+        lines = [value.decode("utf-8") for value in values]
+    except UnicodeDecodeError:
+        return None
+    if len(lines) < _FEWEST_LINES or not all(line.isprintable() or "\t" in line for line in lines):
+        return None
+    for delimiter in _DELIMITERS:
+        rows = list(csv.reader(lines, delimiter=delimiter))
+        widths = {len(row) for row in rows}
+        if len(rows) == len(lines) and len(widths) == 1 and (width := widths.pop()) > 1:
+            first = [name.strip() for name in rows[0]]
+            columns = first if _is_header(first, rows[1:]) else [f"column_{n}" for n in range(1, width + 1)]
+            return {"columns": columns} | ({} if delimiter == "," else {"delimiter": delimiter})
+    return None
+
+
+def _is_header(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether names look like those of columns: no number, none twice, and in no column again."""
+    is_named = all(_NAME.fullmatch(name) for name in names) and len({name.lower() for name in names}) == len(names)
+    return is_named and not any(name == row[i].strip() for row in rows for i, name in enumerate(names))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from paimon_table.types import BINARIES, CHARACTERS, INTEGERS, DataField, DataType, Root
+from paimon_table.types import BINARIES, CHARACTERS, INTEGERS, NEW_FIELD, DataField, DataType, Root
 
 _INTEGER_DIGITS = {Root.TINYINT: 3, Root.SMALLINT: 5, Root.INT: 10, Root.BIGINT: 19}
 _MAX_DECIMAL_PRECISION = 38
@@ -86,5 +86,5 @@ def _row(old: DataType, new: DataType) -> DataType | None:
         if merged is None:
             return None
         fields.append(replace(f, type=merged))
-    fields += [replace(f, id=-1, type=f.type.with_nullable(True)) for f in by_name.values()]
+    fields += [replace(f, id=NEW_FIELD, type=f.type.with_nullable(True)) for f in by_name.values()]
     return replace(old, fields=tuple(fields))

@@ -1,7 +1,7 @@
 """Changes of a table's schema and the next schema version that they give.
 
-Implements the part of Paimon's ALTER TABLE that loses no value: added columns, wider types, options. Field ids are
-never reused; a column keeps its id when its type changes.
+Implements the part of Paimon's ALTER TABLE that loses no value: added columns, wider types, added fields of rows,
+options. Field ids are never reused; a column keeps its id when its type changes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,18 @@ from paimon_table.option_declaration import OptionChange
 from paimon_table.options.names import DEFAULT_AGGREGATE_FUNCTION
 from paimon_table.options.option_facts import change_rule, columns_named_by
 from paimon_table.schema.table_schema import TableSchema, check_name
-from paimon_table.types import BINARIES, CHARACTERS, INTEGERS, TIMESTAMPS, DataType, Root, assign_ids, string
+from paimon_table.schema.type_widening import common_type
+from paimon_table.types import (
+    BINARIES,
+    CHARACTERS,
+    INTEGERS,
+    TIMESTAMPS,
+    DataType,
+    Root,
+    assign_ids,
+    number_new_fields,
+    string,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +42,7 @@ class AddColumn:
 
 @dataclass(frozen=True, slots=True)
 class WidenColumn:
-    """A wider type for a column; its nullability stays as it is."""
+    """A wider type for a column; its nullability stays as it is. Fields that its rows lack are added behind theirs."""
 
     name: str
     type: DataType
@@ -125,6 +136,10 @@ def _with_wider_column(schema: TableSchema, change: WidenColumn) -> TableSchema:
     wanted = change.type.with_nullable(field.type.nullable)
     if is_lossless_widening(wanted, field.type):
         return schema
+    if wanted.is_nested:
+        wanted = (common_type(field.type, wanted) or wanted).with_nullable(field.type.nullable)
+    if wanted == field.type:
+        return schema
     if not is_lossless_widening(field.type, wanted):
         raise SchemaChangeRefused(
             f"column {change.name!r} cannot change from {field.type} to {wanted}: values could be lost; "
@@ -173,8 +188,9 @@ def _with_type(schema: TableSchema, name: str, wanted: DataType) -> TableSchema:
             "partition or the bucket key, whose values decide where rows lie; write into a new table",
             column=name,
         )
+    wanted, highest = number_new_fields(wanted, schema.highest_field_id)
     fields = tuple(replace(f, type=wanted) if f.name == name else f for f in schema.fields)
-    return replace(schema, fields=fields)
+    return replace(schema, fields=fields, highest_field_id=highest)
 
 
 def _with_option(schema: TableSchema, change: SetOption, has_snapshots: bool) -> TableSchema:
@@ -238,9 +254,14 @@ def _is_wider_time(old: int, new: int) -> bool:
 
 def _is_wider_nested(old: DataType, new: DataType) -> bool:
     if old.root is Root.ROW:
-        return len(old.fields) == len(new.fields) and all(
-            a.name == b.name and is_lossless_widening(a.type, b.type)
-            for a, b in zip(old.fields, new.fields, strict=True)
+        added = new.fields[len(old.fields) :]
+        return (
+            len(old.fields) <= len(new.fields)
+            and all(
+                a.name == b.name and is_lossless_widening(a.type, b.type)
+                for a, b in zip(old.fields, new.fields, strict=False)
+            )
+            and all(f.type.nullable for f in added)
         )
     if old.root is Root.MAP:
         return _known(old.key) == _known(new.key) and is_lossless_widening(_known(old.value), _known(new.value))

@@ -35,6 +35,7 @@ from sources.changes import (
     QuarantineRow,
     Refusal,
     SourceTable,
+    TopicFormats,
     TopicLook,
     Truncation,
     decoder_under,
@@ -133,8 +134,7 @@ class DecodeTask:
     topics_behind: frozenset[str] = frozenset()
     """Topics that feed only tables which are behind: these meet the bad records that name no source table later."""
     read_again: ReadAgain = field(default_factory=ReadAgain)
-    formats: Mapping[str, str] = field(default_factory=dict)
-    """Of topics whose formats were chosen by their first records."""
+    formats: TopicFormats = field(default_factory=TopicFormats)
 
     @property
     def schema_ids(self) -> tuple[int, ...]:

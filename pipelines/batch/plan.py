@@ -19,7 +19,7 @@ from sinks.exchange.spool import Spool
 from sinks.exchange.target import Target
 from sinks.quarantine import Quarantine
 from sinks.write.bucket_task import WriteTask
-from sources.changes import Decoder, SourceTable
+from sources.changes import Decoder, SourceTable, TopicFormats
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def plan_decode(tables: PipelineTables, batch: BatchRun, settings: TaskSettings)
         settings.notes_gaps,
         tables.topics_behind,
         settings.read_again,
-        tables.formats,
+        TopicFormats(tables.formats, tables.earlier_formats),
     )
 
 

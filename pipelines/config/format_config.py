@@ -7,7 +7,15 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias, cast
 
-from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandler, create_model, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    GetJsonSchemaHandler,
+    StringConstraints,
+    create_model,
+    model_validator,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -91,6 +99,11 @@ class ChosenFormat(ConfigModel):
         return self.formats[self.name].names_keys
 
     @property
+    def finds_formats(self) -> bool:
+        """Whether the first records of each topic tell its format."""
+        return self.formats[self.name].finds_formats
+
+    @property
     def schema_files(self) -> str | None:
         """The file or directory that schemas are read from, where the file names one."""
         (field,) = self.model_fields_set
@@ -169,6 +182,7 @@ def _as_list(value: Any) -> Any:
 
 _FORMS: Mapping[str, Any] = {
     "text": Text,
+    "characters": Annotated[str, StringConstraints(min_length=1)],
     "secret": Text,
     "location": Location,
     "duration": Duration,

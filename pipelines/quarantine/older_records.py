@@ -22,6 +22,7 @@ from sources.changes import (
     Goal,
     QuarantineRow,
     SourceTable,
+    TopicFormats,
     decoder_under,
 )
 from sources.record_rows import rows_at
@@ -79,7 +80,7 @@ class WithoutLateDeletes:
 
     decoder: Decoder
 
-    def under(self, formats: Mapping[str, str]) -> WithoutLateDeletes:
+    def under(self, formats: TopicFormats) -> WithoutLateDeletes:
         """See ``sources.changes.FindsFormats``."""
         return WithoutLateDeletes(decoder_under(self.decoder, formats))
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from paimon_table import SetOption, Table, TableSchema
-from paimon_table.errors import ConfigError, UnsupportedFeature
+from paimon_table.errors import ConfigError, SchemaChangeRefused, UnsupportedFeature
 from paimon_table.nearest_name import misspelt_column, nearest
 from paimon_table.schema.type_widening import common_type
 from paimon_table.types import DataType, parse_type, sql, type_json
@@ -127,7 +127,10 @@ class Layout:
         return tuple(found)
 
     def check_lacking(self, source: str, shown: Collection[str]) -> None:
-        """ConfigError for a name that no column of the source has; ``shown`` are the names that records have."""
+        """ConfigError for a name that no column of the source has; ``shown`` are the names that records have.
+
+        SchemaChangeRefused, which is the trouble of one table, for a column that has nothing but NULL so far.
+        """
         known = {*self.types, *shown}
         for block in ("mask", "replace", "rename"):
             for name in getattr(self.rule.columns, block):
@@ -138,11 +141,17 @@ class Layout:
                         f" you mean {meant!r}? They have: {', '.join(sorted(known))}"
                     )
         for missing, place in self.all_lacking.items():
+            is_null = next((name for name in shown if name.lower() == missing.lower()), None)
+            if is_null is not None:
+                raise SchemaChangeRefused(
+                    f"rule into {self.rule.into}: {place}: column {is_null!r} has only NULL so far, which does not tell"
+                    f" its type: declare it under columns.types, such as `{is_null}: STRING`"
+                ).without_values()
             close = nearest(missing, self.types)
             hint = f" (did you mean {close!r}?)" if close else ""
             raise ConfigError(
-                f"rule into {self.rule.into}: {place}: records of {source} have no column {missing!r}{hint}, or only"
-                f" NULL in it; if it is still to come, declare its type under columns.types. They have:"
+                f"rule into {self.rule.into}: {place}: records of {source} have no column {missing!r}{hint};"
+                f" if it is still to come, declare its type under columns.types. They have:"
                 f" {', '.join(self.types) or 'none'}"
             )
 

@@ -62,6 +62,7 @@ def _plain_target(
         has_whole_before=rule.before == "full",
         refused_deletes=None if refused is None else refused.reason,
         refused_deletes_with=() if refused is None else refused.columns,
+        follows_retypes=of_table.schema_changes.retype in ("pause", "to_string"),
         on_truncate="pause" if truncate == "apply" and is_retry else truncate,
         deleted_at=of_table.deleted_at,
         on_change=rule.on_change,

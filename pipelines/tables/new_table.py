@@ -60,8 +60,16 @@ class NewTable:
 
     def _with_stored_columns(self) -> NewTable:
         """The table as its rule stores what the events show."""
+        layout = first_layout(self.rule, self.seen.columns)
+        if layout.all_lacking and not self.seen.has_rows:
+            missing, place = next(iter(layout.all_lacking.items()))
+            reason = (
+                f"table {self.identifier} is not there yet: {place}: the records so far are deletes, which do not show"
+                f" column {missing!r}; the first whole row makes the table"
+            )
+            raise Rejected(Rejection(reason, is_unmade=True, is_empty=True), waits=True)
         try:
-            seen, rule = first_stored(first_layout(self.rule, self.seen.columns), self.seen, self.source.topic)
+            seen, rule = first_stored(layout, self.seen, self.source.topic)
         except ConfigError as error:
             if self.blames_records:
                 raise Rejected(Rejection(str(error), is_unmade=True)) from error

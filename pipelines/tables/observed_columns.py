@@ -24,6 +24,8 @@ class Seen:
     """What the values of columns without a schema look like, where JSON does not show it."""
     key_only: Mapping[str, DataType | None] = field(default_factory=dict)
     """Fields of the message key that no row has."""
+    has_rows: bool = True
+    """False where only deletes and truncates were seen, and no table is known."""
 
 
 def merged(observations: Iterable[Observation]) -> dict[SourceTable, Seen]:
@@ -43,5 +45,6 @@ def merged(observations: Iterable[Observation]) -> dict[SourceTable, Seen]:
             {column.name: column.form for column in found[source] if column.form is not None},
             {column.name: column.looks_like for column in found[source] if column.looks_like is not None},
             {column.name: column.type for column in of_keys[source] if column.name not in columns},
+            observation.has_rows or (source in seen and before.has_rows),
         )
     return seen

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from paimon_table import Catalog, Table, TableName
 from pipelines.config.config import PipelineConfig
 from pipelines.tables.checkpoint_record import CheckpointRecord
-from pipelines.tables.written_tables import WrittenTable, search_tables, unmarked_of, written_tables
+from pipelines.tables.written_tables import WrittenTable, marks_of, search_tables, written_tables
 from sinks.commit.pipeline_mark import write_mark
 from sinks.commit.positions import Position
 
@@ -30,13 +30,23 @@ class OwnTables:
         self._config = config
         self._record = record
         self._names: list[TableName] | None = None
-        self._marked: set[TableName] = set()
+        self._marked: dict[TableName, dict[str, str]] = {}
+        """The formats by topic in the mark of each table that this run may have put rows into."""
         self._formats: dict[str, str] = {}
+        self._earlier_formats: dict[str, str] | None = None
 
     @property
     def formats(self) -> Mapping[str, str]:
         """The formats that were chosen for topics."""
         return self._formats if self._record is None else self._record.book.contents.formats
+
+    @property
+    def earlier_formats(self) -> Mapping[str, str]:
+        """The formats of topics as the tables remember them, whatever checkpoint chose them; read once."""
+        if self._earlier_formats is None:
+            marks = marks_of(self.catalog, self._config.name, self.names())
+            self._earlier_formats = {topic: name for _, mark in marks for topic, name in (mark or {}).items()}
+        return self._earlier_formats
 
     def choose(self, formats: Mapping[str, str]) -> None:
         """Keep the formats of topics, durably where there is a checkpoint."""
@@ -81,12 +91,31 @@ class OwnTables:
         if self._record is not None:
             self._record.add(tables, found=map(str, self.names()))
 
-    def will_commit(self, tables: Iterable[tuple[str, Table]]) -> None:
-        """Note durably that rows go into these tables; costs nothing once that is known of them."""
+    def will_commit(
+        self,
+        tables: Iterable[tuple[str, Table]],
+        topics_of: Callable[[str], Collection[str]] = lambda _: (),
+    ) -> None:
+        """Note durably that rows go into these tables; costs nothing once that is known of them.
+
+        ``topics_of`` gives the topics that feed a table, whose formats the table keeps where they were found.
+        """
         tables = list(tables)
-        new = {name: table for identifier, table in tables if (name := TableName.of(identifier)) not in self._marked}
-        for name in unmarked_of(self.catalog, self._config.name, new) if new else ():
-            write_mark(new[name].io, new[name].paths, self._config.name)
-        self._marked.update(new)
+        formats = self.formats
+        wanted = {
+            TableName.of(identifier): {topic: formats[topic] for topic in topics_of(identifier) if topic in formats}
+            for identifier, _ in (tables if formats else ())
+        }
+        found = {TableName.of(identifier): table for identifier, table in tables}
+        new = [name for name in found if name not in self._marked or not _has(self._marked[name], wanted.get(name, {}))]
+        for name, mark in marks_of(self.catalog, self._config.name, new) if new else ():
+            now = {**(mark or {}), **wanted.get(name, {})}
+            if now != mark:
+                write_mark(found[name].io, found[name].paths, self._config.name, now)
+            self._marked[name] = now
         if self._record is not None:
             self._record.add(tables)
+
+
+def _has(known: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
+    return wanted.items() <= known.items()

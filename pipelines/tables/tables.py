@@ -155,6 +155,11 @@ class PipelineTables:
         """The formats that were chosen for topics, where the file leaves that to their first records."""
         return self._own.formats
 
+    @property
+    def earlier_formats(self) -> Mapping[str, str]:
+        """Those that the tables remember, where the file leaves formats to the first records."""
+        return self._own.earlier_formats if self.config.source.format.finds_formats else {}
+
     def apply(self, observations: Iterable[Observation]) -> bool:
         """Follow what was observed; returns whether anything changed, so that the batch must be decoded again.
 
@@ -352,7 +357,7 @@ class PipelineTables:
 
     def will_commit(self, identifiers: Iterable[str]) -> None:
         """Note durably what is about to be written, so that its loss is noticed."""
-        self._own.will_commit((identifier, self.sinks[identifier].table) for identifier in identifiers)
+        self._own.will_commit(((name, self.sinks[name].table) for name in identifiers), self.topics_of)
 
     def fed_by_records(self, topic: str, source: SourceTable | None) -> set[str | None]:
         """The tables that records of a source table are for, None for skipped ones; none where it is not known.

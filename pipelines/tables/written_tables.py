@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from paimon_table import Catalog, CommitKind, Snapshot, TableName
 from pipelines.tables.table_failure import is_of_table
-from sinks.commit.pipeline_mark import has_mark
+from sinks.commit.pipeline_mark import marked_formats
 from sinks.commit.positions import Position, is_for, position_of
 
 _READERS = 16
@@ -34,9 +34,7 @@ class WrittenTable:
 
 def search_tables(catalog: Catalog, pipeline: str) -> list[TableName]:
     """All tables of the catalog that ``pipeline`` has written, under whatever checkpoint."""
-    names = catalog.names()
-    unmarked = unmarked_of(catalog, pipeline, names)
-    return [name for name in names if name not in unmarked]
+    return [name for name, formats in marks_of(catalog, pipeline, catalog.names()) if formats is not None]
 
 
 def written_tables(
@@ -79,14 +77,16 @@ def _found(name: TableName, newest_first: Iterable[Snapshot], pipeline: str) -> 
     return None
 
 
-def unmarked_of(catalog: Catalog, pipeline: str, names: Collection[TableName]) -> set[TableName]:
-    """Those of ``names`` without a mark of ``pipeline``."""
+def marks_of(
+    catalog: Catalog, pipeline: str, names: Collection[TableName]
+) -> list[tuple[TableName, dict[str, str] | None]]:
+    """Per table what the mark of ``pipeline`` says of the formats of topics; None where it has no mark."""
 
-    def look(name: TableName) -> bool:
+    def look(name: TableName) -> dict[str, str] | None:
         files = catalog.files(name)
-        return has_mark(files.io, files.paths, pipeline)
+        return marked_formats(files.io, files.paths, pipeline)
 
-    return {name for name, is_marked in _each(names, look) if not is_marked}
+    return _each(names, look)
 
 
 def _each(names: Collection[TableName], look: Callable[[TableName], T]) -> list[tuple[TableName, T]]:

@@ -123,6 +123,7 @@ def preview(config: PipelineConfig, sample: Sample) -> Preview:
         own = catalog_of(in_directory(tried, Path(directory)))
         pipeline = TrialPipeline(tried, Path(directory), SeededCatalog(own, real), seen.note)
         try:
+            pipeline.routes.own.choose(_formats(config, real))
             for batch in sample.batches:
                 pipeline.run(batch)
             rules |= dict(_follow_rules(config, pipeline))
@@ -131,6 +132,16 @@ def preview(config: PipelineConfig, sample: Sample) -> Preview:
         tables = tuple(_tables(config, pipeline, real, rules, seen.observations))
         bad = _bad_kinds(pipeline)
         return Preview(tables, bad, dict(pipeline.skipped), dict(pipeline.paused), error, tuple(warnings))
+
+
+def _formats(config: PipelineConfig, real: Catalog) -> Mapping[str, str]:
+    """The formats of topics that a run would use whatever their records look like now: those that a checkpoint keeps.
+
+    Without one, a run would look anew.
+    """
+    if not config.source.format.finds_formats:
+        return {}
+    return OwnTables(config, real, CheckpointRecord(config, Checkpoint(config), real)).formats
 
 
 def _follow_rules(config: PipelineConfig, pipeline: TrialPipeline) -> Iterator[tuple[str, TargetRule]]:

@@ -9,10 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sources.changes import SourceTable
-from sources.topic_formats import TopicFormat, needed_settings
+from sources.topic_formats import Settings, TopicFormat
 from sources.wording import counted
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
+_KEYED_BY_RULE = ("json", "csv")
+"""Formats whose message keys never make the primary key of a table."""
 _SECRET = re.compile(r"password|secret|jaas|token|(?:^|\.)key$|certificate", re.IGNORECASE)
 
 
@@ -30,19 +32,26 @@ class Start:
     """Per topic and column what values without a schema look like, with the types that would read them."""
 
     @property
-    def format(self) -> str | None:
-        """The format of most topics; None where no topic can be read."""
-        formats = Counter(topic.format for topic in self.topics if topic.format is not None)
-        return formats.most_common(1)[0][0] if formats else None
-
-    @property
-    def settings(self) -> Mapping[str, Mapping[str, str]]:
-        """What the format needs beside its name."""
-        return {} if self.format is None else needed_settings(self.format)
-
-    @property
     def read(self) -> list[TopicFormat]:
-        return [topic for topic in self.topics if topic.format is not None and topic.format == self.format]
+        """The topics that the file reads: those of the format that most have, with the same settings."""
+        formats = Counter(_written(topic) for topic in self.topics if topic.format is not None)
+        most = formats.most_common(1)[0][0] if formats else ""
+        return [topic for topic in self.topics if topic.format is not None and _written(topic) == most]
+
+    @property
+    def format(self) -> str | None:
+        """Their format; None where no topic can be read."""
+        return self.read[0].format if self.read else None
+
+    @property
+    def settings(self) -> Settings:
+        """What the format needs beside its name."""
+        return self.read[0].settings if self.read else {}
+
+
+def _written(topic: TopicFormat) -> str:
+    """Format and settings as one text."""
+    return json.dumps([topic.format, topic.settings], sort_keys=True)
 
 
 def starter_file(start: Start) -> str:
@@ -113,9 +122,15 @@ def _format(start: Start) -> Iterator[str]:
         return
     yield "  format:"
     yield f"    {start.format}:"
-    for group, values in start.settings.items():
-        yield f"      {group}:"
-        yield from (f"        {name}: {_quoted(value)}" for name, value in values.items())
+    for name, value in start.settings.items():
+        match value:
+            case str():
+                yield f"      {name}: {_quoted(value)}"
+            case list():
+                yield f"      {name}: [{', '.join(map(_quoted, value))}]"
+            case _:
+                yield f"      {name}:"
+                yield from (f"        {inner}: {_quoted(text)}" for inner, text in value.items())
 
 
 def _rules(start: Start) -> Iterator[str]:
@@ -123,7 +138,12 @@ def _rules(start: Start) -> Iterator[str]:
     for topic, into in zip(start.read, targets([topic.topic for topic in start.read]), strict=True):
         yield f"  - match: {{ topic: {_quoted(_literal(topic.topic))} }}"
         yield f"    into: {into}"
-        if topic.key is None:
+        if topic.format in _KEYED_BY_RULE:
+            yield "    # Every record is a row of a log. For the newest row of each key state the columns of the key:"
+            yield "    # primary_key: [id]"
+        elif topic.format == "auto":
+            yield "    # Where the first records are no change events, state the columns of the key: primary_key: [id]"
+        elif topic.key is None:
             yield "    # Its records have no key, so the table is a log of events. For the newest row of each key state"
             yield "    # the columns of the key: primary_key: [id]"
         elif not topic.key:

@@ -74,8 +74,8 @@ def _with_types(start: Start, sample: Sample, where: str) -> Start:
     if start.format is None:
         seen = "; ".join(f"{topic.topic}: {topic.words}" for topic in start.topics[:5])
         raise ConfigError(f"{where} has no topic with records that Tidemark reads ({seen}); write records first")
-    if start.settings:
-        return start  # what the format needs, such as a registry, is not known yet
+    if start.format == "auto":
+        return start  # the registry is not known yet
     with tempfile.TemporaryDirectory(prefix="tidemark-init-") as directory, kept_warnings():
         file = Path(directory) / "pipeline.yaml"
         file.write_text(starter_file(start), encoding="utf-8")

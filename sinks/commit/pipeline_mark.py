@@ -2,12 +2,14 @@
 
 Snapshots say it too, but only those of the pipeline, and other writers may have put any number of theirs on top. The
 mark is a small file in the table's directory, ``tidemark/PIPELINE.json``, where Paimon's clean-up of orphan files does
-not look. It is durable before the pipeline's first commit to the table and stays.
+not look. It is durable before the pipeline's first commit to the table and stays. It also keeps the formats that
+``source.format: auto`` found for the topics of the table, for a start without a checkpoint.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from paimon_table import TablePaths
 from paimon_table.errors import CorruptFile
@@ -16,16 +18,22 @@ from paimon_table.storage.file_io import FileIO
 
 def has_mark(io: FileIO, paths: TablePaths, pipeline: str) -> bool:
     """Whether ``pipeline`` has written the table, or was about to. CorruptFile for a file that is no mark."""
+    return marked_formats(io, paths, pipeline) is not None
+
+
+def marked_formats(io: FileIO, paths: TablePaths, pipeline: str) -> dict[str, str] | None:
+    """The formats by topic in the mark of ``pipeline``; None without a mark. CorruptFile for a file that is no mark."""
     path = _file(paths, pipeline)
     try:
-        named = json.loads(io.read(path))["pipeline"]
+        mark = json.loads(io.read(path))
+        named = mark["pipeline"]
         if named == pipeline:
-            return True
+            return {str(topic): str(name) for topic, name in mark.get("formats", {}).items()}
         if named.lower() == pipeline.lower():
-            return False  # file names do not tell case here
+            return None  # file names do not tell case here
         raise ValueError(f"it names pipeline {named!r}")
     except (FileNotFoundError, NotADirectoryError):
-        return False
+        return None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         content = json.dumps({"pipeline": pipeline})
         raise CorruptFile(
@@ -40,9 +48,10 @@ def marking_pipelines(io: FileIO, paths: TablePaths) -> list[str]:
     return sorted(name.removesuffix(".json") for name in names if name.endswith(".json"))
 
 
-def write_mark(io: FileIO, paths: TablePaths, pipeline: str) -> None:
-    """Make the mark durable; replaces an earlier one."""
-    io.write(_file(paths, pipeline), json.dumps({"pipeline": pipeline}).encode())
+def write_mark(io: FileIO, paths: TablePaths, pipeline: str, formats: Mapping[str, str] | None = None) -> None:
+    """Make the mark durable; replaces an earlier one. ``formats`` are those of topics, where they were found."""
+    mark = {"pipeline": pipeline} | ({"formats": dict(formats)} if formats else {})
+    io.write(_file(paths, pipeline), json.dumps(mark, sort_keys=True).encode())
 
 
 def _file(paths: TablePaths, pipeline: str) -> str:

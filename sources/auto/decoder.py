@@ -20,7 +20,7 @@ from sources.auto.looks import BINARY, look_of
 from sources.avro.framing import Framing
 from sources.avro.registry import AVRO, registry_of
 from sources.avro.registry_settings import RegistrySettings
-from sources.changes import DecodeCounts, Decoded, Decoder, Goal, SourceTable, TopicLook
+from sources.changes import DecodeCounts, Decoded, Decoder, Goal, SourceTable, TopicFormats, TopicLook
 from sources.debezium_avro.envelope_columns import envelope_schema
 from sources.json_changes.partitions import topic_partitions
 from sources.plain.protobuf_values import PROTOBUF
@@ -28,18 +28,18 @@ from sources.plain.protobuf_values import PROTOBUF
 _LOOKED_AT = 100
 """Records of one topic partition, of those with a value."""
 _WITHOUT_LOOK = "debezium-json"
-"""Reads topics that have tombstones and control records alone so far, and counts these."""
+"""Reads topics that have tombstones and control records alone so far, and counts these: no table has rows of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class AutoDecoder:
-    """Has a decoder for each format; ``formats`` are those of the topics."""
+    """Has a decoder for each format."""
 
     decoders: Mapping[str, Decoder]
     registry: RegistrySettings | None
-    formats: Mapping[str, str] = field(default_factory=dict)
+    formats: TopicFormats = field(default_factory=TopicFormats)
 
-    def under(self, formats: Mapping[str, str]) -> AutoDecoder:
+    def under(self, formats: TopicFormats) -> AutoDecoder:
         """See ``sources.changes.FindsFormats``."""
         return replace(self, formats=formats)
 
@@ -49,8 +49,8 @@ class AutoDecoder:
         by_format: dict[str, list[np.ndarray[Any, Any]]] = {}
         looks: dict[str, list[tuple[int, np.ndarray[Any, Any]]]] = {}
         for topic, partition, positions in topic_partitions(batch):
-            if topic in self.formats:
-                by_format.setdefault(self.formats[topic], []).append(positions)
+            if topic in self.formats.chosen:
+                by_format.setdefault(self.formats.chosen[topic], []).append(positions)
             else:
                 looks.setdefault(topic, []).append((partition, positions))
         if looks:
@@ -77,7 +77,9 @@ class AutoDecoder:
                 looks += seen
                 count += sum(len(positions) for _, positions in parts)
             else:
-                by_format.setdefault(_WITHOUT_LOOK, []).extend(positions for _, positions in parts)
+                earlier = self.formats.earlier.get(topic, _WITHOUT_LOOK)
+                name = earlier if earlier in self.decoders else _WITHOUT_LOOK
+                by_format.setdefault(name, []).extend(positions for _, positions in parts)
         return Decoded(counts=DecodeCounts(unknown_tables=count), looks=tuple(looks))
 
     def _look(

@@ -1,4 +1,4 @@
-"""Which format the first records of a topic are in, as far as they can be told apart.
+"""Which format the first records of a topic are in, as far as they can be told apart: the one place that decides it.
 
 Every record has a look: a format that it tells for sure, one of ``NOTHING`` for what stands in topics of any format, or
 words for what it is instead. Looks add up, so that tasks look at their share of a topic each.
@@ -38,6 +38,15 @@ _METADATA = Metadata()
 
 
 _IMAGES = ("before", "after", "message", "source")
+
+
+def control_kind_of(key: bytes | None, value: bytes, topic: str) -> str | None:
+    """What kind of control record a record in JSON is; None where it is none."""
+    try:
+        parsed = unwrapped(parse_json(value))
+    except MalformedRecord:
+        return None
+    return control_kind(parsed, _key(key), topic) if isinstance(parsed, dict) else None
 
 
 def look_of(key: bytes | None, value: bytes | None, topic: str) -> str:
@@ -82,34 +91,38 @@ def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def chosen_format(topic: str, looks: Iterable[TopicLook]) -> str | None:
-    """The format of a topic; None where its records so far tell nothing. Raises ConfigError where they do not agree.
+    """The format of a topic; None where its records so far tell nothing. Raises ConfigError where they do not agree."""
+    seen: Counter[str] = Counter()
+    for look in looks:
+        seen.update(look.seen)
+    format_, told = format_told(seen)
+    if told is None:
+        return format_
+    remedy = _REMEDIES.get(told)
+    words = (
+        f"it has {told} among its first: state the format of the pipeline, or exclude the topic"
+        if remedy is None
+        else f"its first records are {told}: {remedy}"
+    )
+    raise ConfigError(f"source.format: auto cannot tell the format of topic {topic}: {words}")
+
+
+def format_told(seen: Mapping[str, int]) -> tuple[str | None, str | None]:
+    """The format that looks tell, or what leaves it open; neither where they tell nothing.
 
     Records that look like no format do not count beside others that do: they go to quarantine. The same holds for bare
     objects beside more records of a tool, which may write such ones of its own. Rows without a key beside rows under
     their key leave it open what the key is.
     """
-    seen: Counter[str] = Counter()
-    for look in looks:
-        seen.update(look.seen)
-    formats = {name: number for name, number in seen.items() if name not in (NOTHING, *_REMEDIES)}
+    formats = {name: number for name, number in seen.items() if number and name not in (NOTHING, *_REMEDIES)}
+    unclear = {name: seen[name] for name in _REMEDIES if seen.get(name)}
     tool = max((name for name in formats if name not in (UPSERT, PLAIN)), key=formats.__getitem__, default=None)
     if tool is not None and formats[tool] * 2 > sum(formats.values()):
-        return tool
-    if UPSERT in formats and PLAIN in formats and len(formats) == 2:
-        formats = {ROWS_UNDER_KEYS: sum(formats.values())}
-    if ROWS_UNDER_KEYS in seen and formats.keys() <= {UPSERT, PLAIN, ROWS_UNDER_KEYS}:
-        formats = {ROWS_UNDER_KEYS: seen[ROWS_UNDER_KEYS]}
+        return tool, None
+    if formats.keys() == {UPSERT, PLAIN} or (ROWS_UNDER_KEYS in unclear and formats.keys() <= {UPSERT, PLAIN}):
+        return None, ROWS_UNDER_KEYS
     if not formats:
-        unclear = [name for name in _REMEDIES if seen[name]]
-        if not unclear:
-            return None
-        formats = {max(unclear, key=lambda name: seen[name]): 0}
-    if len(formats) == 1 and (only := next(iter(formats))) not in _REMEDIES:
-        return only
-    found = next((name for name in formats if name in _REMEDIES), None)
-    if found is not None:
-        told = f"its first records are {found}: {_REMEDIES[found]}"
-    else:
-        parts = " and ".join(f"{counted(number, 'record')} of {name}" for name, number in sorted(formats.items()))
-        told = f"it has {parts} among its first: state the format of the pipeline, or exclude the topic"
-    raise ConfigError(f"source.format: auto cannot tell the format of topic {topic}: {told}")
+        return None, max(unclear, key=unclear.__getitem__, default=None)
+    if len(formats) == 1:
+        return next(iter(formats)), None
+    return None, " and ".join(f"{counted(number, 'record')} of {name}" for name, number in sorted(formats.items()))

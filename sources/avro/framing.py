@@ -2,7 +2,8 @@
 
 Headers come first, for the first byte of bare Avro may be 0 by chance:
 
-    __value_schema_id             Confluent: byte 1 and a GUID of 16 bytes, or byte 0 and an id of 4
+    __value_schema_id             Confluent: byte 1 and a GUID of 16 bytes, or byte 0 and an id of 4; of Protocol
+                                  Buffers the indexes of the message behind it
     apicurio.value.contentId      Apicurio: an id of 8 bytes, as of ``globalId``
     none                          0, id of 4 bytes, Avro (Confluent); 0, id of 8 bytes, Avro (Apicurio);
                                   1, GUID of 16 bytes, Avro
@@ -18,6 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -53,9 +55,14 @@ NULL, UNFRAMED, BAD_HEADER = -1, -2, -3
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """Per record a code, which is an index of ``refs`` or negative, and how many bytes stand before the Avro."""
+    """Per record a code, which is an index of ``refs`` or negative, and how many bytes stand before the Avro.
+
+    ``tails`` are what stands behind each of ``refs`` in a header: indexes of a message, where it is one of Protocol
+    Buffers; None where bytes in front of the value name the schema.
+    """
 
     refs: tuple[SchemaRef, ...]
+    tails: tuple[bytes | None, ...]
     codes: npt.NDArray[np.int64]
     skipped: Places
 
@@ -74,12 +81,16 @@ class _HeaderNames:
 
 
 class Framing:
-    """The frames of one side (``key`` or ``value``) of a batch of records."""
+    """The frames of one side (``key`` or ``value``) of a batch of records.
 
-    def __init__(self, batch: pa.RecordBatch, side: str) -> None:
+    ``has_tails`` says that more may stand behind the name of a schema in Confluent's header.
+    """
+
+    def __init__(self, batch: pa.RecordBatch, side: str, *, has_tails: bool = False) -> None:
         self._batch = batch
         self._side = side
-        self._refs: dict[SchemaRef, int] = {}
+        self._has_tails = has_tails
+        self._refs: dict[tuple[SchemaRef, bytes | None], int] = {}
 
     @cached_property
     def frames(self) -> Frames:
@@ -91,10 +102,10 @@ class Framing:
         self._read_headers(codes, skipped)
         if data.null_count:
             codes[np.asarray(data.is_null())] = NULL
-        return Frames(tuple(self._refs), codes, skipped)
+        return Frames(tuple(ref for ref, _ in self._refs), tuple(tail for _, tail in self._refs), codes, skipped)
 
-    def _code(self, kind: RefKind, value: str) -> int:
-        return self._refs.setdefault(SchemaRef(kind, value), len(self._refs))
+    def _code(self, kind: RefKind, value: str, tail: bytes | None = None) -> int:
+        return self._refs.setdefault((SchemaRef(kind, value), tail), len(self._refs))
 
     # ------------------------------------------------------------ bytes in front
 
@@ -138,10 +149,10 @@ class Framing:
             return
         names = _HeaderNames.of(self._side)
         # Of several headers of one record the later one of these wins.
-        readers: Mapping[str, Callable[[bytes | None], tuple[RefKind, str] | None]] = {
+        readers: Mapping[str, Callable[[bytes | None], _InHeader | None]] = {
             names.global_id: lambda value: _long_of(RefKind.GLOBAL_ID, value),
             names.content_id: lambda value: _long_of(RefKind.CONTENT_ID, value),
-            names.confluent: _confluent_of,
+            names.confluent: lambda value: _confluent_of(value, has_tail=self._has_tails),
         }
         keys, values = pc.struct_field(flat, "key"), pc.struct_field(flat, "value")
         if not pc.any(pc.is_in(keys, value_set=pa.array([*readers, names.encoding]))).as_py():
@@ -158,7 +169,7 @@ class Framing:
         values: pa.Array,
         parents: npt.NDArray[np.int64],
         name: str,
-        read: Callable[[bytes | None], tuple[RefKind, str] | None],
+        read: Callable[[bytes | None], _InHeader | None],
         codes: npt.NDArray[np.int64],
         skipped: Places,
     ) -> None:
@@ -183,16 +194,18 @@ def _guid_of(prefix: bytes) -> tuple[RefKind, str] | None:
     return RefKind.GUID, str(uuid.UUID(bytes=prefix[1:17]))
 
 
-def _long_of(kind: RefKind, value: bytes | None) -> tuple[RefKind, str] | None:
+_InHeader: TypeAlias = tuple[RefKind, str, bytes]
+"""The name of a schema, and what stands behind it."""
+
+
+def _long_of(kind: RefKind, value: bytes | None) -> _InHeader | None:
     number = int.from_bytes(value or b"", "big", signed=True)
-    return (kind, str(number)) if value is not None and len(value) == 8 and number > 0 else None
+    return (kind, str(number), b"") if value is not None and len(value) == 8 and number > 0 else None
 
 
-def _confluent_of(value: bytes | None) -> tuple[RefKind, str] | None:
-    match value:
-        case bytes() if len(value) == 17 and value[0] == 1:
-            return _guid_of(value)
-        case bytes() if len(value) == 5 and value[0] == 0:
-            return _id_of(value)
-        case _:
-            return None
+def _confluent_of(value: bytes | None, *, has_tail: bool) -> _InHeader | None:
+    size = {0: 5, 1: 17}.get(value[0]) if value else None
+    if value is None or size is None or len(value) < size or (len(value) > size and not has_tail):
+        return None
+    found = _id_of(value[:size]) if size == 5 else _guid_of(value[:size])
+    return None if found is None else (*found, value[size:])

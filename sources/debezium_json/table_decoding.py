@@ -205,7 +205,7 @@ class TableDecoding:
     def _observe_unknown(self, source: SourceTable, parts: list[TableEvents]) -> None:
         positions = np.concatenate([part.texts.positions for part in parts])
         self.outcome.count(unknown_tables=len(positions))
-        self._observe_whole(source, self._all_columns(positions), positions)
+        self._observe_whole(source, self._all_columns(positions), positions, parts)
 
     def _all_columns(self, positions: npt.NDArray[np.int64]) -> tuple[ObservedColumn, ...]:
         if self.is_of_keys:
@@ -238,7 +238,10 @@ class TableDecoding:
             positions = np.concatenate([part.texts.positions for part in parts])
             columns = self._all_columns(positions)
             if columns:
-                self._observe_whole(source, columns, positions)
+                self._observe_whole(source, columns, positions, parts)
+            if columns and rejection.is_empty and _has_rows(parts):
+                self.outcome.count(unknown_tables=len(positions))  # they make the table, or give another reason
+                return
         for part in parts:
             for index, position in enumerate(part.texts.positions.tolist()):
                 value = part.texts.parsed(index)
@@ -374,13 +377,18 @@ class TableDecoding:
         self.outcome.note_newest(source, newest, absent)
 
     def _observe_whole(
-        self, source: SourceTable, columns: tuple[ObservedColumn, ...], positions: npt.NDArray[np.int64]
+        self,
+        source: SourceTable,
+        columns: tuple[ObservedColumn, ...],
+        positions: npt.NDArray[np.int64],
+        parts: list[TableEvents],
     ) -> None:
         """Report a source table without a table, with the fields of its message keys that are no columns of it."""
         names = {column.name for column in columns}
         keys = [key for key in self._some_keys(positions) if isinstance(key, dict)]
         beyond = ({name: value for name, value in key.items() if name not in names} for key in keys)
-        self._observe(source, columns, positions, all_columns(None, beyond, len(keys)))
+        key_only = all_columns(None, beyond, len(keys))
+        self._observe(source, columns, positions, key_only, has_rows=_has_rows(parts))
 
     def _observe(
         self,
@@ -388,10 +396,12 @@ class TableDecoding:
         columns: tuple[ObservedColumn, ...],
         positions: npt.NDArray[np.int64],
         key_only: tuple[ObservedColumn, ...] = (),
+        *,
+        has_rows: bool = True,
     ) -> None:
         first = self.outcome.offset(int(positions.min()))
         fields = next(map(key_fields, self._some_keys(positions)), None)
-        self.outcome.observe(Observation(source, columns, fields, self.partition, first, key_only))
+        self.outcome.observe(Observation(source, columns, fields, self.partition, first, key_only, has_rows))
 
     def _some_keys(self, positions: npt.NDArray[np.int64]) -> Iterator[Any]:
         """The message keys of the first records that have one, parsed; a MalformedRecord for one that is no JSON."""
@@ -405,3 +415,8 @@ class TableDecoding:
         step = -(-len(positions) // _MOST_SAMPLED)
         for position in np.sort(positions)[::step].tolist():
             yield from images_of(self.shape.event(unwrapped(self.outcome.parsed("value", position))))
+
+
+def _has_rows(parts: list[TableEvents]) -> bool:
+    """Whether there are other events than deletes and truncates."""
+    return any(not np.isin(part.ops, (DELETE, TRUNCATE)).all() for part in parts)

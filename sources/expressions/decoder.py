@@ -19,7 +19,9 @@ from sources.changes import (
     Observation,
     QuarantineRow,
     SourceTable,
+    TopicFormats,
     TransformedRows,
+    decoder_under,
 )
 from sources.expressions.transform import without_values
 from sources.record_rows import rows_at
@@ -31,6 +33,10 @@ class TransformingDecoder:
 
     decoder: Decoder
     mask_keys: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+
+    def under(self, formats: TopicFormats) -> TransformingDecoder:
+        """See ``sources.changes.FindsFormats``."""
+        return replace(self, decoder=decoder_under(self.decoder, formats))
 
     def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
         """See ``sources.changes.Decoder``."""

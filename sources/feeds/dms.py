@@ -5,8 +5,8 @@
                   "partition-key-type": "schema-table", "schema-name": "shop", "table-name": "orders"}}
 
 NULLs are not written unless ``IncludeNullAndEmpty`` is set, so a column that is missing is NULL. The row before an
-update is there with ``EnableBeforeImage`` as ``before-image``, or in ``data`` under names with the prefix ``BI_``; both
-names are options.
+update is there with ``EnableBeforeImage`` as ``before-image``, or in ``data`` under names with the prefix ``BI_``;
+these names are options.
 """
 
 from __future__ import annotations
@@ -151,8 +151,8 @@ class DmsFeed:
         known = {*columns, *row}
         names = [name for name in row if self.options.is_before(name) and name not in columns]
         names = [name for name in names if is_change or row[name] is None]
-        prefix = self.options.before_prefix
-        if not any(name.removeprefix(prefix) in known for name in names):
+        column_of = self.options.column_of
+        if not any(column_of(name) in known for name in names):
             return row, {}
         kept = {name: value for name, value in row.items() if name not in names}
-        return kept, {name.removeprefix(prefix): row[name] for name in names}
+        return kept, {column_of(name): row[name] for name in names}

@@ -50,6 +50,18 @@ class CanalOptions:
         return "base64" if self.binary_format == "latin1" else self.binary_format
 
 
+@dataclass(frozen=True, slots=True)
+class GoldenGateOptions:
+    """The options that GoldenGate's records have beside those."""
+
+    missing_columns: str = option(
+        "unchanged",
+        "What a column is that an update lacks: one that did not change, as in a compressed trail, or NULL"
+        " (`set_null`), for `omitNullValues=true` with a trail that has all columns of an update.",
+        "set_null",
+    )
+
+
 def _before_image_problem(text: str) -> str | None:
     if text not in ("data", "metadata"):
         return None
@@ -70,7 +82,22 @@ class DmsOptions:
         "The `column-prefix` of the transformation `add-before-image-columns`, or `none`. In updates and deletes, names"
         " with it have earlier values, unless the table has a column of that name.",
     )
+    before_suffix: str = option(
+        "none",
+        "The `column-suffix` of the same transformation, or `none`. With a prefix too, such names have both.",
+    )
 
     def is_before(self, name: str) -> bool:
-        """Whether a name has the prefix of earlier values."""
-        return self.before_prefix != "none" and name.startswith(self.before_prefix)
+        """Whether a name has the prefix and suffix of earlier values."""
+        prefix, suffix = self._ends
+        return bool(prefix or suffix) and name.startswith(prefix) and name.endswith(suffix)
+
+    def column_of(self, name: str) -> str:
+        """The column whose earlier value has a name."""
+        prefix, suffix = self._ends
+        return name.removeprefix(prefix).removesuffix(suffix)
+
+    @property
+    def _ends(self) -> tuple[str, str]:
+        prefix, suffix = ("" if text == "none" else text for text in (self.before_prefix, self.before_suffix))
+        return prefix, suffix

@@ -4,7 +4,8 @@
      "primary_keys": ["ID"], "before": {"ID": 1, "NOTE": "a"}, "after": {"ID": 1, "NOTE": "new"}}
 
 An update that was compressed in the trail has its key and the columns that changed; all others keep their values.
-Older versions write every column, and beside it whether it is missing (``NOTE_isMissing``).
+Older versions write every column, and beside it whether it is missing (``NOTE_isMissing``). With ``omitNullValues`` a
+column is missing where it is NULL: only the option ``missing_columns`` tells that from one that did not change.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from sources.feeds.feed import (
     split_names,
     struct_of,
 )
-from sources.feeds.feed_options import FeedOptions
+from sources.feeds.feed_options import FeedOptions, GoldenGateOptions
 from sources.feeds.presence import Elsewhere, absent_columns
 from sources.json_changes.change_rows import DELETE, INSERT, UPDATE
 from sources.json_changes.column_plan import Plan
@@ -72,6 +73,7 @@ class GoldenGateFeed:
     """See ``feed.Feed``."""
 
     options: FeedOptions = field(default_factory=FeedOptions)
+    of_records: GoldenGateOptions = field(default_factory=GoldenGateOptions)
     tool: str = "GoldenGate"
     op_names: tuple[str, ...] = ("I", "U", "D", "I", "T")
     tells_every_column: bool = False
@@ -145,6 +147,8 @@ class GoldenGateFeed:
         for side in (before, after):
             for name in (f.name for f in side.type if f.name.endswith(_MISSING)):
                 doubt = doubt | np.asarray(side.field(name).is_valid())
+        if self._lacks_nulls:
+            return VectorRows(rows, new, before, doubt)
         null = {c.name: np.asarray(new.field(c.name).is_null()) & is_update for c in plan}
         if any(name in _ENVELOPE and mask.any() for name, mask in null.items()):
             return VectorRows(rows, new, before, doubt | is_update)
@@ -163,9 +167,13 @@ class GoldenGateFeed:
             return [RowChange(before, None)]
         if op != UPDATE:
             return [RowChange(None, after)]
-        lacking = dict.fromkeys(columns, ABSENT)
+        lacking = {} if self._lacks_nulls else dict.fromkeys(columns, ABSENT)
         earlier = None if before is None else {**lacking, **before}
         return [RowChange(earlier, {**lacking, **(after or {})})]
+
+    @property
+    def _lacks_nulls(self) -> bool:
+        return self.of_records.missing_columns == "set_null"
 
     def types_of(self, value: Row) -> Mapping[str, str] | None:
         """None: GoldenGate writes types into a topic of their own."""

@@ -246,10 +246,11 @@ class FeedDecoding:
         fits = (replace(column, form=None) if column.name in known else column for column in found)
         return tuple(c for c in fits if c.name not in known or (c.type is not None and _is_wider(known[c.name], c)))
 
-    def _observe_whole(self, source: SourceTable, records: TableRecords) -> None:
+    def _observe_whole(self, source: SourceTable, records: TableRecords) -> bool:
+        """Report a source table without a table; returns whether its records show columns."""
         records = records.chosen(records.ops != TRUNCATE)
         if not len(records):
-            return
+            return False
         step = -(-len(records) // _MOST_SAMPLED)
         by_types: dict[SourceTypes, list[Row]] = {}
         for position in records.texts.positions[::step].tolist():
@@ -262,7 +263,9 @@ class FeedDecoding:
         names = {column.name for column in columns}
         keys = [_as_columns(named, names) for named, _ in records.key_masks() if named]
         first = self.outcome.offset(int(records.texts.positions.min()))
-        self.outcome.observe(Observation(source, columns, keys[0] if keys else None, self.partition, first))
+        key, has_rows = keys[0] if keys else None, not np.isin(records.ops, (DELETE, TRUNCATE)).all()
+        self.outcome.observe(Observation(source, columns, key, self.partition, first, has_rows=bool(has_rows)))
+        return bool(columns)
 
     def _shown(self, types: SourceTypes, rows: Sequence[Row]) -> Iterator[ObservedColumn]:
         names = dict.fromkeys(name for row in rows for name in row)
@@ -292,7 +295,10 @@ class FeedDecoding:
     def _reject(self, source: SourceTable, rejection: Rejection, records: TableRecords) -> None:
         """Quarantine the records; of a table that can still be made, report what they show and count its deletes."""
         if rejection.is_unmade:
-            self._observe_whole(source, records)
+            shows_columns = self._observe_whole(source, records)
+            if shows_columns and rejection.is_empty and not np.isin(records.ops, (DELETE, TRUNCATE)).all():
+                self.outcome.count(unknown_tables=len(records.ops))  # they make the table, or give another reason
+                return
         passed = np.isin(records.ops, (DELETE, TRUNCATE)) & rejection.is_empty
         self.outcome.count(without_table=int(passed.sum()))
         others = zip(records.texts.positions[~passed].tolist(), records.ops[~passed].tolist(), strict=True)

@@ -17,7 +17,7 @@ from sources.values.connect_types import ConnectColumn
 from sources.values.decimal_kinds import contradict, told_by_values
 from sources.values.encodings import AUTO, Kind
 from sources.values.form_texts import form_text
-from sources.values.inference import infer_type
+from sources.values.inference import fits_double, infer_type
 from sources.values.json_values import Unconvertible
 from sources.values.likely_meaning import looks_like
 from sources.values.scalar_conversion import convert_value
@@ -42,7 +42,7 @@ def _of_schema(column: ConnectColumn, record_count: int) -> ObservedColumn:
 
 
 def _guessed(name: str, t: DataType | None, values: Sequence[Any]) -> ObservedColumn:
-    return ObservedColumn(name, t, form=RAW, looks_like=looks_like(name, values))
+    return ObservedColumn(name, t, form=RAW, looks_like=looks_like(name, values), fits_double=fits_double(values))
 
 
 def changed_by_schema(schema: EmbeddedSchema, target: DecodeTarget, record_count: int) -> tuple[ObservedColumn, ...]:
@@ -57,7 +57,8 @@ def changed_by_values(
 ) -> tuple[ObservedColumn, ...]:
     """Columns of schemaless rows that are new, or whose values fit only a wider lossless type.
 
-    New columns with NULLs only are not reported: there is nothing to store and no type to give.
+    Values that no wider type holds count too where the table is to follow such a change. New columns with NULLs only
+    are not reported: there is nothing to store and no type to give.
     """
     known = dict(target.columns)
     telling: dict[str, list[Any]] = {}
@@ -70,6 +71,8 @@ def changed_by_values(
         observed = infer_type(values)
         old = known.get(name)
         widened = common_type(old, observed) if old is not None and observed is not None else observed
+        if widened is None and target.follows_retypes:
+            widened = observed
         if widened is not None and _is_news(name, widened, known, target):
             found.append(_guessed(name, widened, values) if old is None else ObservedColumn(name, widened))
     return tuple(found)

@@ -121,12 +121,24 @@ class DirectAdmin:
         return {place: at if at >= 0 else held[place].end for place, at in found.items()}
 
     def compacted(self, topics: Iterable[str]) -> list[str]:
+        configs = self._configs(topics)
+        return [name for name, config in configs.items() if "compact" in config.get("cleanup.policy", "")]
+
+    def configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+        """The settings of topics; those that this user may not see are left out."""
+        return self._configs(topics, passed_over=_NOT_ALLOWED)
+
+    def _configs(self, topics: Iterable[str], passed_over: frozenset[int] = frozenset()) -> dict[str, dict[str, str]]:
         by_resource = {ConfigResource(ResourceType.TOPIC, name): name for name in sorted(topics)}
         if not by_resource:
-            return []
-        found = self._all(lambda left_s: self._admin.describe_configs([*by_resource], request_timeout=left_s))
-        policies = {by_resource[resource]: entries.get("cleanup.policy") for resource, entries in found.items()}
-        return [name for name, entry in policies.items() if entry is not None and "compact" in str(entry.value)]
+            return {}
+        found = self._all(
+            lambda left_s: self._admin.describe_configs([*by_resource], request_timeout=left_s), passed_over
+        )
+        return {
+            by_resource[resource]: {name: str(entry.value) for name, entry in entries.items()}
+            for resource, entries in found.items()
+        }
 
     def commit_group(self, group_id: str, offsets: Mapping[Place, int]) -> None:
         asked = ConsumerGroupTopicPartitions(group_id, [TopicPartition(*place, at) for place, at in offsets.items()])
@@ -213,6 +225,7 @@ class DirectAdmin:
             time.sleep(_STEP_S)
 
 
+_NOT_ALLOWED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
 _PASSING = frozenset(  # of what librdkafka does not call retriable
     {
         KafkaError._TRANSPORT,

@@ -17,6 +17,12 @@ Cause = tuple[str, str]
 _OPTIONS = "source.kafka.options"
 
 
+class NotAllowed(SinkUnavailable):
+    """The user lacks a right on a topic, a group or the cluster."""
+
+    public_words = "Kafka does not let the user of the pipeline do it"
+
+
 def kafka_failure(servers: str, causes: Sequence[Cause]) -> TidemarkError:
     """ConfigError where the pipeline file is wrong whatever Kafka says, SinkUnavailable where Kafka refuses or fails.
 
@@ -172,7 +178,7 @@ def _of_groups(names: set[str]) -> TidemarkError | None:
 
 def _of_rights(servers: str, names: set[str], causes: Sequence[Cause]) -> TidemarkError | None:
     if any(name.endswith("AuthorizationException") for name in names):
-        return SinkUnavailable(
+        return NotAllowed(
             f"Kafka at {servers} does not let this user do it ({_innermost(causes)}): the user needs Describe and Read "
             "on the topics, and Read on groups that begin with spark-kafka-source and on group_id"
         )

@@ -26,6 +26,8 @@ KEY_FIELD = "id"
 """The field of message keys with the text of ``_id``."""
 _NUMBERS = (*INTEGERS, Root.FLOAT, Root.DOUBLE, Root.DECIMAL)
 _MOST_DIGITS = 38
+_EXACT_IN_DOUBLE = 1 << 53
+_NEW_TABLE = "write the collection into a new table with id_format: extended, or declare the type of _id there"
 _FULL_DOCUMENTS = "let the connector send whole documents (capture.mode: change_streams_update_full)"
 
 Row = dict[str, Any]
@@ -143,20 +145,37 @@ class DocumentEvents:
             return text_of(relaxed(value))
         t = self.types.get(ID)
         found = _plain_id(value, t)
-        if self.target is None or t is None or ID in self.target.declared:
-            return found
-        is_number = isinstance(found, int)
-        if (is_number and t.root in CHARACTERS) or (isinstance(found, str) and t.root in _NUMBERS):
-            kind = "a number" if is_number else "no integer"
-            raise MalformedRecord(
-                f"{ID} is {kind}, and column {ID} {t} has other values: the same text may be two documents; write the"
-                f" collection into a new table with id_format: extended, or declare the type of {ID} there"
-            )
+        is_declared = self.target is not None and ID in self.target.declared
+        if self.target is not None and t is not None and not is_declared:
+            _check_kind(found, t)
+        if isinstance(found, Decimal):
+            return format(found, "f").rstrip("0") if is_declared else float(found)
         return found
 
 
-def _plain_id(value: Any, t: DataType | None) -> int | str | None:
-    """An integer for every number that is one, whichever type the number has; else text."""
+def _check_kind(found: int | Decimal | str | None, t: DataType) -> None:
+    """Raise MalformedRecord for an ``_id`` that could be one row with another one in a column of this type."""
+    is_number = isinstance(found, int | Decimal)
+    if (is_number and t.root in CHARACTERS) or (isinstance(found, str) and t.root in _NUMBERS):
+        kind = "a number" if is_number else "no number"
+        raise MalformedRecord(
+            f"{ID} is {kind}, and column {ID} {t} has other values: the same text may be two documents; {_NEW_TABLE}"
+        )
+    if isinstance(found, Decimal) and t.root in INTEGERS:
+        raise MalformedRecord(f"{ID} is no whole number, and column {ID} {t} has such alone; {_NEW_TABLE}")
+    if isinstance(found, int | Decimal) and t.root is Root.DOUBLE and not _is_exact(found):
+        raise MalformedRecord(f"{ID} has more digits than column {ID} {t} can hold; {_NEW_TABLE}")
+
+
+def _is_exact(number: int | Decimal) -> bool:
+    """Whether DOUBLE holds a number so that no other one has the same value."""
+    if isinstance(number, int):
+        return abs(number) <= _EXACT_IN_DOUBLE
+    return Decimal(repr(float(number))) == number
+
+
+def _plain_id(value: Any, t: DataType | None) -> int | Decimal | str | None:
+    """A number as it is: an integer where it is one, whichever type it has; else text."""
     number = value
     if isinstance(value, dict):
         scalar = scalar_of(value)
@@ -172,12 +191,11 @@ def _plain_id(value: Any, t: DataType | None) -> int | str | None:
     return text_of(found)
 
 
-def _plain_number(number: Decimal) -> int | str:
+def _plain_number(number: Decimal) -> int | Decimal | str:
+    """An integer, a fraction, or the text of what is beyond the numbers that columns have."""
     if not number.is_finite() or abs(number.adjusted()) > _MOST_DIGITS:
         return str(number)
-    if number == number.to_integral_value():
-        return int(number)
-    return format(number, "f").rstrip("0")
+    return int(number) if number == number.to_integral_value() else number
 
 
 # ---------------------------------------------------------------- documents

@@ -56,7 +56,7 @@ class AvroValues:
         if self.schemas.schema_file is None:
             return Framing(self.batch, "value").frames
         codes = np.where(np.asarray(self.batch.column("value").is_valid()), 0, NULL).astype(np.int64)
-        return Frames((), codes, np.zeros(len(codes), np.int64))
+        return Frames((), (), codes, np.zeros(len(codes), np.int64))
 
     def schema(self, code: int) -> Node:
         """The writer schema of a code. MalformedRecord where there is none."""

@@ -20,7 +20,7 @@ class CsvOptions:
         "The names of the fields, in their order. A record that has these names as its fields is a header, which is"
         " counted and left out.",
     )
-    delimiter: str = option(",", "The character between two fields.")
+    delimiter: str = option_of_form("characters", ",", 'The character between two fields; a tab is `"\\t"`.')
     quote: str = option(
         '"',
         "The character around a field that has delimiters or newlines in it, and twice for itself inside; or `none`.",

@@ -19,6 +19,7 @@ from sources.changes import Decoded, DecodeTarget, Goal, SourceTable
 from sources.json_changes.gaps import NoGaps
 from sources.json_changes.outcome import Outcome, Parse
 from sources.plain.message_keys import NoKeys, OwnKeys, PlainKeys
+from sources.plain.nested_paths import filled_rows, paths_by_topic
 from sources.plain.options import PlainOptions
 from sources.upsert_json.metadata import NO_METADATA
 from sources.upsert_json.record_headers import RecordHeaders
@@ -60,6 +61,13 @@ class PlainDecoder:
 
     def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
         """See ``sources.changes.Decoder``."""
+        paths = paths_by_topic(targets)
+        if not paths:
+            return self._decoded(batch, targets)
+        filled = filled_rows(batch, paths)
+        return filled.told(self._decoded(filled.batch, targets))
+
+    def _decoded(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
         values = self.form.values(batch)
         keys = PlainKeys(batch.column("key"), self.options, values.own_keys)
         outcome = Outcome(batch, values.parse, keys)

@@ -35,6 +35,10 @@ def protobuf_problem(plain: PlainOptions, schemas: ProtobufSchemas) -> tuple[str
     """The option at fault and what is wrong; None where nothing is."""
     if (schemas.registry is None) == (schemas.descriptor_file is None):
         return "", "give exactly one of `registry` and `descriptor_file`"
+    if schemas.descriptor_file is not None and schemas.descriptor_file.endswith(".proto"):
+        name = schemas.descriptor_file.rpartition("/")[2]
+        command = f"protoc --include_imports --descriptor_set_out={name.removesuffix('.proto')}.desc {name}"
+        return "descriptor_file", f"{name} is source text; name the file that `{command}` writes"
     if schemas.descriptor_file is not None and schemas.message is None:
         return "descriptor_file", "`descriptor_file` needs `message`, the full name of the message that values are"
     if schemas.descriptor_file is None and schemas.message is not None:

@@ -6,6 +6,9 @@
 Indexes are a count and as many numbers, all of them zigzag varints: the place of the message in its file, then inside
 of that message. A single byte 0 stands for the first message. No message begins with a byte 0, so that byte is a
 prefix.
+
+With the schema in a header, the indexes stand behind it there (Confluent), or another header has the name of the
+message (Apicurio); the value is the message alone.
 """
 
 from __future__ import annotations
@@ -25,10 +28,12 @@ from sources.plain.column_rows import ColumnRows
 from sources.plain.protobuf_options import ProtobufSchemas
 from sources.protobuf.message_files import indexes_of, message_of_file, read_serialized
 from sources.protobuf.message_rows import MessageRows, message_rows
+from sources.upsert_json.record_headers import RecordHeaders
 from sources.upsert_json.row_decoding import Positions, RowGroup
 
 PROTOBUF = SchemaLanguage("PROTOBUF", "Protocol Buffers", "serialized", read_serialized)
 _MOST_INDEXES = 100
+_NAME_HEADER = "apicurio.protobuf.type"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,25 +55,35 @@ class ProtobufValues:
     schemas: ProtobufSchemas
     own_keys: None = None
     frames: Frames = field(init=False)
+    names: pa.Array | None = field(init=False)
+    """The names of messages in headers."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "frames", Framing(self.batch, "value").frames)
+        object.__setattr__(self, "frames", Framing(self.batch, "value", has_tails=True).frames)
+        object.__setattr__(self, "names", RecordHeaders(self.batch).texts(_NAME_HEADER))
 
     def message_of(self, data: bytes, position: int) -> tuple[MessageRows, Any]:
         """The message that the value at a position is, and its type. Raises MalformedRecord."""
         code = int(self.frames.codes[position])
-        path: tuple[int, ...] = (0,)
-        if code >= 0:
+        path, name = None, None
+        tail = self.frames.tails[code] if code >= 0 else None
+        if tail:
+            path, _ = _indexes(tail, 0)
+        elif tail is not None:
+            name = None if self.names is None else self.names[position].as_py()
+        elif code >= 0:
             path, begin = _indexes(data, int(self.frames.skipped[position]))
             data = data[begin:]
-        kind = self.type_of(code, path)
+        kind = self.type_of(code, path, name)
         return kind, kind.parsed(data)
 
-    def type_of(self, code: int, path: tuple[int, ...]) -> MessageRows:
-        """The message type behind a code and indexes. Raises MalformedRecord."""
+    def type_of(self, code: int, path: tuple[int, ...] | None, name: str | None) -> MessageRows:
+        """The message type behind a code and indexes, or a name. Raises MalformedRecord."""
         if self.schemas.descriptor_file is not None:
             message = message_of_file(self.schemas.descriptor_file, self.schemas.message or "")
-            if code >= 0 and path != indexes_of(message):
+            if name is not None and name not in (message.name, message.full_name):
+                raise MalformedRecord(f"a header says that the value is the message {name}, not {message.full_name}")
+            if path is not None and path != indexes_of(message):
                 raise MalformedRecord(
                     f"the indexes of the message are {[*path]}, and {message.full_name} has {[*indexes_of(message)]}:"
                     " the value is another message of the file"
@@ -83,7 +98,7 @@ class ProtobufValues:
             )
         assert self.schemas.registry is not None
         file = registry_of(self.schemas.registry, PROTOBUF).schema(self.frames.refs[code])
-        return message_rows(file.message_at(path))
+        return message_rows(file.message_named(name) if path is None else file.message_at(path))
 
     @property
     def parse(self) -> Parse:

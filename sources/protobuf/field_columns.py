@@ -3,6 +3,9 @@
 What no value of is written and what is written as the default are the same on the wire for fields without presence:
 these have their default, never NULL. Fields with presence (``optional``, ``oneof``, messages, wrappers, all of proto2)
 are NULL where they are not set.
+
+Numbers that an enum has no name for are their text. The library keeps those of a closed enum (proto2) apart, without
+their place among other values: a list or map with one cannot be read.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 Values: TypeAlias = Sequence[Any]
 """Values of one field, None where there is none."""
@@ -52,10 +56,12 @@ def _field(field: FieldDescriptor, around: tuple[Descriptor, ...]) -> FieldColum
     name = field.name
     kind = field.message_type
     if kind is not None and kind.GetOptions().map_entry:
-        return _map(name, kind, around)
+        return _told_whole(_map(name, kind, around), field, kind.fields_by_name["value"].enum_type)
     value = _value(field, around)
     if field.is_repeated:
-        return _repeated(name, value)
+        return _told_whole(_repeated(name, value), field, field.enum_type)
+    if field.enum_type is not None and field.enum_type.is_closed:
+        return FieldColumn(name, value.schema, value.form, lambda ms: _closed_names(field, value, ms))
     if field.has_presence:
 
         def present(messages: Values) -> pa.Array:
@@ -67,6 +73,44 @@ def _field(field: FieldDescriptor, around: tuple[Descriptor, ...]) -> FieldColum
         return value.array([None if m is None else getattr(m, name) for m in messages])
 
     return FieldColumn(name, value.schema, value.form, always)
+
+
+def _closed_names(field: FieldDescriptor, value: ValueColumn, messages: Values) -> pa.Array:
+    """Values of an enum that takes known numbers alone; the library sets others aside, as fields that it does not know.
+
+    ValueError where a message has both.
+    """
+    is_set = [m is not None and m.HasField(field.name) for m in messages]
+    names = value.array([getattr(m, field.name) if has else None for m, has in zip(messages, is_set, strict=True)])
+    others = [None if m is None else _number_aside(m, field.number) for m in messages]
+    if all(number is None for number in others):
+        return names
+    if any(number is not None and has for number, has in zip(others, is_set, strict=True)):
+        raise ValueError(f"field {field.name} has several values, one of them unknown")
+    return pc.coalesce(names, pa.array([None if n is None else str(n) for n in others], pa.string()))
+
+
+def _number_aside(message: Any, number: int) -> int | None:
+    """The last number of an enum's field that the library did not take."""
+    found = [one.data for one in UnknownFieldSet(message) if one.field_number == number and one.wire_type == 0]
+    if not found:
+        return None
+    low = int(found[-1]) & 0xFFFFFFFF
+    return low - (1 << 32) if low >= 1 << 31 else low
+
+
+def _told_whole(column: FieldColumn, field: FieldDescriptor, enum: EnumDescriptor | None) -> FieldColumn:
+    """A list or map, which raises ValueError for messages whose values of a closed enum are not all known."""
+    if enum is None or not enum.is_closed:
+        return column
+
+    def array(messages: Values) -> pa.Array:
+        for message in messages:
+            if message is not None and any(one.field_number == field.number for one in UnknownFieldSet(message)):
+                raise ValueError(f"field {field.name} has a number that the enum {enum.full_name} does not know")
+        return column.array(messages)
+
+    return FieldColumn(column.name, column.schema, column.form, array)
 
 
 def _repeated(name: str, value: ValueColumn) -> FieldColumn:

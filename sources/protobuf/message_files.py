@@ -61,6 +61,16 @@ class MessageFile:
             raise MalformedRecord("the value names no message of its schema")
         return found
 
+    def message_named(self, name: str | None) -> Descriptor:
+        """The message of a name, or the only one of the file without a name. Raises MalformedRecord."""
+        messages: dict[str, Descriptor] = dict(self.pool.FindFileByName(self.name).message_types_by_name)
+        if name is None and len(messages) == 1:
+            return next(iter(messages.values()))
+        if name not in messages:
+            told = "no header names the message" if name is None else f"it has no message {name}"
+            raise MalformedRecord(f"the schema has the messages {', '.join(sorted(messages)) or 'none'}, and {told}")
+        return messages[name]
+
 
 def read_serialized(text: str, references: Iterable[tuple[str, str]]) -> MessageFile:
     """The file of a registry's answer; ``references`` are names and texts of those that it imports.

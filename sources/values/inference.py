@@ -47,6 +47,11 @@ def infer_type(values: Iterable[Any]) -> DataType | None:
     return inferred
 
 
+def fits_double(values: Iterable[Any]) -> bool:
+    """Whether DOUBLE holds all integers among these values."""
+    return all(abs(value) <= _EXACT_IN_DOUBLE for value in values if isinstance(value, int))
+
+
 def iso_type(t: DataType, texts: Iterable[str]) -> DataType:
     """The type for a new column of ISO timestamps: one that holds all of these texts, ``t`` where that does.
 

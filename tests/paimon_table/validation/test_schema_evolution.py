@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from paimon_table.errors import ConfigError, SchemaChangeRefused
 from paimon_table.schema.table_schema import TableSchema, create_schema
-from paimon_table.types import parse_type
+from paimon_table.types import parse_type, type_json
 from paimon_table.validation.schema_evolution import (
     AddColumn,
     SchemaChange,
@@ -114,6 +115,7 @@ WIDER = [
     ("VARCHAR(3)", "STRING"), ("BINARY(4)", "BYTES"), ("TIMESTAMP(3)", "TIMESTAMP(6)"), ("TIME(0)", "TIME(3)"),
     ("TIMESTAMP_LTZ(0)", "TIMESTAMP_LTZ(6)"), ("ARRAY<INT>", "ARRAY<BIGINT>"),
     ("MAP<STRING, INT>", "MAP<STRING, BIGINT>"), ("ROW<a INT>", "ROW<a BIGINT>"), ("DATE", "DATE"),
+    ("ROW<a INT>", "ROW<a INT, b INT>"), ("ARRAY<ROW<a INT>>", "ARRAY<ROW<a BIGINT, b ROW<c INT>>>"),
 ]  # fmt: skip
 NOT_WIDER = [
     ("SMALLINT", "TINYINT"), ("INT", "INT NOT NULL"), ("INT", "DECIMAL(9, 0)"), ("BIGINT", "DOUBLE"), ("INT", "FLOAT"),
@@ -121,7 +123,8 @@ NOT_WIDER = [
     ("VARCHAR(4)", "VARCHAR(3)"), ("STRING", "CHAR(3)"), ("BYTES", "STRING"), ("TIMESTAMP(6)", "TIMESTAMP(3)"),
     ("TIMESTAMP(6)", "TIMESTAMP(9)"), ("TIMESTAMP(6)", "TIMESTAMP_LTZ(6)"), ("DATE", "TIMESTAMP(6)"),
     ("BOOLEAN", "INT"), ("INT", "STRING"), ("ARRAY<BIGINT>", "ARRAY<INT>"), ("MAP<INT, INT>", "MAP<BIGINT, INT>"),
-    ("ROW<a INT>", "ROW<b INT>"), ("ROW<a INT>", "ROW<a INT, b INT>"), ("ARRAY<INT>", "INT"),
+    ("ROW<a INT>", "ROW<b INT>"), ("ROW<a INT>", "ROW<b INT, a INT>"), ("ROW<a INT>", "ROW<a INT, b INT NOT NULL>"),
+    ("ROW<a INT, b INT>", "ROW<a INT>"), ("ARRAY<INT>", "INT"),
 ]  # fmt: skip
 
 
@@ -133,6 +136,24 @@ def test_wider_types_hold_every_value(old: str, new: str) -> None:
 @pytest.mark.parametrize(("old", "new"), NOT_WIDER)
 def test_other_type_changes_are_not_widening(old: str, new: str) -> None:
     assert not is_lossless_widening(parse_type(old), parse_type(new))
+
+
+def test_fields_that_rows_get_have_ids_of_their_own() -> None:
+    columns = [("k", parse_type("INT")), ("r", parse_type("ARRAY<ROW<a INT>>")), ("s", parse_type("INT"))]
+    schema = create_schema(columns, ["k"])
+    wider = WidenColumn("r", parse_type("ARRAY<ROW<a BIGINT, b ROW<c INT>, d INT>>"))
+
+    once = apply_changes(schema, [wider], time_ms=9)
+    other = apply_changes(once, [WidenColumn("r", parse_type("ARRAY<ROW<a INT, e INT>>"))], time_ms=9)
+
+    assert json.loads(json.dumps(type_json(once.field("r").type)))["element"]["fields"] == [
+        {"id": 2, "name": "a", "type": "BIGINT"},
+        {"id": 5, "name": "b", "type": {"type": "ROW", "fields": [{"id": 4, "name": "c", "type": "INT"}]}},
+        {"id": 6, "name": "d", "type": "INT"},
+    ]
+    assert (once.highest_field_id, other.highest_field_id, once.field("s").id) == (6, 7, 3)
+    assert str(other.field("r").type) == "ARRAY<ROW<a BIGINT, b ROW<c INT>, d INT, e INT>>"
+    assert apply_changes(other, [wider], time_ms=10) == other
 
 
 @pytest.mark.parametrize(

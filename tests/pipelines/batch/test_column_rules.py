@@ -6,6 +6,7 @@ import datetime
 import hmac
 import logging
 import pickle
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from pipelines.tables.tables import PipelineTables
 from sources.changes import RECORD_SCHEMA
 from tests.support.column_rules import HIDDEN, Run, records
 from tests.support.local_batches import reported_batches, shop_config
+from tests.support.paused_pipeline import PausedPipeline
 
 LOOKUP = {"changelog-producer": "lookup"}
 ROW = {"id": 1, "name": "bob", "n": 6, "note": "x"}
@@ -395,3 +397,50 @@ def test_a_row_that_moves_under_a_computed_key_needs_all_of_its_values(tmp_path:
     assert [row["id"] for row in run.rows] == [1]
     (reason,) = run.reasons
     assert reason.startswith("the key changed, part of it is computed, and the source did not send note")
+
+
+def two_tables(*events: tuple[str, str, Any, Any]) -> pa.RecordBatch:
+    """Events (table, operation, before, after) of the tables t and other."""
+    parts = [
+        records([(op, before, after)], first=offset, table=table, db=table)
+        for offset, (table, op, before, after) in enumerate(events)
+    ]
+    return pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
+
+
+RULES_OF_TWO = [
+    {"match": {"table": "t"}, "into": "lake.t", "where": "status = 'open'"},
+    {"match": {"table": "other"}, "into": "lake.other"},
+]
+OTHERS = [("other", "c", None, {"id": n}) for n in range(4)]
+OPEN = ("t", "c", None, {"id": 9, "status": "open"})
+
+
+@pytest.mark.parametrize("before", [{"id": 1}, {"id": 1, "status": None}])
+def test_deletes_that_show_no_column_of_a_filter_wait_for_the_first_row(tmp_path: Path, before: Any) -> None:
+    batch = two_tables(("t", "d", before, None), *OTHERS, OPEN, ("t", "d", {"id": 9}, None), OPEN)
+    pipeline = PausedPipeline(tmp_path, batch, RULES_OF_TWO, batch_size=5)
+    pipeline.settings = replace(pipeline.settings, decoder=pipeline.config.decoder)
+
+    pipeline.run()
+
+    assert pipeline.rows("lake.t") == {9: {"id": 9, "status": "open"}}
+    assert (len(pipeline.rows("lake.other")), pipeline.behind) == (4, {})
+    assert pipeline.reports[0].counts.skipped == {"deletes without a table": 1}
+
+
+def test_rows_with_nothing_but_null_for_a_filter_pause_their_table_alone(tmp_path: Path) -> None:
+    """Once the rule says the type, the table has them all."""
+    batch = two_tables(("t", "c", None, {"id": 1, "status": None}), *OTHERS, OPEN)
+    pipeline = PausedPipeline(tmp_path, batch, RULES_OF_TWO, batch_size=5)
+    pipeline.settings = replace(pipeline.settings, decoder=pipeline.config.decoder)
+    pipeline.run()
+    assert len(pipeline.rows("lake.other")) == 4
+    assert "column 'status' has only NULL so far" in pipeline.behind["lake.t"]
+
+    typed = {**RULES_OF_TWO[0], "columns": {"types": {"status": "STRING"}}}
+    again = PausedPipeline(tmp_path, batch, [typed, RULES_OF_TWO[1]], batch_size=5)
+    again.settings = replace(again.settings, decoder=again.config.decoder)
+    again.caught_up()
+
+    assert (again.rows("lake.t"), again.behind) == ({9: {"id": 9, "status": "open"}}, {})

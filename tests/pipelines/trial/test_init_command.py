@@ -11,16 +11,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paimon_table.table import Table
 from pipelines.config.config_file import load_pipeline
+from pipelines.tables.tables import PipelineTables
 from pipelines.trial.starter_file import Start, starter_file
-from sources.topic_formats import TopicFormat
+from sources.dumps.dump_records import record_batches_from_dump
+from sources.topic_formats import REGISTRY, TopicFormat
 from tests.support import feed_records as feeds
 from tests.support.command import tidemark
 from tests.support.imports import imported_by
+from tests.support.local_batches import reported_batches
 
 JKS = ("--property", "security.protocol=SSL", "--property", "ssl.truststore.location=x.jks")
 NAMES = st.text("abcXY019._-", min_size=1, max_size=12).filter(lambda name: name not in (".", ".."))
 KEYS = st.none() | st.lists(st.text(min_size=1, max_size=8), max_size=2).map(tuple)
+FORMS: list[tuple[str | None, dict[str, Any]]] = [
+    ("debezium-json", {}), ("upsert-json", {}), ("canal-json", {}), ("json", {}), (None, {}), ("auto", {**REGISTRY}),
+    ("csv", {"columns": ["a", "it's"]}), ("csv", {"columns": ["a", "b"], "delimiter": "\t"}),
+]  # fmt: skip
 LOOKS = st.sampled_from(["epoch days: DATE", "epoch microseconds: TIMESTAMP(6)", "base64: DECIMAL(p, s) or BYTES"])
 
 
@@ -164,19 +172,73 @@ def test_requests_that_cannot_be_met_are_told(
 def test_topics_that_nothing_reads_are_told(tmp_path: Path) -> None:
     done = tidemark("init", "--files", dump(tmp_path, ("t", None, "<xml/>")))
     assert done.returncode == 2
-    assert "(t: no JSON objects and no Avro with a schema registry)" in done.stderr
+    assert "(t: no JSON objects and no binary values with a schema registry)" in done.stderr
+
+
+PLAIN_TOPICS: dict[str, tuple[list[tuple[str, Any, Any]], list[str], list[dict[str, Any]]]] = {
+    "json": (
+        [("s.clicks", None, {"page": "/", "n": 1}), ("s.clicks", None, {"page": "/b", "n": 2})],
+        ["  format: json"],
+        [{"page": "/", "n": 1}, {"page": "/b", "n": 2}],
+    ),
+    "json under other keys": (
+        [("s.clicks", "eu", {"page": "/"}), ("s.clicks", "us", {"page": "/b"})],
+        ["  format: json"],
+        [{"page": "/"}, {"page": "/b"}],
+    ),
+    "csv with names": (
+        [("s.clicks", None, "id;page"), ("s.clicks", None, "1;/"), ("s.clicks", None, '2;"a;b"')],
+        ["  format:", "    csv:", "      columns: ['id', 'page']", "      delimiter: ';'"],
+        [{"id": "1", "page": "/"}, {"id": "2", "page": "a;b"}],
+    ),
+    "csv without names": (
+        [("s.clicks", None, "1,/,x"), ("s.clicks", None, "2,/b,")],
+        ["  format:", "    csv:", "      columns: ['column_1', 'column_2', 'column_3']"],
+        [{"column_1": "1", "column_2": "/", "column_3": "x"}, {"column_1": "2", "column_2": "/b", "column_3": None}],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLAIN_TOPICS)
+def test_plain_records_get_a_file_that_reads_them(tmp_path: Path, name: str) -> None:
+    records, lines, rows = PLAIN_TOPICS[name]
+    file = tmp_path / "shop.yaml"
+
+    done = tidemark("init", "--files", dump(tmp_path, *records), "-o", file)
+
+    assert (done.returncode, done.stdout) == (0, "")
+    text = file.read_text().splitlines()
+    assert text[text.index(lines[0]) :][: len(lines)] == lines
+    assert tidemark("validate", file).returncode == 0
+    config = load_pipeline(file)
+    tables = PipelineTables(config, "tidemark-shop-test")
+    batches = record_batches_from_dump(str(tmp_path / "dumps" / "all.jsonl"))
+    reported_batches(tables, batches, tmp_path, decoder=config.decoder)
+    stored = Table.open(tables.sinks["lake.clicks"].table.paths.root).to_arrow().to_pylist()
+    stored.sort(key=lambda row: int(row["event_offset"]))
+    assert [{name: row[name] for name in rows[0]} for row in stored] == rows
+    assert not (tmp_path / "quarantine").exists()
+
+
+@pytest.mark.parametrize("value", ["\0\0\0\0\1\2\2"])
+def test_binary_values_get_a_file_that_asks_their_registry(tmp_path: Path, value: str) -> None:
+    file = tmp_path / "shop.yaml"
+    done = tidemark("init", "--files", dump(tmp_path, ("s.clicks", None, value)), "-o", file)
+    assert done.returncode == 0
+    text = file.read_text()
+    assert "  format:\n    auto:\n      registry:\n        url: '${env:SCHEMA_REGISTRY_URL" in text
+    assert tidemark("validate", file).returncode == 0
 
 
 @settings(max_examples=30, deadline=None)
 @given(
     st.lists(
         st.builds(
-            TopicFormat,
+            lambda topic, form, words, key: TopicFormat(topic, form[0], words, key, settings=form[1]),
             NAMES,
-            st.sampled_from(["debezium-json", "debezium-avro", "upsert-json", "canal-json", None]),
+            st.sampled_from(FORMS),
             st.sampled_from(["some words", "control records (heartbeat)"]),
             KEYS,
-            st.booleans(),
         ),
         min_size=1,
         max_size=6,
@@ -196,7 +258,7 @@ def test_every_file_is_valid_and_reads_its_topics_into_tables_of_their_own(
         file.write_text(starter_file(start), encoding="utf-8")
         config = load_pipeline(file, {"KAFKA_SSL_KEY_PASSWORD": "secret"})
     assert "hidden" not in starter_file(start)
-    read = [topic.topic for topic in topics if topic.format == start.format]
+    read = [topic.topic for topic in topics if (topic.format, topic.settings) == (start.format, start.settings)]
     assert config.source.kafka is not None
     assert list(config.source.kafka.topics.names) == read
     rules = [config.rule_for(None, None, None, topic) for topic in read]

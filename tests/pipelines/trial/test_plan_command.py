@@ -308,3 +308,17 @@ def test_columns_whose_types_differ_among_shards_are_named(
     stored = next(column["type"] for column in table["columns"] if column["name"] == "amount")
     assert f"The table has {stored}" in note
     assert bool(document["quarantine"]) == ("quarantine" in note)
+
+
+def test_topics_are_read_in_the_formats_that_the_checkpoint_keeps(tmp_path: Path) -> None:
+    """The newer records look like another format: a run sends them to quarantine, and so does the plan."""
+    auto = PIPELINE.replace("debezium-json", "auto").replace("columns: { types: { n: INT } }", "")
+    file = write(tmp_path, [line(n, {"id": n, "n": n}) for n in range(2)], auto)
+    ran(tmp_path, file)
+    rows = [{"topic": TOPIC, "partition": 0, "offset": n, "key": '{"id": 7}', "payload": '{"id": 7}'} for n in (2, 3)]
+    write(tmp_path, map(json.dumps, rows), auto)
+
+    _, plan = planned(file)
+
+    assert [(kind["topic"], kind["count"]) for kind in plan["quarantine"]] == [(TOPIC, 2)]
+    assert "is no Debezium envelope" in plan["quarantine"][0]["reason"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import pickle
+import shutil
 import struct
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,11 @@ def config_of(directory: Path, form: object = "auto") -> PipelineConfig:
             {"match": {"topic": ".*"}, "into": "lake.{table}"},
         ],
     })  # fmt: skip
+
+
+def with_rule(config: PipelineConfig, **of_rule: object) -> PipelineConfig:
+    rule = {"match": {"topic": ".*"}, "into": "lake.{table}", **of_rule}
+    return PipelineConfig.model_validate({**config.model_dump(exclude_unset=True, by_alias=True), "tables": [rule]})
 
 
 def records(topic: str, *rows: tuple[Any, Any], first: int = 0) -> pa.RecordBatch:
@@ -151,6 +157,51 @@ def test_a_topic_that_shows_nothing_yet_is_chosen_later(tmp_path: Path) -> None:
 
     tables, _, _ = run(config, records("orders", (None, {"id": 1, "__op": "c"}), first=2), first=1)
     assert dict(tables.formats) == {"orders": "upsert-json"}
+
+
+def test_a_null_value_deletes_also_where_the_checkpoint_with_the_format_is_lost(tmp_path: Path) -> None:
+    """The table remembers the format, so that nulls before any row are no tombstones."""
+    config = config_of(tmp_path)
+    run(config, records("orders", (WITH_KEY, {"id": 1, "v": "a"}), ({"id": 2}, {"id": 2, "v": "b"})))
+    shutil.rmtree(tmp_path / "checkpoint")
+
+    tables = PipelineTables(config, "tidemark-shop-later", own_tables(config))
+    nulls = records("orders", (WITH_KEY, None), first=2)
+    reports = reported_batches(tables, [nulls], tmp_path, 0, config.decoder)[1]
+
+    assert rows(tables, "lake.orders") == [{"id": 2, "v": "b"}]
+    assert (dict(tables.formats), reports[0].counts.with_rows) == ({}, 1)
+
+
+def test_a_topic_that_feeds_a_table_later_is_remembered_too(tmp_path: Path) -> None:
+    config = with_rule(config_of(tmp_path), merge_sources="disjoint_keys")
+    run(config, records("a.shop.orders", (WITH_KEY, {"id": 1, "v": "a"})))
+    run(config, records("b.shop.orders", ({"id": 2}, {"id": 2, "v": "b"})), first=1)
+    shutil.rmtree(tmp_path / "checkpoint")
+
+    assert own_tables(config).earlier_formats == {"a.shop.orders": "upsert-json", "b.shop.orders": "upsert-json"}
+
+
+def test_first_records_count_more_than_what_a_table_remembers(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    run(config, records("orders", (WITH_KEY, {"id": 1, "v": "a"})))
+    shutil.rmtree(tmp_path / "checkpoint")
+
+    tables = PipelineTables(config, "tidemark-shop-later", own_tables(config))
+    event_ = records("orders", (WITH_KEY, event("u", {"id": 1, "v": "a"}, {"id": 1, "v": "b"})), first=1)
+    reported_batches(tables, [event_], tmp_path, 0, config.decoder)
+
+    assert (dict(tables.formats), rows(tables, "lake.orders")) == ({"orders": "debezium-json"}, [{"id": 1, "v": "b"}])
+
+
+def test_rules_with_expressions_find_formats_too(tmp_path: Path) -> None:
+    config = with_rule(config_of(tmp_path), where="id < 2")
+    tables = PipelineTables(config, "tidemark-shop-test", own_tables(config))
+
+    batch = records("orders", (WITH_KEY, {"id": 1, "v": "a"}), ({"id": 2}, {"id": 2, "v": "b"}))
+    reported_batches(tables, [batch], tmp_path, 0, config.decoder)
+
+    assert rows(tables, "lake.orders") == [{"id": 1, "v": "a"}]
 
 
 @pytest.mark.parametrize(

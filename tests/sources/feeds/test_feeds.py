@@ -370,6 +370,21 @@ def test_old_rows_take_back_what_they_added(tmp_path: Path) -> None:
     assert run.rows("shop.orders") == [{"id": 1, "qty": 7}]
 
 
+@pytest.mark.parametrize(
+    ("options", "note"), [({}, "a"), ({"missing_columns": "set_null"}, None)], ids=["compressed", "omitNullValues"]
+)
+@pytest.mark.parametrize("name", ["NOTE", 'note with "quotes"'])
+def test_a_column_that_an_update_of_goldengate_lacks_is_what_the_option_says(
+    tmp_path: Path, options: dict[str, str], note: str | None, name: str
+) -> None:
+    old = {"ID": 1, name: "a", "N": 1}
+    events = [golden_gate("I", None, old), golden_gate("U", old, {"ID": 1, "N": 2})]
+
+    run = Run(tmp_path, "ogg-json", [batch_of(*events)], options=options)
+
+    assert run.rows("SHOP.ORDERS", "ID") == [{"ID": 1, name: note, "N": 2}]
+
+
 def test_changes_of_a_key_delete_the_old_row(tmp_path: Path) -> None:
     records = batch_of(
         golden_gate("I", None, {"ID": 1, "V": "a"}), golden_gate("U", {"ID": 1, "V": "a"}, {"ID": 2, "V": "a"})
@@ -411,6 +426,8 @@ def test_earlier_values_in_a_new_row_are_null_and_no_columns(tmp_path: Path) -> 
         ({"before_image": "before"}, {"before": {"id": 1}}),
         ({}, {"data": {"BI_id": 1}}),
         ({"before_prefix": "old_"}, {"data": {"old_id": 1}}),
+        ({"before_prefix": "none", "before_suffix": "_old"}, {"data": {"id_old": 1}}),
+        ({"before_suffix": "_old"}, {"data": {"BI_id_old": 1}}),
     ],
 )
 def test_the_place_of_earlier_values_has_the_name_that_options_say(

@@ -119,8 +119,8 @@ def test_all_forms_of_extended_json_give_the_same_row(tmp_path: Path, document: 
         ({"$numberInt": "7"}, 7),
         ({"$numberLong": "-9007199254740993"}, -9007199254740993),
         ({"$numberDouble": "7.0"}, 7),
-        ({"$numberDouble": "7.5"}, "7.5"),
-        ({"$numberDecimal": "7.50"}, "7.5"),
+        ({"$numberDouble": "7.5"}, 7.5),
+        ({"$numberDecimal": "7.50"}, 7.5),
         ({"$numberDecimal": "1E+6000"}, "1E+6000"),
         ({"$binary": {"base64": "EjRWeBI0VngSNFZ4EjRWeA==", "subType": "04"}}, "12345678-1234-5678-1234-567812345678"),
         ({"$binary": {"base64": "AQI=", "subType": "00"}}, "AQI="),
@@ -141,6 +141,24 @@ def test_every_form_of_id_is_a_key(tmp_path: Path, document_id: Any, stored: Any
     assert (kept.reasons, deleted.reasons) == ({}, {})
 
 
+@pytest.mark.parametrize("size", [1, 2, 9])
+def test_whole_numbers_and_fractions_are_keys_of_one_collection(tmp_path: Path, size: int) -> None:
+    ids = [{"$numberDouble": "1.5"}, {"$numberInt": "7"}, {"$numberLong": "-8"}, {"$numberDecimal": "2.25"}]
+
+    found = run(tmp_path, *(insert({"_id": i}) for i in ids), change("d", {"$numberInt": "7"}), size=size)
+
+    assert sorted(row["_id"] for row in rows_of(found)) == [-8, 1.5, 2.25]
+    assert (found.reasons, found.types("lake.cust")["_id"]) == ({}, "DOUBLE NOT NULL")
+
+
+@pytest.mark.parametrize("other", [{"$numberLong": "9007199254740993"}, {"$numberDecimal": "0.1000000000000000000001"}])
+def test_a_number_that_its_column_cannot_tell_from_others_is_quarantined(tmp_path: Path, other: Any) -> None:
+    found = run(tmp_path, insert({"_id": 1.5}), insert({"_id": other}), size=1)
+
+    assert [row["_id"] for row in rows_of(found)] == [1.5]
+    assert "has more digits than column _id DOUBLE NOT NULL can hold; write the collection" in found.reasons[1]
+
+
 def test_an_extended_id_tells_types_apart(tmp_path: Path) -> None:
     ids = ["7", {"$numberInt": "7"}, OID, OID["$oid"], None]
 
@@ -149,7 +167,9 @@ def test_an_extended_id_tells_types_apart(tmp_path: Path) -> None:
     assert [row["_id"] for row in rows_of(found)] == ['"64a0000000000000000000aa"', "7", "null", text(OID)]
 
 
-@pytest.mark.parametrize(("first", "second"), [("7", {"$numberInt": "7"}), ({"$numberInt": "7"}, "7")])
+@pytest.mark.parametrize(
+    ("first", "second"), [("7", {"$numberInt": "7"}), ({"$numberInt": "7"}, "7"), ("a", 1.5), (1.5, "1.5"), (7, 1.5)]
+)
 def test_two_documents_are_never_one_row(tmp_path: Path, first: Any, second: Any) -> None:
     found = run(tmp_path, insert({"_id": first}), insert({"_id": second}), change("d", second), size=1)
 
@@ -163,6 +183,7 @@ def test_two_documents_are_never_one_row(tmp_path: Path, first: Any, second: Any
     [
         ({"$numberInt": "7"}, "STRING", "7"),
         ("7", "INT", 7),
+        ({"$numberDecimal": "7.50"}, "STRING", "7.5"),
         ({"$binary": {"base64": "EjRWeBI0VngSNFZ4EjRWeA==", "subType": "04"}}, "BYTES", b"\x124Vx" * 4),
         ({"$date": {"$numberLong": "1735689600123"}}, "TIMESTAMP_LTZ(3)", datetime(2025, 1, 1, 0, 0, 0, 123000, UTC)),
         ({"$numberDecimal": "7.50"}, "DECIMAL(10, 2)", Decimal("7.50")),

@@ -62,6 +62,38 @@ def test_records_are_added_by_the_schema_that_wrote_each(tmp_path: Path, copies:
     assert ({*pipeline.bad}, pipeline.skipped()) == ({100}, {"tombstones": 1})
 
 
+def nested(*names: str) -> dict[str, Any]:
+    """A schema whose rows have an address with these fields, alone and in a list."""
+    fields = [{"name": n, "type": ["null", "string"], "default": None} for n in names]
+    address = {"type": "record", "name": "A", "fields": fields}
+    return {**ROW, "fields": [
+        {"name": "id", "type": "int"}, {"name": "at", "type": ["null", address]},
+        {"name": "all", "type": {"type": "array", "items": "A"}},
+    ]}  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [1, 5])
+def test_new_fields_of_nested_records_are_added_to_their_rows(tmp_path: Path, size: int) -> None:
+    old, new = nested("city"), nested("zip", "city", "street")
+    pipeline = PlainPipeline(tmp_path, {"avro": registry(tmp_path, _1=old, _2=new)}, {"primary_key": ["id"]})
+    first, second = {"city": "Bern"}, {"city": "Ulm", "zip": "89073", "street": None}
+    values = [
+        encoded(old, {"id": 1, "at": first, "all": [first]}, 1),
+        encoded(new, {"id": 2, "at": second, "all": [second]}, 2),
+        encoded(old, {"id": 3, "at": None, "all": []}, 1),
+        encoded(old, {"id": 2, "at": first, "all": [first, first]}, 1),
+        encoded(new, {"id": 4, "at": second, "all": []}, 2),
+    ]
+
+    pipeline.run(*(plain_batch([(None, v) for v in values[n : n + size]], n) for n in range(0, 5, size)))
+
+    names = pipeline.types["at"].removeprefix("ROW<").removesuffix(">").replace(" STRING", "").split(", ")
+    assert sorted(names) == ["city", "street", "zip"]
+    bern, ulm = {"city": "Bern", "zip": None, "street": None}, {**second}
+    assert pipeline.rows("id", "at", "all") == [(1, bern, [bern]), (2, bern, [bern] * 2), (3, None, []), (4, ulm, [])]
+    assert pipeline.bad == {}
+
+
 @pytest.mark.parametrize(
     ("options", "key"),
     [

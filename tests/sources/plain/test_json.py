@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paimon_table.errors import SchemaChangeRefused
 from tests.support.plain_pipeline import PlainPipeline, plain_batch
 
 UPSERT: dict[str, object] = {"primary_key": ["id"]}
@@ -223,3 +226,71 @@ def test_a_row_may_have_a_field_called_payload(tmp_path: Path, row: dict[str, An
 
     assert pipeline.rows("x") == [(2,)] and "payload" in pipeline.types
     assert not Path(pipeline.quarantine.path).exists()
+
+
+OF_OTHER_KIND = [(None, {"id": 1, "n": 7}), (None, {"id": 2, "n": 8, "f": 0.5})], [(None, {"id": 3, "n": "many"})]
+
+
+@pytest.mark.parametrize(
+    ("words", "rows"), [({"retype": "to_string"}, [(1, "7"), (2, "8"), (3, "many")]), ("evolve", [(1, 7), (2, 8)])]
+)
+def test_a_value_of_another_kind_does_what_the_rule_says(tmp_path: Path, words: object, rows: list[Any]) -> None:
+    pipeline = PlainPipeline(tmp_path, "json", {"primary_key": ["id"], "schema_changes": words})
+    first, second = OF_OTHER_KIND
+
+    pipeline.run(plain_batch(first), plain_batch(second, 2))
+
+    assert (pipeline.rows("id", "n"), len(pipeline.bad)) == (rows, 3 - len(rows))
+
+
+def test_a_value_of_another_kind_pauses_its_table_where_the_rule_says_so(tmp_path: Path) -> None:
+    pipeline = PlainPipeline(tmp_path, "json", {"primary_key": ["id"], "schema_changes": {"retype": "pause"}})
+    first, second = OF_OTHER_KIND
+
+    with pytest.raises(SchemaChangeRefused, match="column n: its type is now STRING, which does not fit into BIGINT"):
+        pipeline.run(plain_batch(first), plain_batch(second, 2))
+
+
+def test_a_column_that_cannot_become_text_keeps_its_type(tmp_path: Path) -> None:
+    pipeline = PlainPipeline(tmp_path, "json", {"primary_key": ["id"], "schema_changes": "lenient"})
+    first, _ = OF_OTHER_KIND
+
+    pipeline.run(plain_batch(first), plain_batch([(None, {"id": 3, "f": "x"}), (None, {"id": 4, "f": 1.5})], 2))
+
+    assert (pipeline.rows("id", "f"), [*pipeline.bad]) == ([(1, None), (2, 0.5), (4, 1.5)], [2])
+
+
+PATHS: dict[str, object] = {
+    "types": {"city": "STRING", "n": "BIGINT", "all": "ARRAY<INT>", "v": "DECIMAL(20, 2)"},
+    "paths": {"city": "to.city", "n": "to.deep.n", "all": "to.all", "v": "to.v"},
+}
+
+
+@pytest.mark.parametrize("copies", [1, 20])
+def test_nested_fields_fill_columns_by_their_paths(tmp_path: Path, copies: int) -> None:
+    values: list[Any] = [
+        {"id": 1, "to": {"city": "Bern", "deep": {"n": 1 << 60}, "all": [1, 2]}},
+        b' {"id": 2, "to": {"city": null, "v": 12345678901234567.25}} ',
+        {"id": 3, "to": "no object"},
+        {"id": 4, "v": "1.5", "to": {"v": "2.5"}},
+        {"id": 5, "to": {"deep": {"n": "x"}}},
+        b'{"id": 6, "to": {"city": "a"}',
+        {"schema": {"type": "struct", "fields": []}, "payload": {"id": 7}},
+        b"{}",
+    ]
+    rule = {"mode": "append", "columns": PATHS}
+    pipeline = PlainPipeline(tmp_path, "json", rule)
+    batch = plain_batch([(None, value) for value in values * copies])
+
+    pipeline.run(batch)
+
+    found = [
+        (1, "Bern", 1 << 60, [1, 2], None), (2, None, None, None, Decimal("12345678901234567.25")),
+        (3, None, None, None, None), (4, None, None, None, Decimal("2.50")), (None, None, None, None, None),
+    ]  # fmt: skip
+    assert pipeline.rows("id", "city", "n", "all", "v") == sorted(found * copies, key=repr)
+    assert [offset % 8 for offset in sorted(pipeline.bad)] == [4, 5, 6] * copies
+    assert "reads records without an embedded schema" in pipeline.bad[6]
+    lines = [json.loads(t) for p in Path(pipeline.quarantine.path).rglob("*.jsonl") for t in p.read_text().splitlines()]
+    assert {line["offset"]: line["payload"] for line in lines}[4] == json.dumps(values[4])
+    pipeline.assert_all_accounted_for([batch])

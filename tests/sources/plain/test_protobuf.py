@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from google.protobuf import descriptor_pb2, json_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sources.changes import DecodeTarget, SourceTable
+from sources.changes import RECORD_SCHEMA, DecodeTarget, SourceTable
 from sources.plain.decoder import PlainDecoder
 from sources.plain.options import PlainOptions
 from sources.plain.protobuf_options import ProtobufSchemas
@@ -164,11 +165,86 @@ def test_proto2_has_presence_everywhere_and_bad_text_is_that_records_own(tmp_pat
     assert [*pipeline.bad] == [1]
 
 
+CLOSED: Any = descriptor_pb2.EnumDescriptorProto(name="Size")
+CLOSED.value.add(name="S", number=1)
+CLOSED.value.add(name="M", number=2)
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_numbers_that_a_closed_enum_does_not_know_are_never_null(tmp_path: Path, together: bool) -> None:
+    """Of a list nobody knows where they stood, so its record goes to quarantine."""
+    fields = [field("id", 1, F.TYPE_INT32), field("size", 2, F.TYPE_ENUM, of=".shop.Size")]
+    fields += [field("all", 3, F.TYPE_ENUM, of=".shop.Size", repeated=True)]
+    nested = Message(name="Order", field=fields)
+    outer = Message(name="Outer", field=[fields[0], field("order", 2, F.TYPE_MESSAGE, of=".shop.Order")])
+    place = tmp_path / "shop.desc"
+    place.write_bytes(files_with(file([nested, outer], [CLOSED], syntax="proto2")).SerializeToString())
+    form = {"protobuf": {"descriptor_file": str(place), "message": "shop.Outer"}}
+    pipeline = PlainPipeline(tmp_path, form, {"mode": "append"})
+    orders = [
+        b"\x10\x02", b"\x10\x09", b"\x10" + b"\xff" * 9 + b"\x01", b"", b"\x18\x01\x18\x09", b"\x10\x01\x10\x09",
+        b"\x18\x01\x18\x02",
+    ]  # fmt: skip
+    values = [bytes([8, n, 18, len(order)]) + order for n, order in enumerate(orders)]
+    batches = [plain_batch([(None, v)], n) for n, v in enumerate(values)]
+
+    pipeline.run(*([plain_batch([(None, v) for v in values])] if together else batches))
+
+    found = {id_: (order["size"], order["all"]) for id_, order in pipeline.rows("id", "order")}
+    assert found == {0: ("M", []), 1: ("9", []), 2: ("-1", []), 3: (None, []), 6: (None, ["S", "M"])}
+    assert {*pipeline.bad} == {4, 5}
+
+
+def test_headers_name_schema_and_message(tmp_path: Path) -> None:
+    main = order()
+    main.message_type.append(Message(name="Other", field=[field("id", 1, F.TYPE_INT64)]))
+    alone = file([Message(name="Alone", field=[field("id", 1, F.TYPE_INT64)])])
+    files = files_with(main)
+    first, other = class_of(files, "shop.Order"), class_of(files, "shop.Other")
+    value = class_of(files_with(alone), "shop.Alone")(id=9).SerializeToString()
+    guid = b"\x01" + bytes(range(16))
+    server = RegistryServer({
+        number: {"schemaType": "PROTOBUF", "schema": serialized(one)}
+        for number, one in (("7", main), ("8", alone), ("00010203-0405-0607-0809-0a0b0c0d0e0f", main))
+    })  # fmt: skip
+    apicurio = ("apicurio.value.contentId", (7).to_bytes(8, "big"))
+    records = [
+        (other(id=1), [("__value_schema_id", guid + b"\x02\x02")]),
+        (first(id=2), [("__value_schema_id", guid + b"\x00")]),
+        (other(id=3), [("__value_schema_id", b"\x00\x00\x00\x00\x07\x02\x02")]),
+        (other(id=4), [apicurio, ("apicurio.protobuf.type", b"Other")]),
+        (first(id=5), [apicurio, ("apicurio.protobuf.type", b"Gone")]),
+        (first(id=6), [apicurio]),
+        (first(id=7), [("__value_schema_id", guid + b"\x02\x20")]),
+    ]
+    rows = [
+        {"topic": TOPIC, "partition": 0, "offset": n, "value": message.SerializeToString(),
+         "headers": [{"key": key, "value": text} for key, text in headers]}
+        for n, (message, headers) in enumerate(records)
+    ]  # fmt: skip
+    rows.append({"topic": TOPIC, "partition": 0, "offset": 7, "value": value,
+                 "headers": [{"key": "apicurio.value.contentId", "value": (8).to_bytes(8, "big")}]})  # fmt: skip
+
+    with running_registry(server) as running:
+        pipeline = PlainPipeline(tmp_path, {"protobuf": {"registry": {"url": running.url()}}}, {"mode": "append"})
+        pipeline.run(pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA))
+
+    assert pipeline.rows("id", "state") == [(1, None), (2, "NEW"), (3, None), (4, None), (9, None)]
+    told = {4: "it has no message Gone", 5: "no header names the message", 6: "no message with the indexes"}
+    assert {*pipeline.bad} == {*told}
+    assert all(words in pipeline.bad[offset] for offset, words in told.items())
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
         ({}, "give exactly one of `registry` and `descriptor_file`"),
         ({"descriptor_file": "a"}, "`descriptor_file` needs `message`"),
+        (
+            {"descriptor_file": "/x/shop.proto", "message": "shop.Order"},
+            "shop.proto is source text; name the file that `protoc --include_imports --descriptor_set_out=shop.desc"
+            " shop.proto` writes",
+        ),
         ({"registry": {"file": "a"}, "message": "b"}, "`message` has no effect with `registry`"),
     ],
 )
