@@ -16,6 +16,7 @@ from paimon_table.data_files.key_value_file import BATCH_ROWS, FileNames, KeyVal
 from paimon_table.deletion_vectors.deleted_positions import without_deleted
 from paimon_table.deletion_vectors.deletion_vector import DeletionVector
 from paimon_table.deletion_vectors.deletion_vector_index import BucketDeletions
+from paimon_table.known_values import once_for_each
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.data_file import DataFileMeta, FileSource
 from paimon_table.metadata.table_context import TableContext
@@ -24,6 +25,7 @@ from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_table.schema.table_schema import TableSchema
 
 
+@once_for_each
 def row_schema(schema: TableSchema) -> pa.Schema:
     """The columns in which the engine holds stored rows."""
     system = [pa.field(SEQUENCE_NUMBER, pa.int64(), False), pa.field(VALUE_KIND, pa.int8(), False)]

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from paimon_table.known_values import once_for_each
 from paimon_table.row_kind import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 from paimon_table.schema.table_schema import TableSchema
 from paimon_table.types import DataField, DataType, Root, arrow_type
@@ -34,6 +35,7 @@ _NESTED_ID_START = 536_870_911
 _NESTED_IDS_PER_COLUMN = 1024
 
 
+@once_for_each
 def key_value_fields(schema: TableSchema) -> tuple[DataField, ...]:
     """The columns of the data and changelog files written under one table schema."""
     if not schema.primary_keys:
@@ -42,6 +44,7 @@ def key_value_fields(schema: TableSchema) -> tuple[DataField, ...]:
     return (*keys, *SYSTEM_FIELDS, *schema.fields)
 
 
+@once_for_each
 def key_value_schema(schema: TableSchema) -> pa.Schema:
     """The Arrow form of ``key_value_fields`` with their ids as Parquet files have them."""
     return schema_with_ids(key_value_fields(schema), PARQUET_ID)

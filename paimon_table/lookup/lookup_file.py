@@ -17,7 +17,7 @@ import struct
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -260,6 +260,7 @@ class BrokenLookupFile(Exception):
     """The file is damaged or of another version or boot; whoever sees this builds it again."""
 
 
+@cache
 def boot_id() -> str:
     """Identity of the machine's uptime: lookup files are not synced, so those of an earlier boot are not trusted."""
     try:

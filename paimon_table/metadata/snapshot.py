@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 from paimon_table.errors import CommitConflict, ConfigError, CorruptFile
@@ -131,6 +132,11 @@ _IN_PARTS = "x"
 _DIGITS = 8
 """Of each part."""
 
+_SHORT_BYTES = 8192
+"""Size of a snapshot file up to which what it says is remembered."""
+
+_MOST_KNOWN = 4096
+
 _LEFT_OUT = ("uuid", "writerVersion", "operation")
 """Keys that copies lack."""
 
@@ -146,6 +152,11 @@ def to_json(snapshot: Snapshot) -> str:
     return pretty(document)
 
 
+def from_json_once(data: bytes, path: str) -> Snapshot:
+    """As ``from_json``; the same file is parsed once, though a batch looks at it several times."""
+    return _known(data, path) if len(data) <= _SHORT_BYTES else from_json(data, path)
+
+
 def from_json(data: str | bytes, path: str = "a snapshot file") -> Snapshot:
     """Read a snapshot, changelog or tag file; unknown keys are ignored.
 
@@ -158,6 +169,9 @@ def from_json(data: str | bytes, path: str = "a snapshot file") -> Snapshot:
         return Snapshot(**values)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptFile(f"{path} is not readable as a snapshot ({error!r}); restore it from a backup") from error
+
+
+_known = lru_cache(_MOST_KNOWN)(from_json)
 
 
 def _value(key: str, value: Any) -> Any:
@@ -300,7 +314,7 @@ class SnapshotStore:
     def read(self, snapshot_id: int) -> Snapshot:
         """Read one snapshot; FileNotFoundError when it does not exist or has expired."""
         path = self.paths.snapshot_file(snapshot_id)
-        snapshot = from_json(self.io.read(path), path)
+        snapshot = from_json_once(self.io.read(path), path)
         if snapshot.id != snapshot_id:
             raise CorruptFile(f"{path} holds snapshot {snapshot.id}; restore it from a backup")
         return snapshot

@@ -8,6 +8,7 @@ from typing import Any
 
 from paimon_table.errors import ConfigError, UnsupportedFeature
 from paimon_table.file_index.index_options import is_bloom_filter_option, parse_bloom_filters
+from paimon_table.known_values import once_for_each
 from paimon_table.nearest_name import nearest
 from paimon_table.option_declaration import declared_in
 from paimon_table.option_values import INT_MAX
@@ -64,6 +65,7 @@ def parse_options(options: Mapping[str, str], schema: TableSchema) -> TableOptio
     return replace(parsed, field_options=by_column, bloom_filters=parse_bloom_filters(options))
 
 
+@once_for_each
 def options_of(schema: TableSchema) -> TableOptions:
     """The typed options of a schema."""
     return parse_options(schema.options, schema)

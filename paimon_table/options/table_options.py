@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from paimon_table.file_index.index_options import BLOOM_FILTER_COLUMNS, BloomFilterColumn
+from paimon_table.known_values import Packed
 from paimon_table.option_declaration import (
     Meant,
     Need,
@@ -109,7 +110,7 @@ _IGNORE_DELETE_ALIASES = ("deduplicate.ignore-delete", "first-row.ignore-delete"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableOptions:
+class TableOptions(Packed):
     """What the options of one table say; sizes in bytes, times in milliseconds."""
 
     has_key: bool = True

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from paimon_table.errors import ConfigError, CorruptFile
 from paimon_table.json_text import as_text, as_whole_number, pretty
+from paimon_table.known_values import Packed, once_for_each
 from paimon_table.option_declaration import Declaration, listed
 from paimon_table.row_kind import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 from paimon_table.schema.schema_options import BUCKET_KEY, PARTITION, PRIMARY_KEY, PRIMARY_KEY_NULLABLE
@@ -29,7 +30,7 @@ _VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
-class TableSchema:
+class TableSchema(Packed):
     """Columns, keys and options of a table. ``id`` is the number of the schema file, dense from 0."""
 
     id: int
@@ -55,7 +56,7 @@ class TableSchema:
 
     @property
     def key_fields(self) -> tuple[DataField, ...]:
-        return tuple(self.field(name) for name in self.trimmed_primary_keys)
+        return _key_fields(self)
 
     @property
     def partition_fields(self) -> tuple[DataField, ...]:
@@ -68,7 +69,7 @@ class TableSchema:
     @property
     def arrow_schema(self) -> pa.Schema:
         """Arrow schema of all columns in table order, with nullability."""
-        return arrow_schema(self.fields)
+        return _arrow_schema(self)
 
     def field(self, name: str) -> DataField:
         """The column called ``name``; ConfigError when the table has none."""
@@ -82,6 +83,16 @@ class TableSchema:
 
     def has_column(self, name: str) -> bool:
         return any(f.name == name for f in self.fields)
+
+
+@once_for_each
+def _key_fields(schema: TableSchema) -> tuple[DataField, ...]:
+    return tuple(schema.field(name) for name in schema.trimmed_primary_keys)
+
+
+@once_for_each
+def _arrow_schema(schema: TableSchema) -> pa.Schema:
+    return arrow_schema(schema.fields)
 
 
 def create_schema(

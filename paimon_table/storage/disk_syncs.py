@@ -11,17 +11,20 @@ from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
-_THREADS = 4
+_THREADS = 8
 _MOST_PENDING = 64
 """Files of one thread that wait for the disk, each of them open."""
+
+_SMALL_BYTES = 1 << 20
+"""Up to this size a file begins its way to the disk with the wait: handing it to a thread costs more than it hides."""
 
 
 class _Pending(threading.local):
     """What one thread has added and not waited for."""
 
     def __init__(self) -> None:
-        self.waits: deque[tuple[int, Future[None]]] = deque()
-        """Descriptors and who syncs them."""
+        self.waits: deque[tuple[int, Future[None] | None]] = deque()
+        """Descriptors and who syncs them; None: nobody yet."""
         self.directories: set[str] = set()
 
 
@@ -43,20 +46,35 @@ class DiskSyncs:
 
         Raises the OSError of an earlier file when many are pending.
         """
+        self.add_open(os.open(path, os.O_RDONLY), os.path.dirname(path))
+
+    def add_open(self, descriptor: int, directory: str) -> None:
+        """As ``add``, for a complete file in ``directory`` that is open; it is closed when it is durable."""
         pending = self._pending
         if len(pending.waits) >= _MOST_PENDING:
-            pending.waits.popleft()[1].result()
-        descriptor = os.open(path, os.O_RDONLY)
-        pending.waits.append((descriptor, self._threads().submit(_sync_and_close, descriptor)))
-        pending.directories.add(os.path.dirname(path))
+            error = _ended(*pending.waits.popleft())
+            if error is not None:
+                os.close(descriptor)
+                raise error
+        is_small = os.fstat(descriptor).st_size <= _SMALL_BYTES
+        pending.waits.append((descriptor, None if is_small else self._begun(descriptor)))
+        pending.directories.add(directory)
+
+    def _begun(self, descriptor: int) -> Future[None]:
+        return self._threads().submit(_sync_and_close, descriptor)
 
     def wait(self) -> None:
         """Return when every file that this thread added is durable; a failure is raised after all have ended.
 
         What no other thread has begun this one does itself.
         """
-        pending, self._pending.waits = self._pending.waits, deque()
+        waits, self._pending.waits = self._pending.waits, deque()
         directories, self._pending.directories = self._pending.directories, set()
+        # The last one is for this thread.
+        pending = [
+            (descriptor, self._begun(descriptor) if begun is None and left else begun)
+            for left, (descriptor, begun) in zip(range(len(waits) - 1, -1, -1), waits, strict=True)
+        ]
         failures = [error for each in reversed(pending) if (error := _ended(*each)) is not None]
         for failure in failures:
             raise failure
@@ -72,8 +90,8 @@ class DiskSyncs:
             return self._pool
 
 
-def _ended(descriptor: int, wait: Future[None]) -> BaseException | None:
-    if not wait.cancel():
+def _ended(descriptor: int, wait: Future[None] | None) -> BaseException | None:
+    if wait is not None and not wait.cancel():
         return wait.exception()
     try:
         _sync_and_close(descriptor)

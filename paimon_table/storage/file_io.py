@@ -140,8 +140,7 @@ class LocalFileIO:
 
     def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
         for path, data in files:
-            self._write_new(path, data, durable=False)
-            _SYNCS.add(path)
+            _SYNCS.add_open(self._written(path, data), os.path.dirname(path))
         _SYNCS.wait()
 
     @contextmanager
@@ -254,6 +253,16 @@ class LocalFileIO:
         return temporary
 
     def _write_new(self, path: str, data: bytes, durable: bool) -> None:
+        descriptor = self._written(path, data)
+        try:
+            if durable:
+                with naming_file(path):
+                    os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _written(self, path: str, data: bytes) -> int:
+        """A new file with this content, still open."""
         directory = os.path.dirname(path)
         if directory not in _DURABLE_DIRECTORIES:
             self.mkdirs(directory)
@@ -262,11 +271,15 @@ class LocalFileIO:
         except FileNotFoundError:  # somebody has removed the directory since
             self.mkdirs(directory)
             descriptor = self._created(path)
-        with naming_file(path), os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            if durable:
-                os.fsync(file.fileno())
+        try:
+            left = memoryview(data)
+            while left:
+                with naming_file(path):
+                    left = left[os.write(descriptor, left) :]
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
 
     def _created(self, path: str) -> int:
         mode = 0o600 if self.private else 0o644 if self.closed_to_writers else 0o666

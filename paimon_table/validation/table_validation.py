@@ -7,6 +7,7 @@ refused when the options are parsed.
 from __future__ import annotations
 
 from paimon_table.errors import ConfigError, UnsupportedFeature
+from paimon_table.known_values import once_for_each
 from paimon_table.options.names import DELETION_VECTORS
 from paimon_table.options.option_parsing import options_of
 from paimon_table.options.table_options import TableOptions
@@ -30,6 +31,7 @@ from paimon_table.validation.unkeyed_validation import check_effect_without_key,
 _ONE_SCAN_START = ("scan.timestamp-millis", "scan.timestamp", "scan.snapshot-id", "scan.tag-name")
 
 
+@once_for_each
 def validate_table(schema: TableSchema) -> None:
     """Refuse a schema that Paimon would refuse (ConfigError) or that Tidemark cannot write (UnsupportedFeature).
 

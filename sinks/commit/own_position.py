@@ -123,7 +123,7 @@ class OwnPosition:
             )
         else:
             is_there = self.has_rows(self.step)
-        return self._snapshots.find(position.snapshot_id) if is_there else None
+        return self._at_position(position, latest) if is_there else None
 
     def _check_told(self, latest: Snapshot | None, started_ms: int | None) -> None:
         """CommitOutcomeUnknown where an expired snapshot may be that of the step, and only it would tell."""
@@ -137,7 +137,12 @@ class OwnPosition:
     def newest(self, latest: Snapshot | None, started_ms: int | None = None) -> Snapshot | None:
         """See ``OwnCommits``."""
         position = self.look(latest)
-        return None if position is None else self._snapshots.find(position.snapshot_id)
+        return None if position is None else self._at_position(position, latest)
+
+    def _at_position(self, position: Position, latest: Snapshot | None) -> Snapshot | None:
+        if latest is not None and latest.id == position.snapshot_id:
+            return latest  # which was just read
+        return self._snapshots.find(position.snapshot_id)
 
     def forget(self) -> None:
         self.position, self._has_looked = None, False

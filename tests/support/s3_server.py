@@ -9,6 +9,7 @@ import hashlib
 import itertools
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -34,6 +35,8 @@ class S3Server(ThreadingHTTPServer):
         self.fail_next_put: int | None = None
         """Status with which the next conditional put is answered after it has been carried out."""
         self.is_unreachable = False
+        self.delay_s = 0.0
+        """How much later each request is answered, as by a store that is far away."""
         self.refuses_keys = False
         self.lock = threading.Lock()
 
@@ -80,6 +83,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.is_unreachable:
             self.connection.close()
             raise ConnectionAbortedError
+        if self.server.delay_s:
+            time.sleep(self.server.delay_s)
         if self.server.refuses_keys:
             self._error(403, "InvalidAccessKeyId")
             raise ConnectionAbortedError

@@ -17,7 +17,7 @@ import json
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import fastavro
@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from paimon_table.formats.avro.codecs import DECOMPRESS, compress
 from paimon_table.formats.avro.record_decoder import DecodeRecord, DecodeRows, Path, record_decoder, row_decoder
+from paimon_table.known_values import once_for_each
 
 T = TypeVar("T")
 R = TypeVar("R", bound=NamedTuple)
@@ -268,6 +269,7 @@ class ContainerReader:
         return Block(count, header.decompress(data))
 
 
+@partial(once_for_each, most=64)
 def _schema_text(schema: Any) -> bytes:
     return json.dumps(schema, separators=(",", ":")).encode()
 

@@ -1,0 +1,63 @@
+"""What is worked out once for a value that many batches have in common, such as the schema of a table.
+
+A batch of many tables with few rows each spends most of its time on what depends on the schemas alone. Schemas and
+options are frozen, but hold mappings and so have no hash: they are told apart by identity. For that they stay the same
+object from batch to batch, in the driver and in the processes of its tasks (``Packed``).
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import fields
+from functools import lru_cache, wraps
+from typing import Any, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_MOST = 4096
+"""So many values are remembered, for example one schema of each of as many tables."""
+
+
+def once_for_each(work_out: Callable[[K], V], most: int = _MOST) -> Callable[[K], V]:
+    """``work_out``, which depends on nothing but its frozen argument, called once for each object; threads share it.
+
+    Where there are more than ``most`` objects it may be called again.
+    """
+    known: dict[int, tuple[K, V]] = {}
+
+    @wraps(work_out)
+    def look_up(value: K) -> V:
+        found = known.get(id(value))
+        if found is not None and found[0] is value:
+            return found[1]
+        result = work_out(value)
+        if len(known) >= most:
+            known.clear()
+        known[id(value)] = (value, result)  # which keeps the value, so that no other one gets its identity
+        return result
+
+    return look_up
+
+
+class Packed:
+    """A frozen dataclass of which a process has one object for equal pickles, which it unpickles once."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[Callable[[type[Any], bytes], object], tuple[type[Any], bytes]]:
+        return _unpacked, (type(self), _packed(self))
+
+
+@once_for_each
+def _packed(value: Any) -> bytes:
+    return pickle.dumps(tuple(getattr(value, field.name) for field in fields(value)))
+
+
+@lru_cache(_MOST)
+def _unpacked(kind: type[Any], data: bytes) -> object:
+    made = object.__new__(kind)
+    for field, content in zip(fields(kind), pickle.loads(data), strict=True):
+        object.__setattr__(made, field.name, content)
+    return made
