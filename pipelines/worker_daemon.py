@@ -94,13 +94,13 @@ def main() -> None:
     import sinks.write.bucket_task  # noqa: F401
 
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    worker.main = promptly(worker.main)  # type: ignore[no-untyped-call]
+    worker.main = promptly(worker.main)
     # Spark 4.0 takes the worker's main when its daemon is imported, 4.2 after each fork.
     from pyspark import daemon
 
     gc.collect()
     gc.freeze()
-    daemon.manager()  # type: ignore[no-untyped-call]
+    daemon.manager()
 
 
 if __name__ == "__main__":
