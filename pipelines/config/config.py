@@ -249,12 +249,9 @@ class PipelineConfig(ConfigModel):
     @property
     def decoder(self) -> Decoder:
         """What turns records into rows of the tables: that of the format, and behind it what the rules say of rows."""
-        decoder = self.source.format.decoder
-        if not any(rule.changes_rows for rule in self.target_rules):
-            return decoder
         from sources.expressions.decoder import TransformingDecoder
 
-        return TransformingDecoder(decoder, self._mask_keys())
+        return TransformingDecoder(self.source.format.decoder, self._mask_keys())
 
     def _mask_keys(self) -> dict[str, bytes]:
         """The secret keys of masks by ``mask_key_name``."""

@@ -21,6 +21,8 @@ from pipelines.config.history_config import History
 from pipelines.config.key_options import without_key_options
 from pipelines.config.schema_changes import EVOLVE, SchemaChanges
 from pipelines.config.table_name import name_problem
+from sources.column_sources import OPTION as COLUMN_SOURCES
+from sources.column_sources import ColumnSources
 from sources.event_columns import DELETED_AT_TYPE, EVENT_COLUMNS, OnChange
 from sources.topics import name_matches
 
@@ -340,9 +342,18 @@ class TargetRule:
         return self.without_keys if self.without_keys and message_key is None else replace(self, without_keys=None)
 
     def for_table(self, schema: TableSchema) -> TargetRule:
-        """The rule for a table that exists: that of a log of events if it is one."""
+        """The rule for a table that exists: that of a log of events if it is one.
+
+        Columns of the source that go on in another column of the table have the name of that one.
+        """
         is_log = not schema.primary_keys and all(schema.has_column(name) for name, _ in EVENT_COLUMNS)
-        return self.for_keys(None if is_log else ())
+        rule = self.for_keys(None if is_log else ())
+        continued = ColumnSources.parsed(schema.options.get(COLUMN_SOURCES)).continued
+        if not continued:
+            return rule
+        stored = {source: names[-1] for source, names in continued.items() if schema.has_column(names[-1])}
+        columns = rule.columns.model_copy(update={"rename": {**rule.columns.rename, **stored}})
+        return replace(rule, columns=columns)
 
     @property
     def changes_rows(self) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from paimon_table.types import DataType
-from sources.changes import Observation, ObservedColumn, SourceTable
+from sources.changes import Observation, ObservedColumn, ShownSchema, SourceTable
 from sources.observed_columns import merged as merged_columns
-from sources.observed_columns import merged_keys
+from sources.observed_columns import merged_keys, merged_schemas
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,15 @@ class Seen:
     """What the values of columns without a schema look like, where JSON does not show it."""
     key_only: Mapping[str, DataType | None] = field(default_factory=dict)
     """Fields of the message key that no row has."""
+    schemas: tuple[ShownSchema, ...] = ()
+    """The embedded schemas of the records, the oldest first, where the table asks for them."""
+
+    def without(self, names: Collection[str]) -> Seen:
+        """What was seen of all other columns."""
+        if not names:
+            return self
+        columns = {name: t for name, t in self.columns.items() if name not in names}
+        return replace(self, columns=columns, forms={n: form for n, form in self.forms.items() if n not in names})
 
 
 def merged(observations: Iterable[Observation]) -> dict[SourceTable, Seen]:
@@ -43,5 +52,6 @@ def merged(observations: Iterable[Observation]) -> dict[SourceTable, Seen]:
             {column.name: column.form for column in found[source] if column.form is not None},
             {column.name: column.looks_like for column in found[source] if column.looks_like is not None},
             {column.name: column.type for column in of_keys[source] if column.name not in columns},
+            merged_schemas((before.schemas, observation.schemas)),
         )
     return seen

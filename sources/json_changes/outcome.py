@@ -28,7 +28,7 @@ from sources.changes import (
     Truncation,
 )
 from sources.json_changes.exact_parse import parse_exactly
-from sources.observed_columns import merged, merged_keys
+from sources.observed_columns import merged, merged_keys, merged_schemas
 from sources.record_rows import record_row, timestamp_ms_of
 from sources.wording import truncated
 
@@ -124,6 +124,7 @@ class Outcome:
                 columns=merged((seen.columns, observation.columns)),
                 key_columns=merged_keys(seen.key_columns, observation.key_columns),
                 key_only=merged((seen.key_only, observation.key_only)),
+                schemas=merged_schemas((seen.schemas, observation.schemas)),
             )
         self._observations[observation.source] = observation
 
