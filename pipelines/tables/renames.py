@@ -88,6 +88,8 @@ class Followed:
     unclear: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
     old_names: frozenset[str] = frozenset()
     """Names that mean no column of their own."""
+    order: tuple[str, ...] = ()
+    """The columns of the source in their order."""
 
 
 class _Following:
@@ -105,7 +107,7 @@ class _Following:
         self._rule = rule
         self._named = {*named_columns(rule, layout), *(name for name, _ in rule.own_columns)}
         fields = () if schema is None else schema.fields
-        self._columns = [(f.name, f.type) for f in fields if f.name not in self._named]
+        self.columns = [(f.name, f.type) for f in fields if f.name not in self._named]
         """Those of the table, and those that it gets of the schemas so far."""
         self._schemas = schemas
         self._lost: set[str] = set()
@@ -118,26 +120,26 @@ class _Following:
         later = {name for newer in self._schemas[number + 1 :] for name, _ in newer.columns}
         left_out = {name for name, _ in shown.columns if self._rule.columns.stored_as(name) != name}
         not_gone, not_new = {*self.known.gone, *self._lost}, {*self.known.renamed, *self._named, *left_out}
-        told = renames(self._columns, shown.columns, not_gone, not_new)
+        told = renames(self.columns, shown.columns, not_gone, not_new)
         self.unclear += told.unclear
         for old, new in told.found:
             if old not in later:
                 self._rename(old, new)
         names = [name for name, _ in shown.columns]
         for name, t in shown.columns:
-            if name not in dict(self._columns) and name not in not_new:
-                self._columns.append((name, t))
+            if name not in dict(self.columns) and name not in not_new:
+                self.columns.append((name, t))
         there = {self.known.renamed.get(name, name) for name in names} | {*names}
-        self._lost |= {name for name, _ in self._columns} - there
+        self._lost |= {name for name, _ in self.columns} - there
 
     def _rename(self, old: str, new: str) -> None:
-        if name_refusal(new, [name for name, _ in self._columns if name != old]) is not None:
+        if name_refusal(new, [name for name, _ in self.columns if name != old]) is not None:
             return
         if self._schema is not None and self._schema.has_column(old):
             change = RenameColumn(old, new)
             self._schema = apply_changes(self._schema, [change], self._schema.time_ms)
             self.changes.append(change)
-        self._columns = [(new if name == old else name, t) for name, t in self._columns]
+        self.columns = [(new if name == old else name, t) for name, t in self.columns]
         self.known = self.known.with_rename(old, new)
         self.old_names.add(old)
 
@@ -158,7 +160,8 @@ def followed(
     for number, shown in enumerate(schemas):
         following.take(number, shown)
     old_names = frozenset(following.old_names)
-    return Followed(tuple(following.changes), following.known, tuple(following.unclear), old_names)
+    order = tuple(name for name, _ in following.columns)
+    return Followed(tuple(following.changes), following.known, tuple(following.unclear), old_names, order)
 
 
 def with_renames(rule: TargetRule, seen: Seen) -> tuple[TargetRule, Seen]:
@@ -170,7 +173,9 @@ def with_renames(rule: TargetRule, seen: Seen) -> tuple[TargetRule, Seen]:
     if not found.old_names:
         return rule, seen
     options = {**rule.options, OPTION: found.sources.text}
-    return replace(rule, options=options), seen.without(found.old_names)
+    kept = seen.without(found.old_names)
+    order = [*(name for name in found.order if name in kept.columns), *kept.columns]
+    return replace(rule, options=options), replace(kept, columns={name: kept.columns[name] for name in order})
 
 
 def named_columns(rule: TargetRule, layout: Layout | None) -> set[str]:
