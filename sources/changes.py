@@ -279,6 +279,8 @@ class ObservedColumn:
     """How the source writes it (``sources.column_forms``), where that is known."""
     looks_like: str | None = field(default=None, compare=False)
     """What the values of a column without schema most probably stand for, where JSON does not show it."""
+    has_default: bool = field(default=False, compare=False)
+    """Whether an embedded schema states a default for it."""
 
     @property
     def settled_type(self) -> DataType | None:
@@ -299,6 +301,11 @@ class ShownSchema:
     def order(self) -> tuple[int, int, int]:
         """Sorts schemas by age, as far as records tell it."""
         return (self.timestamp_ms or 0, self.offset, self.partition)
+
+    def is_behind(self, other: ShownSchema) -> bool:
+        """Whether it is newer for sure."""
+        is_later = (self.timestamp_ms or 0) > (other.timestamp_ms or 0)
+        return is_later or (self.partition == other.partition and self.offset > other.offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,6 +339,8 @@ class NewestRow:
     timestamp_ms: int | None
     absent: tuple[str, ...]
     """Columns of the target that it does not have at all, not even as NULL."""
+    comments: Mapping[str, str] = field(default_factory=dict)
+    """What its embedded schema says of columns of the target."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,10 @@ _REFUSED_WORDS = {
 """Words that one may expect, and why this version does not have them."""
 
 
+BY_SCHEMA = (("rename", "apply"), ("rename", "pause"), ("comment", "apply"), ("default", "pause"))
+"""Kinds and words that need records with a schema."""
+
+
 class SchemaChanges(ConfigModel):
     """One word for each kind of change; a kind without a word has that of the preset."""
 

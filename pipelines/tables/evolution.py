@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from paimon_table import AddColumn, DropColumn, SchemaChange, SetOption, TableSchema, apply_changes
+from paimon_table import AddColumn, DescribeColumn, DropColumn, SchemaChange, SetOption, TableSchema, apply_changes
 from paimon_table.errors import SchemaChangeRefused
 from paimon_table.types import DataType
 from pipelines.config.config import PipelineConfig
@@ -73,6 +73,7 @@ class Evolution:
             raise SchemaChangeRefused(f"{source.topic}: column {name}: {reason}").without_values()
         if found.left and _word(rule) == "pause":
             raise SchemaChangeRefused(f"{source.topic}: column {found.left[0]}: {_beyond(rule)}").without_values()
+        self._check_defaults(rule, of_source, source, seen, found.added)
         is_news = self.note_refused(sink.identifier, found.refused, schema.column_names, source)
         sources = renamed.sources.with_own_columns(found.added)
         for name, other in found.continued.items():
@@ -132,6 +133,31 @@ class Evolution:
             return False
         column = of_source.columns.source_of(name)
         return not seen.schemas or dict(seen.schemas[-1].columns).get(column or name) == observed
+
+    def _check_defaults(
+        self, rule: TargetRule, of_source: TargetRule, source: SourceTable, seen: Seen, added: Collection[str]
+    ) -> None:
+        stated = {of_source.columns.stored_as(name) for name in seen.defaults} & {*added}
+        if stated and rule.schema_changes.default == "pause":
+            raise SchemaChangeRefused(
+                f"{source.topic}: column {', '.join(sorted(map(str, stated)))} is new and has a default in the source,"
+                " and `schema_changes: {default: pause}`; say ignore and resume: older rows then have NULL there until"
+                " the table is rebuilt (`tidemark replay --rebuild`) from records that have the default"
+            ).without_values()
+
+    def describe(self, sink: TableSink, rule: TargetRule, comments: Mapping[str, str], now_ms: int) -> bool:
+        """Give columns the comments that the source has for them; returns whether one is news."""
+        schema, stored = sink.table.schema, rule.columns.stored_as
+        changes = [
+            DescribeColumn(name, comment)
+            for column, comment in comments.items()
+            if (name := stored(column)) is not None
+            and schema.has_column(name)
+            and schema.field(name).description != comment
+        ]
+        if changes:
+            self.change(sink, changes, now_ms)
+        return bool(changes)
 
     def _check_expressions(self, rule: TargetRule, schema: TableSchema) -> None:
         """ConfigError where expressions of the rule do not go with the columns that the table is to have."""

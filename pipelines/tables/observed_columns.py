@@ -26,6 +26,8 @@ class Seen:
     """Fields of the message key that no row has."""
     schemas: tuple[ShownSchema, ...] = ()
     """The embedded schemas of the records, the oldest first, where the table asks for them."""
+    defaults: frozenset[str] = frozenset()
+    """The columns for which embedded schemas state a default."""
 
     def without(self, names: Collection[str]) -> Seen:
         """What was seen of all other columns."""
@@ -53,5 +55,6 @@ def merged(observations: Iterable[Observation]) -> dict[SourceTable, Seen]:
             {column.name: column.looks_like for column in found[source] if column.looks_like is not None},
             {column.name: column.type for column in of_keys[source] if column.name not in columns},
             merged_schemas((before.schemas, observation.schemas)),
+            before.defaults | {column.name for column in observation.columns if column.has_default},
         )
     return seen

@@ -118,6 +118,11 @@ class VanishedColumns:
             found[source] = [name for name in first.absent if all(name in row.absent for row in others)]
         return found
 
+    def comments(self, source: SourceTable) -> Mapping[str, str]:
+        """What the newest row of a source table says of its columns."""
+        rows = self._newest[source].values()
+        return max(rows, key=lambda row: (row.timestamp_ms or 0, row.offset)).comments if rows else {}
+
     def ends(
         self, source: SourceTable, lost: Sequence[str], partitions: Collection[int]
     ) -> tuple[dict[str, dict[str, int]], dict[str, list[int]]]:

@@ -117,7 +117,8 @@ class _Following:
         self.old_names: set[str] = set()
 
     def take(self, number: int, shown: ShownSchema) -> None:
-        later = {name for newer in self._schemas[number + 1 :] for name, _ in newer.columns}
+        newer = (other for other in self._schemas[number + 1 :] if other.is_behind(shown))
+        later = {name for other in newer for name, _ in other.columns}
         left_out = {name for name, _ in shown.columns if self._rule.columns.stored_as(name) != name}
         not_gone, not_new = {*self.known.gone, *self._lost}, {*self.known.renamed, *self._named, *left_out}
         told = renames(self.columns, shown.columns, not_gone, not_new)

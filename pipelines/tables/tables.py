@@ -20,7 +20,7 @@ from pipelines.config.table_rules import TargetRule
 from pipelines.storage import catalog_of
 from pipelines.tables.column_layout import names_decoded, stored_looks
 from pipelines.tables.decode_targets import decode_target
-from pipelines.tables.evolution import Evolution, check_droppable
+from pipelines.tables.evolution import Evolution, check_droppable, feeds_alone
 from pipelines.tables.known_routes import (
     agreed_rule,
     is_led_elsewhere,
@@ -313,10 +313,10 @@ class PipelineTables:
         rules = possible_rules(self.config, TableName.of(identifier)) if rule is None else [rule]
         return "stop" in ({rule.on_table_failure for rule in rules} or {self.config.on_table_failure})
 
-    def follow_dropped(self, rows: Iterable[NewestRow]) -> bool:
-        """Do what rules say of columns that source tables have lost; returns whether the batch is to be planned anew.
+    def follow_newest(self, rows: Iterable[NewestRow]) -> bool:
+        """Do what rules say of columns that the newest rows lack, and of comments that they bring.
 
-        TableFailure for a table that this pauses.
+        Returns whether the batch is to be planned anew. TableFailure for a table that this pauses.
         """
         changed = False
         for source, absent in self._vanished.lacking(rows).items():
@@ -331,9 +331,14 @@ class PipelineTables:
                     " `schema_changes: {drop: pause}`; say keep_null and resume to have NULL there from now on"
                 )
                 raise TableFailure(identifier, SchemaChangeRefused(text).without_values())
-            if lost and self._beside is None:
-                with blaming(identifier):
-                    changed |= self._without_lost(sink, source, self._rule_of[source], lost)
+            if self._beside is not None:
+                continue
+            of_source, comments = self._rule_of[source], self._vanished.comments(source)
+            with blaming(identifier):
+                if comments and rule.schema_changes.comment == "apply" and feeds_alone(sink, rule):
+                    changed |= self._evolution.describe(sink, of_source, comments, now_ms())
+                if lost:
+                    changed |= self._without_lost(sink, source, of_source, lost)
         return changed
 
     def _without_lost(self, sink: TableSink, source: SourceTable, rule: TargetRule, lost: Sequence[str]) -> bool:

@@ -382,7 +382,9 @@ class TableDecoding:
             shown = {c.name for c in self.schema.columns}
         else:
             shown = {name for image in self._exact_images(np.array([newest])) for name in image}
-        self.outcome.note_newest(source, newest, target.lacked_by(shown))
+        columns = () if self.schema is None else self.schema.columns
+        comments = {target.called_now(c.name): c.comment for c in columns if c.comment is not None}
+        self.outcome.note_newest(source, newest, target.lacked_by(shown), comments)
 
     def _observe_whole(
         self, source: SourceTable, columns: tuple[ObservedColumn, ...], positions: npt.NDArray[np.int64]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Protocol, TypeAlias
@@ -128,10 +128,14 @@ class Outcome:
             )
         self._observations[observation.source] = observation
 
-    def note_newest(self, source: SourceTable, position: int, absent: tuple[str, ...]) -> None:
+    def note_newest(
+        self, source: SourceTable, position: int, absent: tuple[str, ...], comments: Mapping[str, str] | None = None
+    ) -> None:
         """A row and the columns that it lacks; the one with the highest offset of a partition stays."""
         timestamp = timestamp_ms_of(self._batch, position)
-        row = NewestRow(source, self.cell("partition", position), self.offset(position), timestamp, absent)
+        row = NewestRow(
+            source, self.cell("partition", position), self.offset(position), timestamp, absent, comments or {}
+        )
         self._keep_newest(row)
 
     def _keep_newest(self, row: NewestRow) -> None:
