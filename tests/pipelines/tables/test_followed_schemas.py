@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
+from paimon_table import DescribeColumn, DropColumn, RenameColumn, SetOption, apply_changes, create_schema
 from paimon_table.errors import ConfigError, SchemaChangeRefused
 from paimon_table.types import parse_type
 from pipelines.config.schema_changes import PRESETS
@@ -19,8 +20,10 @@ from pipelines.tables.column_changes import column_differences
 from pipelines.tables.opening import BesideStream
 from pipelines.tables.renames import Renames, renames
 from pipelines.tables.tables import PipelineTables
+from pipelines.trial.ddl import alter_table
 from sinks.commit.table_sink import OwnReading
 from sources.changes import RECORD_SCHEMA
+from sources.column_sources import OPTION
 from tests.pipelines.tables.test_schema_changes import drawn_value, typed
 from tests.support.item_batches import records
 from tests.support.local_batches import pipeline_tables, reported_batches, shop_config
@@ -372,3 +375,14 @@ def test_words_without_effect_are_refused(
     source = {"files": {"path": str(tmp_path)}, "format": "debezium-json", **keys}
     with pytest.raises(ValidationError, match=told):
         shop_config(tmp_path, [{**ITEMS, **rule}], {}, source=source)
+
+
+def test_a_plan_shows_renamed_dropped_and_described_columns() -> None:
+    before = create_schema([(name, parse_type("INT")) for name in ("id", "a", "b", "c")], ["id"])
+    changes = [RenameColumn("a", "aa"), DropColumn("b"), DescribeColumn("c", "it's c"), SetOption(OPTION, "{}")]
+
+    assert alter_table("lake.items", before, apply_changes(before, changes, 0), {}) == [
+        "ALTER TABLE `lake`.`items` RENAME `a` TO `aa`;",
+        "ALTER TABLE `lake`.`items` DROP (`b`);",
+        "ALTER TABLE `lake`.`items` MODIFY (`c` INT COMMENT 'it''s c');",
+    ]
