@@ -27,6 +27,9 @@ from sources.column_sources import OPTION
 from tests.pipelines.tables.test_schema_changes import drawn_value, typed
 from tests.support.item_batches import records
 from tests.support.local_batches import pipeline_tables, reported_batches, shop_config
+from tests.support.quarantined import record, run_batch, table, write_pipeline
+from tests.support.rebuilt_tables import finish, job
+from tests.support.replayed_topic import Topic
 from tests.support.source_content import open_table
 
 WORDS = {"drop": "drop", "rename": "apply", "retype": "new_column"}
@@ -386,3 +389,45 @@ def test_a_plan_shows_renamed_dropped_and_described_columns() -> None:
         "ALTER TABLE `lake`.`items` DROP (`b`);",
         "ALTER TABLE `lake`.`items` MODIFY (`c` INT COMMENT 'it''s c');",
     ]
+
+
+def test_a_rebuild_reads_records_under_their_own_schemas(tmp_path: Path) -> None:
+    """Former names still mean their column, and values of a dropped column go nowhere."""
+    file = write_pipeline(tmp_path)
+    file.write_text(f"{file.read_text()}    schema_changes: {{ rename: apply, drop: drop }}\n")
+
+    def line(offset: int, types: dict[str, str], **row: Any) -> dict[str, Any]:
+        key, value = typed(offset % 2, {"id": offset % 2, "n": offset, **row}, {"id": "int32", "n": "int32", **types})
+        value["payload"]["source"]["table"] = "orders"
+        return record(offset, json.dumps(value).encode(), key=key["id"])
+
+    text, number = "string", "int64"
+    history = [
+        line(0, {"b": text, "gone": number}, b="zero", gone=1),
+        line(1, {"b": text, "gone": number}, b="one", gone=2),
+        line(2, {"c": text}, c="two"),
+        line(4, {"c": text, "gone": text}, c="four", gone="again"),
+    ]
+    for batch, one in enumerate(([0, 1], [2], [3])):
+        run_batch(tmp_path, file, batch, *(history[n] for n in one))
+    expected = [
+        {"id": 0, "n": 4, "c": "four", "gone": "again"},
+        {"id": 1, "n": 1, "c": "one", "gone": None},
+    ]
+    assert table(tmp_path).to_arrow().sort_by("id").to_pylist() == expected
+
+    done = finish(job(Topic(tmp_path, history, closed=4), allows_missing=True, most=1))
+
+    assert done.rebuild is not None and done.rebuild.switch is not None
+    assert table(tmp_path).to_arrow().sort_by("id").to_pylist() == expected
+
+
+def test_older_records_of_another_partition_rename_and_retype_nothing_back(tmp_path: Path) -> None:
+    """The table was made with the newest schema; another partition still has rows of the one before."""
+    words, text = {"rename": "apply", "retype": "new_column"}, {**AC, "a": "string"}
+    first = two_partitions((0, 0, at(1, text, a="one", c="x")))
+    tables = run(tmp_path, words, first, two_partitions((1, 0, at(2, AB, a=2, b="y")), (0, 1, at(3, text, a="three"))))
+
+    assert open_table(tables, "items").schema.column_names == ("id", "a", "c", "b")
+    assert content(tables)[2] == {"id": 2, "a": "2", "c": None, "b": "y"}
+    assert content(tables)[3]["a"] == "three"
