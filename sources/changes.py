@@ -6,10 +6,10 @@ Arrow tables.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
@@ -18,6 +18,8 @@ from paimon_table.types import DataType, string
 from sources.column_forms import ColumnForms
 from sources.column_paths import ColumnPath
 from sources.event_columns import OnChange
+
+_T = TypeVar("_T")
 
 OFFSET_COLUMN = "_OFFSET"
 """Column of change rows: the offset of the record that they come from (int64); rows of one record share it."""
@@ -156,6 +158,75 @@ class DecodeTarget:
     """What makes rows of the table of them; None where the table has the columns of the source."""
     paths: Mapping[str, ColumnPath] = field(default_factory=dict)
     """The columns that are filled from inside of nested values."""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """Former names of columns, each with that of ``columns``: records with an embedded schema may be from before."""
+    dropped: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    """Per dropped column of the source the offset in each partition below which its values mean nothing any more."""
+    tells_schemas: bool = False
+    """Observations have the embedded schemas of the records, whatever is news in them."""
+    called: tuple[str, ...] = ()
+    """The names of the columns in change rows, where ``columns`` has those of the records."""
+
+    @property
+    def row_columns(self) -> tuple[tuple[str, DataType], ...]:
+        """The columns of change rows."""
+        if not self.called:
+            return self.columns
+        return tuple((name, t) for name, (_, t) in zip(self.called, self.columns, strict=True))
+
+    def called_now(self, column: str) -> str:
+        """The name in change rows of a column that records have."""
+        names = [name for name, _ in self.columns]
+        return self.called[names.index(column)] if self.called and column in names else column
+
+    def lacked_by(self, shown: Collection[str]) -> tuple[str, ...]:
+        """The columns, but those of the key, that are not among those that a row has, by their names in change rows."""
+        both = zip(self.columns, self.row_columns, strict=True)
+        return tuple(now for (name, _), (now, _) in both if name not in shown and name not in self.primary_key)
+
+    def under(self, names: Mapping[str, str]) -> DecodeTarget:
+        """The target for records that have other names for its columns, by those of now."""
+        if not names:
+            return self
+
+        def renamed(by_name: Mapping[str, _T]) -> dict[str, _T]:
+            return {names.get(name, name): value for name, value in by_name.items()}
+
+        def known(columns: Iterable[str]) -> list[str]:
+            return [names.get(name, name) for name in columns]
+
+        return replace(
+            self,
+            columns=tuple(renamed(dict(self.columns)).items()),
+            called=tuple(name for name, _ in self.row_columns),
+            counted_again=frozenset(known(self.counted_again)),
+            declared=frozenset(known(self.declared)),
+            unstorable=renamed(self.unstorable),
+            refused_deletes_with=tuple(known(self.refused_deletes_with)),
+            decimal_formats=renamed(self.decimal_formats),
+            forms=ColumnForms(renamed(self.forms.by_column)),
+            paths=renamed(self.paths),
+        )
+
+    def for_schema(self, shown: Collection[str] | None) -> DecodeTarget:
+        """The target for records with these columns in an embedded schema; None: without schema.
+
+        Without one nothing tells whether a former name is that of an older record or of another column.
+        """
+        if not self.renamed:
+            return self
+        if shown is None:
+            why = {
+                old: f"column {now!r} was called so before, and this record has no embedded schema that tells whether"
+                " it still is; let the connector send schemas"
+                for old, now in self.renamed.items()
+            }
+            return replace(self, refused={**self.refused, **why})
+        then: dict[str, str] = {}
+        for old, now in self.renamed.items():  # the last name last
+            if now not in shown and old in shown:
+                then[now] = old
+        return self.under(then)
 
     @property
     def needs_events(self) -> bool:
@@ -212,11 +283,33 @@ class ObservedColumn:
     """What the values of a column without schema most probably stand for, where JSON does not show it."""
     fits_double: bool = field(default=False, compare=False)
     """Whether the type is guessed from values of which DOUBLE holds every integer exactly."""
+    has_default: bool = field(default=False, compare=False)
+    """Whether an embedded schema states a default for it."""
 
     @property
     def settled_type(self) -> DataType | None:
         """The type for a new column: text, which holds all values, where as many records say one type as another."""
         return string() if self.votes == 0 else self.type
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSchema:
+    """The columns of an embedded schema in its order, and the first record that has it."""
+
+    columns: tuple[tuple[str, DataType], ...]
+    timestamp_ms: int | None
+    partition: int
+    offset: int
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """Sorts schemas by age, as far as records tell it."""
+        return (self.timestamp_ms or 0, self.offset, self.partition)
+
+    def is_behind(self, other: ShownSchema) -> bool:
+        """Whether it is newer for sure."""
+        is_later = (self.timestamp_ms or 0) > (other.timestamp_ms or 0)
+        return is_later or (self.partition == other.partition and self.offset > other.offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +331,8 @@ class Observation:
     """The fields of the message key that no row of an unknown source table has."""
     has_rows: bool = True
     """False where only deletes and truncates of an unknown source table came."""
+    schemas: tuple[ShownSchema, ...] = ()
+    """Those that the records have, where the target asks for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +345,8 @@ class NewestRow:
     timestamp_ms: int | None
     absent: tuple[str, ...]
     """Columns of the target that it does not have at all, not even as NULL."""
+    comments: Mapping[str, str] = field(default_factory=dict)
+    """What its embedded schema says of columns of the target."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,8 @@ class RecordFormat:
     names_keys: bool = True
     finds_formats: bool = False
     """Whether the format of each topic is chosen by its first records."""
+    has_schemas: bool = True
+    """Whether records can carry a schema that has their columns in order."""
 
     @property
     def options(self) -> tuple[FormatOption, ...]:
@@ -178,16 +180,23 @@ FORMATS: Mapping[str, RecordFormat] = {
         reads_paths=True,
         problem=document_problem,
     ),
-    "canal-json": RecordFormat("Canal's flat JSON messages", (FeedOptions, CanalOptions), _canal_json),
-    "maxwell-json": RecordFormat("Maxwell's JSON records", (FeedOptions,), _maxwell_json),
-    "ogg-json": RecordFormat("GoldenGate's JSON operations", (FeedOptions, GoldenGateOptions), _ogg_json),
-    "dms-json": RecordFormat("JSON records of AWS DMS", (FeedOptions, DmsOptions), _dms_json, names_keys=False),
+    "canal-json": RecordFormat(
+        "Canal's flat JSON messages", (FeedOptions, CanalOptions), _canal_json, has_schemas=False
+    ),
+    "maxwell-json": RecordFormat("Maxwell's JSON records", (FeedOptions,), _maxwell_json, has_schemas=False),
+    "ogg-json": RecordFormat(
+        "GoldenGate's JSON operations", (FeedOptions, GoldenGateOptions), _ogg_json, has_schemas=False
+    ),
+    "dms-json": RecordFormat(
+        "JSON records of AWS DMS", (FeedOptions, DmsOptions), _dms_json, names_keys=False, has_schemas=False
+    ),
     "json": RecordFormat(
         "Plain JSON objects",
         (PlainOptions, PlainForms),
         _json,
         reads_paths=True,
         problem=lambda plain, _: plain_problem(plain),
+        has_schemas=False,
     ),
     "avro": RecordFormat("Plain Avro records", (AvroPlainOptions, AvroSchemas), _avro, problem=avro_problem),
     "csv": RecordFormat("Lines of CSV", (PlainOptions, CsvOptions), _csv, problem=csv_problem),

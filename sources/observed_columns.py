@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from paimon_table.schema.type_widening import common_type
 from paimon_table.types import DataType, Root, string
-from sources.changes import ObservedColumn
+from sources.changes import ObservedColumn, ShownSchema
 from sources.column_forms import told_together
 
 _NUMBERS = {Root.BIGINT, Root.DOUBLE}
@@ -51,3 +51,11 @@ def _joined_type(left: ObservedColumn, right: ObservedColumn) -> ObservedColumn:
 def merged_keys(left: tuple[str, ...] | None, right: tuple[str, ...] | None) -> tuple[str, ...] | None:
     """The columns of message keys seen in two places: names win, and any key wins over none."""
     return left or right or (left if right is None else right)
+
+
+def merged_schemas(parts: Iterable[Sequence[ShownSchema]]) -> tuple[ShownSchema, ...]:
+    """Schemas that were seen apart, by age, each once."""
+    found: dict[tuple[tuple[str, DataType], ...], ShownSchema] = {}
+    for shown in sorted((one for part in parts for one in part), key=lambda one: one.order):
+        found.setdefault(shown.columns, shown)
+    return tuple(found.values())

@@ -1,7 +1,8 @@
 """Changes of a table's schema and the next schema version that they give.
 
-Implements the part of Paimon's ALTER TABLE that loses no value: added columns, wider types, added fields of rows,
-options. Field ids are never reused; a column keeps its id when its type changes.
+Implements the part of Paimon's ALTER TABLE that pipelines need: added, dropped and renamed columns, wider types, added
+fields of rows, comments, options. Field ids are never reused; a column keeps its id when its name or its type changes.
+Files keep the values of dropped columns until a compaction rewrites them, and no reader shows these.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from paimon_table.types import (
     CHARACTERS,
     INTEGERS,
     TIMESTAMPS,
+    DataField,
     DataType,
     Root,
     assign_ids,
@@ -56,6 +58,29 @@ class TextColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class DropColumn:
+    """A column goes; one of the same name that is added later is another column, without its values."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumn:
+    """Another name for a column, which keeps its values."""
+
+    name: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeColumn:
+    """The comment of a column."""
+
+    name: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
 class SetOption:
     """A table option; None resets it."""
 
@@ -63,7 +88,7 @@ class SetOption:
     value: str | None
 
 
-SchemaChange = AddColumn | WidenColumn | TextColumn | SetOption
+SchemaChange = AddColumn | WidenColumn | TextColumn | DropColumn | RenameColumn | DescribeColumn | SetOption
 
 
 def apply_changes(
@@ -84,6 +109,13 @@ def apply_changes(
                 changed = _with_wider_column(changed, change)
             case TextColumn():
                 changed = _with_text_column(changed, change.name)
+            case DropColumn():
+                changed = _without_column(changed, change.name)
+            case RenameColumn():
+                changed = _with_renamed_column(changed, change)
+            case DescribeColumn():
+                field = replace(changed.field(change.name), description=change.description)
+                changed = _with_field(changed, change.name, field)
             case SetOption():
                 changed = _with_option(changed, change, has_snapshots)
     _check_indexes(schema, changed)
@@ -181,6 +213,49 @@ def _with_text_column(schema: TableSchema, name: str) -> TableSchema:
     return _with_type(schema, name, wanted)
 
 
+def _without_column(schema: TableSchema, name: str) -> TableSchema:
+    if not schema.has_column(name):
+        return schema
+    _check_free(schema, name, "dropped")
+    if len(schema.fields) == 1:
+        raise SchemaChangeRefused(f"column {name!r} cannot be dropped: it is the only one of the table", column=name)
+    return replace(schema, fields=tuple(f for f in schema.fields if f.name != name))
+
+
+def _with_renamed_column(schema: TableSchema, change: RenameColumn) -> TableSchema:
+    if not schema.has_column(change.name) and schema.has_column(change.to):
+        return schema
+    _check_free(schema, change.name, "renamed")
+    if schema.has_column(change.to):
+        raise SchemaChangeRefused(
+            f"column {change.name!r} cannot be renamed to {change.to!r}: the table has a column of that name",
+            column=change.name,
+        )
+    check_name(change.to)
+    return _with_field(schema, change.name, replace(schema.field(change.name), name=change.to))
+
+
+def _check_free(schema: TableSchema, name: str, what: str) -> None:
+    """SchemaChangeRefused for a column that keys or options name."""
+    if name in {*schema.primary_keys, *schema.partition_keys, *schema.bucket_keys}:
+        raise SchemaChangeRefused(
+            f"column {name!r} cannot be {what}: it is part of the key, the partition or the bucket key; write into a"
+            " new table",
+            column=name,
+        )
+    named = [option for option, value in schema.options.items() if name in columns_named_by(option, value)]
+    if named:
+        raise SchemaChangeRefused(
+            f"column {name!r} cannot be {what}: option {named[0]!r} names it; take it out of the option, or write into"
+            " a new table",
+            column=name,
+        )
+
+
+def _with_field(schema: TableSchema, name: str, field: DataField) -> TableSchema:
+    return replace(schema, fields=tuple(field if f.name == name else f for f in schema.fields))
+
+
 def _with_type(schema: TableSchema, name: str, wanted: DataType) -> TableSchema:
     if name in {*schema.primary_keys, *schema.partition_keys, *schema.bucket_keys}:
         raise SchemaChangeRefused(
@@ -189,8 +264,8 @@ def _with_type(schema: TableSchema, name: str, wanted: DataType) -> TableSchema:
             column=name,
         )
     wanted, highest = number_new_fields(wanted, schema.highest_field_id)
-    fields = tuple(replace(f, type=wanted) if f.name == name else f for f in schema.fields)
-    return replace(schema, fields=fields, highest_field_id=highest)
+    changed = _with_field(schema, name, replace(schema.field(name), type=wanted))
+    return replace(changed, highest_field_id=highest)
 
 
 def _with_option(schema: TableSchema, change: SetOption, has_snapshots: bool) -> TableSchema:

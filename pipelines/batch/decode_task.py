@@ -41,6 +41,7 @@ from sources.changes import (
     decoder_under,
 )
 from sources.dumps.dump_records import without_malformed
+from sources.past_columns import decode_by_age
 from sources.positions import ReadOffsets
 from sources.record_look import record_look
 from sources.record_rows import rows_at
@@ -170,7 +171,7 @@ class DecodeTask:
             _note_gaps(batch, report)
         _note_read(batch, report)
         batch, malformed = without_malformed(batch)
-        decoded = decoder_under(self.decoder, self.formats).decode(batch, self.decode_targets)
+        decoded = decode_by_age(decoder_under(self.decoder, self.formats), batch, self.decode_targets)
         decoded_at = time.perf_counter()
         report.observations.extend(decoded.observations)
         for row in decoded.newest:

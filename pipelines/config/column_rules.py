@@ -221,10 +221,14 @@ class ColumnRules(ConfigModel):
         return self.rename.get(column, column)
 
     def source_of(self, column: str) -> str | None:
-        """The column of the source that a column of the table holds as it is; None of a computed one."""
+        """The column of the source that a column of the table holds as it is.
+
+        None of a computed one, and of one whose source is stored under another name.
+        """
         if column in self.computed:
             return None
-        return next((name for name, stored in self.rename.items() if stored == column), column)
+        own = None if column in self.rename else column
+        return next((name for name, stored in self.rename.items() if stored == column), own)
 
     def leaves_out(self, column: str) -> bool:
         """Whether the file says that the table lacks a column of the source."""

@@ -24,7 +24,7 @@ from pipelines.config.key_options import without_key_options
 from pipelines.config.look_config import Metrics, WebPage
 from pipelines.config.retry_config import Retry
 from pipelines.config.row_rules import mask_key_name
-from pipelines.config.schema_changes import SchemaChanges
+from pipelines.config.schema_changes import BY_SCHEMA, SchemaChanges
 from pipelines.config.source_config import Source
 from pipelines.config.table_rules import Mode, NewColumns, OnTableFailure, Otherwise, TableRule, TargetRule
 
@@ -202,6 +202,7 @@ class PipelineConfig(ConfigModel):
         if not self.tables and self.otherwise.policy == "skip":
             raise refused("nothing would be written: add rules under `tables`, or `otherwise: create`")
         self._check_new_columns()
+        self._check_schema_changes()
         self._check_history()
         if self.metrics and self.ui and self.metrics.port == self.ui.port:
             raise refused("`metrics` listens on the same port; choose another one for `ui`", "ui", "port")
@@ -220,6 +221,26 @@ class PipelineConfig(ConfigModel):
                 text = f"`new_columns` has no effect with `schema_changes: {{add: {words.add}}}`; remove one of them"
                 raise refused(text, *place, "new_columns")
 
+    def _check_schema_changes(self) -> None:
+        """Refuse words for changes of the schema that the format or another word leaves without effect."""
+        places: list[tuple[SchemaChanges, tuple[str | int, ...]]] = [(self.defaults.schema_changes, ("defaults",))]
+        places += [(r.schema_changes, ("tables", i)) for i, r in enumerate(self.tables) if r.schema_changes is not None]
+        for words, place in places:
+            of_defaults = None if place == ("defaults",) else self.defaults.schema_changes
+            effective, stated = words.over(of_defaults), words.words
+            at = (*place, "schema_changes")
+            for kind, word in BY_SCHEMA:
+                if stated.get(kind) == word and not self.source.format.has_schemas:
+                    text = (
+                        f"'{word}' goes by schemas that records carry, and those of {self.source.format.name} have none"
+                    )
+                    raise refused(f"{text}; remove the word", *at, kind)
+            if stated.get("rename") in ("apply", "pause") and effective.add in ("ignore", "quarantine"):
+                text = (
+                    f"with `add: {effective.add}` no new name of a column is seen; say `add: apply`, or remove the word"
+                )
+                raise refused(text, *at, "rename")
+
     def _check_history(self) -> None:
         """Refuse what cannot be right where deleted rows stay."""
         for index, rule in enumerate(self.tables):
@@ -228,6 +249,9 @@ class PipelineConfig(ConfigModel):
                 continue
             if target.changes_rows:
                 text = "soft_delete keeps rows as the source has them: use it without changed `columns` and `where`"
+                raise refused(text, *at)
+            if target.schema_changes.retype == "new_column":
+                text = "soft_delete keeps the columns of the source: say `schema_changes: {retype: cast}` or to_string"
                 raise refused(text, *at)
             if target.schema_changes.truncate == "apply":
                 text = "`schema_changes: {truncate: apply}` deletes rows that soft_delete keeps; say skip or pause"
@@ -249,12 +273,9 @@ class PipelineConfig(ConfigModel):
     @property
     def decoder(self) -> Decoder:
         """What turns records into rows of the tables: that of the format, and behind it what the rules say of rows."""
-        decoder = self.source.format.decoder
-        if not any(rule.changes_rows for rule in self.target_rules):
-            return decoder
         from sources.expressions.decoder import TransformingDecoder
 
-        return TransformingDecoder(decoder, self._mask_keys())
+        return TransformingDecoder(self.source.format.decoder, self._mask_keys())
 
     def _mask_keys(self) -> dict[str, bytes]:
         """The secret keys of masks by ``mask_key_name``."""

@@ -104,6 +104,11 @@ class ChosenFormat(ConfigModel):
         return self.formats[self.name].finds_formats
 
     @property
+    def has_schemas(self) -> bool:
+        """Whether records can carry a schema that has their columns in order."""
+        return self.formats[self.name].has_schemas
+
+    @property
     def schema_files(self) -> str | None:
         """The file or directory that schemas are read from, where the file names one."""
         (field,) = self.model_fields_set

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Collection, Iterator
 
-from pipelines.config.column_rules import KeyedHash
+from pipelines.config.column_rules import ColumnRules, KeyedHash
 from pipelines.config.table_rules import TargetRule
 from sources.expressions.rule_words import OF_SOURCE, Leaving
 
@@ -17,6 +18,12 @@ def mask_key_name(rule: int, column: str) -> str:
 def mask_key_of(rule: TargetRule, column: str) -> str | None:
     """That name for a masked column of the source; None where its mask has no key."""
     return mask_key_name(rule.number, column) if isinstance(rule.columns.mask[column], KeyedHash) else None
+
+
+def mask_digests(columns: ColumnRules) -> tuple[str, ...]:
+    """What tells the secret keys of masks from others, and does not show them."""
+    keys = (mask.key for mask in columns.mask.values() if isinstance(mask, KeyedHash))
+    return tuple(hmac.digest(key.encode(), b"rules of a table", "sha256").hex() for key in keys)
 
 
 def leaving_of(primary_key: Collection[str], merge_engine: str, changelog_producer: str) -> Leaving:

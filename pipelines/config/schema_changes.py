@@ -14,34 +14,42 @@ from pipelines.config.config_values import ConfigModel, refused
 Preset = Literal["evolve", "lenient", "freeze"]
 
 PRESETS: Mapping[str, Mapping[str, str]] = {
-    "evolve": {"add": "apply", "drop": "keep_null", "widen": "apply", "retype": "cast", "truncate": "pause"},
-    "lenient": {"add": "apply", "drop": "keep_null", "widen": "apply", "retype": "to_string", "truncate": "skip"},
-    "freeze": {"add": "pause", "drop": "pause", "widen": "pause", "retype": "pause", "truncate": "pause"},
-}
+    "evolve": {
+        "add": "apply", "drop": "keep_null", "rename": "add_and_keep", "widen": "apply", "retype": "cast",
+        "comment": "apply", "default": "ignore", "truncate": "pause",
+    },
+    "lenient": {
+        "add": "apply", "drop": "keep_null", "rename": "add_and_keep", "widen": "apply", "retype": "to_string",
+        "comment": "apply", "default": "ignore", "truncate": "skip",
+    },
+    "freeze": {
+        "add": "pause", "drop": "pause", "rename": "pause", "widen": "pause", "retype": "pause",
+        "comment": "ignore", "default": "pause", "truncate": "pause",
+    },
+}  # fmt: skip
 """What each preset says of every kind."""
 
 _REFUSED_WORDS = {
-    ("drop", "drop"): "Tidemark cannot tell a dropped column from one that a partition has not got yet, and its values"
-    " would be lost; say keep_null, and drop it with Paimon's ALTER TABLE when nobody reads it any more",
-    (
-        "retype",
-        "new_column",
-    ): "values of one column would go into two; say to_string, cast or pause, or write into a new"
-    " table (another `into`)",
+    ("default", "apply"): "no reader of Paimon gives rows from before a column its default; say pause to fill them with"
+    " a rebuild (`tidemark replay --rebuild`), or ignore to leave them NULL",
 }
 """Words that one may expect, and why this version does not have them."""
+
+
+BY_SCHEMA = (("rename", "apply"), ("rename", "pause"), ("comment", "apply"), ("default", "pause"))
+"""Kinds and words that need records with a schema."""
 
 
 class SchemaChanges(ConfigModel):
     """One word for each kind of change; a kind without a word has that of the preset."""
 
     NOT_YET: ClassVar[Mapping[str, str]] = {
-        "rename": "a renamed column is a new one, and the old one keeps its values and gets NULL: events do not tell a"
-        " rename from a dropped and an added column. Remove the word",
         "nullability": "columns take NULL, except those of the key, so NOT NULL in the source changes nothing",
-        "defaults": "readers of Paimon give rows from before a new column NULL, and not the default of the source;"
-        " `backfill` or `tidemark replay` reads rows again that have it",
-        "comments": "events do not bring the comments of the source; set them with Paimon's ALTER TABLE",
+        "defaults": "use `default`",
+        "comments": "use `comment`",
+        "recreated": "records do not tell a table that was dropped and made anew from one with other columns, and the"
+        " schema change topic has no common order with them. Write the new one into a table of its own (another"
+        " `into`)",
         "primary_key": "another primary key always pauses the table, because its rows have the old one; write into a"
         " new table (another `into`, with `backfill: true`)",
     }
@@ -57,21 +65,37 @@ class SchemaChanges(ConfigModel):
         description="A column that the table lacks and no rule declares: add it, leave its values out, put records "
         "with a value in it into the quarantine, or pause the table.",
     )
-    drop: Literal["keep_null", "pause"] | None = Field(
+    drop: Literal["keep_null", "drop", "pause"] | None = Field(
         default=None,
-        description="A column of the table that the newest rows of its source lack: new rows have NULL there, or the "
-        "table is paused.",
+        description="A column of the table that the newest rows of its source lack: new rows have NULL there, the "
+        "column is dropped with its values once the newest rows of all partitions lack it, or the table is paused.",
+    )
+    rename: Literal["add_and_keep", "apply", "pause"] | None = Field(
+        default=None,
+        description="An embedded schema in which one column is gone and another of its type stands in its place: add "
+        "the new one and keep the old one, rename the column with all its values, or pause the table.",
     )
     widen: Literal["apply", "cast", "pause"] | None = Field(
         default=None,
         description="A type that needs a wider column: widen it without loss; keep it, and put records whose values do "
         "not fit into the quarantine; or pause the table.",
     )
-    retype: Literal["cast", "to_string", "pause"] | None = Field(
+    retype: Literal["cast", "to_string", "new_column", "pause"] | None = Field(
         default=None,
         description="A type of which no wider column holds both old and new values: keep the column, and put records "
         "whose values do not fit into the quarantine; make it STRING where its values can become texts, else as "
-        "`cast`; or pause the table.",
+        "`cast`; keep it and store new values in a column of the new type beside it, such as `price_v2`; or pause the "
+        "table.",
+    )
+    comment: Literal["apply", "ignore"] | None = Field(
+        default=None,
+        description="A column whose embedded schema has a text of documentation: make it the comment of the column, or "
+        "leave comments alone.",
+    )
+    default: Literal["ignore", "pause"] | None = Field(
+        default=None,
+        description="An added column for which an embedded schema states a default: rows from before it have NULL, or "
+        "the table is paused, so that a rebuild can fill them.",
     )
     truncate: Literal["apply", "skip", "pause"] | None = Field(
         default=None,
@@ -107,6 +131,16 @@ class SchemaChanges(ConfigModel):
     def words(self) -> dict[str, str]:
         """The words that are stated, by kind."""
         return {kind: word for kind in PRESETS["evolve"] if (word := getattr(self, kind)) is not None}
+
+    @property
+    def follows_renames(self) -> bool:
+        """Whether schemas are to be held against each other for renamed columns."""
+        return self.rename in ("apply", "pause")
+
+    @property
+    def follows_order(self) -> bool:
+        """Whether it matters which of several schemas is the newest."""
+        return self.follows_renames or self.retype == "new_column"
 
 
 EVOLVE = SchemaChanges().over()

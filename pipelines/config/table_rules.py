@@ -21,6 +21,8 @@ from pipelines.config.history_config import History
 from pipelines.config.key_options import without_key_options
 from pipelines.config.schema_changes import EVOLVE, SchemaChanges
 from pipelines.config.table_name import name_problem
+from sources.column_sources import OPTION as COLUMN_SOURCES
+from sources.column_sources import ColumnSources
 from sources.event_columns import DELETED_AT_TYPE, EVENT_COLUMNS, OnChange
 from sources.topics import any_matches
 
@@ -236,6 +238,11 @@ class TableRule(ConfigModel):
         if self.merge_sources is not None and self.schema_changes and self.schema_changes.truncate == "apply":
             text = "'apply' would delete rows of the other sources too; say skip or pause, or give each its own table"
             raise refused(text, "schema_changes", "truncate")
+        words = {} if self.schema_changes is None else self.schema_changes.words
+        for kind, word in (("drop", "drop"), ("rename", "apply"), ("rename", "pause")):
+            if self.merge_sources is not None and words.get(kind) == word:
+                text = f"'{word}' would go by one of several source tables; remove the word, or give each its own table"
+                raise refused(text, "schema_changes", kind)
         if self.primary_key and set(self.primary_key) == set(self.partition_by):
             raise refused("primary_key equals partition_by: every partition would hold one row; add a key column")
         return self
@@ -355,9 +362,18 @@ class TargetRule:
         return self.without_keys if self.without_keys and message_key is None else replace(self, without_keys=None)
 
     def for_table(self, schema: TableSchema) -> TargetRule:
-        """The rule for a table that exists: that of a log of events if it is one."""
+        """The rule for a table that exists: that of a log of events if it is one.
+
+        Columns of the source that go on in another column of the table have the name of that one.
+        """
         is_log = not schema.primary_keys and all(schema.has_column(name) for name, _ in EVENT_COLUMNS)
-        return self.for_keys(None if is_log else ())
+        rule = self.for_keys(None if is_log else ())
+        continued = ColumnSources.parsed(schema.options.get(COLUMN_SOURCES)).continued
+        if not continued:
+            return rule
+        stored = {source: names[-1] for source, names in continued.items() if schema.has_column(names[-1])}
+        columns = rule.columns.model_copy(update={"rename": {**rule.columns.rename, **stored}})
+        return replace(rule, columns=columns)
 
     @property
     def changes_rows(self) -> bool:

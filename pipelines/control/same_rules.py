@@ -6,6 +6,7 @@ import hashlib
 
 from paimon_table.errors import ConfigError
 from pipelines.config.config import PipelineConfig
+from pipelines.config.row_rules import mask_digests
 from pipelines.control.requests import Request
 
 RULES = "rules"
@@ -15,7 +16,8 @@ RULES = "rules"
 def digest_of_rules(config: PipelineConfig) -> str:
     """What decides how records are read and where they go; equal in two processes with the same pipeline file."""
     rules = (config.source.format, config.source.on_bad_record, config.defaults, config.tables, config.otherwise)
-    return hashlib.sha256(repr((rules, config.quarantine, config.catalog.warehouse)).encode()).hexdigest()
+    masks = [mask_digests(rule.columns) for rule in config.tables]
+    return hashlib.sha256(repr((rules, masks, config.quarantine, config.catalog.warehouse)).encode()).hexdigest()
 
 
 def check_rules(config: PipelineConfig, request: Request) -> None:

@@ -26,6 +26,7 @@ from paimon_table.options.names import BUCKET
 from paimon_table.options.option_facts import columns_named_by
 from pipelines.checkpoint.replay_state import Counts, Kind, Point, Rebuild, Replays, ReplayState
 from pipelines.config.config import PipelineConfig
+from pipelines.config.row_rules import mask_digests
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.known_routes import known_sources, rules_for
 from pipelines.tables.rule_options import OF_MERGING, option_changes
@@ -82,7 +83,9 @@ def _rules(config: PipelineConfig, identifier: str, table: Table, topics: Collec
 def rules_digest(config: PipelineConfig, identifier: str, topics: Collection[str]) -> str:
     """What decides how the rows of a table come out: a rebuild that began under other rules would mix the two."""
     rules = rules_for(config, TableName.of(identifier), sorted(topics))
-    return hashlib.sha256(repr((config.source.format, config.source.on_bad_record, rules)).encode()).hexdigest()
+    masks = [mask_digests(rule.columns) for rule in rules]
+    decisive = (config.source.format, config.source.on_bad_record, rules, masks)
+    return hashlib.sha256(repr(decisive).encode()).hexdigest()
 
 
 def _check_may_change(config: PipelineConfig, identifier: str, name: str) -> None:

@@ -6,11 +6,16 @@ a column that cannot be widened those go there that do not fit it as it is.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
 from paimon_table import (
     AddColumn,
+    DescribeColumn,
+    DropColumn,
+    RenameColumn,
     SchemaChange,
     SetOption,
     TableSchema,
@@ -44,6 +49,8 @@ class ColumnChanges:
     refused: Mapping[str, str]
     left: tuple[str, ...]
     pausing: Mapping[str, str] = field(default_factory=dict)
+    continued: Mapping[str, str] = field(default_factory=dict)
+    """Columns whose values go into another one from now on, with its name."""
 
     @property
     def added(self) -> set[str]:
@@ -57,24 +64,39 @@ def column_changes(
     room: int,
     by_pattern: Mapping[str, DataType] | None = None,
     policy: SchemaChanges = EVOLVE,
+    earlier: Mapping[str, Sequence[str]] | None = None,
+    newest: Callable[[str, DataType], bool] = lambda _name, _type: True,
 ) -> ColumnChanges:
     """What ``seen`` columns change; ``room`` is how many columns may be added that are not ``declared``.
 
-    Types that are declared ``by_pattern`` hold as well, but nobody has named these columns.
+    Types that are declared ``by_pattern`` hold as well, but nobody has named these columns. ``earlier`` has, for
+    columns that continue others, those which held the values of their source before. ``newest`` tells whether an
+    observed type is that of the newest records.
     """
     types = {**(by_pattern or {}), **declared}
     changes: list[SchemaChange] = []
     refused: dict[str, str] = {}
     left: list[str] = []
     pausing: dict[str, str] = {}
+    continued: dict[str, str] = {}
     for name, observed in seen.items():
         if observed is None:
             continue
         try:
-            change = _change(schema, name, types.get(name, observed), name in declared, policy)
+            former = [schema.field(other).type for other in (earlier or {}).get(name, ()) if schema.has_column(other)]
+            wanted = types.get(name, observed)
+            if policy.retype == "new_column" and (
+                not newest(name, observed) or any(widened(t, wanted) == t for t in former)
+            ):
+                policy_of = policy.model_copy(update={"retype": "cast"})
+            else:
+                policy_of = policy
+            change = _change(schema, name, wanted, name in declared, policy_of)
             if change is None:
                 continue
-            if isinstance(change, AddColumn) and name not in declared:
+            if isinstance(change, AddColumn) and change.name != name:
+                continued[name] = change.name
+            elif isinstance(change, AddColumn) and name not in declared:
                 if room <= 0:
                     left.append(name)
                     continue
@@ -82,16 +104,18 @@ def column_changes(
             changed = apply_changes(schema, [change], schema.time_ms)
             validate_changed_table(changed, schema)
         except PausingChange as error:
+            continued.pop(name, None)
             pausing[name] = str(error)
             continue
         except TidemarkError as error:
             if not error.action.blames_input:
                 raise
+            continued.pop(name, None)
             refused[name] = str(error)
             continue
         schema = changed
         changes.append(change)
-    return ColumnChanges(tuple(changes), refused, tuple(left), pausing)
+    return ColumnChanges(tuple(changes), refused, tuple(left), pausing, continued)
 
 
 class PausingChange(Exception):
@@ -99,7 +123,11 @@ class PausingChange(Exception):
 
 
 def _change(
-    schema: TableSchema, name: str, wanted: DataType, is_declared: bool, policy: SchemaChanges
+    schema: TableSchema,
+    name: str,
+    wanted: DataType,
+    is_declared: bool,
+    policy: SchemaChanges,
 ) -> SchemaChange | None:
     if not schema.has_column(name):
         refusal = None if is_declared else name_refusal(name, schema.column_names)
@@ -119,6 +147,11 @@ def _change(
             )
         if policy.retype == "to_string" and can_become_text(present):
             return None if present.with_nullable(True) == string() else TextColumn(name)
+        if policy.retype == "new_column":
+            why = why_not_free(schema, name)
+            if why is not None:
+                raise PausingChange(f"{now} without loss, and `new_column` is no way: {why}; say cast, or {keep}")
+            return AddColumn(_next_name(schema, name), wanted.with_nullable(True))
         raise SchemaChangeRefused(f"{now} without loss; to keep the table's type for good, {keep}")
     if wider == present:
         return None
@@ -127,6 +160,26 @@ def _change(
     if policy.widen == "cast":
         raise SchemaChangeRefused(f"{now}, and `schema_changes: {{widen: cast}}`; say apply to widen it")
     return WidenColumn(name, wider)
+
+
+def why_not_free(schema: TableSchema, name: str) -> str | None:
+    """Why no other column can take the place of one, if so: keys or options name it."""
+    try:
+        apply_changes(schema, [DropColumn(name)], schema.time_ms)
+    except SchemaChangeRefused as error:
+        return str(error)
+    return None
+
+
+_VERSION = re.compile(r"(.+)_v(\d{1,4})", re.ASCII)
+
+
+def _next_name(schema: TableSchema, name: str) -> str:
+    """``price_v2`` for ``price``, and ``price_v3`` where that is there."""
+    found = _VERSION.fullmatch(name)
+    stem, number = (found[1], int(found[2])) if found else (name, 1)
+    names = {other.casefold() for other in schema.column_names}
+    return next(f"{stem}_v{n}" for n in count(number + 1) if f"{stem}_v{n}".casefold() not in names)
 
 
 def widened(present: DataType, wanted: DataType) -> DataType | None:
@@ -191,6 +244,8 @@ def column_differences(before: TableSchema, after: TableSchema) -> list[tuple[st
             continue
         if was.name != f.name:
             found.append(("rename", f"{was.name} renamed to {f.name}"))
+        if was.description != f.description and f.description is not None:
+            found.append(("comment", f"{f.name} described as {f.description!r}"))
         if sql(was.type) != sql(f.type):
             kind = "widen" if common_type(was.type, f.type) is not None else "retype"
             found.append((kind, f"{f.name} {sql(was.type)} -> {sql(f.type)}"))
@@ -210,5 +265,11 @@ def _told(change: SchemaChange, schema: TableSchema) -> str:
             return f"column {name} widened from {sql(schema.field(name).type)} to {sql(wider)}"
         case TextColumn(name):
             return f"column {name} changed from {sql(schema.field(name).type)} to STRING"
+        case DropColumn(name):
+            return f"column {name} dropped"
+        case RenameColumn(name, to):
+            return f"column {name} renamed to {to}"
+        case DescribeColumn(name, text):
+            return f"column {name} described as {text!r}"
         case SetOption(name, value):
             return f"option {name} reset" if value is None else f"option {name} set to {value}"

@@ -10,10 +10,13 @@ from typing import Any
 from pipelines.config.column_rules import first_of
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_layout import declared_hidden, layout_of, sources_decoded
+from pipelines.tables.evolution import feeds_alone
 from pipelines.tables.merged_sources import fed_by
 from sinks.commit.table_sink import TableSink
 from sources.changes import DecodeTarget, KeyRule, SourceTable
 from sources.column_forms import OPTION, ColumnForms
+from sources.column_sources import OPTION as COLUMN_SOURCES
+from sources.column_sources import ColumnSources
 
 
 def decode_target(
@@ -50,6 +53,7 @@ def _plain_target(
     traits = table.write_traits
     refused = traits.refused_deletes
     own = dict(of_table.own_columns)
+    from_source = ColumnSources.parsed(table.schema.options.get(COLUMN_SOURCES))
     keys = KeyRule(sink.identifier, rule.primary_key is not None, sink.sources.get(fed_by(source), ()))
     return DecodeTarget(
         columns=tuple((f.name, f.type) for f in table.schema.fields if f.name not in own),
@@ -69,6 +73,9 @@ def _plain_target(
         decimal_formats=rule.decimal_formats(table.schema.column_names),
         paths=rule.columns.column_paths,
         forms=ColumnForms.parsed(table.schema.options.get(OPTION)),
+        renamed=from_source.renamed,
+        dropped=from_source.ends(source.topic, sink.topic_ids),
+        tells_schemas=of_table.schema_changes.follows_order and feeds_alone(sink, of_table),
         **limits,
     )
 

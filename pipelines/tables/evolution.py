@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from paimon_table import AddColumn, SchemaChange, SetOption
+from paimon_table import AddColumn, DescribeColumn, DropColumn, SchemaChange, SetOption, TableSchema, apply_changes
 from paimon_table.errors import SchemaChangeRefused
+from paimon_table.types import DataType
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_changes import added_within_a_day, column_changes, told
 from pipelines.tables.column_layout import Layout, hidden_changes, layout_of, stored_columns
 from pipelines.tables.first_schema import name_of_own
 from pipelines.tables.observed_columns import Seen
+from pipelines.tables.renames import Followed, followed, named_columns
 from pipelines.tables.rule_options import options_of_new_columns
 from sinks.commit.table_sink import TableSink
 from sources.changes import SourceTable
 from sources.column_forms import OPTION, RAW, ColumnForms
+from sources.column_sources import OPTION as COLUMN_SOURCES
+from sources.column_sources import ColumnSources
 
 log = logging.getLogger(__name__)
 
@@ -30,11 +35,15 @@ _KEPT_RAW = (
 class Evolution:
     """New columns and wider types of all tables of a pipeline."""
 
-    def __init__(self, config: PipelineConfig) -> None:
+    def __init__(self, config: PipelineConfig, *, is_beside: bool = False) -> None:
+        """``is_beside``: records come again, which may be older than what the tables have followed."""
         self._config = config
+        self._beside = is_beside
         self._refused: dict[str, dict[str, str]] = {}
         """Per table: columns that it cannot have or not widen, and why."""
         self._kept_raw: set[tuple[str, str]] = set()
+        self._unclear: set[tuple[str, tuple[str, ...], tuple[str, ...]]] = set()
+        """Renames that nobody can tell: table, old and new names."""
 
     def follow(
         self, sink: TableSink, rule: TargetRule, of_source: TargetRule, source: SourceTable, seen: Seen, now_ms: int
@@ -45,33 +54,136 @@ class Evolution:
 
         SchemaChangeRefused where the rule or `on_bad_record` says that such a column ends the run.
         """
-        room = _room(sink, rule, now_ms)
+        room, before = _room(sink, rule, now_ms), sink.table.schema
+        renamed = self._renamed(sink, rule, of_source, source, seen)
+        schema = apply_changes(before, renamed.changes, now_ms)
+        seen = seen.without(renamed.old_names)
         shown, declared, remembered = seen.columns, rule.column_types, list[SetOption]()
         layout = None
         if of_source.changes_rows:
-            layout = layout_of(of_source, sink.table.schema, seen.columns)
+            layout = layout_of(of_source, schema, seen.columns)
             layout.check_lacking(source.topic, seen.columns)
             shown, computed = stored_columns(layout, seen), layout.computed
-            declared, remembered = {**computed, **declared}, hidden_changes(layout, sink.table.schema)
+            declared, remembered = {**computed, **declared}, hidden_changes(layout, schema)
         by_pattern = rule.declared(shown)
-        found = column_changes(sink.table.schema, shown, declared, room, by_pattern, rule.schema_changes)
+        earlier = {names[-1]: names[:-1] for names in renamed.sources.continued.values()}
+        newest = partial(self._is_newest, of_source, seen)
+        found = column_changes(schema, shown, declared, room, by_pattern, rule.schema_changes, earlier, newest)
         for name, reason in found.pausing.items():
             raise SchemaChangeRefused(f"{source.topic}: column {name}: {reason}").without_values()
         if found.left and _word(rule) == "pause":
             raise SchemaChangeRefused(f"{source.topic}: column {found.left[0]}: {_beyond(rule)}").without_values()
-        is_news = self.note_refused(sink.identifier, found.refused, sink.table.schema.column_names, source)
+        self._check_defaults(rule, of_source, source, seen, found.added)
+        is_news = self.note_refused(sink.identifier, found.refused, schema.column_names, source)
+        sources = renamed.sources.with_own_columns(found.added)
+        for name, other in found.continued.items():
+            sources = sources.with_new_column(of_source.columns.source_of(name) or name, name, other)
         learnt = self._learnt_forms(sink, found.changes, seen, layout) + remembered
-        if not found.changes and not learnt:
+        columns = [*renamed.changes, *found.changes]
+        if not columns and not learnt and not renamed.old_names:
             return is_news or bool(found.left)
-        changes = [*found.changes, *options_of_new_columns(sink.table.schema, rule, found.added), *learnt]
-        extra = {"event": "schema-changed", "table": sink.identifier}
-        log.info(
-            "pipeline %s: %s: %s", self._config.name, sink.identifier, told(changes, sink.table.schema), extra=extra
-        )
-        sink.evolve(changes, now_ms)
+        learnt += sources_change(before, sources)
+        changes = [*columns, *options_of_new_columns(schema, rule, found.added), *learnt]
+        if layout is not None and columns:
+            self._check_expressions(of_source, apply_changes(before, changes, now_ms))
+        self.change(sink, changes, now_ms)
         if found.added and _room(sink, rule, now_ms) <= 0:
             log.warning("%s: %s", sink.identifier, _beyond(rule))
         return True
+
+    def change(self, sink: TableSink, changes: Sequence[SchemaChange], now_ms: int) -> None:
+        """Publish a new version of the schema, and tell of it."""
+        extra = {"event": "schema-changed", "table": sink.identifier}
+        words = told(changes, sink.table.schema)
+        log.info("pipeline %s: %s: %s", self._config.name, sink.identifier, words, extra=extra)
+        sink.evolve(changes, now_ms)
+
+    def _renamed(
+        self, sink: TableSink, rule: TargetRule, of_source: TargetRule, source: SourceTable, seen: Seen
+    ) -> Followed:
+        """The columns that have another name now, by the embedded schemas of the records."""
+        schema = sink.table.schema
+        known = ColumnSources.parsed(schema.options.get(COLUMN_SOURCES))
+        if self._beside or not rule.schema_changes.follows_renames or not feeds_alone(sink, rule):
+            return Followed((), known)
+        layout = layout_of(of_source, schema) if of_source.changes_rows else None
+        found = followed(schema, of_source, layout, seen.schemas, known)
+        news = [
+            words for olds, names in found.unclear if (words := (sink.identifier, olds, names)) not in self._unclear
+        ]
+        if rule.schema_changes.rename == "pause" and (found.changes or found.unclear):
+            olds, names = found.unclear[0] if found.unclear else ((found.changes[0].name,), (found.changes[0].to,))
+            raise SchemaChangeRefused(
+                f"{source.topic}: column {', '.join(olds)} is gone, {', '.join(names)} of the same type stands in its"
+                " place, and `schema_changes: {rename: pause}`; say apply and resume if it was renamed, or add_and_keep"
+            ).without_values()
+        for _, olds, names in news:
+            log.warning(
+                "%s: table %s: column %s is gone and %s stands in its place: which was renamed is not clear. The table"
+                " gets new columns, and the old ones keep their values. To rename one instead, pause the table and use"
+                " Paimon's ALTER TABLE",
+                source.topic, sink.identifier, " or ".join(olds), " or ".join(names),
+            )  # fmt: skip
+        self._unclear.update(news)
+        return found
+
+    def _is_newest(self, of_source: TargetRule, seen: Seen, name: str, observed: DataType) -> bool:
+        """Whether the newest schema of the records says a type; records that come again tell nothing of that."""
+        if self._beside:
+            return False
+        column = of_source.columns.source_of(name)
+        return not seen.schemas or dict(seen.schemas[-1].columns).get(column or name) == observed
+
+    def _check_defaults(
+        self, rule: TargetRule, of_source: TargetRule, source: SourceTable, seen: Seen, added: Collection[str]
+    ) -> None:
+        stated = {of_source.columns.stored_as(name) for name in seen.defaults} & {*added}
+        if stated and rule.schema_changes.default == "pause":
+            raise SchemaChangeRefused(
+                f"{source.topic}: column {', '.join(sorted(map(str, stated)))} is new and has a default in the source,"
+                " and `schema_changes: {default: pause}`; say ignore and resume: older rows then have NULL there until"
+                " the table is rebuilt (`tidemark replay --rebuild`) from records that have the default"
+            ).without_values()
+
+    def describe(self, sink: TableSink, rule: TargetRule, comments: Mapping[str, str], now_ms: int) -> bool:
+        """Give columns the comments that the source has for them; returns whether one is news."""
+        schema, stored = sink.table.schema, rule.columns.stored_as
+        changes = [
+            DescribeColumn(name, comment)
+            for column, comment in comments.items()
+            if (name := stored(column)) is not None
+            and schema.has_column(name)
+            and schema.field(name).description != comment
+        ]
+        if changes:
+            self.change(sink, changes, now_ms)
+        return bool(changes)
+
+    def _check_expressions(self, rule: TargetRule, schema: TableSchema) -> None:
+        """ConfigError where expressions of the rule do not go with the columns that the table is to have."""
+        layout = layout_of(rule.for_table(schema), schema)
+        _ = layout.computed
+        if rule.where is not None and not layout.all_lacking:
+            from sources.expressions.computed import condition
+
+            condition(f"where: {rule.where}", rule.where, layout.types)
+
+    def drop(self, sink: TableSink, ends: Mapping[str, Mapping[str, int]], ids: Mapping[str, str], now_ms: int) -> None:
+        """Drop columns of the source, which are gone from these offsets on; SchemaChangeRefused where one must stay."""
+        schema = sink.table.schema
+        sources = ColumnSources.parsed(schema.options.get(COLUMN_SOURCES)).without_columns(ends, ids)
+        changes = [DropColumn(name) for name in ends]
+        self.change(sink, [*changes, *sources_change(schema, sources)], now_ms)
+
+    def keep_gone(self, sink: TableSink, columns: Collection[str], now_ms: int) -> bool:
+        """Remember that the source has lost columns, so that no later one is taken for them; returns whether that is
+        news."""
+        schema = sink.table.schema
+        known = ColumnSources.parsed(schema.options.get(COLUMN_SOURCES))
+        changes = sources_change(schema, known.with_gone(columns))
+        if changes:
+            sink.evolve(changes, now_ms)
+        return bool(changes)
 
     def _learnt_forms(
         self, sink: TableSink, changes: Collection[SchemaChange], seen: Seen, layout: Layout | None
@@ -117,6 +229,28 @@ class Evolution:
             "beyond": _beyond(rule) if is_full and _word(rule) != "pause" else None,
             "ignores_new": is_full and _word(rule) == "ignore",
         }
+
+
+def feeds_alone(sink: TableSink, rule: TargetRule) -> bool:
+    """Whether the columns of a table are those of one source table."""
+    return rule.merge_sources is None and len(sink.sources) <= 1
+
+
+def check_droppable(rule: TargetRule, schema: TableSchema, name: str, topic: str) -> None:
+    """SchemaChangeRefused for a column that the rule names, or stores in another form."""
+    layout = layout_of(rule, schema) if rule.changes_rows else None
+    is_named = name in named_columns(rule, layout)
+    if is_named or rule.columns.stored_as(name) != name:
+        raise SchemaChangeRefused(
+            f"{topic}: its events have no column {name} any more, and the rule names it, so that"
+            " `schema_changes: {drop: drop}` cannot drop it; take it out of the rule, or say keep_null and resume"
+        ).without_values()
+
+
+def sources_change(schema: TableSchema, sources: ColumnSources) -> list[SetOption]:
+    """The option that remembers where columns come from, where that is news."""
+    before = ColumnSources.parsed(schema.options.get(COLUMN_SOURCES))
+    return [] if sources == before else [SetOption(COLUMN_SOURCES, sources.text)]
 
 
 def _room(sink: TableSink, rule: TargetRule, now_ms: int) -> int:

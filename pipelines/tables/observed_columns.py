@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from paimon_table.types import DataType
-from sources.changes import Observation, ObservedColumn, SourceTable
+from sources.changes import Observation, ObservedColumn, ShownSchema, SourceTable
 from sources.observed_columns import merged as merged_columns
-from sources.observed_columns import merged_keys
+from sources.observed_columns import merged_keys, merged_schemas
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,17 @@ class Seen:
     """Fields of the message key that no row has."""
     has_rows: bool = True
     """False where only deletes and truncates were seen, and no table is known."""
+    schemas: tuple[ShownSchema, ...] = ()
+    """The embedded schemas of the records, the oldest first, where the table asks for them."""
+    defaults: frozenset[str] = frozenset()
+    """The columns for which embedded schemas state a default."""
+
+    def without(self, names: Collection[str]) -> Seen:
+        """What was seen of all other columns."""
+        if not names:
+            return self
+        columns = {name: t for name, t in self.columns.items() if name not in names}
+        return replace(self, columns=columns, forms={n: form for n, form in self.forms.items() if n not in names})
 
 
 def merged(observations: Iterable[Observation]) -> dict[SourceTable, Seen]:
@@ -46,5 +57,7 @@ def merged(observations: Iterable[Observation]) -> dict[SourceTable, Seen]:
             {column.name: column.looks_like for column in found[source] if column.looks_like is not None},
             {column.name: column.type for column in of_keys[source] if column.name not in columns},
             observation.has_rows or (source in seen and before.has_rows),
+            merged_schemas((before.schemas, observation.schemas)),
+            before.defaults | {column.name for column in observation.columns if column.has_default},
         )
     return seen

@@ -20,6 +20,7 @@ from pipelines.tables.kept_deletes import with_deleted_at
 from pipelines.tables.new_table import NewTable
 from pipelines.tables.observed_columns import Seen
 from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.renames import with_renames
 from pipelines.tables.row_checks import with_computed_of
 from pipelines.tables.rule_options import with_options_of
 from pipelines.tables.writable_tables import check_keys, check_writable
@@ -81,6 +82,7 @@ class Opening:
         message_key = () if is_keyed and seen.key_columns is None else seen.key_columns
         rule = rule.for_keys(message_key) if table is None else rule.for_table(table.schema)
         if table is None:
+            rule, seen = with_renames(rule, seen)
             is_named = self._config.has_rule_for(source.database, source.schema, source.table, source.topic)
             new = NewTable(identifier, self._config.name, rule, source, seen, feeds_one or not is_named)
             self._tell_alike(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from paimon_table.types import TIMESTAMPS, DataType, timestamp_unit
 from pipelines.config.error_budget import NEWEST, Share
@@ -15,6 +15,7 @@ from pipelines.tables.observed_columns import Seen
 from sinks.commit.table_sink import TableSink
 from sinks.write.unsent import Became, Unsent, unsent_texts
 from sources.changes import ControlRecord, NewestRow, SourceTable
+from sources.column_sources import place_key
 
 log = logging.getLogger(__name__)
 
@@ -116,6 +117,41 @@ class VanishedColumns:
             first, *others = [*of_batch.values(), *later]
             found[source] = [name for name in first.absent if all(name in row.absent for row in others)]
         return found
+
+    def comments(self, source: SourceTable) -> Mapping[str, str]:
+        """What the newest row of a source table says of its columns."""
+        rows = self._newest[source].values()
+        return max(rows, key=lambda row: (row.timestamp_ms or 0, row.offset)).comments if rows else {}
+
+    def ends(
+        self, source: SourceTable, lost: Sequence[str], partitions: Collection[int]
+    ) -> tuple[dict[str, dict[str, int]], dict[str, list[int]]]:
+        """Lost columns that the newest row of each partition lacks, with the offsets behind these rows.
+
+        The others have the partitions that are waited for: those that no row of this process has come from, or whose
+        newest row still has the column.
+        """
+        newest = self._newest[source]
+        found: dict[str, dict[str, int]] = {}
+        waiting: dict[str, list[int]] = {}
+        for name in lost:
+            others = [p for p in {*partitions, *newest} if p not in newest or name not in newest[p].absent]
+            if others:
+                waiting[name] = sorted(others)
+            else:
+                found[name] = {place_key(source.topic, p): row.offset + 1 for p, row in sorted(newest.items())}
+        return found, waiting
+
+    def note_waiting(self, topic: str, identifier: str, waiting: Mapping[str, Sequence[int]]) -> None:
+        """Tell which columns are not dropped yet, and why."""
+        for name, partitions in waiting.items():
+            if (topic, identifier, f"waits {name}") not in self._told:
+                self._told.add((topic, identifier, f"waits {name}"))
+                log.info(
+                    "%s: column %s of table %s is dropped once rows of partition %s lack it too; until then new rows"
+                    " have NULL there",
+                    topic, name, identifier, ", ".join(map(str, partitions)),
+                )  # fmt: skip
 
     @staticmethod
     def lost(rule: TargetRule, absent: Sequence[str], *, is_only_source: bool) -> list[str]:

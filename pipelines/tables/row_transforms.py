@@ -13,7 +13,7 @@ from pipelines.tables.column_layout import Layout, layout_of
 from sources.expressions.computed import computed_column, condition, masked_column
 from sources.expressions.evaluation import Column
 from sources.expressions.rule_words import OF_EVENTS, Leaving
-from sources.expressions.transform import Transform
+from sources.expressions.transform import Transform, Unfed
 
 
 def transform_of(rule: TargetRule, table: Table, ingested_ms: int) -> Transform:
@@ -21,12 +21,16 @@ def transform_of(rule: TargetRule, table: Table, ingested_ms: int) -> Transform:
     layout, schema, traits = layout_of(rule, table.schema), table.schema, table.write_traits
     if layout.all_lacking:
         return Transform((), (), lacks_columns=True)
-    columns: list[tuple[str, str | Column]] = []
+    columns: list[tuple[str, str | Column | Unfed]] = []
     for f in schema.fields:
         if f.name in dict(rule.event_columns):
             continue
         source = rule.columns.source_of(f.name)
-        columns.append((f.name, source if source is not None else _column(layout, f.name, f.type)))
+        if source is not None:
+            columns.append((f.name, source))
+        else:
+            is_computed = f.name in rule.columns.computed
+            columns.append((f.name, _column(layout, f.name, f.type) if is_computed else Unfed(f.type)))
     refused = traits.refused_deletes
     computed = {name for name, origin in columns if isinstance(origin, Column)}
     return Transform(

@@ -20,7 +20,7 @@ from pipelines.config.table_rules import TargetRule
 from pipelines.storage import catalog_of
 from pipelines.tables.column_layout import names_decoded, stored_looks
 from pipelines.tables.decode_targets import decode_target
-from pipelines.tables.evolution import Evolution
+from pipelines.tables.evolution import Evolution, check_droppable, feeds_alone
 from pipelines.tables.known_routes import (
     agreed_rule,
     is_led_elsewhere,
@@ -52,6 +52,8 @@ from pipelines.tables.written_tables import WrittenTable
 from sinks.commit.positions import TopicPartition, checkpoint_user, newest_position
 from sinks.commit.table_sink import RunTwice, TableSink, TopicIds
 from sources.changes import Behind, Goal, NewestRow, Observation, Rejection, SourceTable, TopicLook, Truncation
+from sources.column_sources import OPTION as COLUMN_SOURCES
+from sources.column_sources import ColumnSources
 from sources.formats import chosen_format
 from sources.positions import ReadOffsets
 
@@ -108,7 +110,7 @@ class PipelineTables:
         self.routes: dict[SourceTable, str | None] = {}
         self.rejections: dict[SourceTable, Rejection] = {}
         """Source tables without a route, and why."""
-        self._evolution = Evolution(config)
+        self._evolution = Evolution(config, is_beside=beside is not None)
         self._opening = Opening(config, self._own, commit_user, self._evolution, beside, topic_ids, first_own, book)
         self._topics: set[str] = set()
         """Topics that feed a table."""
@@ -183,10 +185,20 @@ class PipelineTables:
                     if self._beside is None:
                         self._encoded.note(self.sinks[identifier], rule, stored)
                     self._encoded.note_units(self.sinks[identifier], rule, stored)
-                    changed |= self._evolution.follow(self.sinks[identifier], rule, of_source, source, seen, now_ms())
+                    if self._evolution.follow(self.sinks[identifier], rule, of_source, source, seen, now_ms()):
+                        changed = True
+                        self._take_continued(identifier)
                     changed |= self._learn_key(self.sinks[identifier], source, seen)
         self._encoded.tell()
         return changed
+
+    def _take_continued(self, identifier: str) -> None:
+        """Let rules know of columns that go on in others."""
+        schema = self.sinks[identifier].table.schema
+        self._rules[identifier] = self._rules[identifier].for_table(schema)
+        for source, name in self.routes.items():
+            if name == identifier and source in self._rule_of:
+                self._rule_of[source] = self._rule_of[source].for_table(schema)
 
     def deleted_at(self, identifier: str) -> str | None:
         """The column with the time of deletes of a table that keeps deleted rows."""
@@ -311,20 +323,48 @@ class PipelineTables:
         rules = possible_rules(self.config, TableName.of(identifier)) if rule is None else [rule]
         return "stop" in ({rule.on_table_failure for rule in rules} or {self.config.on_table_failure})
 
-    def check_dropped(self, rows: Iterable[NewestRow]) -> None:
-        """TableFailure for a table whose source has lost a column, where its rule says that this pauses it."""
+    def follow_newest(self, rows: Iterable[NewestRow]) -> bool:
+        """Do what rules say of columns that the newest rows lack, and of comments that they bring.
+
+        Returns whether the batch is to be planned anew. TableFailure for a table that this pauses.
+        """
+        changed = False
         for source, absent in self._vanished.lacking(rows).items():
             identifier = self.routes.get(source)
             if identifier is None or self.is_paused(identifier):
                 continue
-            rule, is_only = self._rules[identifier], len(self.sinks[identifier].sources) <= 1
-            lost = self._vanished.lost(rule, absent, is_only_source=is_only)
+            rule, sink = self._rules[identifier], self.sinks[identifier]
+            lost = self._vanished.lost(rule, absent, is_only_source=len(sink.sources) <= 1)
             if lost and rule.schema_changes.drop == "pause":
                 text = (
                     f"{source.topic}: its events have no column {', '.join(lost)} any more, and"
                     " `schema_changes: {drop: pause}`; say keep_null and resume to have NULL there from now on"
                 )
                 raise TableFailure(identifier, SchemaChangeRefused(text).without_values())
+            if self._beside is not None:
+                continue
+            of_source, comments = self._rule_of[source], self._vanished.comments(source)
+            with blaming(identifier):
+                if comments and rule.schema_changes.comment == "apply" and feeds_alone(sink, rule):
+                    changed |= self._evolution.describe(sink, of_source, comments, now_ms())
+                if lost:
+                    changed |= self._without_lost(sink, source, of_source, lost)
+        return changed
+
+    def _without_lost(self, sink: TableSink, source: SourceTable, rule: TargetRule, lost: Sequence[str]) -> bool:
+        """Drop columns that the newest rows of all partitions lack, or remember that they are gone."""
+        if rule.schema_changes.drop != "drop":
+            return rule.schema_changes.follows_renames and self._evolution.keep_gone(sink, lost, now_ms())
+        partitions = {partition for topic, partition in sink.position.offsets if topic == source.topic}
+        ends, waiting = self._vanished.ends(source, lost, partitions)
+        self._vanished.note_waiting(source.topic, sink.identifier, waiting)
+        if not ends:
+            return False
+        for name in ends:
+            check_droppable(rule, sink.table.schema, name, source.topic)
+        ids = {name: id_ for name, id_ in sink.topic_ids.items() if name == source.topic}
+        self._evolution.drop(sink, ends, ids, now_ms())
+        return True
 
     def note_newest(self, rows: Iterable[NewestRow]) -> None:
         """Tell of columns that the newest rows of a batch lack, once the tables have all that its events show."""
@@ -670,5 +710,7 @@ class PipelineTables:
         identifier = self.routes[source]
         if identifier is None:
             return Seen({}, None)
-        present = {*names_decoded(self._rule_of[source], self.sinks[identifier].table)}
+        table = self.sinks[identifier].table
+        former = ColumnSources.parsed(table.schema.options.get(COLUMN_SOURCES)).renamed
+        present = {*names_decoded(self._rule_of[source], table), *former}
         return replace(seen, columns={name: t for name, t in seen.columns.items() if name not in present})

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from paimon_table import TableSchema
-from paimon_table.types import sql
+from paimon_table.types import DataField, sql
 from sources.column_forms import OPTION as COLUMN_FORMS
+from sources.column_sources import OPTION as COLUMN_SOURCES
 
-_INTERNAL = frozenset({COLUMN_FORMS})
+_INTERNAL = frozenset({COLUMN_FORMS, COLUMN_SOURCES})
 """Options in which Tidemark remembers what it has seen."""
 
 
 def create_table(identifier: str, schema: TableSchema, notes: Mapping[str, str]) -> list[str]:
     """CREATE TABLE in lines; ``notes`` stand as comments behind their columns."""
-    columns = [f"  {_quoted(f.name)} {sql(f.type)}" for f in schema.fields]
+    columns = [f"  {_column(f)}" for f in schema.fields]
     parts = [notes.get(f.name, "") for f in schema.fields]
     if schema.primary_keys:
         columns.append(f"  PRIMARY KEY ({_names(schema.primary_keys)}) NOT ENFORCED")
@@ -37,17 +38,28 @@ def alter_table(identifier: str, before: TableSchema, after: TableSchema, notes:
 
 
 def _alters(table: str, before: TableSchema, after: TableSchema, notes: Mapping[str, str]) -> Iterator[str]:
-    for f in after.fields:
+    old, new = ({f.id: f for f in schema.fields} for schema in (before, after))
+    for id_, f in old.items():
+        if id_ not in new:
+            yield f"ALTER TABLE {table} DROP ({_quoted(f.name)});"
+        elif new[id_].name != f.name:
+            yield f"ALTER TABLE {table} RENAME {_quoted(f.name)} TO {_quoted(new[id_].name)};"
+    for id_, f in new.items():
         note = f"  -- {notes[f.name]}" if notes.get(f.name) else ""
-        if not before.has_column(f.name):
-            yield f"ALTER TABLE {table} ADD ({_quoted(f.name)} {sql(f.type)});{note}"
-        elif before.field(f.name).type != f.type:
-            yield f"ALTER TABLE {table} MODIFY ({_quoted(f.name)} {sql(f.type)});{note}"
+        if id_ not in old:
+            yield f"ALTER TABLE {table} ADD ({_column(f)});{note}"
+        elif (old[id_].type, old[id_].description) != (f.type, f.description):
+            yield f"ALTER TABLE {table} MODIFY ({_column(f)});{note}"
     for name, value in sorted(after.options.items()):
         if name not in _INTERNAL and before.options.get(name) != value:
             yield f"ALTER TABLE {table} SET ({_text(name)} = {_text(value)});"
     for name in sorted({*before.options} - {*after.options} - _INTERNAL):
         yield f"ALTER TABLE {table} RESET ({_text(name)});"
+
+
+def _column(f: DataField) -> str:
+    comment = "" if f.description is None else f" COMMENT {_text(f.description)}"
+    return f"{_quoted(f.name)} {sql(f.type)}{comment}"
 
 
 def _table(identifier: str) -> str:

@@ -344,6 +344,11 @@ class TableSink:
             return Target(self.identifier, self.table.context, self._live_files(), is_appended=True, is_paused=True)
 
     @property
+    def topic_ids(self) -> Mapping[str, str]:
+        """The ids of the topics that are read, as far as they are known."""
+        return self._topic_ids()
+
+    @property
     def drops_by_offset(self) -> bool:
         """Whether rows that the table has are told by their offsets, not by the number of the batch."""
         return self._by_offsets

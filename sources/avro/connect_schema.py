@@ -56,7 +56,7 @@ def connect_struct(record: Node, *, is_plain: bool = False) -> dict[str, Any]:
 def _field(name: str, field: NodeField, is_plain: bool) -> dict[str, Any]:
     schema = _schema(field.node, is_plain)
     default = field.properties.get("default", schema.get("default"))
-    return {**schema, "field": name, "default": default}
+    return {**schema, "field": name, "default": default, "doc": field.properties.get("doc")}
 
 
 def _schema(node: Node, is_plain: bool) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from sources.changes import (
     Observation,
     ObservedColumn,
     Rejection,
+    ShownSchema,
     SourceTable,
 )
 from sources.debezium_json.absent_fields import with_defaults
@@ -57,6 +58,7 @@ from sources.json_changes.observing import (
 from sources.json_changes.outcome import RECORD_FAULTS, Outcome, fault_text
 from sources.json_changes.row_conversion import ConvertedRows
 from sources.json_changes.table_rows import TableRows
+from sources.record_rows import timestamp_ms_of
 from sources.values.inference import iso_type
 from sources.values.value_forms import ValueForms
 
@@ -137,6 +139,7 @@ class TableDecoding:
             case target if target.paths and self.parts_documents:
                 self._reject(source, Rejection(_NO_DOCUMENT), parts)
             case target:
+                target = target.for_schema(None if self.schema is None else self.schema.by_name.keys())
                 parts = [self._without_truncates(source, target, part) for part in parts]
                 parts = [self._without_changes(source, target, part) for part in parts]
                 parts = [self._with_fit_keys(source, target, part) for part in parts if len(part.ops)]
@@ -357,9 +360,18 @@ class TableDecoding:
             telling = rows.telling(events, converted)
             if len(telling):
                 columns = changed_by_values(self._exact_images(telling), target, self.forms)
-        columns = with_forms(columns, forms, target)
-        if columns:
-            self._observe(source, columns, telling if len(telling) else positions)
+        columns = tuple(replace(c, name=target.called_now(c.name)) for c in with_forms(columns, forms, target))
+        schemas = self._shown_schemas(positions) if target.tells_schemas else ()
+        if columns or schemas:
+            self._observe(source, columns, telling if len(telling) else positions, schemas=schemas)
+
+    def _shown_schemas(self, positions: npt.NDArray[np.int64]) -> tuple[ShownSchema, ...]:
+        if self.schema is None or self.is_of_keys:
+            return ()
+        first = int(positions.min())
+        time_ms = timestamp_ms_of(self.batch, first)
+        columns = tuple((c.name, c.type) for c in self.schema.columns)
+        return (ShownSchema(columns, time_ms, self.partition, self.outcome.offset(first)),)
 
     def _note_newest(self, source: SourceTable, target: DecodeTarget, events: list[Events]) -> None:
         """Report the columns that the newest row does not have at all; Debezium writes those that are NULL."""
@@ -373,8 +385,9 @@ class TableDecoding:
             shown = {c.name for c in self.schema.columns}
         else:
             shown = {name for image in self._exact_images(np.array([newest])) for name in image}
-        absent = tuple(name for name, _ in target.columns if name not in shown and name not in target.primary_key)
-        self.outcome.note_newest(source, newest, absent)
+        columns = () if self.schema is None else self.schema.columns
+        comments = {target.called_now(c.name): c.comment for c in columns if c.comment is not None}
+        self.outcome.note_newest(source, newest, target.lacked_by(shown), comments)
 
     def _observe_whole(
         self,
@@ -388,7 +401,8 @@ class TableDecoding:
         keys = [key for key in self._some_keys(positions) if isinstance(key, dict)]
         beyond = ({name: value for name, value in key.items() if name not in names} for key in keys)
         key_only = all_columns(None, beyond, len(keys))
-        self._observe(source, columns, positions, key_only, has_rows=_has_rows(parts))
+        schemas = self._shown_schemas(positions)
+        self._observe(source, columns, positions, key_only, schemas, has_rows=_has_rows(parts))
 
     def _observe(
         self,
@@ -396,12 +410,13 @@ class TableDecoding:
         columns: tuple[ObservedColumn, ...],
         positions: npt.NDArray[np.int64],
         key_only: tuple[ObservedColumn, ...] = (),
+        schemas: tuple[ShownSchema, ...] = (),
         *,
         has_rows: bool = True,
     ) -> None:
         first = self.outcome.offset(int(positions.min()))
         fields = next(map(key_fields, self._some_keys(positions)), None)
-        self.outcome.observe(Observation(source, columns, fields, self.partition, first, key_only, has_rows))
+        self.outcome.observe(Observation(source, columns, fields, self.partition, first, key_only, has_rows, schemas))
 
     def _some_keys(self, positions: npt.NDArray[np.int64]) -> Iterator[Any]:
         """The message keys of the first records that have one, parsed; a MalformedRecord for one that is no JSON."""

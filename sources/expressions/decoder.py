@@ -23,13 +23,15 @@ from sources.changes import (
     TransformedRows,
     decoder_under,
 )
-from sources.expressions.transform import without_values
 from sources.record_rows import rows_at
 
 
 @dataclass(frozen=True, slots=True)
 class TransformingDecoder:
-    """One place for every format. ``mask_keys`` are secret: like the decoder, they travel with the code."""
+    """One place for every format. ``mask_keys`` are secret: like the decoder, they travel with the code.
+
+    It imports no engine of expressions: where no target has a transform none is needed.
+    """
 
     decoder: Decoder
     mask_keys: Mapping[str, bytes] = field(default_factory=dict, repr=False)
@@ -97,6 +99,8 @@ def _hides_values(goal: Goal) -> bool:
 
 
 def _without_values(row: QuarantineRow, topics: Collection[str]) -> QuarantineRow:
+    from sources.expressions.transform import without_values
+
     return replace(row, reason=without_values(row.reason)) if row.topic in topics else row
 
 

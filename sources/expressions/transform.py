@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.row_kind import VALUE_KIND, RowKind
+from paimon_table.types import DataType, arrow_type
 from sources.changes import (
     OFFSET_COLUMN,
     OTHER_KEY_COLUMN,
@@ -47,10 +48,17 @@ def without_values(reason: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Transform:
-    """See the module. ``columns`` are those of the table: each a column of the source, or a computed one."""
+class Unfed:
+    """A column of the table that no column of the source feeds any more."""
 
-    columns: tuple[tuple[str, str | Column], ...]
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Transform:
+    """See the module. ``columns`` are those of the table: each a column of the source, a computed or an unfed one."""
+
+    columns: tuple[tuple[str, str | Column | Unfed], ...]
     primary_key: tuple[str, ...]
     where: Bound | None = None
     leaving: Leaving = Leaving.OMITTED
@@ -249,7 +257,10 @@ class _Transformation:
         transform, rows = self._transform, self._rows
         arrays: list[pa.Array | pa.ChunkedArray] = []
         for name, origin in transform.columns:
-            arrays.append(computed[name].values if isinstance(origin, Column) else rows.column(origin))
+            if isinstance(origin, Unfed):
+                arrays.append(pa.nulls(self._count, arrow_type(origin.type)))
+            else:
+                arrays.append(computed[name].values if isinstance(origin, Column) else rows.column(origin))
         names = [name for name, _ in transform.columns]
         if transform.keeps_events:
             names += EVENT_NAMES
@@ -285,6 +296,8 @@ class _Transformation:
         """Positions, among the columns of the table, of those that were not sent."""
         lists: list[list[int]] = [[] for _ in range(self._count)]
         for position, (_, origin) in enumerate(self._transform.columns):
+            if isinstance(origin, Unfed):
+                continue
             names = origin.inputs if isinstance(origin, Column) else (origin,)
             for name in names:
                 for row in np.flatnonzero(self._unsent_in(name)).tolist():

@@ -164,7 +164,7 @@ class FeedDecoding:
             telling = rows.telling([events], converted)
             images = self._exact_images(telling) if len(telling) else ()
             columns = _without_looks(changed_by_values(images, target, self.forms))
-        columns = with_forms(columns, forms, target)
+        columns = tuple(replace(c, name=target.called_now(c.name)) for c in with_forms(columns, forms, target))
         if columns:
             first = self.outcome.offset(int((telling if len(telling) else events.positions).min()))
             self.outcome.observe(Observation(source, columns, None, self.partition, first))
@@ -288,9 +288,8 @@ class FeedDecoding:
             value = self.outcome.parsed("value", position)
             shown |= {name for row in images_in(self.feed, value) for name in row}
             shown |= {*(self.feed.types_of(value) or {})} if isinstance(value, dict) else set()
-        absent = tuple(name for name, _ in target.columns if name not in shown and name not in target.primary_key)
         if shown:
-            self.outcome.note_newest(source, last, absent)
+            self.outcome.note_newest(source, last, target.lacked_by(shown))
 
     def _reject(self, source: SourceTable, rejection: Rejection, records: TableRecords) -> None:
         """Quarantine the records; of a table that can still be made, report what they show and count its deletes."""

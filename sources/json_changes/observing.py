@@ -38,7 +38,8 @@ def all_columns(
 
 
 def _of_schema(column: ConnectColumn, record_count: int) -> ObservedColumn:
-    return ObservedColumn(column.name, column.type, record_count, form_text(column.encoding))
+    form = form_text(column.encoding)
+    return ObservedColumn(column.name, column.type, record_count, form, has_default=column.has_default)
 
 
 def _guessed(name: str, t: DataType | None, values: Sequence[Any]) -> ObservedColumn:

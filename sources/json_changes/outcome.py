@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Protocol, TypeAlias
@@ -28,7 +28,7 @@ from sources.changes import (
     Truncation,
 )
 from sources.json_changes.exact_parse import parse_exactly
-from sources.observed_columns import merged, merged_keys
+from sources.observed_columns import merged, merged_keys, merged_schemas
 from sources.record_rows import record_row, timestamp_ms_of
 from sources.wording import truncated
 
@@ -124,13 +124,18 @@ class Outcome:
                 columns=merged((seen.columns, observation.columns)),
                 key_columns=merged_keys(seen.key_columns, observation.key_columns),
                 key_only=merged((seen.key_only, observation.key_only)),
+                schemas=merged_schemas((seen.schemas, observation.schemas)),
             )
         self._observations[observation.source] = observation
 
-    def note_newest(self, source: SourceTable, position: int, absent: tuple[str, ...]) -> None:
+    def note_newest(
+        self, source: SourceTable, position: int, absent: tuple[str, ...], comments: Mapping[str, str] | None = None
+    ) -> None:
         """A row and the columns that it lacks; the one with the highest offset of a partition stays."""
         timestamp = timestamp_ms_of(self._batch, position)
-        row = NewestRow(source, self.cell("partition", position), self.offset(position), timestamp, absent)
+        row = NewestRow(
+            source, self.cell("partition", position), self.offset(position), timestamp, absent, comments or {}
+        )
         self._keep_newest(row)
 
     def _keep_newest(self, row: NewestRow) -> None:

@@ -99,7 +99,7 @@ class TableRows:
             for row, reason in piece.problems.items():
                 self.outcome.quarantine(piece.positions[row], reason)
         if converted:
-            stored_parts, columns = converted, self.target.columns
+            stored_parts, columns = converted, self.target.row_columns
             if self.target.deleted_at is not None:
                 stored_parts = list(map(self._with_deleted_at, converted))
                 columns += ((self.target.deleted_at, DELETED_AT_TYPE),)

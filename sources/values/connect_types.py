@@ -38,6 +38,8 @@ class ConnectColumn:
     """Whether a NULL may arrive as the column's DEFAULT: Debezium's converters put it there unless told otherwise."""
     default: Any = field(default=None, compare=False)
     """The DEFAULT in the form of the column's values."""
+    comment: str | None = field(default=None, compare=False)
+    """The documentation of the column."""
 
     @property
     def is_iso_time(self) -> bool:
@@ -191,7 +193,11 @@ def struct_columns(schema: Mapping[str, Any]) -> tuple[ConnectColumn, ...]:
             mapped = _map_schema(f)
             default = f.get("default")
             nullability = (f.get("optional") is True, default is not None, default)
-            columns.append(ConnectColumn(str(f["field"]), mapped.type, mapped.encoding, mapped.form, *nullability))
+            doc = f.get("doc")
+            comment = doc if isinstance(doc, str) and doc else None
+            columns.append(
+                ConnectColumn(str(f["field"]), mapped.type, mapped.encoding, mapped.form, *nullability, comment)
+            )
         return tuple(columns)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise MalformedRecord(f"embedded schema is not a Kafka Connect struct: {error!r}") from error

@@ -10,8 +10,14 @@ from pathlib import Path
 import pyarrow as pa
 
 from paimon_table.table import Table
-from paimon_table.types import DataField
-from paimon_table.validation.schema_evolution import AddColumn, SchemaChange, WidenColumn
+from paimon_table.types import DataField, DataType
+from paimon_table.validation.schema_evolution import (
+    AddColumn,
+    DropColumn,
+    RenameColumn,
+    SchemaChange,
+    WidenColumn,
+)
 from tests.interop.java_paimon import JavaPaimon
 from tests.interop.python_readers import PythonReaders
 from tests.interop.scenarios import Change, Scenario, Step
@@ -43,8 +49,15 @@ def write_by_tidemark(path: Path, steps: Sequence[Step], user: str = "tidemark",
 
 
 def _schema_change(change: Change) -> SchemaChange:
-    what, name, column_type = change
-    return AddColumn(name, column_type) if what == "add" else WidenColumn(name, column_type)
+    match change:
+        case "add", name, DataType() as added:
+            return AddColumn(name, added)
+        case "type", name, DataType() as wider:
+            return WidenColumn(name, wider)
+        case "rename", name, str(to):
+            return RenameColumn(name, to)
+        case _, name, *_:
+            return DropColumn(name)
 
 
 def write_by_java(

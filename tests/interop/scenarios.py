@@ -11,8 +11,8 @@ from paimon_table.types import DataType, parse_type, string
 from tests.support.plain_values import Plain
 
 Row = list[Plain]
-Change = tuple[str, str, DataType]
-"""("add" | "type", column, type), as ``JavaPaimon.alter`` takes it."""
+Change = tuple[str, str, DataType] | tuple[str, str, str] | tuple[str, str]
+"""("add" | "type", column, type), ("rename", column, name), ("drop", column), as ``JavaPaimon.alter`` takes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +329,20 @@ EVOLUTION = Scenario(
     skipped_readers=frozenset({"rust-changes"}),  # it looks for the row kind in the older schema
 )
 
+# pypaimon reads earlier snapshots under the newest names, so that this table is not for time travel.
+RENAMING = replace(
+    EVOLUTION,
+    name="renaming",
+    steps=(
+        *EVOLUTION.steps,
+        Step(alter=(("rename", "a", "amount"), ("drop", "f"))),
+        Step((_put(4, 44, "4.00", "renamed", "x", None), _delete(5, 0, "0.00", "", None, None))),
+        Step(alter=(("add", "f", parse_type("INT")), ("rename", "s", "text"))),
+        Step((_put(8, 88, "8.00", "another f", None, None, 8),)),
+        Step(compact=True),
+    ),
+)
+
 
 def _with_producer(scenario: Scenario, producer: str, row_deduplicate: bool = False) -> Scenario:
     changed = scenario.with_options(producer, {"changelog-producer": producer})
@@ -394,6 +408,7 @@ FORMATS = (
     MULTISETS.with_options("orc", _ORC),
     MULTISETS.with_options("avro", _AVRO),
     EVOLUTION.with_options("orc", _ORC),
+    RENAMING.with_options("orc", _ORC),
     # pypaimon-rust takes the fields of a ROW that was added later for NULL.
     replace(EVOLUTION.with_options("avro", _AVRO), skipped_readers=frozenset({"rust", "rust-changes"})),
     LEVELS.with_options("formats", _MIXED),
@@ -408,6 +423,7 @@ CHANGELOGS = (
     _with_producer(SEQUENCES[0], "lookup", row_deduplicate=True),
     _with_producer(SEQUENCES[0], "input"),
     _with_producer(EVOLUTION, "lookup"),
+    _with_producer(RENAMING, "lookup"),
     _with_producer(PARTITIONS, "lookup"),
     _with_producer(ALL_TYPES, "lookup"),
     _with_producer(NESTED_TYPES, "lookup"),
@@ -461,6 +477,7 @@ TABLES = (
     BUCKET_KEY,
     *SEQUENCES,
     EVOLUTION,
+    RENAMING,
     *DELETION_VECTOR_TABLES,
     *DYNAMIC_BUCKET_TABLES,
 )

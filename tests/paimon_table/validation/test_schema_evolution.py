@@ -12,6 +12,9 @@ from paimon_table.schema.table_schema import TableSchema, create_schema
 from paimon_table.types import parse_type, type_json
 from paimon_table.validation.schema_evolution import (
     AddColumn,
+    DescribeColumn,
+    DropColumn,
+    RenameColumn,
     SchemaChange,
     SetOption,
     WidenColumn,
@@ -34,8 +37,16 @@ def test_added_column_gets_a_new_id_and_its_place(schema: TableSchema) -> None:
 
 
 def test_id_of_a_dropped_column_is_not_given_again(schema: TableSchema) -> None:
-    dropped = replace(schema, fields=schema.fields[:-1])
+    dropped = apply_changes(schema, [DropColumn("n"), DropColumn("n")], time_ms=9)
+    assert (dropped.column_names, dropped.highest_field_id) == (("id", "v", "s"), 3)
     assert apply_changes(dropped, [AddColumn("n", parse_type("INT"))], time_ms=9).field("n").id == 4
+
+
+def test_renamed_and_described_columns_keep_their_id(schema: TableSchema) -> None:
+    changes: list[SchemaChange] = [RenameColumn("v", "w"), DescribeColumn("w", "a number"), RenameColumn("v", "w")]
+    evolved = apply_changes(schema, changes, time_ms=9)
+    assert evolved.field("w") == replace(schema.field("v"), name="w", description="a number")
+    assert apply_changes(evolved, changes[:1], time_ms=10) is evolved
 
 
 def test_several_changes_make_one_version(schema: TableSchema) -> None:
@@ -75,11 +86,22 @@ def test_change_that_is_there_already_changes_nothing(schema: TableSchema, chang
         (WidenColumn("v", parse_type("STRING")), "values could be lost"),
         (WidenColumn("s", parse_type("INT")), "values could be lost"),
         (WidenColumn("id", parse_type("BIGINT")), "part of the key"),
+        (DropColumn("id"), "cannot be dropped: it is part of the key"),
+        (RenameColumn("id", "key"), "cannot be renamed: it is part of the key"),
+        (RenameColumn("v", "s"), "has a column of that name"),
     ],
 )
 def test_change_that_could_lose_values_is_refused(schema: TableSchema, change: SchemaChange, words: str) -> None:
     with pytest.raises(SchemaChangeRefused, match=words):
         apply_changes(schema, [change], time_ms=9)
+
+
+@pytest.mark.parametrize("change", [DropColumn("v"), RenameColumn("v", "w")])
+@pytest.mark.parametrize("option", ["sequence.field", "fields.v.aggregate-function"])
+def test_a_column_that_an_option_names_stays(schema: TableSchema, change: SchemaChange, option: str) -> None:
+    named = replace(schema, options={"bucket": "2", option: "v"})
+    with pytest.raises(SchemaChangeRefused, match=f"option '{option}' names it"):
+        apply_changes(named, [change], time_ms=9)
 
 
 @pytest.mark.parametrize(

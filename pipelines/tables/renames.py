@@ -1,0 +1,189 @@
+"""Whether a column of the source has another name now: a pure decision from two orders of columns.
+
+Records say it nowhere. An embedded schema shows its columns in their order: where one column is gone and one of the
+same type stands in its place, it may have been renamed, or dropped while another was added. So a rule asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+
+from paimon_table import RenameColumn, TableSchema, apply_changes
+from paimon_table.types import DataType
+from pipelines.config.table_rules import TargetRule
+from pipelines.tables.column_changes import name_refusal
+from pipelines.tables.column_layout import Layout, first_layout
+from pipelines.tables.observed_columns import Seen
+from sources.changes import ShownSchema
+from sources.column_sources import OPTION, ColumnSources
+
+Columns = Sequence[tuple[str, DataType]]
+_Gap = tuple[str | None, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Renames:
+    """What one schema tells. ``unclear`` are columns of which several may be the other's new name, or old one."""
+
+    found: tuple[tuple[str, str], ...] = ()
+    unclear: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Between:
+    gone: list[tuple[str, DataType]] = field(default_factory=list)
+    new: list[tuple[str, DataType]] = field(default_factory=list)
+
+
+def renames(known: Columns, shown: Columns, not_gone: Collection[str], not_new: Collection[str]) -> Renames:
+    """Columns of ``known`` that ``shown`` has under another name, between the same neighbours.
+
+    Those in ``not_gone`` were lost before, those in ``not_new`` have a meaning already: they are no candidates.
+    """
+    old, new = dict(known), dict(shown)
+    gaps: dict[_Gap, _Between] = {}
+    for gap, column in _between(known, new):
+        if column[0] not in not_gone:
+            gaps.setdefault(gap, _Between()).gone.append(column)
+    for gap, column in _between(shown, old):
+        if column[0] not in not_new:
+            gaps.setdefault(gap, _Between()).new.append(column)
+    found, unclear = [], []
+    for between in gaps.values():
+        pairs = [
+            (a, b)
+            for a, one in between.gone
+            for b, other in between.new
+            if one.with_nullable(True) == other.with_nullable(True)
+        ]
+        if len(pairs) == 1:
+            found += pairs
+        elif pairs:
+            olds, news = (tuple(dict.fromkeys(names)) for names in zip(*pairs, strict=True))
+            unclear.append((olds, news))
+    return Renames(tuple(found), tuple(unclear))
+
+
+def _between(columns: Columns, others: Collection[str]) -> list[tuple[_Gap, tuple[str, DataType]]]:
+    """The columns that ``others`` lack, each with the neighbours that they have."""
+    names = [name for name, _ in columns]
+    common = [name in others for name in names]
+    found = []
+    for at, column in enumerate(columns):
+        if common[at]:
+            continue
+        before = next((names[i] for i in range(at - 1, -1, -1) if common[i]), None)
+        behind = next((names[i] for i in range(at + 1, len(names)) if common[i]), None)
+        found.append(((before, behind), column))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What the schemas of a batch change: the columns of the table, and what it remembers."""
+
+    changes: tuple[RenameColumn, ...]
+    sources: ColumnSources
+    unclear: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
+    old_names: frozenset[str] = frozenset()
+    """Names that mean no column of their own."""
+    order: tuple[str, ...] = ()
+    """The columns of the source in their order."""
+
+
+class _Following:
+    """The columns of a source table from schema to schema."""
+
+    def __init__(
+        self,
+        schema: TableSchema | None,
+        rule: TargetRule,
+        layout: Layout | None,
+        schemas: Sequence[ShownSchema],
+        known: ColumnSources,
+    ) -> None:
+        self._schema = schema
+        self._rule = rule
+        self._named = {*named_columns(rule, layout), *(name for name, _ in rule.own_columns)}
+        fields = () if schema is None else schema.fields
+        self.columns = [(f.name, f.type) for f in fields if f.name not in self._named]
+        """Those of the table, and those that it gets of the schemas so far."""
+        self._schemas = schemas
+        self._lost: set[str] = set()
+        self.known = known
+        self.changes: list[RenameColumn] = []
+        self.unclear: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
+        self.old_names: set[str] = set()
+
+    def take(self, number: int, shown: ShownSchema) -> None:
+        newer = (other for other in self._schemas[number + 1 :] if other.is_behind(shown))
+        later = {name for other in newer for name, _ in other.columns}
+        left_out = {name for name, _ in shown.columns if self._rule.columns.stored_as(name) != name}
+        not_gone, not_new = {*self.known.gone, *self._lost}, {*self.known.renamed, *self._named, *left_out}
+        told = renames(self.columns, shown.columns, not_gone, not_new)
+        self.unclear += told.unclear
+        for old, new in told.found:
+            if old not in later:
+                self._rename(old, new)
+        names = [name for name, _ in shown.columns]
+        for name, t in shown.columns:
+            if name not in dict(self.columns) and name not in not_new:
+                self.columns.append((name, t))
+        there = {self.known.renamed.get(name, name) for name in names} | {*names}
+        self._lost |= {name for name, _ in self.columns} - there
+
+    def _rename(self, old: str, new: str) -> None:
+        if name_refusal(new, [name for name, _ in self.columns if name != old]) is not None:
+            return
+        if self._schema is not None and self._schema.has_column(old):
+            change = RenameColumn(old, new)
+            self._schema = apply_changes(self._schema, [change], self._schema.time_ms)
+            self.changes.append(change)
+        self.columns = [(new if name == old else name, t) for name, t in self.columns]
+        self.known = self.known.with_rename(old, new)
+        self.old_names.add(old)
+
+
+def followed(
+    schema: TableSchema | None,
+    rule: TargetRule,
+    layout: Layout | None,
+    schemas: Sequence[ShownSchema],
+    known: ColumnSources,
+) -> Followed:
+    """Hold the embedded schemas of a batch against the columns of a table, the oldest first.
+
+    Columns that the rule names keep their names. SchemaChangeRefused for one that keys or options name. Without a
+    ``schema`` the table is still to be made.
+    """
+    following = _Following(schema, rule, layout, schemas, known)
+    for number, shown in enumerate(schemas):
+        following.take(number, shown)
+    old_names = frozenset(following.old_names)
+    order = tuple(name for name, _ in following.columns)
+    return Followed(tuple(following.changes), following.known, tuple(following.unclear), old_names, order)
+
+
+def with_renames(rule: TargetRule, seen: Seen) -> tuple[TargetRule, Seen]:
+    """The rule for a new table and what it is made of, where its first records have columns under several names."""
+    if rule.schema_changes.rename != "apply" or rule.merge_sources is not None or len(seen.schemas) < 2:
+        return rule, seen
+    layout = first_layout(rule, seen.columns) if rule.changes_rows else None
+    found = followed(None, rule, layout, seen.schemas, ColumnSources())
+    if not found.old_names:
+        return rule, seen
+    options = {**rule.options, OPTION: found.sources.text}
+    kept = seen.without(found.old_names)
+    order = [*(name for name in found.order if name in kept.columns), *kept.columns]
+    return replace(rule, options=options), replace(kept, columns={name: kept.columns[name] for name in order})
+
+
+def named_columns(rule: TargetRule, layout: Layout | None) -> set[str]:
+    """The columns that the rule names, by their names in source or table."""
+    columns = rule.columns
+    named = {*rule.column_types, *columns.rename, *columns.rename.values(), *columns.computed, *columns.paths}
+    if layout is not None:
+        mentioned = layout.mentioned
+        named |= {name for name in layout.types if name.lower() in mentioned}
+    return named
