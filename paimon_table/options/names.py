@@ -27,6 +27,7 @@ DELETION_VECTORS_MODIFIABLE = "deletion-vectors.modifiable"
 WRITE_ONLY = "write-only"
 RECORD_EXPIRE_TIME = "record-level.expire-time"
 RECORD_TIME_FIELD = "record-level.time-field"
+KEEP_DELETES = "tidemark.keep-deletes"
 STREAMING_READ_OVERWRITE = "streaming-read-overwrite"
 LEGACY_PARTITION_NAME = "partition.legacy-name"
 
