@@ -46,6 +46,8 @@ class RecordFormat:
     time_precision: str | None = None
     """How times are read of a format that has no option of this name, where it is known."""
     names_keys: bool = True
+    tells_positions: bool = True
+    """Whether records may tell their place in the log of a source (``sources.position_kinds``)."""
 
     @property
     def options(self) -> tuple[FormatOption, ...]:
@@ -181,12 +183,22 @@ FORMATS: Mapping[str, RecordFormat] = {
     "ogg-json": RecordFormat("GoldenGate's JSON operations", (FeedOptions,), _ogg_json),
     "dms-json": RecordFormat("JSON records of AWS DMS", (FeedOptions, DmsOptions), _dms_json, names_keys=False),
     "json": RecordFormat(
-        "Plain JSON objects", (PlainOptions, PlainForms), _json, problem=lambda plain, _: plain_problem(plain)
+        "Plain JSON objects",
+        (PlainOptions, PlainForms),
+        _json,
+        problem=lambda plain, _: plain_problem(plain),
+        tells_positions=False,
     ),
-    "avro": RecordFormat("Plain Avro records", (AvroPlainOptions, AvroSchemas), _avro, problem=avro_problem),
-    "csv": RecordFormat("Lines of CSV", (PlainOptions, CsvOptions), _csv, problem=csv_problem),
+    "avro": RecordFormat(
+        "Plain Avro records", (AvroPlainOptions, AvroSchemas), _avro, problem=avro_problem, tells_positions=False
+    ),
+    "csv": RecordFormat("Lines of CSV", (PlainOptions, CsvOptions), _csv, problem=csv_problem, tells_positions=False),
     "protobuf": RecordFormat(
-        "Messages of Protocol Buffers", (PlainOptions, ProtobufSchemas), _protobuf, problem=protobuf_problem
+        "Messages of Protocol Buffers",
+        (PlainOptions, ProtobufSchemas),
+        _protobuf,
+        problem=protobuf_problem,
+        tells_positions=False,
     ),
     "auto": RecordFormat(
         "Records of each topic in the format that its first ones show", (AutoOptions,), _auto, time_precision="adaptive"

@@ -137,7 +137,7 @@ class Compactor:
         unit: CompactUnit,
         levels: Levels,
         expiry: RecordExpiry | None = None,
-        kept: KeptDeletes = KeptDeletes(),  # noqa: B008 (immutable)
+        kept: KeptDeletes = KeptDeletes(),
     ) -> CompactionResult:
         """Compact the unit, made of the newest runs of ``levels``; new files are durable after ``FileIO.sync``."""
         small_file_bytes = int(self._options.target_file_size_bytes * self._options.small_file_ratio)

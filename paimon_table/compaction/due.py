@@ -20,14 +20,15 @@ def due_compactions(
     fully: bool,
     is_appended: bool,
     expiry: RecordExpiry | None = None,
-    kept: KeptDeletes = KeptDeletes(),  # noqa: B008 (immutable)
+    kept: KeptDeletes = KeptDeletes(),
 ) -> tuple[BucketId, ...]:
     """The buckets that a job which compacts has to look after.
 
-    ``fully``: all with files below their highest level, or with rows or kept deletes that have expired. Otherwise, where readers wait
-    for it, those with level-0 files; if ``is_appended`` says that rows of the commit are there already, uncompacted,
-    these are among them. Without, only where nobody would see such rows, or their changes, until more arrive. Of a
-    table without buckets: those with small files. Of one with postponed buckets: none, a job of their own does it.
+    ``fully``: all with files below their highest level, or with rows or kept deletes that have expired. Otherwise,
+    where readers wait for it, those with level-0 files; if ``is_appended`` says that rows of the commit are there
+    already, uncompacted, these are among them. Without, only where nobody would see such rows, or their changes, until
+    more arrive. Of a table without buckets: those with small files. Of one with postponed buckets: none, a job of their
+    own does it.
     """
     if not options.has_key:
         return _unpacked(state, options, fully)
@@ -57,9 +58,7 @@ def _unpacked(state: TableState, options: TableOptions, fully: bool) -> tuple[Bu
     )
 
 
-def _is_compacted(
-    files: Sequence[DataFileMeta], max_level: int, has_expired: Callable[[DataFileMeta], bool]
-) -> bool:
+def _is_compacted(files: Sequence[DataFileMeta], max_level: int, has_expired: Callable[[DataFileMeta], bool]) -> bool:
     """Whether all files are on the highest level, which older options may have set higher, and may stay as they are."""
     highest = max(max_level, *(f.level for f in files))
     return all(f.level == highest and not has_expired(f) for f in files)

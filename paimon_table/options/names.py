@@ -28,6 +28,8 @@ WRITE_ONLY = "write-only"
 RECORD_EXPIRE_TIME = "record-level.expire-time"
 RECORD_TIME_FIELD = "record-level.time-field"
 KEEP_DELETES = "tidemark.keep-deletes"
+DELETE_TIME = "_tidemark_deleted_at"
+"""The column (TIMESTAMP_LTZ(3)) with the time at which a kept -D was written; NULL in rows that are there."""
 STREAMING_READ_OVERWRITE = "streaming-read-overwrite"
 LEGACY_PARTITION_NAME = "partition.legacy-name"
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from paimon_table.compaction.chunk_merge import ChunkMerger, newest_row_wins
 from paimon_table.compaction.compactor import CompactionResult, Compactor
-from paimon_table.compaction.picker import CompactUnit, force_up_level0, pick, pick_full, universal_params
 from paimon_table.compaction.kept_deletes import KeptDeletes, kept_deletes
+from paimon_table.compaction.picker import CompactUnit, force_up_level0, pick, pick_full, universal_params
 from paimon_table.compaction.record_expiry import RecordExpiry, record_expiry
 from paimon_table.data_files.altered_values import check_key_files
 from paimon_table.data_files.bucket_files import BucketFiles
@@ -110,7 +110,9 @@ class BucketWriter:
         check_key_files(ctx.schema, ctx.paths.root, state.files)
         self._levels = build_levels(state.files, ctx.options.num_levels, self._order.file_key)
         self._stored.keep_only(self._levels.files)
-        self._incoming = IncomingRows(ctx, bucket, next_sequence_number(self._levels.files))
+        self._incoming = IncomingRows(
+            ctx, bucket, next_sequence_number(self._levels.files), clock_ms=environment.clock_ms
+        )
         self._new_files: tuple[DataFileMeta, ...] = ()
         self._changelog_files: tuple[DataFileMeta, ...] = ()
         self._kept_bytes = 0

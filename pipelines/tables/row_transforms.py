@@ -25,6 +25,9 @@ def transform_of(rule: TargetRule, table: Table, ingested_ms: int) -> Transform:
     for f in schema.fields:
         if f.name in dict(rule.event_columns):
             continue
+        if f.name in dict(rule.columns_behind):
+            columns.append((f.name, f.name))
+            continue
         source = rule.columns.source_of(f.name)
         columns.append((f.name, source if source is not None else _column(layout, f.name, f.type)))
     refused = traits.refused_deletes
