@@ -11,10 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pydantic import ValidationError
 
 from paimon_table import Table
-from paimon_table.errors import ConfigError
 from pipelines.tables.tables import PipelineTables
 from sources.changes import RECORD_SCHEMA
 from tests.support.changelog import replay_strictly
