@@ -117,7 +117,7 @@ def snapshot(number: int, lsn: int) -> Change:
 
 
 def test_rows_of_a_snapshot_never_undo_a_change(tmp_path: Path) -> None:
-    """A snapshot that began anew repeats its rows, and the first transaction after it has no lastCommitLsn."""
+    """A restarted snapshot repeats its rows, and the first transaction after it has no lastCommitLsn."""
     tables = pipeline_tables(tmp_path, [RULE])
     first = Change("u", 1, 2, {"connector": "postgresql", "lsn": 150, "sequence": json.dumps([None, "150"])})
     next_one = Change("u", 1, 3, {"connector": "postgresql", "lsn": 140, "sequence": json.dumps(["160", "140"])})
