@@ -152,6 +152,9 @@ class DecodeTarget:
     """Whether values that no wider type of their column holds change more than where their record goes."""
     leaves_out: Callable[[str], bool] | None = None
     """Tells (picklable) which columns of the source the rule leaves out: they are no news. None: none of them."""
+    ordering: tuple[tuple[str, DataType], ...] = ()
+    """The columns that the rows have behind their own where source positions order them: the first one is ``POSITION``,
+    others stay NULL."""
     tells_events: bool = False
     """The rows have the event columns behind their own, whatever the table stores of them."""
     transform: RowTransform | None = None
@@ -231,7 +234,8 @@ class DecodeTarget:
     @property
     def needs_events(self) -> bool:
         """Whether the rows take operations and times from their events."""
-        return self.tells_events or self.on_change == "log" or self.deleted_at is not None
+        is_kept = self.on_change == "log" or self.deleted_at is not None
+        return is_kept or self.tells_events or bool(self.ordering)
 
     def refusal(self, column: str) -> str | None:
         """Why a value in a column that the table lacks cannot be left out in silence; None if there is no reason."""

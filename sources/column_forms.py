@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from paimon_table.types import CHARACTERS, INTEGERS, TIMESTAMPS, DataType, Root
+from sources.position_kinds import FORM_PREFIX, joined_kinds
 
 OPTION = "tidemark.column-forms"
 """The table option that holds them, as a JSON object."""
@@ -88,6 +89,8 @@ def joined_forms(known: str | None, told: str) -> str:
     """The form of a column of which ``known`` is remembered."""
     if known is None or known == told:
         return told
+    if known.startswith(FORM_PREFIX) and told.startswith(FORM_PREFIX):
+        return joined_kinds(known, told)
     if told in _OF_VALUES:
         if known in _OF_VALUES:
             return EITHER_DECIMALS

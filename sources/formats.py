@@ -50,6 +50,8 @@ class RecordFormat:
     """Whether the format of each topic is chosen by its first records."""
     has_schemas: bool = True
     """Whether records can carry a schema that has their columns in order."""
+    tells_positions: bool = True
+    """Whether records may tell their place in the log of a source (``sources.position_kinds``)."""
 
     @property
     def options(self) -> tuple[FormatOption, ...]:
@@ -197,11 +199,18 @@ FORMATS: Mapping[str, RecordFormat] = {
         reads_paths=True,
         problem=lambda plain, _: plain_problem(plain),
         has_schemas=False,
+        tells_positions=False,
     ),
-    "avro": RecordFormat("Plain Avro records", (AvroPlainOptions, AvroSchemas), _avro, problem=avro_problem),
-    "csv": RecordFormat("Lines of CSV", (PlainOptions, CsvOptions), _csv, problem=csv_problem),
+    "avro": RecordFormat(
+        "Plain Avro records", (AvroPlainOptions, AvroSchemas), _avro, problem=avro_problem, tells_positions=False
+    ),
+    "csv": RecordFormat("Lines of CSV", (PlainOptions, CsvOptions), _csv, problem=csv_problem, tells_positions=False),
     "protobuf": RecordFormat(
-        "Messages of Protocol Buffers", (PlainOptions, ProtobufSchemas), _protobuf, problem=protobuf_problem
+        "Messages of Protocol Buffers",
+        (PlainOptions, ProtobufSchemas),
+        _protobuf,
+        problem=protobuf_problem,
+        tells_positions=False,
     ),
     "auto": RecordFormat(
         "Records of each topic in the format that its first ones show",

@@ -19,7 +19,7 @@ from paimon_table.compaction.changelog import changelog_rules, derive_changelog
 from paimon_table.compaction.record_expiry import RecordExpiry
 from paimon_table.lookup.lookup_file import Hits
 from paimon_table.lookup.stored_rows import OnFound, StoredRows
-from paimon_table.merge.function import MergeFunction, without_retracts
+from paimon_table.merge.function import MergeFunction
 from paimon_table.merge.sort import KeyGroups, KeyOrder
 from paimon_table.merge.superseded import without_superseded
 from paimon_table.mergetree.levels import SortedRun
@@ -110,7 +110,7 @@ class ChunkMerger:
         return MergedChunk(after, changelog)
 
     def merge_to_top(self, pieces: Sequence[Piece], published_level: int) -> MergedChunk:
-        """All rows of a chunk for the highest level: no retracts; the changelog of the full-compaction producer.
+        """All rows of a chunk for the highest level, with the changelog of the full-compaction producer.
 
         Rows of ``published_level`` are what the changelog has led to so far.
         """
@@ -120,7 +120,7 @@ class ChunkMerger:
         changed = _any_in_group(~is_old, groups)
         after = self._function.merge(rows, self._counting(groups, levels))
         changelog = self._changelog(rows, groups, is_old, changed, after)
-        return MergedChunk(without_retracts(after), changelog)
+        return MergedChunk(after, changelog)
 
     def _merge_newest(self, pieces: Sequence[Piece], above: Sequence[SortedRun]) -> MergedChunk:
         """The newest rows whatever the older ones hold; these need to be found only if somebody wants to hear of it."""

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from paimon_table.compaction.chunk_merge import ChunkMerger, MergedChunk, newest_row_wins
+from paimon_table.compaction.kept_deletes import KeptDeletes
 from paimon_table.compaction.picker import CompactUnit
 from paimon_table.compaction.record_expiry import RecordExpiry
 from paimon_table.data_files.bucket_files import BucketFiles
 from paimon_table.deletion_vectors.deletion_vector_index import BucketDeletions
 from paimon_table.lookup.stored_rows import StoredRows
-from paimon_table.merge.function import without_retracts
 from paimon_table.merge.sort import KeyOrder
 from paimon_table.mergetree.levels import Levels, SortedRun
 from paimon_table.mergetree.run_chunks import CHUNK_BYTES, Piece, ReadBatches, run_chunks
@@ -76,6 +76,8 @@ class _Job:
     """The level whose rows the changelog of full compactions has led to."""
     expiry: RecordExpiry | None
     """Which rows are left out because of their age."""
+    kept: KeptDeletes
+    """Which deletes stay where deletes are dropped."""
 
     @property
     def has_expired(self) -> Callable[[DataFileMeta], bool]:
@@ -130,7 +132,13 @@ class Compactor:
         self._deletions = deletions
         self._chunk_bytes = chunk_bytes
 
-    def run(self, unit: CompactUnit, levels: Levels, expiry: RecordExpiry | None = None) -> CompactionResult:
+    def run(
+        self,
+        unit: CompactUnit,
+        levels: Levels,
+        expiry: RecordExpiry | None = None,
+        kept: KeptDeletes = KeptDeletes(),
+    ) -> CompactionResult:
         """Compact the unit, made of the newest runs of ``levels``; new files are durable after ``FileIO.sync``."""
         small_file_bytes = int(self._options.target_file_size_bytes * self._options.small_file_ratio)
         job = _Job(
@@ -141,9 +149,10 @@ class Compactor:
             above=tuple(run for run in levels.runs() if run.level > unit.output_level),
             published_level=levels.published_level,
             expiry=expiry,
+            kept=kept,
         )
         result = CompactionResult()
-        target = Target(unit.output_level, levels.max_level, small_file_bytes, job.has_expired)
+        target = Target(unit.output_level, levels.max_level, small_file_bytes, job.has_expired, kept.may_have_gone)
         if unit.rewrites_each:
             steps: Sequence[Step] = [Rewrite((((file,),),)) for file in unit.files]
         else:
@@ -231,7 +240,7 @@ class Compactor:
                     merged = self._merge(pieces, levels, job)
                     if merged.changelog is not None:
                         changelog.write(merged.changelog)
-                    rows = without_retracts(merged.rows) if job.drops_deletes else merged.rows
+                    rows = job.kept.remaining(merged.rows) if job.drops_deletes else merged.rows
                     data.write(rows)
                     recent.add(rows)
             result = CompactionResult(step.files, data.close(), changelog.close())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from paimon_table.compaction.append_picker import PackLimits, deleted_counts, pick_packs
+from paimon_table.compaction.kept_deletes import KeptDeletes
 from paimon_table.compaction.record_expiry import RecordExpiry
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.data_file import DataFileMeta
@@ -13,21 +14,29 @@ from paimon_table.options.table_options import TableOptions
 
 
 def due_compactions(
-    state: TableState, options: TableOptions, *, fully: bool, is_appended: bool, expiry: RecordExpiry | None = None
+    state: TableState,
+    options: TableOptions,
+    *,
+    fully: bool,
+    is_appended: bool,
+    expiry: RecordExpiry | None = None,
+    kept: KeptDeletes = KeptDeletes(),
 ) -> tuple[BucketId, ...]:
     """The buckets that a job which compacts has to look after.
 
-    ``fully``: all with files below their highest level, or with rows that have expired. Otherwise, where readers wait
-    for it, those with level-0 files; if ``is_appended`` says that rows of the commit are there already, uncompacted,
-    these are among them. Without, only where nobody would see such rows, or their changes, until more arrive. Of a
-    table without buckets: those with small files. Of one with postponed buckets: none, a job of their own does it.
+    ``fully``: all with files below their highest level, or with rows or kept deletes that have expired. Otherwise,
+    where readers wait for it, those with level-0 files; if ``is_appended`` says that rows of the commit are there
+    already, uncompacted, these are among them. Without, only where nobody would see such rows, or their changes, until
+    more arrive. Of a table without buckets: those with small files. Of one with postponed buckets: none, a job of their
+    own does it.
     """
     if not options.has_key:
         return _unpacked(state, options, fully)
     if options.is_postponed:
         return ()
     if fully:
-        return tuple(b for b, files in state.files.items() if not _is_compacted(files, options.max_level, expiry))
+        has_expired = kept.have_gone if expiry is None else lambda f: expiry.has_expired(f) or kept.have_gone(f)
+        return tuple(b for b, files in state.files.items() if not _is_compacted(files, options.max_level, has_expired))
     is_hidden = options.hides_level0 or options.changelog_producer == "lookup"
     if not options.needs_lookup or not (is_appended or (is_hidden and options.level0_patience == 1)):
         return ()
@@ -49,7 +58,7 @@ def _unpacked(state: TableState, options: TableOptions, fully: bool) -> tuple[Bu
     )
 
 
-def _is_compacted(files: Sequence[DataFileMeta], max_level: int, expiry: RecordExpiry | None) -> bool:
+def _is_compacted(files: Sequence[DataFileMeta], max_level: int, has_expired: Callable[[DataFileMeta], bool]) -> bool:
     """Whether all files are on the highest level, which older options may have set higher, and may stay as they are."""
     highest = max(max_level, *(f.level for f in files))
-    return all(f.level == highest and (expiry is None or not expiry.has_expired(f)) for f in files)
+    return all(f.level == highest and not has_expired(f) for f in files)

@@ -12,25 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_table.errors import UnsupportedFeature
+from paimon_table.compaction.row_times import least_second, seconds
 from paimon_table.lookup.lookup_file import Hits
 from paimon_table.mergetree.run_chunks import ReadBatches
 from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.options.table_options import TableOptions
 from paimon_table.row_kind import VALUE_KIND, RowKind
-from paimon_table.rows.binary_row import deserialize_row
 from paimon_table.schema.table_schema import TableSchema
-from paimon_table.timestamps import UNITS_PER_SECOND
-from paimon_table.types import TIMES_OF_ROWS, TIMESTAMPS, DataField, DataType, Root, arrow_type
-
-_FIRST_MILLIS = 10**12
-"""From here on a BIGINT counts milliseconds, below seconds."""
+from paimon_table.types import DataField
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +68,7 @@ class RecordExpiry:
     def _kept(self, rows: pa.Table) -> pa.ChunkedArray | None:
         """Which rows stay; None for all of them."""
         kept = pc.fill_null(
-            pc.greater_equal(_seconds(rows.column(self.field.name), self.field.type), self.oldest_s), True
+            pc.greater_equal(seconds(rows.column(self.field.name), self.field.type), self.oldest_s), True
         )
         if self.keeps_deletes:
             kept = pc.or_(kept, pc.equal(rows.column(VALUE_KIND), RowKind.DELETE))
@@ -82,20 +76,7 @@ class RecordExpiry:
 
     def _least_s(self, file: DataFileMeta) -> int | None:
         """The second of the oldest row of the file; None when its statistics do not tell."""
-        schema = self.schemas[file.schema_id]
-        names = file.value_stats_cols
-        covered = schema.fields if names is None else tuple(schema.field(name) for name in names)
-        position = next((i for i, f in enumerate(covered) if f.id == self.field.id), None)
-        if position is None or covered[position].type.root not in TIMES_OF_ROWS:
-            return None
-        least_values = file.value_stats.min_values
-        if int.from_bytes(least_values[:4], "big") != len(covered):
-            return None
-        try:
-            least = deserialize_row(least_values, [f.type.with_nullable(True) for f in covered])[position]
-        except UnsupportedFeature:
-            return None  # a timestamp that rows in memory cannot hold; whoever reads the column is told so
-        return None if least is None else _second(least, covered[position].type)
+        return least_second(file, self.field, self.schemas)
 
 
 def record_expiry(ctx: TableContext, now_ms: int) -> RecordExpiry | None:
@@ -111,18 +92,3 @@ def _keeps_deletes(options: TableOptions) -> bool:
     """Whether a delete removes the whole row, so that it gives nothing back to hold on to it."""
     removes = options.aggregation_remove_record_on_delete or options.partial_update_remove_record_on_delete
     return options.merge_engine == "deduplicate" or removes
-
-
-def _seconds(column: pa.ChunkedArray | pa.Array, t: DataType) -> pa.ChunkedArray | pa.Array:
-    """Seconds since the epoch, as Java counts them; NULL stays NULL."""
-    numbers = column.cast(pa.int64())
-    if t.root in TIMESTAMPS:
-        return pc.divide(numbers, UNITS_PER_SECOND[column.type.unit])
-    if t.root is Root.BIGINT:
-        return pc.if_else(pc.greater_equal(numbers, _FIRST_MILLIS), pc.divide(numbers, 1000), numbers)
-    return numbers
-
-
-def _second(value: Any, t: DataType) -> int:
-    second: int = _seconds(pa.array([value], arrow_type(t)), t)[0].as_py()
-    return second

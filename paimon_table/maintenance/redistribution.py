@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from paimon_table.compaction.kept_deletes import kept_deletes
 from paimon_table.data_files.key_value_file import FileNames, KeyValueFileWriter, iter_key_value_batches
 from paimon_table.deletion_vectors.deletion_vector import DeletionVector
 from paimon_table.deletion_vectors.deletion_vector_index import read_vectors
@@ -31,7 +32,7 @@ from paimon_table.maintenance.placement import (
     dynamic_pass_count,
     fixed_passes,
 )
-from paimon_table.merge.function import merge_function, without_retracts
+from paimon_table.merge.function import merge_function
 from paimon_table.merge.sort import KeyOrder
 from paimon_table.merge.superseded import without_superseded
 from paimon_table.mergetree.run_chunks import joined, run_chunks
@@ -188,8 +189,9 @@ class Redistribution:
     # ------------------------------------------------------------ rows
 
     def _merged(self, stored: Sequence[_Stored]) -> Iterator[pa.Table]:
-        """The rows that readers see, in key order."""
+        """The rows that readers see, and the deletes that stay, in key order."""
         ctx = self.ctx
+        kept = kept_deletes(ctx, self.environment.clock_ms())
         order, function = KeyOrder(ctx.schema, ctx.options), merge_function(ctx.schema, ctx.options)
         by_name = {one.file.file_name: one for one in stored}
         values = ctx.partition_values(self.partition)
@@ -204,12 +206,12 @@ class Redistribution:
                 del pieces
                 self.on_rows(rows.num_rows)
                 if _is_one_run(section):
-                    yield without_retracts(rows)
+                    yield kept.remaining(rows)
                     continue
                 groups = order.sort(rows)
                 if ctx.options.upper_rows_are_whole:
                     groups = without_superseded(groups, levels)
-                yield without_retracts(function.merge(rows, groups))
+                yield kept.remaining(function.merge(rows, groups))
 
     def _message(self, number: int) -> CommitMessage:
         return CommitMessage(bucket=BucketId(self.partition, number), total_buckets=self.bucket_count)

@@ -99,6 +99,8 @@ class Target:
     small_file_bytes: int
     has_expired: Callable[[DataFileMeta], bool] = lambda _: False
     """Whether a file has rows that must not be kept."""
+    has_deletes: Callable[[DataFileMeta], bool] = lambda file: file.delete_row_count != 0
+    """Whether a file may have deletes that do not belong on the highest level; one that does not say may have some."""
 
 
 def plan_steps(sections: Sequence[Section], target: Target) -> tuple[Step, ...]:
@@ -127,7 +129,7 @@ def _flush(pending: Sequence[Section], target: Target) -> list[Step]:
 
 def _move(file: DataFileMeta, target: Target) -> list[Step]:
     """Upgrade, or rewrite without expired rows and without deletes on the highest level; nothing for a file there."""
-    has_deletes = target.output_level == target.max_level and file.delete_row_count != 0
+    has_deletes = target.output_level == target.max_level and target.has_deletes(file)
     if has_deletes or target.has_expired(file):
         return [Rewrite((((file,),),))]
     return [] if file.level == target.output_level else [Upgrade(file)]

@@ -67,6 +67,7 @@ from paimon_table.options.names import (
     INDEX_BOOTSTRAP_PARALLELISM,
     INDEX_TTL,
     INITIAL_BUCKETS,
+    KEEP_DELETES,
     LEGACY_PARTITION_NAME,
     LOOKUP_COMPACT,
     MAX_BUCKETS,
@@ -307,6 +308,8 @@ class TableOptions(Packed):
     record_time_field: str | None = option(
         RECORD_TIME_FIELD, plain, None, columns=single, needs=Need(RECORD_EXPIRE_TIME)
     )
+    keep_deletes_ms: int | None = option(KEEP_DELETES, duration_ms, None, needs=Need(SEQUENCE_FIELD), with_key=True)
+    """How long a delete stays where nothing is left below it, so that no older row brings its key back."""
     postpone_default_bucket_num: int | None = option(POSTPONE_BUCKETS, integer(1), None, needs=Need(BUCKET, ("-2",)))
     """How many buckets a partition gets whose postponed rows are the first that are compacted."""
     postpone_target_row_num: int | None = option(

@@ -1,9 +1,12 @@
-"""Rules about rows that expire (``record-level.*``). What Java notices when it writes is refused with the schema."""
+"""Rules about rows that expire (``record-level.*``), and deletes that stay (``tidemark.keep-deletes``).
+
+What Java notices when it writes is refused with the schema.
+"""
 
 from __future__ import annotations
 
 from paimon_table.errors import ConfigError
-from paimon_table.options.names import RECORD_EXPIRE_TIME, RECORD_TIME_FIELD
+from paimon_table.options.names import KEEP_DELETES, RECORD_EXPIRE_TIME, RECORD_TIME_FIELD
 from paimon_table.options.table_options import TableOptions
 from paimon_table.schema.table_schema import TableSchema
 from paimon_table.types import TIMES_OF_ROWS
@@ -32,3 +35,18 @@ def check_expiry(schema: TableSchema, options: TableOptions) -> None:
             f"{field.type}; name another column",
             option=RECORD_TIME_FIELD,
         )
+
+
+def check_kept_deletes(options: TableOptions) -> None:
+    """Deletes stay only where every reader passes over them, and where one row decides for its key."""
+    if options.keep_deletes_ms is None:
+        return
+    wrong = None
+    if options.merge_engine != "deduplicate":
+        wrong = f"needs 'merge-engine' = deduplicate, not {options.merge_engine}"
+    elif options.deletion_vectors:
+        wrong = "and 'deletion-vectors.enabled' exclude each other: readers would have to merge after all"
+    elif options.is_postponed:
+        wrong = "needs another 'bucket' than -2, whose rows wait for a compaction job"
+    if wrong is not None:
+        raise ConfigError(f"option {KEEP_DELETES!r} {wrong}; remove one of the two", option=KEEP_DELETES)

@@ -21,7 +21,7 @@ from paimon_table.validation.engine_validation import (
     check_row_kinds,
     check_snapshot_ordering,
 )
-from paimon_table.validation.expiry_validation import check_expiry
+from paimon_table.validation.expiry_validation import check_expiry, check_kept_deletes
 from paimon_table.validation.file_validation import check_files
 from paimon_table.validation.nested_type_validation import check_nested_types
 from paimon_table.validation.partial_update_validation import validate_partial_update
@@ -52,6 +52,7 @@ def validate_table(schema: TableSchema) -> None:
     check_row_kinds(schema, options)
     check_files(schema, options)
     check_expiry(schema, options)
+    check_kept_deletes(options)
     check_retention(schema, options.retention)
     _check_defaults(schema)
     _check_partition_types(schema, options)

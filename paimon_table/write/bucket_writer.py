@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from paimon_table.compaction.chunk_merge import ChunkMerger, newest_row_wins
 from paimon_table.compaction.compactor import CompactionResult, Compactor
+from paimon_table.compaction.kept_deletes import KeptDeletes, kept_deletes
 from paimon_table.compaction.picker import CompactUnit, force_up_level0, pick, pick_full, universal_params
 from paimon_table.compaction.record_expiry import RecordExpiry, record_expiry
 from paimon_table.data_files.altered_values import check_key_files
@@ -109,7 +110,9 @@ class BucketWriter:
         check_key_files(ctx.schema, ctx.paths.root, state.files)
         self._levels = build_levels(state.files, ctx.options.num_levels, self._order.file_key)
         self._stored.keep_only(self._levels.files)
-        self._incoming = IncomingRows(ctx, bucket, next_sequence_number(self._levels.files))
+        self._incoming = IncomingRows(
+            ctx, bucket, next_sequence_number(self._levels.files), clock_ms=environment.clock_ms
+        )
         self._new_files: tuple[DataFileMeta, ...] = ()
         self._changelog_files: tuple[DataFileMeta, ...] = ()
         self._kept_bytes = 0
@@ -243,7 +246,7 @@ class BucketWriter:
         result = CompactionResult()
         unit = self._pick(full)
         while unit is not None:
-            done = self._compactor.run(unit, self._levels, self._expiry())
+            done = self._compactor.run(unit, self._levels, self._expiry(), self._kept_deletes())
             self._levels = self._levels.with_compacted(done.before, done.after, self._order.file_key)
             result, obsolete = result.then(done)
             for file in obsolete:
@@ -260,18 +263,23 @@ class BucketWriter:
         params = universal_params(self._options, self._levels.max_level)
         runs = self._levels.runs()
         if full:
-            return pick_full(runs, params, self._has_gone_rows(self._expiry()))
+            return pick_full(runs, params, self._has_gone_rows(self._expiry(), self._kept_deletes()))
         if self._options.needs_lookup or self._options.force_up_level0:
             return force_up_level0(runs, params, self._options.level0_patience)
         return pick(runs, params)
 
-    def _has_gone_rows(self, expiry: RecordExpiry | None) -> Callable[[DataFileMeta], bool]:
+    def _has_gone_rows(self, expiry: RecordExpiry | None, kept: KeptDeletes) -> Callable[[DataFileMeta], bool]:
         return lambda file: (
-            self._deletions.of(file.file_name) is not None or (expiry is not None and expiry.has_expired(file))
+            self._deletions.of(file.file_name) is not None
+            or (expiry is not None and expiry.has_expired(file))
+            or kept.have_gone(file)
         )
 
     def _expiry(self) -> RecordExpiry | None:
         return record_expiry(self._ctx, self._environment.clock_ms())
+
+    def _kept_deletes(self) -> KeptDeletes:
+        return kept_deletes(self._ctx, self._environment.clock_ms())
 
     def _mark_deleted(self, file: DataFileMeta, positions: Indices) -> None:
         self._deletions.delete(file.file_name, positions)

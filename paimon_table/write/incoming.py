@@ -8,6 +8,8 @@ directory is refused.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -20,18 +22,26 @@ from paimon_table.merge.aggregation import counted_columns
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.paths import check_directory_names
 from paimon_table.metadata.table_context import TableContext
+from paimon_table.options.names import DELETE_TIME
 from paimon_table.options.table_options import TableOptions
 from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, RowKind, are_adds
 from paimon_table.rows.gather import concat
 from paimon_table.rows.nested_nulls import forbidden_nulls, forbids_nested_nulls
 from paimon_table.schema.column_defaults import column_defaults, with_defaults
+from paimon_table.surroundings import now_ms
 
 
 class IncomingRows:
     """Buffer of one bucket."""
 
     def __init__(
-        self, ctx: TableContext, bucket: BucketId, next_sequence_number: int, *, is_final: bool = True
+        self,
+        ctx: TableContext,
+        bucket: BucketId,
+        next_sequence_number: int,
+        *,
+        is_final: bool = True,
+        clock_ms: Callable[[], int] = now_ms,
     ) -> None:
         """Without ``is_final`` the rows arrive in their bucket once more, later: values are not counted yet."""
         self._options = ctx.options
@@ -43,6 +53,8 @@ class IncomingRows:
         self._defaults = column_defaults(ctx.schema)
         self._counted = counted_columns(ctx.schema, ctx.options) if is_final else ()
         self._next = next_sequence_number
+        keeps_deletes = ctx.options.keep_deletes_ms is not None and ctx.schema.has_column(DELETE_TIME)
+        self._clock_ms = clock_ms if keeps_deletes else None
         self._buffer: list[pa.Table] = []
         self.size_bytes = 0
 
@@ -68,9 +80,16 @@ class IncomingRows:
         numbers = np.arange(self._next, self._next + rows.num_rows, dtype=np.int64)
         self._next += rows.num_rows
         columns = {SEQUENCE_NUMBER: pa.array(numbers), VALUE_KIND: pa.array(kinds)}
+        if self._clock_ms is not None:
+            columns[DELETE_TIME] = self._delete_times(kinds, self._clock_ms())
         numbered = counted(self._conform(rows, columns), self._counted)
         self._buffer.append(numbered)
         self.size_bytes += numbered.nbytes
+
+    def _delete_times(self, kinds: npt.NDArray[np.int8], now_ms: int) -> pa.Array:
+        """The time at which a delete came, for how long it stays."""
+        times = pa.array(np.full(len(kinds), now_ms, np.int64), mask=kinds != RowKind.DELETE)
+        return times.cast(self._schema.field(DELETE_TIME).type)
 
     def take(self) -> pa.Table | None:
         """All buffered rows in arrival order, with sequence numbers; None when there are none. Empties the buffer."""

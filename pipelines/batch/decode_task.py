@@ -42,6 +42,7 @@ from sources.changes import (
 )
 from sources.dumps.dump_records import without_malformed
 from sources.past_columns import decode_by_age
+from sources.position_kinds import POSITION
 from sources.positions import ReadOffsets
 from sources.record_look import record_look
 from sources.record_rows import rows_at
@@ -214,7 +215,8 @@ class DecodeTask:
             report.moved_count += _moved_count(kept)
             if not kept.num_rows:
                 continue
-            rows = without_sequence_of_deletes(kept, table.options.sequence_fields, table.schema.primary_keys)
+            versions = [name for name in table.options.sequence_fields if name != POSITION]
+            rows = without_sequence_of_deletes(kept, versions, table.schema.primary_keys)
             yield from route(rows, index, self.targets[index], origin, self.slots)
         routed_at = time.perf_counter()
         _add(report.seconds, "decode", decoded_at - started)

@@ -22,6 +22,7 @@ from pipelines.config.config_values import ConfigModel, Duration, Location, Opti
 from pipelines.config.error_budget import NEARLY_ALL, MaxBadRecords
 from pipelines.config.key_options import without_key_options
 from pipelines.config.look_config import Metrics, WebPage
+from pipelines.config.order_config import columns_of_order, options_of_order, order_problems
 from pipelines.config.retry_config import Retry
 from pipelines.config.row_rules import mask_key_name
 from pipelines.config.schema_changes import BY_SCHEMA, SchemaChanges
@@ -204,6 +205,7 @@ class PipelineConfig(ConfigModel):
         self._check_new_columns()
         self._check_schema_changes()
         self._check_history()
+        self._check_order()
         if self.metrics and self.ui and self.metrics.port == self.ui.port:
             raise refused("`metrics` listens on the same port; choose another one for `ui`", "ui", "port")
         return self
@@ -265,6 +267,28 @@ class PipelineConfig(ConfigModel):
             if target.deleted_at in target.column_types:
                 raise refused(f"soft_delete stores its own values in {target.deleted_at}; name another column", *at)
 
+    def _check_order(self) -> None:
+        """Refuse what cannot be right where the place in the log of the source orders the rows."""
+        for index, rule in enumerate(self.tables):
+            if rule.order_by is None:
+                continue
+            at, target = ("tables", index, "order_by"), self.target_rule(rule)
+            if not self.source.format.tells_positions:
+                text = (
+                    f"records of the format {self.source.format.name} do not tell their place in the log of a source;"
+                    " name a column with a version of the row: `options: {sequence.field: COLUMN}`"
+                )
+                raise refused(text, *at)
+            stated = {n: v for n, v in {**self.defaults.options, **rule.options}.items() if v is not None}
+            for _, text in order_problems(stated):
+                raise refused(text, *at)
+            if target.schema_changes.truncate == "apply":
+                raise refused("`schema_changes: {truncate: apply}` has no place in this order; say skip or pause", *at)
+            own = dict(columns_of_order(target.options))
+            for name in (*target.column_types, *target.columns.add, *target.columns.rename.values()):
+                if name in own:
+                    raise refused(f"it stores its own values in {name}; choose another name for the column", *at)
+
     @property
     def quarantine(self) -> str:
         """Directory of the quarantined records."""
@@ -307,12 +331,13 @@ class PipelineConfig(ConfigModel):
             rule.primary_key,
             rule.partition_by,
             {name: t for name, t in rule.columns.named_types.items() if not rule.columns.leaves_out(name)},
-            *self._effective_options(rule.options, rule.mode or "upsert"),
+            *self._rule_options(rule),
             rule.merge_sources,
             rule.before,
             rule.new_columns or self.defaults.new_columns,
             (rule.schema_changes or SchemaChanges()).over(self.defaults.schema_changes),
             None if rule.history is None else rule.history.soft_delete.column,
+            rule.order_by is not None,
             (rule.on_change or "fail") if rule.mode == "append" else None,
             rule.max_bad_records if "max_bad_records" in rule.model_fields_set else self.defaults.max_bad_records,
             rule.on_table_failure or self.on_table_failure,
@@ -322,6 +347,12 @@ class PipelineConfig(ConfigModel):
             next((i for i, other in enumerate(self.tables) if other is rule), -1),
         )
         return target if rule.tells_key else self._or_log(target, rule.options)
+
+    def _rule_options(self, rule: TableRule) -> tuple[dict[str, str], frozenset[str]]:
+        """The effective options, with those that the order of a rule stands for."""
+        options, assumed = self._effective_options(rule.options, rule.mode or "upsert")
+        ordering = options_of_order(rule.order_by, keeps_rows=rule.history is not None)
+        return {**options, **ordering}, assumed - frozenset(ordering)
 
     def _or_log(self, target: TargetRule, of_rule: Mapping[str, str | None]) -> TargetRule:
         """A rule whose new tables are logs of events where the records have no key."""

@@ -109,6 +109,11 @@ class ChosenFormat(ConfigModel):
         return self.formats[self.name].has_schemas
 
     @property
+    def tells_positions(self) -> bool:
+        """Whether records may tell their place in the log of a source."""
+        return self.formats[self.name].tells_positions
+
+    @property
     def schema_files(self) -> str | None:
         """The file or directory that schemas are read from, where the file names one."""
         (field,) = self.model_fields_set

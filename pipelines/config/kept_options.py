@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from paimon_table.nearest_name import SURE, nearest
+from paimon_table.options.names import KEEP_DELETES
 from paimon_table.options.option_facts import is_typed, known_names
 from paimon_table.options.option_names import (
     HONOURED,
@@ -100,7 +101,9 @@ def misspelt_options(stated: Collection[str]) -> Iterator[tuple[str, str]]:
     Options in which a pipeline remembers something are none that a file may state.
     """
     for name in stated:
-        if name.startswith(OWN_PREFIX):
+        if name == KEEP_DELETES:
+            yield name, f"option '{name}' is said by `order_by: {{source_position: {{keep_deletes: TIME}}}}`; remove it"
+        elif name.startswith(OWN_PREFIX):
             yield name, f"option '{name}' is where Tidemark remembers what it has learnt of the table; remove it"
     for name in _unknown(stated):
         meant = _meant(name)

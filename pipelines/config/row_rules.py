@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from pipelines.config.column_rules import ColumnRules, KeyedHash
 from pipelines.config.table_rules import TargetRule
 from sources.expressions.rule_words import OF_SOURCE, Leaving
+from sources.position_kinds import POSITION
 
 
 def mask_key_name(rule: int, column: str) -> str:
@@ -51,7 +52,7 @@ def row_problems(
             " every update and delete: let the source send whole old rows (PostgreSQL: REPLICA IDENTITY FULL;"
             " MySQL and MariaDB always do), and say `before: full` in the rule",
         )
-    if rule.where is not None and primary_key and sequence_fields:
+    if rule.where is not None and primary_key and {*sequence_fields} - {POSITION}:
         yield (
             ("where",),
             "with 'sequence.field' a row that leaves the condition cannot be deleted in the right order: an older"

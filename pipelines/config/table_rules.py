@@ -19,6 +19,7 @@ from pipelines.config.config_values import ConfigModel, OptionOrNull, Patterns, 
 from pipelines.config.error_budget import NEARLY_ALL, Budget, MaxBadRecords
 from pipelines.config.history_config import History
 from pipelines.config.key_options import without_key_options
+from pipelines.config.order_config import OrderBy, columns_of_order
 from pipelines.config.schema_changes import EVOLVE, SchemaChanges
 from pipelines.config.table_name import name_problem
 from sources.column_sources import OPTION as COLUMN_SOURCES
@@ -192,6 +193,12 @@ class TableRule(ConfigModel):
         description="What stays of deleted rows: with `soft_delete` the row, and the time of its delete in a column "
         "`deleted_at`; a later insert of its key clears that. By default deleted rows go.",
     )
+    order_by: OrderBy | None = Field(
+        default=None,
+        description="What decides which of two records of a key is the newer one: with `source_position` the place of "
+        "the change in the log of the source, whatever order, topic or partition the records come in. By default it is "
+        "the order in which they come. The table gets the columns `_tidemark_position` and `_tidemark_deleted_at`.",
+    )
     schema_changes: SchemaChanges | None = Field(
         default=None,
         description="What changes of the source's schema do; a word for a kind wins over `defaults.schema_changes`, "
@@ -248,6 +255,9 @@ class TableRule(ConfigModel):
         return self
 
     def _check_append(self) -> None:
+        if self.order_by is not None:
+            text = "with `mode: append` every record adds a row, and none replaces another; remove one of them"
+            raise refused(text, "order_by")
         if self.history is not None:
             text = "with `mode: append` no row is deleted; `on_change: log` stores deletes as rows; remove one of them"
             raise refused(text, "history")
@@ -272,7 +282,8 @@ class TableRule(ConfigModel):
         """Whether the rule itself says what the primary key of its tables is, or that there is none."""
         own = any(name in self.columns.types for name, _ in EVENT_COLUMNS)
         stated = {name: value for name, value in self.options.items() if value is not None}
-        keyed = self.history is not None or self.primary_key is not None or self.merge_sources is not None or own
+        words = (self.history, self.order_by, self.primary_key, self.merge_sources)
+        keyed = own or any(word is not None for word in words)
         return self.mode is not None or keyed or without_key_options(stated) != stated
 
     def matches(self, database: str | None, schema: str | None, table: str | None, topic: str) -> bool:
@@ -341,6 +352,8 @@ class TargetRule:
     """With a word for every kind."""
     deleted_at: str | None = None
     """The column with the time of the delete, where deleted rows stay."""
+    orders_by_position: bool = False
+    """Whether the place in the log of the source decides which record of a key is the newest."""
     on_change: OnChange | None = None
     """What updates and deletes do in a table without primary key; None for tables with one."""
     max_bad_records: Budget | None = NEARLY_ALL
@@ -399,7 +412,18 @@ class TargetRule:
     @property
     def own_columns(self) -> tuple[tuple[str, DataType], ...]:
         """All columns that Tidemark fills itself."""
-        return self.event_columns + (() if self.deleted_at is None else ((self.deleted_at, DELETED_AT_TYPE),))
+        return self.event_columns + self.columns_behind
+
+    @property
+    def columns_behind(self) -> tuple[tuple[str, DataType], ...]:
+        """Those of them that stand behind the columns of the source in a new table."""
+        kept = () if self.deleted_at is None else ((self.deleted_at, DELETED_AT_TYPE),)
+        return kept + self.order_columns
+
+    @property
+    def order_columns(self) -> tuple[tuple[str, DataType], ...]:
+        """Those of them that order the rows."""
+        return columns_of_order(self.options) if self.orders_by_position else ()
 
     def writes_like(self, other: TargetRule) -> bool:
         """Whether both write a table in the same way: with a key, as rows alone, or as a log of events."""

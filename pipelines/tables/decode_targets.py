@@ -69,6 +69,7 @@ def _plain_target(
         follows_retypes=of_table.schema_changes.retype in ("pause", "to_string"),
         on_truncate="pause" if truncate == "apply" and is_retry else truncate,
         deleted_at=of_table.deleted_at,
+        ordering=of_table.order_columns,
         on_change=rule.on_change,
         decimal_formats=rule.decimal_formats(table.schema.column_names),
         paths=rule.columns.column_paths,

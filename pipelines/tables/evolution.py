@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,7 @@ from sources.changes import SourceTable
 from sources.column_forms import OPTION, RAW, ColumnForms
 from sources.column_sources import OPTION as COLUMN_SOURCES
 from sources.column_sources import ColumnSources
+from sources.position_kinds import POSITION
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +56,10 @@ class Evolution:
 
         SchemaChangeRefused where the rule or `on_bad_record` says that such a column ends the run.
         """
+        # The kind of source positions is told as the form of a column that no source has.
+        seen = replace(
+            seen, columns={name: t for name, t in seen.columns.items() if name not in dict(rule.order_columns)}
+        )
         room, before = _room(sink, rule, now_ms), sink.table.schema
         renamed = self._renamed(sink, rule, of_source, source, seen)
         schema = apply_changes(before, renamed.changes, now_ms)
@@ -191,6 +197,8 @@ class Evolution:
         """The option that remembers how columns are read, where records tell something new about that."""
         schema = sink.table.schema
         columns = {f.name: f.type for f in schema.fields} if layout is None else dict(layout.types)
+        if schema.has_column(POSITION):
+            columns[POSITION] = schema.field(POSITION).type
         stated = ColumnForms.parsed(schema.options.get(OPTION))
         known = stated.only(columns.keys())
         for name, form in seen.forms.items():
@@ -223,7 +231,7 @@ class Evolution:
         """What the decoder is told of columns that the table lacks."""
         is_full = _room(sink, rule, now_ms) <= 0
         refused = self._refused.get(sink.identifier, {})
-        of_events = {name: name_of_own(rule) for name, _ in rule.own_columns if name not in rule.columns.rename}
+        of_events = {name: name_of_own(rule, name) for name, _ in rule.own_columns if name not in rule.columns.rename}
         return {
             "refused": {n: why for n, why in refused.items() if not sink.table.schema.has_column(n)} | of_events,
             "beyond": _beyond(rule) if is_full and _word(rule) != "pause" else None,

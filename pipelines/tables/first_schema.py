@@ -28,9 +28,16 @@ _NAME_OF_DELETES = (
 )
 
 
-def name_of_own(rule: TargetRule) -> str:
+_NAME_OF_ORDER = (
+    "`order_by: source_position` stores its own values under this name; rename the column (`columns.rename`)"
+)
+
+
+def name_of_own(rule: TargetRule, name: str) -> str:
     """Why a source cannot have a column that Tidemark fills itself."""
-    return NAME_OF_LOG if rule.deleted_at is None else _NAME_OF_DELETES
+    if name == rule.deleted_at:
+        return _NAME_OF_DELETES
+    return _NAME_OF_ORDER if name in dict(rule.columns_behind) else NAME_OF_LOG
 
 
 def first_schema(source: SourceTable, seen: Seen, identifier: str, rule: TargetRule, time_ms: int) -> TableSchema:
@@ -44,12 +51,14 @@ def first_schema(source: SourceTable, seen: Seen, identifier: str, rule: TargetR
     own = dict(rule.own_columns)
     taken = next((name for name in types if name in own), None)
     if taken is not None:
-        raise ConfigError(f"{source.topic}: table {identifier} cannot be made: column {taken!r}: {name_of_own(rule)}")
+        raise ConfigError(
+            f"{source.topic}: table {identifier} cannot be made: column {taken!r}: {name_of_own(rule, taken)}"
+        )
     types = own | types
     _check_key(source, identifier, seen, primary_key, rule, types)
     _check_named_columns(source, identifier, rule, types)
-    behind = [] if rule.deleted_at is None else [rule.deleted_at]
-    ordered = [*dict(rule.event_columns), *shown, *(name for name in rule.column_types if name not in shown), *behind]
+    declared = (name for name in rule.column_types if name not in shown)
+    ordered = [*dict(rule.event_columns), *shown, *declared, *dict(rule.columns_behind)]
     columns = [(name, types[name].with_nullable(True)) for name in ordered if name in types]
     forms = ColumnForms().learnt(seen.forms, dict(columns))
     options = {**rule.options, OPTION: forms.text} if forms.by_column else rule.options

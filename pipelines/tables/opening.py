@@ -23,6 +23,7 @@ from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.renames import with_renames
 from pipelines.tables.row_checks import with_computed_of
 from pipelines.tables.rule_options import with_options_of
+from pipelines.tables.source_order import with_order_of
 from pipelines.tables.writable_tables import check_keys, check_writable
 from sinks.commit.positions import has_expired, offsets_of
 from sinks.commit.table_sink import OwnReading, TableSink, TopicIds, rolled_back
@@ -107,6 +108,7 @@ class Opening:
         if rule.changes_rows:
             typed = with_computed_of(rule, typed, identifier, self._config.name, now_ms())
         typed = with_deleted_at(rule, typed, identifier, self._config.name, now_ms())
+        typed = with_order_of(rule, typed, identifier, self._config.name, now_ms())
         followed = with_options_of(rule, typed, identifier, self._config.name, now_ms())
         check_writable(followed, identifier)
         return followed

@@ -25,6 +25,9 @@ def transform_of(rule: TargetRule, table: Table, ingested_ms: int) -> Transform:
     for f in schema.fields:
         if f.name in dict(rule.event_columns):
             continue
+        if f.name in dict(rule.columns_behind):
+            columns.append((f.name, f.name))
+            continue
         source = rule.columns.source_of(f.name)
         if source is not None:
             columns.append((f.name, source))

@@ -176,13 +176,14 @@ class _Partition:
     def _sort(self, records: _Envelopes, skipped: Positions, schema: EnvelopeSchema, sorter: EventSorter) -> None:
         found = read_envelopes(schema, records.values, skipped)
         if found.good.all():
-            sorter.sort_columns(records, found.table, found.images, found.times_ms)
+            sorter.sort_columns(records, found.table, found.images, found.times_ms, found.sources)
             return
         good, doubtful = np.flatnonzero(found.good), np.flatnonzero(~found.good)
         if len(good):
             times = None if found.times_ms is None else found.times_ms.take(pa.array(good))
             table = found.table.take(pa.array(good))
-            sorter.sort_columns(records.taken(good), table, found.images.taken(good), times)
+            sources = None if found.sources is None else found.sources.take(pa.array(good))
+            sorter.sort_columns(records.taken(good), table, found.images.taken(good), times, sources)
         self.outcome.count(exact=len(doubtful))
         self._sort_exactly(records.taken(doubtful), sorter)
 

@@ -19,6 +19,7 @@ from sources.debezium_json.envelope_schema import NAME_FIELDS
 from sources.debezium_json.envelopes import NAMES
 from sources.debezium_json.event_sorting import RowImages
 from sources.json_changes.embedded_schema import EmbeddedSchema
+from sources.position_kinds import FIELDS
 from sources.values.connect_types import struct_columns
 
 _SIDES = ("before", "after")
@@ -71,6 +72,8 @@ class EnvelopeColumns:
     table: pa.Table
     images: RowImages
     times_ms: pa.Array | None
+    sources: pa.StructArray | None
+    """The fields that source positions are made of, as far as the schema has them."""
     good: Mask
 
 
@@ -91,7 +94,7 @@ def read_envelopes(schema: EnvelopeSchema, values: pa.Array, skipped: Places) ->
             case "before" | "after" if _record_of(field.node) is not None:
                 sides[field.name], at = walk.read_optional(field.node, at, lanes)
             case "source" if _record_of(field.node) is not None:
-                wanted = {*NAME_FIELDS, *(name for name, _ in _TIMES)}
+                wanted = {*NAME_FIELDS, *FIELDS}
                 names, at = walk.read_fields(field.node, wanted, at, lanes)
             case "op":
                 op, at = walk.read(field.node, at, lanes)
@@ -103,7 +106,7 @@ def read_envelopes(schema: EnvelopeSchema, values: pa.Array, skipped: Places) ->
     form = next(arrow_form(f.node) for f in schema.record.fields if f.name in _SIDES and _record_of(f.node))
     nothing = OptionalRecords(np.zeros(count, np.bool_), pa.nulls(0, form))
     images = _row_images(*(sides.get(side, nothing) for side in _SIDES))
-    return EnvelopeColumns(table, images, _times(names), ~records.doubt & (at == records.ends))
+    return EnvelopeColumns(table, images, _times(names), _sources(names), ~records.doubt & (at == records.ends))
 
 
 def _row_images(before: OptionalRecords, after: OptionalRecords) -> RowImages:
@@ -130,6 +133,11 @@ def _spread(side: OptionalRecords) -> pa.StructArray:
     if side.valid.all():
         return side.records
     return side.records.take(pa.array(side.places, mask=~side.valid))
+
+
+def _sources(names: Mapping[str, pa.Array]) -> pa.StructArray | None:
+    found = {name: names[name] for name in FIELDS if name in names}
+    return pa.StructArray.from_arrays([*found.values()], names=[*found]) if found else None
 
 
 def _times(names: Mapping[str, pa.Array]) -> pa.Array | None:

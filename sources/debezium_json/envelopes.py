@@ -142,7 +142,7 @@ class EnvelopeParser:
         self._layout = layout
         self._unexpected = "infer" if plan and whole else "ignore"
         self._eligible = _is_one_object(texts) if heads is None else np.ones(len(texts), np.bool_)
-        self._eligible &= ~_may_be_deep(texts if heads is None else heads.lines)
+        self._eligible &= ~may_be_deep(texts if heads is None else heads.lines)
         self._refits_left = _MOST_REFITS
         self._exact_at_once = 1
         samples = np.linspace(0, len(texts) - 1, min(len(texts), 4)).astype(int) if plan else ()
@@ -215,7 +215,7 @@ class EnvelopeParser:
         fields = self._layout.fields(plan)
         is_before = None if self._heads is None else self._heads.is_before
         if self._heads is None:
-            lines = _joined(self._texts.slice(start, stop - start))
+            lines = joined_lines(self._texts.slice(start, stop - start))
         else:
             lines = _bytes_of(self._heads.lines.slice(start, stop - start))
             fields = fields[:2] if is_before is None else list(fields[0].type)
@@ -256,7 +256,7 @@ def _is_one_object(texts: pa.Array) -> npt.NDArray[np.bool_]:
     return np.asarray(pc.and_(pc.starts_with(texts, b"{"), pc.ends_with(texts, b"}")))
 
 
-def _may_be_deep(texts: pa.Array) -> npt.NDArray[np.bool_]:
+def may_be_deep(texts: pa.Array) -> npt.NDArray[np.bool_]:
     """Texts with so many brackets that Arrow, which builds unexpected columns recursively, might exhaust the stack."""
     deep = np.zeros(len(texts), np.bool_)
     lengths = np.asarray(pc.binary_length(texts))
@@ -266,7 +266,7 @@ def _may_be_deep(texts: pa.Array) -> npt.NDArray[np.bool_]:
     return deep
 
 
-def _joined(texts: pa.Array) -> pa.Buffer:
+def joined_lines(texts: pa.Array) -> pa.Buffer:
     """The texts with newlines between them."""
     lists = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
     return pc.binary_join(lists, b"\n")[0].as_buffer()

@@ -51,7 +51,8 @@ class TableEvents:
     ``heads`` are the parts of the texts with the row images, ``tails`` the others (see ``envelope_split``), both None
     for texts not split.
     ``values`` are the parsed envelopes of texts that only the exact parser takes.
-    ``images`` are the row images, and ``times_ms`` the times in the source, of a format that gives them as columns.
+    ``images`` are the row images, ``times_ms`` the times in the source, and ``sources`` the fields of ``source``, of a
+    format that gives them as columns.
     """
 
     texts: Records
@@ -61,6 +62,7 @@ class TableEvents:
     values: tuple[Mapping[str, Any], ...] | None = None
     images: RowImages | None = None
     times_ms: pa.Array | None = None
+    sources: pa.StructArray | None = None
 
     def chosen(self, mask: npt.NDArray[np.bool_]) -> TableEvents:
         if mask.all():
@@ -71,7 +73,8 @@ class TableEvents:
         values = None if self.values is None else tuple(self.values[i] for i in indices)
         images = None if self.images is None else self.images.taken(indices)
         times = None if self.times_ms is None else taken(self.times_ms, indices)
-        return TableEvents(self.texts.taken(indices), self.ops[mask], heads, tails, values, images, times)
+        sources = None if self.sources is None else taken(self.sources, indices)
+        return TableEvents(self.texts.taken(indices), self.ops[mask], heads, tails, values, images, times, sources)
 
 
 def halved(parts: list[TableEvents]) -> tuple[list[TableEvents], list[TableEvents]] | None:
@@ -112,9 +115,16 @@ class EventSorter:
         if left.any():
             self._sort_whole(texts.taken(np.flatnonzero(left)))
 
-    def sort_columns(self, texts: Records, table: pa.Table, images: RowImages, times_ms: pa.Array | None) -> None:
+    def sort_columns(
+        self,
+        texts: Records,
+        table: pa.Table,
+        images: RowImages,
+        times_ms: pa.Array | None,
+        sources: pa.StructArray | None,
+    ) -> None:
         """Sort envelopes that are columns already: ``table`` has ``op`` and ``source`` with the names of tables."""
-        self._sort_vectors(texts, table, images, times_ms)
+        self._sort_vectors(texts, table, images, times_ms, sources)
 
     def sort_values(self, texts: Records, values: tuple[Any, ...]) -> None:
         """Sort parsed values, of which any may be no envelope."""
@@ -170,7 +180,12 @@ class EventSorter:
             self.documents.append(texts.taken(indices))
 
     def _sort_vectors(
-        self, texts: Records, table: pa.Table, images: RowImages | None = None, times_ms: pa.Array | None = None
+        self,
+        texts: Records,
+        table: pa.Table,
+        images: RowImages | None = None,
+        times_ms: pa.Array | None = None,
+        sources: pa.StructArray | None = None,
     ) -> None:
         ops = np.asarray(pc.fill_null(pc.index_in(table.column("op"), _OP_VALUES), UNKNOWN_OP)).astype(np.int8)
         on_table = (ops >= 0) & (ops <= TRUNCATE)
@@ -191,7 +206,9 @@ class EventSorter:
             indices = np.flatnonzero(mine)
             row_images = None if images is None else images.taken(indices)
             times = None if times_ms is None else taken(times_ms, indices)
-            self._add(source, TableEvents(texts.taken(indices), ops[mine], images=row_images, times_ms=times))
+            told = None if sources is None else taken(sources, indices)
+            part = TableEvents(texts.taken(indices), ops[mine], images=row_images, times_ms=times, sources=told)
+            self._add(source, part)
 
     def _sort_values(self, texts: Records, values: tuple[Any, ...]) -> None:
         by_table: dict[SourceTable, list[int]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,6 +13,11 @@ class RecordShape(Protocol):
     @property
     def has_old_rows(self) -> bool:
         """Whether an update may bring the row as it was before."""
+        ...
+
+    @property
+    def source_names(self) -> Mapping[str, Sequence[str]] | None:
+        """Of a field of ``source`` the fields of a payload that say the same; None where ``source`` has them."""
         ...
 
     def event(self, value: Any) -> Any:
@@ -28,6 +34,10 @@ class Envelopes:
     """Values that are envelopes already."""
 
     has_old_rows: bool = True
+
+    @property
+    def source_names(self) -> None:
+        return None
 
     def event(self, value: Any) -> Any:
         return value

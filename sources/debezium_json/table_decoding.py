@@ -29,9 +29,10 @@ from sources.debezium_json.event_sorting import EventSorter, TableEvents, halved
 from sources.debezium_json.key_check import changed_key, is_fit, unknown_old_key, unusable_key
 from sources.debezium_json.key_values import with_values_of_keys
 from sources.debezium_json.message_keys import KeyForms
-from sources.debezium_json.ops import LETTERS, TRUNCATE
+from sources.debezium_json.ops import LETTERS, OPS, TRUNCATE
 from sources.debezium_json.policies import DebeziumPolicies
 from sources.debezium_json.record_shapes import ENVELOPES, RecordShape
+from sources.debezium_json.source_fields import source_fields
 from sources.debezium_json.source_times import source_times
 from sources.debezium_json.strange_values import missing_row
 from sources.debezium_json.texts import Records, SourceNames, Texts
@@ -262,7 +263,7 @@ class TableDecoding:
 
     def _decode_known(self, source: SourceTable, target: DecodeTarget, parts: list[TableEvents]) -> None:
         plan = plan_columns(target, None if self.schema is None else self.schema.by_name, self.forms)
-        log = self._event_log(parts) if target.needs_events else None
+        log = self._event_log(parts, target) if target.needs_events else None
         rows = TableRows(source, self.partition, target, plan, self.hidden, self.outcome, log)
         read = (self._with_defaults(e, target) for part in parts for e in read_events(part, plan, self.outcome))
         found = [rows.storable(events) for events in read]
@@ -277,10 +278,12 @@ class TableDecoding:
     def _with_defaults(self, events: Events, target: DecodeTarget) -> Events:
         return with_defaults(events, self.schema, [name for name, _ in target.columns], self.outcome, self.shape)
 
-    def _event_log(self, parts: list[TableEvents]) -> EventLog:
+    def _event_log(self, parts: list[TableEvents], target: DecodeTarget) -> EventLog:
         log = EventLog(self.topic, self.partition, self.outcome.offsets, (*LETTERS, None))
         for part in parts:
             log.note(part.texts.positions, part.ops, source_times(part))
+            if target.ordering:
+                log.note_positions(part.texts.positions, source_fields(part), part.ops == OPS["r"])
         return log
 
     # ------------------------------------------------------------ change rows

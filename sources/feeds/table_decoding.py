@@ -140,7 +140,9 @@ class FeedDecoding:
 
     def _event_log(self, records: TableRecords) -> EventLog:
         log = EventLog(self.topic, self.partition, self.outcome.offsets, self.feed.op_names)
-        log.note(records.texts.positions, records.ops, self.feed.times_ms(records.times))
+        times = self.feed.times_ms(records.times)
+        log.note(records.texts.positions, records.ops, times)
+        log.note_positions(records.texts.positions, {"ts_ms": times}, np.zeros(len(records), np.bool_))
         return log
 
     def _decode_group(self, source: SourceTable, target: DecodeTarget, group: EventGroup, log: EventLog | None) -> None:

@@ -1,8 +1,8 @@
-"""What an event log stores of each event beside the row: see ``event_columns``."""
+"""What is stored of each event beside the row: see ``event_columns`` and ``source_positions``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,12 +13,13 @@ from paimon_table.row_kind import RowKind
 from paimon_table.types import arrow_type
 from sources.event_columns import EVENT_COLUMNS
 from sources.json_changes.row_conversion import ConvertedRows
+from sources.source_positions import SourcePositions, source_positions
 
 _KINDS = pa.array([kind.short for kind in RowKind])
 
 
 class EventLog:
-    """Operations and times of the events of one topic partition, by position in the batch of records."""
+    """Operations, times and source positions of the events of one topic partition, by the numbers of their records."""
 
     def __init__(self, topic: str, partition: int, offsets: pa.Array, op_names: Sequence[str | None]) -> None:
         """``offsets`` are those of the whole batch; ``op_names`` has the source's word for each code, if any."""
@@ -29,12 +30,30 @@ class EventLog:
         self._ops = np.zeros(len(offsets), np.int8)
         self._times = np.zeros(len(offsets), np.int64)
         self._has_time = np.zeros(len(offsets), np.bool_)
+        self._kinds = np.full(len(offsets), -1, np.int8)
+        self._place_of = np.full(len(offsets), -1, np.int64)
+        self._places: list[pa.Array] = []
 
     def note(self, positions: npt.NDArray[np.int64], ops: npt.NDArray[np.int8], times_ms: pa.Array) -> None:
         """Events with their operations and times (int64, NULL where unknown)."""
         self._ops[positions] = ops
         self._times[positions] = np.asarray(times_ms.fill_null(0))
         self._has_time[positions] = np.asarray(times_ms.is_valid())
+
+    def note_positions(
+        self, positions: npt.NDArray[np.int64], fields: Mapping[str, pa.Array], is_snapshot: npt.NDArray[np.bool_]
+    ) -> None:
+        """Events with the fields of their ``source``, as ``source_positions`` takes them."""
+        found = source_positions(fields, is_snapshot, self._offsets.take(pa.array(positions)))
+        self._kinds[positions] = found.kinds
+        self._place_of[positions] = np.arange(len(positions)) + sum(map(len, self._places))
+        self._places.append(found.texts)
+
+    def source_positions(self, positions: npt.NDArray[np.int64]) -> SourcePositions:
+        """Of records by position."""
+        places = pa.concat_arrays(self._places) if self._places else pa.nulls(0, pa.string())
+        index = self._place_of[positions]
+        return SourcePositions(self._kinds[positions], places.take(pa.array(index, mask=index < 0)))
 
     def times(self, positions: npt.NDArray[np.int64]) -> pa.Array:
         """Of records by position, in milliseconds; NULL where the event does not tell."""

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from paimon_table.row_kind import RowKind
 from paimon_table.types import CHARACTERS, arrow_type
-from sources.changes import DecodeTarget, SourceTable
+from sources.changes import DecodeTarget, Observation, ObservedColumn, SourceTable
 from sources.event_columns import DELETED_AT_TYPE, EVENT_COLUMNS, TOLD_COLUMNS
 from sources.json_changes.before_values import with_before_values
 from sources.json_changes.change_rows import (
@@ -34,6 +34,8 @@ from sources.json_changes.event_log import EventLog
 from sources.json_changes.gaps import Gaps
 from sources.json_changes.outcome import Outcome
 from sources.json_changes.row_conversion import ConvertedRows, convert_rows, record_counts, rows_table
+from sources.position_kinds import KINDS, NO_POSITION, POSITION, POSITION_TYPE, form_of, kind_of, wrong_kind
+from sources.source_positions import SourcePositions
 from sources.values.conversion import convert_column, convert_values
 
 _FRACTION = re.compile(r"-?\d+\.\d+", re.ASCII)
@@ -106,6 +108,9 @@ class TableRows:
             elif self.log is not None:
                 stored_parts = list(map(self.log.with_event_columns, converted, kinds))
                 columns += EVENT_COLUMNS if self.target.transform is None else TOLD_COLUMNS
+            if self.target.ordering:
+                stored_parts = self._with_positions(stored_parts)
+                columns += self.target.ordering
             rows = rows_table(stored_parts, columns, self.outcome.offsets)
             stored, left_out = record_counts(converted)
             self.outcome.add_changes(self.source, self.partition, rows, stored)
@@ -130,6 +135,36 @@ class TableRows:
             part.problems.setdefault(row, "no time")
         stored.append(times.cast(arrow_type(DELETED_AT_TYPE)))
         return replace(part, columns=stored, unavailable=unavailable)
+
+    def _with_positions(self, parts: Sequence[ConvertedRows]) -> list[ConvertedRows]:
+        """The rows with the source positions of their events behind; a record without one of the table's kind is bad.
+
+        The first records of a table say which kind that is.
+        """
+        told = [self._source_positions(part) for part in parts]
+        kind = kind_of(self.target.forms.of(POSITION))
+        if kind is None:
+            kinds = np.concatenate([found.kinds for found in told])
+            kind = int(kinds[kinds >= 0].min(initial=len(KINDS)))
+            if kind < len(KINDS):
+                first = int(np.concatenate([part.positions for part in parts])[kinds == kind].min())
+                news = (ObservedColumn(POSITION, POSITION_TYPE, form=form_of(kind)),)
+                self.outcome.observe(Observation(self.source, news, None, self.partition, self.outcome.offset(first)))
+        reason = NO_POSITION if kind == len(KINDS) else wrong_kind(kind)
+        placed = []
+        for part, found in zip(parts, told, strict=True):
+            for row in np.flatnonzero(found.kinds != kind).tolist():
+                self.outcome.quarantine(int(part.positions[row]), reason)
+                part.problems.setdefault(row, reason)
+            rest = [pa.nulls(len(found.texts), arrow_type(t)) for _, t in self.target.ordering[1:]]
+            placed.append(replace(part, columns=[*part.columns, found.texts, *rest]))
+        return placed
+
+    def _source_positions(self, part: ConvertedRows) -> SourcePositions:
+        if self.log is None:
+            count = len(part.positions)
+            return SourcePositions(np.full(count, -1, np.int8), pa.nulls(count, pa.string()))
+        return self.log.source_positions(part.positions)
 
     def _with_plain_keys(self, rows: ChangeRows, converted: ConvertedRows) -> ConvertedRows:
         """One row per number: numbers of variable scale in the key, which are stored as text, get one form each."""

@@ -70,7 +70,8 @@ class DocumentEvents:
         else:
             new = None if after is None else self._whole_row(after)
         database, collection = names_of_collection(envelope)
-        source = {"db": database, "table": collection, "ts_ms": _whole(envelope["source"].get("ts_ms"))}
+        told = envelope["source"]
+        source = {"db": database, "table": collection, **{name: _whole(told.get(name)) for name in ("ts_ms", "ord")}}
         old = None if before is None else self._whole_row(before)
         return {"before": old, "after": new, "source": source, "op": envelope["op"]}
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
+
+from sources.position_kinds import FIELDS
 
 DELETED_FIELD = "__deleted"
 """Written by ``rewrite``, whatever the prefix is: the text true or false."""
@@ -115,6 +117,15 @@ class Metadata:
         return frozenset({*self.named(Role.DELETED), *(reference.name for reference in self._references)})
 
     @cached_property
+    def source_names(self) -> Mapping[str, Sequence[str]]:
+        """Of each field of the envelope's ``source`` that positions are made of the fields that have it."""
+        found: dict[str, list[str]] = {}
+        for reference in self._references:
+            if reference.struct == "source" and reference.field in FIELDS:
+                found.setdefault(reference.field, []).append(reference.name)
+        return found | {role.value: self.named(role) for role in TIMES}
+
+    @cached_property
     def _references(self) -> list[_Reference]:
         if not self.is_of_connector:
             return []
@@ -141,6 +152,10 @@ class FlatRows:
     is_kept: bool = False
     """Metadata fields are columns too, all but the one that marks deleted rows."""
     has_old_rows: bool = False
+
+    @property
+    def source_names(self) -> Mapping[str, Sequence[str]]:
+        return self.metadata.source_names
 
     def event(self, value: Any) -> Any:
         if not isinstance(value, dict):
@@ -171,6 +186,10 @@ class KeyRows:
     """The shape of message keys that stand for the rows which they delete."""
 
     has_old_rows: bool = False
+
+    @property
+    def source_names(self) -> Mapping[str, Sequence[str]]:
+        return {}
 
     def event(self, value: Any) -> Any:
         return {"before": value} if isinstance(value, dict) else value

@@ -49,6 +49,7 @@ class _WholeRows:
     """Rows with their metadata fields."""
 
     has_old_rows = False
+    source_names = None
 
     def event(self, value: Any) -> Any:
         return {"after": value} if isinstance(value, dict) else value

@@ -1,0 +1,112 @@
+"""What decides which of two records of a key is the newer one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, GetJsonSchemaHandler, WithJsonSchema, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from paimon_table.errors import ConfigError
+from paimon_table.option_values import duration_ms
+from paimon_table.options.names import (
+    BUCKET,
+    CHANGELOG_PRODUCER,
+    DELETE_TIME,
+    DELETION_VECTORS,
+    KEEP_DELETES,
+    MERGE_ENGINE,
+    ROWKIND_FIELD,
+    SEQUENCE_FIELD,
+    SNAPSHOT_ORDERING,
+)
+from paimon_table.types import DataType, parse_type
+from pipelines.config.config_values import ConfigModel, refused
+from sources.position_kinds import POSITION, POSITION_TYPE
+
+DELETE_TIME_TYPE = parse_type("TIMESTAMP_LTZ(3)")
+_SORT_ORDER = "sequence.field.sort-order"
+
+
+def _check_duration(value: str) -> str:
+    try:
+        duration_ms("keep_deletes", value)
+    except ConfigError as error:
+        raise refused("expected a time such as 7 d or 12 h") from error
+    return value
+
+
+_Duration = Annotated[str, AfterValidator(_check_duration), WithJsonSchema({"type": "string", "examples": ["7 d"]})]
+
+
+class SourcePosition(ConfigModel):
+    """By the place of the change in the log of the source."""
+
+    keep_deletes: _Duration = Field(
+        default="7 d",
+        description="How long the table remembers a delete after it was written. An older record of the key that comes "
+        "within this time is left out; a later one brings the row back. Take at least the retention of the topics.",
+    )
+
+
+class OrderBy(ConfigModel):
+    """The forms of order; one of them."""
+
+    source_position: SourcePosition = Field(description="By the place of the change in the log of the source.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_word(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            if value != "source_position":
+                raise refused("expected source_position or {source_position: {keep_deletes: TIME}}")
+            return {"source_position": {}}
+        return value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [{"enum": ["source_position"]}, handler.resolve_ref_schema(handler(core))]}
+
+
+def options_of_order(order: OrderBy | None, *, keeps_rows: bool) -> dict[str, str]:
+    """The table options that the order stands for; ``keeps_rows``: the rows of deletes stay, so no delete has to."""
+    if order is None:
+        return {}
+    kept = {} if keeps_rows else {KEEP_DELETES: order.source_position.keep_deletes}
+    return {SEQUENCE_FIELD: POSITION, **kept}
+
+
+def order_problems(stated: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """(option, what is wrong) of the options that a file states beside ``order_by``."""
+    engine = stated.get(MERGE_ENGINE, "deduplicate").strip().lower()
+    if engine != "deduplicate":
+        yield (
+            MERGE_ENGINE,
+            f"it needs '{MERGE_ENGINE}' = deduplicate, which keeps the newest row of a key; not {engine}",
+        )
+    for name in (SEQUENCE_FIELD, _SORT_ORDER, SNAPSHOT_ORDERING, KEEP_DELETES):
+        if name in stated:
+            yield name, f"it says the order itself, and so does option '{name}': remove one of them"
+    if ROWKIND_FIELD in stated:
+        yield ROWKIND_FIELD, f"option '{ROWKIND_FIELD}' makes deletes that have no time: remove one of them"
+    if stated.get(CHANGELOG_PRODUCER, "none").strip().lower() == "input":
+        yield (
+            CHANGELOG_PRODUCER,
+            f"'{CHANGELOG_PRODUCER}' = input repeats records as they come, older ones too: say lookup",
+        )
+    if stated.get(DELETION_VECTORS, "false").strip().lower() == "true":
+        yield (
+            DELETION_VECTORS,
+            f"'{DELETION_VECTORS}' is of no use: deletes that stay are merged; remove one of them",
+        )
+    if stated.get(BUCKET, "").strip() == "-2":
+        yield BUCKET, f"it needs another '{BUCKET}' than -2, whose rows wait for a compaction job"
+
+
+def columns_of_order(options: Mapping[str, str]) -> tuple[tuple[str, DataType], ...]:
+    """The columns that a table with these options gets for its order."""
+    if options.get(SEQUENCE_FIELD) != POSITION:
+        return ()
+    return ((POSITION, POSITION_TYPE), *(((DELETE_TIME, DELETE_TIME_TYPE),) if KEEP_DELETES in options else ()))

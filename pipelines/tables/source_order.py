@@ -1,0 +1,53 @@
+"""The order by source positions (`order_by: source_position`) in a table that exists already."""
+
+from __future__ import annotations
+
+import logging
+
+from paimon_table import AddColumn, Table
+from paimon_table.errors import ConfigError
+from paimon_table.types import sql
+from pipelines.config.table_rules import TargetRule
+from sources.position_kinds import POSITION
+
+log = logging.getLogger(__name__)
+
+
+def with_order_of(rule: TargetRule, table: Table, identifier: str, pipeline: str, time_ms: int) -> Table:
+    """The table with the columns of its order; publishes a schema version for them. Idempotent."""
+    check_order_of(rule, table, identifier)
+    missing = [(name, t) for name, t in rule.order_columns if not table.schema.has_column(name)]
+    if not missing:
+        return table
+    names = ", ".join(name for name, _ in missing)
+    log.info(
+        "pipeline %s: %s: columns %s added, as `order_by: source_position` says; the rows that are there count as older"
+        " than every record to come",
+        pipeline, identifier, names,
+    )  # fmt: skip
+    return table.evolve([AddColumn(name, t) for name, t in missing], time_ms)
+
+
+def check_order_of(rule: TargetRule, table: Table, identifier: str) -> None:
+    """ConfigError where rows in the table have another order, or a column of that name holds something else."""
+    present = table.options.sequence_fields
+    if not rule.orders_by_position:
+        if POSITION in present:
+            raise ConfigError(
+                f"table {identifier} exists and is ordered by source positions; without them an older row that no"
+                " compaction has met yet would win: say `order_by: source_position` in the rule, or write into a"
+                " new table (another `into`, with `backfill: true`)"
+            )
+        return
+    if present not in ((), (POSITION,)) and table.snapshots.latest_id() is not None:
+        raise ConfigError(
+            f"table {identifier} exists and its rows are ordered by 'sequence.field' = {','.join(present)}; `order_by:"
+            " source_position` needs a new table (another `into`, with `backfill: true`)"
+        )
+    for name, t in rule.order_columns:
+        if table.schema.has_column(name) and table.schema.field(name).type != t:
+            raise ConfigError(
+                f"table {identifier} exists and has {name} as {sql(table.schema.field(name).type)}; `order_by:"
+                f" source_position` stores {sql(t)} there: rename the column in the connector, and write into a new"
+                " table (another `into`)"
+            )

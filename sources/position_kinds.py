@@ -1,0 +1,74 @@
+"""The kinds of source positions as words: a table remembers the one of its first records, and has no other.
+
+``source_positions`` makes positions of records; reading a pipeline file needs these words, and no Arrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from paimon_table.types import string
+
+POSITION = "_tidemark_position"
+"""The column (STRING) of a table; NULL in rows that were there before the table had it, which are the oldest."""
+POSITION_TYPE = string()
+
+NUMBERS = ("lsn", "pos", "row", "event_serial_no", "ssn", "ord", "ts_ms", "ts_us", "ts_ns")
+TEXTS = ("sequence", "file", "change_lsn", "commit_lsn", "scn", "commit_scn", "rs_id")
+FIELDS = (*NUMBERS, *TEXTS)
+"""The fields of ``source`` in an event that positions are made of; numbers may come as texts and the other way."""
+
+FORM_PREFIX = "position "
+"""Begins the form (``sources.column_forms``) of the column: the kind of its positions stands behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class PositionKind:
+    """One form of positions. ``needs`` says in words what a record has to tell."""
+
+    name: str
+    needs: str
+
+
+KINDS: Sequence[PositionKind] = (
+    PositionKind("postgresql", "source.lsn or source.sequence"),
+    PositionKind("binlog", "source.file, source.pos and source.row"),
+    PositionKind("sqlserver", "source.commit_lsn and source.change_lsn"),
+    PositionKind("oracle", "source.scn and source.commit_scn"),
+    PositionKind("mongodb", "source.ts_ms and source.ord"),
+    PositionKind("time", "source.ts_ms"),
+)
+"""The first one that an event has the fields for is its kind."""
+
+NO_POSITION = (
+    "order_by: source_position: the record tells no place in the log of its source: let the connector write it (of flat"
+    " rows: add.fields=source.lsn, or source.file,source.pos,source.row and so on, and deletes as rows with"
+    " delete.tombstone.handling.mode=rewrite)"
+)
+
+
+def form_of(kind: int) -> str:
+    """The form of the column of a table with positions of this kind."""
+    return FORM_PREFIX + KINDS[kind].name
+
+
+def kind_of(form: str | None) -> int | None:
+    """The kind that a table remembers; None where it has none yet."""
+    return next((number for number in range(len(KINDS)) if form_of(number) == form), None)
+
+
+def joined_kinds(known: str, told: str) -> str:
+    """The form of a table whose first records told two kinds at once: the earlier one in ``KINDS``."""
+    names = [form_of(kind) for kind in range(len(KINDS))]
+    return next((form for form in names if form in (known, told)), known)
+
+
+def wrong_kind(wanted: int) -> str:
+    """Why a record cannot be ordered in a table with positions of a kind."""
+    kind = KINDS[wanted]
+    return (
+        "order_by: source_position: the record does not tell its place in the log of the source as the first records of"
+        f" the table did ({kind.name}): let the connector write {kind.needs} (of flat rows: add.fields), or give the"
+        " topic a table of its own"
+    )
