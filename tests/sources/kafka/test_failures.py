@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from paimon_table.errors import ConfigError, Outage, SinkUnavailable, TidemarkError
-from sources.kafka.failures import causes_in, is_of_kafka, kafka_failure
+from sources.kafka.failures import NotAllowed, causes_in, is_of_kafka, kafka_failure
 
 POSITION = """[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted due to stage failure: Task 0 in
 stage 2.0 failed 1 times: Lost task 0.0: org.apache.kafka.common.errors.TimeoutException: Timeout of
@@ -27,7 +27,7 @@ def test_a_timeout_within_a_spark_failure_is_named() -> None:
 @pytest.mark.parametrize(
     ("causes", "kind", "told"),
     [
-        ([("TopicAuthorizationException", "Not authorized to access")], SinkUnavailable, "Describe and Read"),
+        ([("TopicAuthorizationException", "Not authorized to access")], NotAllowed, "Describe and Read"),
         (
             [("KafkaException", "x"), ("LoginException", "No key to store")],
             ConfigError,

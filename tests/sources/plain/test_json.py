@@ -278,7 +278,7 @@ def test_nested_fields_fill_columns_by_their_paths(tmp_path: Path, copies: int) 
         {"schema": {"type": "struct", "fields": []}, "payload": {"id": 7}},
         b"{}",
     ]
-    rule = {"mode": "append", "columns": PATHS}
+    rule: dict[str, object] = {"mode": "append", "columns": PATHS}
     pipeline = PlainPipeline(tmp_path, "json", rule)
     batch = plain_batch([(None, value) for value in values * copies])
 
