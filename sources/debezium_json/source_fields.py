@@ -24,6 +24,9 @@ from sources.json_changes.text_parts import slices
 from sources.position_kinds import TEXTS
 from sources.source_positions import columns_of
 
+_LEAD = len(b',"source":{"')
+"""Bytes that stand before every field of a tail: longer slices are cheaper to cut than short ones."""
+
 
 def source_fields(events: TableEvents, wanted: Sequence[str]) -> Mapping[str, pa.Array]:
     """The wanted fields, one entry per event; a column that is not there is NULL for all of them."""
@@ -80,8 +83,9 @@ def _by_shapes(events: TableEvents, wanted: Sequence[str]) -> Mapping[str, pa.Ar
         for name, column in parts.items():
             if name in places:
                 begin, end = places[name]
-                found = slices(texts, data, begins + begin, begins + end).cast(pa.string())
-                column.append(pc.replace_substring(found, '\\"', '"'))
+                found = slices(texts, data, begins + begin - _LEAD, begins + end)
+                found = pc.binary_slice(found, _LEAD, _LEAD + end - begin)
+                column.append(pc.replace_substring(found.cast(pa.string()), '\\"', '"'))
             else:
                 column.append(pa.nulls(len(begins), pa.string()))
     return {name: pa.concat_arrays(column).take(back) for name, column in parts.items()}
