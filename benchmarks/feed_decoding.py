@@ -11,6 +11,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +20,9 @@ from benchmarks.json_decoding import SOURCE as DEBEZIUM_SOURCE
 from benchmarks.json_decoding import TARGET, TOPIC, TYPES, batch_of, event, order
 from paimon_table.types import parse_type
 from sources.changes import DecodeTarget, KeyRule, SourceTable
+from sources.column_forms import ColumnForms
 from sources.formats import FORMATS
+from sources.position_kinds import POSITION, POSITION_TYPE, form_of
 
 SOURCE = SourceTable(TOPIC, "shop", None, "orders")
 SCHEMA_SOURCE = SourceTable(TOPIC, "shop", "shop", "orders")
@@ -143,6 +146,9 @@ def runs(events: int) -> dict[str, Run]:
     rng = random.Random(7)
     batch = batch_of([event(number, rng) for number in range(events)], rng)
     found: dict[str, Run] = {"debezium-json": decoding("debezium-json", batch, {DEBEZIUM_SOURCE: TARGET})}
+    forms = ColumnForms({POSITION: form_of(0)})
+    ordered = replace(TARGET, ordering=((POSITION, POSITION_TYPE),), forms=forms)
+    found["order_by"] = decoding("debezium-json", batch, {DEBEZIUM_SOURCE: ordered})
     for name, make in MAKERS.items():
         values = [json.dumps(make(n, rng), separators=(",", ":"), ensure_ascii=False).encode() for n in range(events)]
         targets = {SOURCE: FEED_TARGET, SCHEMA_SOURCE: FEED_TARGET}

@@ -25,27 +25,37 @@ FORM_PREFIX = "position "
 
 @dataclass(frozen=True, slots=True)
 class PositionKind:
-    """One form of positions. ``needs`` says in words what a record has to tell."""
+    """One form of positions, of these fields. ``needs`` says in words what a record has to tell."""
 
     name: str
+    fields: Sequence[str]
     needs: str
 
 
 KINDS: Sequence[PositionKind] = (
-    PositionKind("postgresql", "source.lsn or source.sequence"),
-    PositionKind("binlog", "source.file, source.pos and source.row"),
-    PositionKind("sqlserver", "source.commit_lsn and source.change_lsn"),
-    PositionKind("oracle", "source.scn and source.commit_scn"),
-    PositionKind("mongodb", "source.ts_ms and source.ord"),
-    PositionKind("time", "source.ts_ms"),
+    PositionKind("postgresql", ("sequence", "lsn"), "source.lsn or source.sequence"),
+    PositionKind("binlog", ("file", "pos", "row"), "source.file, source.pos and source.row"),
+    PositionKind("sqlserver", ("commit_lsn", "change_lsn", "event_serial_no"), "source.commit_lsn, source.change_lsn"),
+    PositionKind("oracle", ("commit_scn", "scn", "rs_id", "ssn"), "source.scn and source.commit_scn"),
+    PositionKind("mongodb", ("ts_ms", "ord"), "source.ts_ms and source.ord"),
+    PositionKind("time", ("ts_ns", "ts_us", "ts_ms"), "source.ts_ms"),
 )
 """The first one that an event has the fields for is its kind."""
 
 NO_POSITION = (
     "order_by: source_position: the record tells no place in the log of its source: let the connector write it (of flat"
-    " rows: add.fields=source.lsn, or source.file,source.pos,source.row and so on, and deletes as rows with"
-    " delete.tombstone.handling.mode=rewrite)"
+    " rows: add.fields=source.lsn, or source.file,source.pos,source.row and so on)"
 )
+
+TOMBSTONE = (
+    "order_by: source_position: a record without a value tells no place in the log of its source: let the connector"
+    " write deletes as rows (delete.tombstone.handling.mode=rewrite), and say `on_tombstone: skip` if tombstones follow"
+)
+
+
+def fields_of(kind: int | None) -> Sequence[str]:
+    """The fields that positions of a kind are made of; all of them while no kind is known."""
+    return FIELDS if kind is None else KINDS[kind].fields
 
 
 def form_of(kind: int) -> str:

@@ -45,7 +45,7 @@ class SourcePositions:
 
 @dataclass(frozen=True, slots=True)
 class _Events:
-    """The fields of events as texts; a field that no event has is all NULL."""
+    """The fields of events, texts or integers; a field that no event has is all NULL."""
 
     fields: Mapping[str, pa.Array]
     is_snapshot: pa.Array
@@ -53,7 +53,7 @@ class _Events:
 
     def text(self, name: str, pattern: str) -> pa.Array:
         """A field where it has this form; NULL elsewhere."""
-        values = self.fields.get(name)
+        values = _as_texts(self.fields.get(name))
         if values is None:
             return pa.nulls(len(self.offsets), pa.string())
         return pc.if_else(pc.fill_null(pc.match_substring_regex(values, pattern), False), values, None)
@@ -63,7 +63,7 @@ class _Events:
 
     def part(self, name: str, pattern: str, group: str) -> pa.Array:
         """What a group of the pattern finds in a field, as a number; NULL where it finds nothing."""
-        values = self.fields.get(name)
+        values = _as_texts(self.fields.get(name))
         if values is None:
             return pa.nulls(len(self.offsets), pa.string())
         found = pc.struct_field(pc.extract_regex(values, pattern), group)
@@ -131,13 +131,19 @@ _MAKE: Sequence[Callable[[_Events], pa.Array]] = (_postgresql, _binlog, _sqlserv
 """In the order of ``KINDS``."""
 
 
-def source_positions(fields: Mapping[str, pa.Array], is_snapshot: Mask, offsets: pa.Array) -> SourcePositions:
-    """The positions of events with these fields, texts or integers, of which some are rows of a snapshot."""
-    texts = {name: column for name in FIELDS if (column := _as_texts(fields.get(name))) is not None}
-    events = _Events(texts, pa.array(is_snapshot), offsets)
+def source_positions(
+    fields: Mapping[str, pa.Array], is_snapshot: Mask, offsets: pa.Array, kind: int | None = None
+) -> SourcePositions:
+    """The positions of events with these fields, texts or integers, of which some are rows of a snapshot.
+
+    Those of one kind, or of whatever kind each event tells.
+    """
+    events = _Events(fields, pa.array(is_snapshot), offsets)
     kinds = np.full(len(offsets), -1, np.int8)
     found = pa.nulls(len(offsets), pa.string())
     for number, make in enumerate(_MAKE):
+        if kind not in (None, number):
+            continue
         if not (kinds < 0).any():
             break
         made = make(events)

@@ -19,7 +19,7 @@ from paimon_table.compaction.row_times import least_second, seconds
 from paimon_table.merge.function import without_retracts
 from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.table_context import TableContext
-from paimon_table.options.names import DELETE_TIME
+from paimon_table.options.table_options import DELETE_TIME
 from paimon_table.row_kind import VALUE_KIND, RowKind, are_adds
 from paimon_table.schema.table_schema import TableSchema
 from paimon_table.types import DataField

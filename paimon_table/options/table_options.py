@@ -87,6 +87,7 @@ from paimon_table.options.names import (
     ROWKIND_FIELD,
     SEQUENCE_AUTO_PADDING,
     SEQUENCE_FIELD,
+    SEQUENCE_SORT_ORDER,
     SNAPSHOT_ORDERING,
     STATS_MODE,
     STATS_MODE_PER_LEVEL,
@@ -108,6 +109,10 @@ MOST_LEVELS = 1000
 _A_CHANGELOG = Need(CHANGELOG_PRODUCER, ("input", "lookup", "full-compaction"))
 
 _IGNORE_DELETE_ALIASES = ("deduplicate.ignore-delete", "first-row.ignore-delete", "partial-update.ignore-delete")
+
+
+DELETE_TIME = "_tidemark_deleted_at"
+"""The column (TIMESTAMP_LTZ(3)) with the time at which a delete that stays was written; NULL in rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +163,7 @@ class TableOptions(Packed):
     )
     sequence_fields: tuple[str, ...] = option(SEQUENCE_FIELD, names, (), read=True, columns=listed)
     sequence_sort_order: str = option(
-        "sequence.field.sort-order",
+        SEQUENCE_SORT_ORDER,
         one_of("ascending", "descending"),
         "ascending",
         read=True,

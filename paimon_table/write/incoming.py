@@ -22,8 +22,7 @@ from paimon_table.merge.aggregation import counted_columns
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.paths import check_directory_names
 from paimon_table.metadata.table_context import TableContext
-from paimon_table.options.names import DELETE_TIME
-from paimon_table.options.table_options import TableOptions
+from paimon_table.options.table_options import DELETE_TIME, TableOptions
 from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, RowKind, are_adds
 from paimon_table.rows.gather import concat
 from paimon_table.rows.nested_nulls import forbidden_nulls, forbids_nested_nulls

@@ -14,20 +14,20 @@ from paimon_table.option_values import duration_ms
 from paimon_table.options.names import (
     BUCKET,
     CHANGELOG_PRODUCER,
-    DELETE_TIME,
     DELETION_VECTORS,
     KEEP_DELETES,
     MERGE_ENGINE,
     ROWKIND_FIELD,
     SEQUENCE_FIELD,
+    SEQUENCE_SORT_ORDER,
     SNAPSHOT_ORDERING,
 )
+from paimon_table.options.table_options import DELETE_TIME
 from paimon_table.types import DataType, parse_type
 from pipelines.config.config_values import ConfigModel, refused
 from sources.position_kinds import POSITION, POSITION_TYPE
 
 DELETE_TIME_TYPE = parse_type("TIMESTAMP_LTZ(3)")
-_SORT_ORDER = "sequence.field.sort-order"
 
 
 def _check_duration(value: str) -> str:
@@ -86,7 +86,7 @@ def order_problems(stated: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             MERGE_ENGINE,
             f"it needs '{MERGE_ENGINE}' = deduplicate, which keeps the newest row of a key; not {engine}",
         )
-    for name in (SEQUENCE_FIELD, _SORT_ORDER, SNAPSHOT_ORDERING, KEEP_DELETES):
+    for name in (SEQUENCE_FIELD, SEQUENCE_SORT_ORDER, SNAPSHOT_ORDERING, KEEP_DELETES):
         if name in stated:
             yield name, f"it says the order itself, and so does option '{name}': remove one of them"
     if ROWKIND_FIELD in stated:

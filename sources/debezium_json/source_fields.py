@@ -1,11 +1,13 @@
 """The fields of ``source`` that source positions are made of, as columns.
 
-Envelopes have them in ``source``, rows without envelope in metadata fields. Arrow parses these fields alone: of split
-texts (see ``envelope_split``) the tails, else the whole texts. What it refuses is parsed one by one.
+Envelopes have them in ``source``, rows without envelope in metadata fields. Split texts (see ``envelope_split``) have
+them at the same place as the first one of their shape. Of others Arrow parses these fields alone; what it refuses is
+parsed one by one.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,12 +21,15 @@ from sources.debezium_json.event_sorting import TableEvents
 from sources.debezium_json.record_shapes import RecordShape
 from sources.json_changes.exact_parse import parse_exactly
 from sources.json_changes.text_parts import slices
-from sources.position_kinds import FIELDS, TEXTS
+from sources.position_kinds import TEXTS
 from sources.source_positions import columns_of
 
+_LEAD = len(b',"source":{"')
+"""Bytes that stand before every field of a tail: longer slices are cheaper to cut than short ones."""
 
-def source_fields(events: TableEvents) -> Mapping[str, pa.Array]:
-    """One entry per event in each column; a column that is not there is NULL for all of them."""
+
+def source_fields(events: TableEvents, wanted: Sequence[str]) -> Mapping[str, pa.Array]:
+    """The wanted fields, one entry per event; a column that is not there is NULL for all of them."""
     if events.sources is not None:
         return dict(zip(events.sources.type.names, events.sources.flatten(), strict=True))
     shape = events.texts.shape
@@ -32,11 +37,12 @@ def source_fields(events: TableEvents) -> Mapping[str, pa.Array]:
         return columns_of([value.get("source") for value in events.values])
     if shape.source_names == {} or not len(events.ops):
         return {}
-    texts = _texts(events)
-    first = _source_of(_parsed(events, 0), shape)
-    return _by_arrow(texts, first, shape) or columns_of(
-        [_source_of(_parsed(events, index), shape) for index in range(len(events.ops))]
-    )
+    found = _by_shapes(events, wanted)
+    if found is None:
+        found = _by_arrow(events.texts.values, _source_of(_parsed(events, 0), shape), shape, wanted)
+    if found is None:
+        found = columns_of([_source_of(_parsed(events, index), shape) for index in range(len(events.ops))])
+    return found
 
 
 def _parsed(events: TableEvents, index: int) -> Any:
@@ -55,28 +61,74 @@ def _source_of(value: Any, shape: RecordShape) -> Any:
     return found
 
 
-def _texts(events: TableEvents) -> pa.Array:
-    """JSON objects that have the fields: the tails of split texts, else all of the texts."""
-    texts, tails = events.texts.values, events.tails
-    if tails is None:
-        return texts
+# ------------------------------------------------------------ split texts
+
+
+def _by_shapes(events: TableEvents, wanted: Sequence[str]) -> Mapping[str, pa.Array] | None:
+    """The fields of split texts: tails of one shape differ in digits alone, so all have a field where one has it."""
+    if events.tails is None:
+        return None
+    texts = events.texts.values
     ends = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset + 1 : texts.offset + len(texts) + 1]
-    lengths = np.array([len(tail) for tail in tails.firsts], np.int64)[tails.shape_of]
-    data = np.frombuffer(texts.buffers()[2], np.uint8)
-    # A tail begins with a comma.
-    cut = slices(texts, data, ends - lengths + 1, ends.astype(np.int64))
-    return pc.binary_join_element_wise(pa.scalar(b"{", pa.binary()), cut, pa.scalar(b"", pa.binary()))
+    data, shape_of = np.frombuffer(texts.buffers()[2], np.uint8), events.tails.shape_of
+    order = np.argsort(shape_of, kind="stable")
+    back = pa.array(np.argsort(order, kind="stable"))
+    parts: dict[str, list[pa.Array]] = {name: [] for name in wanted}
+    for shape in np.unique(shape_of).tolist():
+        tail = events.tails.firsts[shape]
+        begins = ends[order[shape_of[order] == shape]].astype(np.int64) - len(tail)
+        places = _places(tail, wanted)
+        if places is None:
+            return None
+        for name, column in parts.items():
+            if name in places:
+                begin, end = places[name]
+                found = slices(texts, data, begins + begin - _LEAD, begins + end)
+                found = pc.binary_slice(found, _LEAD, _LEAD + end - begin)
+                column.append(pc.replace_substring(found.cast(pa.string()), '\\"', '"'))
+            else:
+                column.append(pa.nulls(len(begins), pa.string()))
+    return {name: pa.concat_arrays(column).take(back) for name, column in parts.items()}
 
 
-def _by_arrow(texts: pa.Array, first: Any, shape: RecordShape) -> Mapping[str, pa.Array] | None:
+def _places(tail: bytes, wanted: Sequence[str]) -> Mapping[str, tuple[int, int]] | None:
+    """Where the values of the fields stand in a tail, texts without their quotes; None where that is not sure."""
+    begin = tail.index(b"{")
+    text = tail[begin:].decode()
+    try:
+        source, length = json.JSONDecoder().raw_decode(text)
+    except ValueError:
+        return None
+    block = text[:length].encode()
+    found = {}
+    for name in wanted:
+        value = source.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            continue
+        key, literal = f'"{name}":'.encode(), json.dumps(value).encode()
+        at = block.find(key)
+        is_sure = block.count(key) == 1 and block.startswith((key + literal + b",", key + literal + b"}"), at)
+        if not is_sure or (isinstance(value, str) and "\\" in value):
+            return None
+        quotes = int(isinstance(value, str))
+        first = begin + at + len(key)
+        found[name] = first + quotes, first + len(literal) - quotes
+    return found
+
+
+# ------------------------------------------------------------ whole texts
+
+
+def _by_arrow(texts: pa.Array, first: Any, shape: RecordShape, wanted: Sequence[str]) -> Mapping[str, pa.Array] | None:
     """The columns of texts whose fields have the types of the first one; None where Arrow does not take them."""
     if may_be_deep(texts).any():
         return None
-    types = {name: _type_of(name, first) for name in FIELDS}
+    types = {name: _type_of(name, first) for name in wanted}
+    names = {field: named for field, named in (shape.source_names or {}).items() if field in types and named}
     if shape.source_names is None:
         schema = pa.schema([("source", pa.struct(list(types.items())))])
     else:
-        schema = pa.schema([(name, types[field]) for field, names in shape.source_names.items() for name in names])
+        schema = pa.schema([(name, types[field]) for field, named in names.items() for name in named])
     lines = joined_lines(texts)
     try:
         table = pj.read_json(
@@ -91,7 +143,7 @@ def _by_arrow(texts: pa.Array, first: Any, shape: RecordShape) -> Mapping[str, p
     if shape.source_names is None:
         source = table.column("source").combine_chunks()
         return dict(zip(source.type.names, source.flatten(), strict=True))
-    return {field: _first_of(table, names) for field, names in shape.source_names.items() if names}
+    return {field: _first_of(table, named) for field, named in names.items()}
 
 
 def _first_of(table: pa.Table, names: Sequence[str]) -> pa.Array:

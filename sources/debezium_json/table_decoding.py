@@ -59,6 +59,7 @@ from sources.json_changes.observing import (
 from sources.json_changes.outcome import RECORD_FAULTS, Outcome, fault_text
 from sources.json_changes.row_conversion import ConvertedRows
 from sources.json_changes.table_rows import TableRows
+from sources.position_kinds import POSITION, fields_of, kind_of
 from sources.record_rows import timestamp_ms_of
 from sources.values.inference import iso_type
 from sources.values.value_forms import ValueForms
@@ -283,7 +284,9 @@ class TableDecoding:
         for part in parts:
             log.note(part.texts.positions, part.ops, source_times(part))
             if target.ordering:
-                log.note_positions(part.texts.positions, source_fields(part), part.ops == OPS["r"])
+                kind = kind_of(target.forms.of(POSITION))
+                fields = source_fields(part, fields_of(kind))
+                log.note_positions(part.texts.positions, fields, part.ops == OPS["r"], kind)
         return log
 
     # ------------------------------------------------------------ change rows

@@ -142,7 +142,7 @@ class FeedDecoding:
         log = EventLog(self.topic, self.partition, self.outcome.offsets, self.feed.op_names)
         times = self.feed.times_ms(records.times)
         log.note(records.texts.positions, records.ops, times)
-        log.note_positions(records.texts.positions, {"ts_ms": times}, np.zeros(len(records), np.bool_))
+        log.note_positions(records.texts.positions, {"ts_ms": times}, np.zeros(len(records), np.bool_), None)
         return log
 
     def _decode_group(self, source: SourceTable, target: DecodeTarget, group: EventGroup, log: EventLog | None) -> None:

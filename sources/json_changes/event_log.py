@@ -41,10 +41,14 @@ class EventLog:
         self._has_time[positions] = np.asarray(times_ms.is_valid())
 
     def note_positions(
-        self, positions: npt.NDArray[np.int64], fields: Mapping[str, pa.Array], is_snapshot: npt.NDArray[np.bool_]
+        self,
+        positions: npt.NDArray[np.int64],
+        fields: Mapping[str, pa.Array],
+        is_snapshot: npt.NDArray[np.bool_],
+        kind: int | None,
     ) -> None:
         """Events with the fields of their ``source``, as ``source_positions`` takes them."""
-        found = source_positions(fields, is_snapshot, self._offsets.take(pa.array(positions)))
+        found = source_positions(fields, is_snapshot, self._offsets.take(pa.array(positions)), kind)
         self._kinds[positions] = found.kinds
         self._place_of[positions] = np.arange(len(positions)) + sum(map(len, self._places))
         self._places.append(found.texts)

@@ -34,7 +34,16 @@ from sources.json_changes.event_log import EventLog
 from sources.json_changes.gaps import Gaps
 from sources.json_changes.outcome import Outcome
 from sources.json_changes.row_conversion import ConvertedRows, convert_rows, record_counts, rows_table
-from sources.position_kinds import KINDS, NO_POSITION, POSITION, POSITION_TYPE, form_of, kind_of, wrong_kind
+from sources.position_kinds import (
+    KINDS,
+    NO_POSITION,
+    POSITION,
+    POSITION_TYPE,
+    TOMBSTONE,
+    form_of,
+    kind_of,
+    wrong_kind,
+)
 from sources.source_positions import SourcePositions
 from sources.values.conversion import convert_column, convert_values
 
@@ -154,8 +163,10 @@ class TableRows:
         placed = []
         for part, found in zip(parts, told, strict=True):
             for row in np.flatnonzero(found.kinds != kind).tolist():
-                self.outcome.quarantine(int(part.positions[row]), reason)
-                part.problems.setdefault(row, reason)
+                position = int(part.positions[row])
+                why = TOMBSTONE if self.outcome.cell("value", position) is None else reason
+                self.outcome.quarantine(position, why)
+                part.problems.setdefault(row, why)
             rest = [pa.nulls(len(found.texts), arrow_type(t)) for _, t in self.target.ordering[1:]]
             placed.append(replace(part, columns=[*part.columns, found.texts, *rest]))
         return placed

@@ -49,7 +49,8 @@ def test_no_reader_sees_deletes_that_stay(
 
     assert {row[0]: row[1] for row in rows} == folded(changes) == content(table)
     arrow = table.to_arrow()
-    found = duckdb.sql("SELECT id, n FROM arrow WHERE _tidemark_deleted_at IS NOT NULL").fetchall()
+    query = "SELECT id, n FROM arrow WHERE _tidemark_deleted_at IS NOT NULL"
+    found = duckdb.connect().execute(query).fetchall()
     assert (found, len(arrow)) == ([], len(rows))
 
     write_by_java(java, path, [Step(compact=True)])

@@ -138,6 +138,20 @@ def test_what_an_engine_keeps_beside_the_values_goes_on(tmp_path: Path) -> None:
     assert table.content() == sorted_rows([key, key + 110, 3, "a,b,c"] for key in range(50))
 
 
+def test_deletes_that_stay_move_with_their_keys(tmp_path: Path) -> None:
+    options = {"bucket": "2", "sequence.field": "v", "tidemark.keep-deletes": "1 h"}
+    columns = [("k", "INT"), ("v", "INT"), ("_tidemark_deleted_at", "TIMESTAMP_LTZ(3)")]
+    table = TableDriver(new_table(tmp_path / "t", columns, ["k"], options=options), tmp_path / "lookup")
+    table.commit([["+I", key, 5, None] for key in range(9)])
+    table.commit([["-D", key, 6, None] for key in range(0, 9, 2)])
+
+    rescale(table.table, 5, job(tmp_path))
+
+    table = after(table, tmp_path)
+    table.commit([["+I", key, 4, None] for key in range(9)])
+    assert table.content() == sorted_rows([key, 5, None] for key in range(1, 9, 2))
+
+
 def test_parts_of_a_row_go_on_by_their_sequences(tmp_path: Path) -> None:
     options = {"bucket": "1", "merge-engine": "partial-update", "fields.g.sequence-group": "a"}
     columns = [("k", "INT"), ("g", "INT"), ("a", "INT"), ("b", "INT")]

@@ -14,7 +14,7 @@ from paimon_table.errors import ConfigError
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.table_state import TableState
-from paimon_table.options.names import DELETE_TIME
+from paimon_table.options.table_options import DELETE_TIME
 from tests.support.bucket_harness import BucketHarness, context
 
 START_S, KEPT_S = 1_700_000_000, 100

@@ -9,15 +9,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sources.avro.registry_settings import RegistrySettings
 from sources.changes import Decoder
+from sources.debezium_avro.decoder import DebeziumAvroDecoder
+from sources.debezium_avro.options import AvroOptions
 from sources.debezium_json.decoder import DebeziumJsonDecoder
+from sources.debezium_json.policies import DebeziumPolicies
 from sources.dumps.dump_records import record_batches_from_dump
 from sources.upsert_json.decoder import UpsertJsonDecoder
-from tests.sources.debezium_avro.test_captures import avro_decoder
 from tests.support.local_batches import pipeline_tables, reported_batches, shop_rules
 from tests.support.replay import CAPTURES
 from tests.support.source_content import assert_equals_source, open_table
 
+SCHEMAS = str(CAPTURES / "shop_avro.schemas.json")
 KEYS = {"customers": ["id"], "orders": ["id"], "order_items": ["order_id", "line_no"]}
 
 
@@ -41,7 +45,7 @@ def shuffled(capture: str, r: random.Random) -> pa.RecordBatch:
         ("shop_plain", DebeziumJsonDecoder()),
         ("shop_schema", DebeziumJsonDecoder()),
         ("shop_unwrap", UpsertJsonDecoder()),
-        ("shop_avro.raw", avro_decoder()),
+        ("shop_avro.raw", DebeziumAvroDecoder(DebeziumPolicies(), AvroOptions(RegistrySettings(file=SCHEMAS)))),
     ],
     ids=["plain", "schema", "unwrap", "avro"],
 )
