@@ -26,8 +26,8 @@ EVENT_COLUMNS: tuple[tuple[str, DataType], ...] = (
 """Kind of the row (+I, -U, +U, -D), operation as the source writes it, time of the change in the source (NULL where the
 event does not tell), and the place of the record."""
 
-DELETED_AT_TYPE = parse_type("TIMESTAMP_LTZ(3)")
-"""Of the column with the time of the delete, where deleted rows stay."""
+TIME_TYPE = parse_type("TIMESTAMP_LTZ(3)")
+"""Of the columns with the times of changes, where deleted rows or all versions stay."""
 
 EVENT_NAMES = tuple(name for name, _ in EVENT_COLUMNS)
 

@@ -156,7 +156,7 @@ def layout_of(rule: TargetRule, schema: TableSchema, seen: Mapping[str, DataType
     hidden = {name: t for name, t in _remembered(schema).items() if columns.stored_as(name) is None} | declared
     types = dict(hidden)
     for f in schema.fields:
-        source = None if f.name in dict(rule.event_columns) else columns.source_of(f.name)
+        source = None if f.name in dict(rule.own_columns) else columns.source_of(f.name)
         if source is not None:
             types[source] = f.type
     for name, t in (seen or {}).items():
@@ -272,7 +272,7 @@ def hidden_changes(layout: Layout, schema: TableSchema) -> list[SetOption]:
 def sources_decoded(rule: TargetRule, table: Table) -> dict[str, DataType]:
     """The columns of the source that records are decoded for, with their types."""
     if not rule.changes_rows:
-        own = dict(rule.event_columns)
+        own = dict(rule.own_columns)
         return {f.name: f.type for f in table.schema.fields if f.name not in own}
     layout = layout_of(rule, table.schema)
     stored, needed = rule.columns.stored_as, layout.needed()

@@ -53,7 +53,7 @@ def _plain_target(
     keys = KeyRule(sink.identifier, rule.primary_key is not None, sink.sources.get(fed_by(source), ()))
     return DecodeTarget(
         columns=tuple((f.name, f.type) for f in table.schema.fields if f.name not in own),
-        primary_key=tuple(table.schema.primary_keys),
+        primary_key=rule.row_key(table.schema.primary_keys),
         emit_update_before=traits.wants_update_before or (rule.on_change == "log" and rule.before == "full"),
         counted_again=frozenset(traits.accumulating),
         declared=frozenset(of_table.declared(table.schema.column_names)),
@@ -64,6 +64,7 @@ def _plain_target(
         refused_deletes_with=() if refused is None else refused.columns,
         on_truncate="pause" if truncate == "apply" and is_retry else truncate,
         deleted_at=of_table.deleted_at,
+        versions=None if of_table.versions is None else of_table.versions.key,
         on_change=rule.on_change,
         decimal_formats=rule.decimal_formats(table.schema.column_names),
         paths=rule.columns.column_paths,

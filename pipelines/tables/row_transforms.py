@@ -23,7 +23,7 @@ def transform_of(rule: TargetRule, table: Table, ingested_ms: int) -> Transform:
         return Transform((), (), lacks_columns=True)
     columns: list[tuple[str, str | Column]] = []
     for f in schema.fields:
-        if f.name in dict(rule.event_columns):
+        if f.name in dict(rule.own_columns):
             continue
         source = rule.columns.source_of(f.name)
         columns.append((f.name, source if source is not None else _column(layout, f.name, f.type)))
@@ -31,7 +31,7 @@ def transform_of(rule: TargetRule, table: Table, ingested_ms: int) -> Transform:
     computed = {name for name, origin in columns if isinstance(origin, Column)}
     return Transform(
         columns=tuple(columns),
-        primary_key=tuple(schema.primary_keys),
+        primary_key=rule.row_key(schema.primary_keys),
         where=None if rule.where is None else condition(f"where: {rule.where}", rule.where, layout.types),
         leaving=leaving_of(schema.primary_keys, table.options.merge_engine, table.options.changelog_producer),
         has_whole_before=rule.before == "full",

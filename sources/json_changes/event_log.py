@@ -14,6 +14,9 @@ from paimon_table.types import arrow_type
 from sources.event_columns import EVENT_COLUMNS
 from sources.json_changes.row_conversion import ConvertedRows
 
+_READS = frozenset({"r", "bootstrap-insert", "load", "INIT"})
+"""The words of the sources for rows that a snapshot has read."""
+
 _KINDS = pa.array([kind.short for kind in RowKind])
 
 
@@ -26,6 +29,7 @@ class EventLog:
         self._partition = partition
         self._offsets = offsets
         self._op_names = pa.array(op_names, pa.string())
+        self._reads = np.array([name in _READS for name in op_names], np.bool_)
         self._ops = np.zeros(len(offsets), np.int8)
         self._times = np.zeros(len(offsets), np.int64)
         self._has_time = np.zeros(len(offsets), np.bool_)
@@ -39,6 +43,11 @@ class EventLog:
     def times(self, positions: npt.NDArray[np.int64]) -> pa.Array:
         """Of records by position, in milliseconds; NULL where the event does not tell."""
         return pa.array(self._times[positions], pa.int64(), mask=~self._has_time[positions])
+
+    def are_reads(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Whether records by position are rows that a snapshot read, and no changes."""
+        found: npt.NDArray[np.bool_] = self._reads[self._ops[positions]]
+        return found
 
     def with_event_columns(self, rows: ConvertedRows, kinds: npt.NDArray[np.int8]) -> ConvertedRows:
         """The rows with the event columns behind their own; ``kinds`` are those of the rows in the source."""

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.row_kind import RowKind
-from paimon_table.types import CHARACTERS, arrow_type
+from paimon_table.types import CHARACTERS, DataType, Root, arrow_type
 from sources.changes import DecodeTarget, SourceTable
-from sources.event_columns import DELETED_AT_TYPE, EVENT_COLUMNS, TOLD_COLUMNS
+from sources.event_columns import EVENT_COLUMNS, TIME_TYPE, TOLD_COLUMNS
 from sources.json_changes.before_values import with_before_values
 from sources.json_changes.change_rows import (
     DELETE,
@@ -36,6 +36,7 @@ from sources.json_changes.outcome import Outcome
 from sources.json_changes.row_conversion import ConvertedRows, convert_rows, record_counts, rows_table
 from sources.values.conversion import convert_column, convert_values
 
+_VERSION_TYPES = (TIME_TYPE, DataType(Root.BIGINT), DataType(Root.BOOLEAN))
 _FRACTION = re.compile(r"-?\d+\.\d+", re.ASCII)
 
 
@@ -100,12 +101,15 @@ class TableRows:
                 self.outcome.quarantine(piece.positions[row], reason)
         if converted:
             stored_parts, columns = converted, self.target.columns
-            if self.target.deleted_at is not None:
-                stored_parts = list(map(self._with_deleted_at, converted))
-                columns += ((self.target.deleted_at, DELETED_AT_TYPE),)
-            elif self.log is not None:
-                stored_parts = list(map(self.log.with_event_columns, converted, kinds))
+            if self.log is not None and (self.target.tells_events or self.target.on_change == "log"):
+                stored_parts = list(map(self.log.with_event_columns, stored_parts, kinds))
                 columns += EVENT_COLUMNS if self.target.transform is None else TOLD_COLUMNS
+            if self.target.deleted_at is not None:
+                stored_parts = list(map(self._with_deleted_at, stored_parts))
+                columns += ((self.target.deleted_at, TIME_TYPE),)
+            elif self.target.versions is not None:
+                stored_parts = list(map(self._with_versions, stored_parts))
+                columns += tuple(zip(self.target.own_columns, _VERSION_TYPES, strict=True))
             rows = rows_table(stored_parts, columns, self.outcome.offsets)
             stored, left_out = record_counts(converted)
             self.outcome.add_changes(self.source, self.partition, rows, stored)
@@ -118,18 +122,34 @@ class TableRows:
         A delete leaves the other columns of its row as they are, so it has none of them but the key.
         """
         deletes = part.kinds == RowKind.DELETE
-        times = pa.nulls(len(deletes), pa.int64()) if self.log is None else self.log.times(part.positions)
-        times = pc.if_else(pa.array(deletes), pc.coalesce(times, self.outcome.times_at(part.positions)), None)
+        times = pc.if_else(pa.array(deletes), self._times(part), None)
         stored, unavailable = list(part.columns), dict(part.unavailable)
         for position, (name, _) in enumerate(self.target.columns) if deletes.any() else ():
             if name not in self.target.primary_key:
                 hidden = unavailable.get(position)
                 unavailable[position] = deletes if hidden is None else hidden | deletes
-        for row in np.flatnonzero(deletes & np.asarray(times.is_null())).tolist():
-            self.outcome.quarantine(int(part.positions[row]), "op d: neither the event nor its record tells a time")
-            part.problems.setdefault(row, "no time")
-        stored.append(times.cast(arrow_type(DELETED_AT_TYPE)))
+        self._refuse(part, deletes & np.asarray(times.is_null()))
+        stored.append(times.cast(arrow_type(TIME_TYPE)))
         return replace(part, columns=stored, unavailable=unavailable)
+
+    def _with_versions(self, part: ConvertedRows) -> ConvertedRows:
+        """The rows with the time and the offset of their change behind their own columns, and whether they are weak."""
+        times = self._times(part)
+        self._refuse(part, np.asarray(times.is_null()))
+        reads = np.zeros(len(times), np.bool_) if self.log is None else self.log.are_reads(part.positions)
+        offsets = self.outcome.offsets.take(pa.array(part.positions))
+        own = [times.cast(arrow_type(TIME_TYPE)), offsets, pa.array(reads)]
+        return replace(part, columns=[*part.columns, *own])
+
+    def _times(self, part: ConvertedRows) -> pa.Array:
+        """When the source made each change, else when its record was written, in milliseconds."""
+        times = pa.nulls(len(part.kinds), pa.int64()) if self.log is None else self.log.times(part.positions)
+        return pc.coalesce(times, self.outcome.times_at(part.positions))
+
+    def _refuse(self, part: ConvertedRows, without_time: Mask) -> None:
+        for row in np.flatnonzero(without_time).tolist():
+            self.outcome.quarantine(int(part.positions[row]), "neither the event nor its record tells a time")
+            part.problems.setdefault(row, "no time")
 
     def _with_plain_keys(self, rows: ChangeRows, converted: ConvertedRows) -> ConvertedRows:
         """One row per number: numbers of variable scale in the key, which are stored as text, get one form each."""

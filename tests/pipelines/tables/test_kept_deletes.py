@@ -142,7 +142,6 @@ def test_a_column_of_the_source_that_has_the_name_is_refused(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("rule", "told"),
     [
-        ({"history": "scd2"}, "scd2 is not supported yet; a log of events has every version"),
         ({"history": "soft"}, "expected soft_delete or"),
         ({"mode": "append"}, "with `mode: append` no row is deleted"),
         ({"schema_changes": {"truncate": "apply"}}, "deletes rows that soft_delete keeps"),
