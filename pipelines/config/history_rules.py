@@ -15,13 +15,16 @@ def history_problem(rule: TargetRule) -> str | None:
 
 
 def _of_soft_delete(rule: TargetRule, column: str) -> str | None:
-    if rule.changes_rows:
-        return "soft_delete keeps rows as the source has them: use it without changed `columns` and `where`"
+    if rule.where is not None:
+        return (
+            "with soft_delete an update that `where` does not take would have to mark its row as deleted, and nothing"
+            " tells whether the table has that row: remove one of them, or use scd2, which knows"
+        )
     if rule.schema_changes.truncate == "apply":
         return "`schema_changes: {truncate: apply}` deletes rows that soft_delete keeps; say skip or pause"
     if _engine(rule) != "deduplicate" or rule.options.get(BUCKET) == "-2":
         return f"soft_delete needs '{MERGE_ENGINE}' = deduplicate and another '{BUCKET}' than -2: it looks up rows"
-    if column in rule.column_types:
+    if _taken(rule) is not None:
         return f"soft_delete stores its own values in {column}; name another column"
     return None
 
@@ -36,7 +39,7 @@ def _of_versions(rule: TargetRule) -> str | None:
     for name, why in _NOT_WITH_VERSIONS.items():
         if name in rule.options:
             return f"scd2 {why}; remove the option '{name}'"
-    taken = next((name for name, _ in rule.own_columns if name in (*rule.column_types, *rule.columns.computed)), None)
+    taken = _taken(rule)
     if taken is not None:
         return f"scd2 stores its own values in {taken}; name its columns: {{scd2: {{valid_from: ...}}}}"
     outside = next((name for name in rule.partition_by if name not in (rule.primary_key or rule.partition_by)), None)
@@ -51,6 +54,12 @@ _NOT_WITH_VERSIONS = {
     ROWKIND_FIELD: "tells deletes by the events",
     IGNORE_DELETE: "stores no deletes that could be ignored",
 }
+
+
+def _taken(rule: TargetRule) -> str | None:
+    """A column that Tidemark fills itself and the rule fills too."""
+    stated = {*rule.column_types, *rule.columns.computed, *rule.columns.rename.values()}
+    return next((name for name, _ in rule.own_columns if name in stated), None)
 
 
 def _engine(rule: TargetRule) -> str:

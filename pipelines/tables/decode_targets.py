@@ -77,7 +77,7 @@ def _with_transform(target: DecodeTarget, sink: TableSink, rule: TargetRule, now
     """The target in the columns of the source, with what makes rows of the table of them."""
     from pipelines.tables.row_transforms import tells_events, transform_of
 
-    transform, layout = transform_of(rule, sink.table, now_ms), layout_of(rule, sink.table.schema)
+    transform, layout = transform_of(rule, sink.table, now_ms, target.own_columns), layout_of(rule, sink.table.schema)
     types = sources_decoded(rule, sink.table)
     columns = rule.columns
     stored = {name: columns.stored_as(name) for name in types}

@@ -16,8 +16,11 @@ from sources.expressions.rule_words import OF_EVENTS, Leaving
 from sources.expressions.transform import Transform
 
 
-def transform_of(rule: TargetRule, table: Table, ingested_ms: int) -> Transform:
-    """The transform of rows of a source table; ConfigError where rule and table do not go together."""
+def transform_of(rule: TargetRule, table: Table, ingested_ms: int, passed: tuple[str, ...]) -> Transform:
+    """The transform of rows of a source table; ConfigError where rule and table do not go together.
+
+    ``passed`` are the columns that the decoder fills itself.
+    """
     layout, schema, traits = layout_of(rule, table.schema), table.schema, table.write_traits
     if layout.all_lacking:
         return Transform((), (), lacks_columns=True)
@@ -40,6 +43,8 @@ def transform_of(rule: TargetRule, table: Table, ingested_ms: int) -> Transform:
         refused_deletes=None if refused is None else refused.reason,
         unstorable={name: find for name, find in traits.unstorable.items() if name in computed},
         keeps_events=rule.on_change == "log",
+        passed=passed,
+        deleted_at=rule.deleted_at,
         hides_values=bool(rule.columns.mask),
         ingested_ms=ingested_ms,
     )

@@ -122,13 +122,15 @@ class TableRows:
         A delete leaves the other columns of its row as they are, so it has none of them but the key.
         """
         deletes = part.kinds == RowKind.DELETE
-        times = pc.if_else(pa.array(deletes), self._times(part), None)
+        # A transform may make a delete of an old row, and takes the other times away.
+        timed = np.isin(part.kinds, (RowKind.DELETE, RowKind.UPDATE_BEFORE)) if self.target.transform else deletes
+        times = pc.if_else(pa.array(timed), self._times(part), None)
         stored, unavailable = list(part.columns), dict(part.unavailable)
         for position, (name, _) in enumerate(self.target.columns) if deletes.any() else ():
             if name not in self.target.primary_key:
                 hidden = unavailable.get(position)
                 unavailable[position] = deletes if hidden is None else hidden | deletes
-        self._refuse(part, deletes & np.asarray(times.is_null()))
+        self._refuse(part, timed & np.asarray(times.is_null()))
         stored.append(times.cast(arrow_type(TIME_TYPE)))
         return replace(part, columns=stored, unavailable=unavailable)
 

@@ -11,12 +11,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from paimon_table import Table
+from paimon_table.errors import ConfigError
+from paimon_table.storage.file_io import LocalFileIO
 from pipelines.config.config import PipelineConfig
 from pipelines.tables.tables import PipelineTables
+from sinks.quarantine import Quarantine
 from sources.changes import RECORD_SCHEMA
 from tests.support.changelog import replay_strictly
 from tests.support.item_batches import TOPIC
@@ -146,3 +151,118 @@ def test_whatever_order_changes_arrive_in_the_versions_are_those_of_the_source(
         if options["changelog-producer"] != "none":
             key = ["id", "valid_from", "valid_from_offset"]
             assert replay_strictly((rows for _, rows in table.changes()), key) == by_key(expected)
+
+
+def brought(root: Path, rule: dict[str, object], *batches: Sequence[Change], **options: str) -> Table:
+    """The table of a rule once the batches, by records that are told as they are, have come."""
+    config = shop_config(root, [{**RULE, **rule}], {"bucket": "1", "changelog-producer": "lookup", **options})
+    tables = PipelineTables(config, "tidemark-shop-test")
+    settings = task_settings(root, Quarantine(LocalFileIO(), str(root / "quarantine")), config.decoder)
+    processed(tables, [batch_of(changes) for changes in batches], settings)
+    return open_table(tables, "items")
+
+
+def spans(table: Table, column: str = "value") -> list[tuple[Any, ...]]:
+    rows = content(table).items()
+    return [(row["id"], row[column], place[1], row["is_current"]) for place, row in sorted(rows)]
+
+
+def test_a_filter_ends_versions_and_leaves_nothing_of_rows_that_it_never_took(tmp_path: Path) -> None:
+    changes = [
+        Change(1, 1, 0, "draft", "c"),
+        Change(2, 1, 1, "paid", "c"),
+        Change(1, 2, 2, "draft"),
+        Change(1, 3, 3, None),
+        Change(2, 4, 4, "draft"),
+        Change(2, 5, 5, "draft"),
+        Change(2, 6, 6, "sent"),
+    ]
+    rule = {
+        "where": "value <> 'draft'",
+        "columns": {"rename": {"value": "state"}, "add": {"size": "length(value)", "op": "$op"}},
+    }
+    table = brought(tmp_path, rule, changes[:3], changes[3:])
+
+    assert spans(table, "state") == [(2, "paid", 1, False), (2, "sent", 6, True)]
+    rows = [(r["size"], r["op"], r["valid_to"]) for _, r in sorted(content(table).items())]
+    assert rows == [(4, "c", at(4)), (4, "u", None)]
+
+
+def test_a_snapshot_that_is_taken_again_adds_no_versions(tmp_path: Path) -> None:
+    first = [Change(1, 1, 0, "a", "r"), Change(2, 1, 1, "b", "r"), Change(2, 2, 2, "c")]
+    again = [Change(1, 9, 3, "a", "r"), Change(2, 9, 4, "c", "r"), Change(3, 9, 5, "n", "r")]
+    table = brought(tmp_path, {}, first, again)
+    assert spans(table) == [(1, "a", 1, True), (2, "b", 1, False), (2, "c", 2, True), (3, "n", 9, True)]
+
+
+def test_a_changed_key_ends_the_old_row_and_takes_its_large_values_along(tmp_path: Path) -> None:
+    for split in (1, 2, 3):
+        moved = [Change(1, 5, 0, "large", "c"), Change(1, 6, 1, None), Change(2, 6, 2, TOAST, "c")]
+        rows = [change.record() for change in moved]
+        rows[1]["headers"] = [{"key": "__debezium.newkey", "value": b'{"id":2}'}]
+        rows[2]["headers"] = [{"key": "__debezium.oldkey", "value": b'{"id":1}'}]
+        batch = pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)
+        root = tmp_path / str(split)
+        config = shop_config(root, [RULE], {"bucket": "2"})
+        tables = PipelineTables(config, "tidemark-shop-test")
+
+        processed(tables, [batch.slice(0, split), batch.slice(split)], task_settings(root))
+
+        assert spans(open_table(tables, "items")) == [(1, "large", 5, False), (2, "large", 6, True)], split
+
+
+def test_the_columns_have_the_names_that_the_rule_gives(tmp_path: Path) -> None:
+    names = {"valid_from": "since", "valid_to": "until", "is_current": "now"}
+    table = brought(tmp_path, {"history": {"scd2": names}, "primary_key": ["id"]}, [Change(1, 1, 0, "a")])
+    assert table.schema.column_names == ("id", "value", "since", "until", "now", "since_offset", "until_offset")
+    assert tuple(table.schema.primary_keys) == ("id", "since", "since_offset")
+    assert table.schema.options["bucket-key"] == "id"
+
+
+def test_partitions_hold_all_versions_of_their_rows(tmp_path: Path) -> None:
+    rule = {"primary_key": ["part", "id"], "partition_by": ["part"], "columns": {"add": {"part": "id % 2"}}}
+    changes = [Change(key, ms, 10 * key + ms, f"{ms}") for ms in (3, 1, 2) for key in (1, 2)]
+    table = brought(tmp_path, rule, changes[:3], changes[3:])
+    assert spans(table) == [(key, f"{ms}", ms, ms == 3) for key in (1, 2) for ms in (1, 2, 3)]
+
+
+def test_columns_that_come_later_are_null_in_older_versions(tmp_path: Path) -> None:
+    config = shop_config(tmp_path, [RULE], {"bucket": "1"})
+    tables = PipelineTables(config, "tidemark-shop-test")
+    row = Change(1, 5, 1, "b").record()
+    value = json.loads(row["value"])
+    value["after"]["more"] = 7
+    later = pa.RecordBatch.from_pylist([{**row, "value": json.dumps(value).encode()}], schema=RECORD_SCHEMA)
+
+    processed(tables, [batch_of([Change(1, 1, 0, "a")]), later], task_settings(tmp_path))
+
+    rows = sorted(content(open_table(tables, "items")).items())
+    assert [(r["value"], r["more"], r["valid_to"]) for _, r in rows] == [("a", None, at(5)), ("b", 7, None)]
+
+
+def test_a_table_that_keeps_other_rows_is_refused(tmp_path: Path) -> None:
+    brought(tmp_path, {"history": None}, [Change(1, 1, 0, "a")])
+    with pytest.raises(ConfigError, match="does not keep versions of its rows, and the rule says scd2"):
+        brought(tmp_path, {}, [Change(1, 2, 1, "b")])
+    brought(tmp_path / "versions", {}, [Change(1, 1, 0, "a")])
+    with pytest.raises(ConfigError, match=r"keeps versions of its rows .*, and the rule has no `history: scd2`"):
+        brought(tmp_path / "versions", {"history": None}, [Change(1, 2, 1, "b")])
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        ({"mode": "append"}, "with `mode: append` no row is deleted"),
+        ({"schema_changes": {"truncate": "apply"}}, "deletes rows whose versions scd2 keeps"),
+        ({"options": {"merge-engine": "partial-update"}}, "scd2 needs 'merge-engine' = deduplicate"),
+        ({"options": {"bucket": "-1"}}, "scd2 needs a fixed number of buckets"),
+        ({"options": {"sequence.field": "n"}}, "scd2 orders versions by their time; remove the option"),
+        ({"columns": {"add": {"valid_to": "now"}}}, "scd2 stores its own values in valid_to"),
+        ({"primary_key": ["id"], "partition_by": ["day"]}, "add day of partition_by to primary_key"),
+        ({"history": {"scd2": {"valid_to": "valid_from"}}}, "two columns would be called valid_from"),
+        ({"history": {}}, "expected one of soft_delete and scd2"),
+    ],
+)
+def test_what_cannot_be_right_is_refused(tmp_path: Path, rule: dict[str, object], told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        shop_config(tmp_path, [{**RULE, **rule}], {})

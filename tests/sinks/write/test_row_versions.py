@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,7 +116,11 @@ def folded(changes: Sequence[Change]) -> list[Row]:
             large = c.large if c.is_sent else None if version is None else version[2]
             version = None if c.value is None else [key, c.value, large, c.ms, None, True, c.offset, None]
             rows += [] if version is None else [version]
-    return sorted(map(tuple, rows), key=lambda row: (row[0], row[3], row[6]))
+    return in_place(map(tuple, rows))
+
+
+def in_place(rows: Iterable[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: (row[0], row[3], row[6]))
 
 
 CHANGES = st.builds(
@@ -225,6 +229,6 @@ def test_the_newest_version_of_a_key_is_found_whether_it_holds_or_not() -> None:
     stored = Stored()
     stored.take([Change(1, 1, 0, "a"), Change(1, 2, 1, "b"), Change(1, 3, 2, None), Change(1, 4, 3, None)])
     stored.take([Change(2, 1, 4, None), Change(3, 1, 5, "c")])
-    rows = sorted(stored.rows.values(), key=lambda row: (row[0], row[3], row[6]))
+    rows = in_place(stored.rows.values())
     found = newest_versions(table(rows, STORED), ["id"], NAMES)
     assert found.select(["id", "value"]).to_pylist() == [{"id": 1, "value": "b"}, {"id": 3, "value": "c"}]
