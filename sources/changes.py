@@ -156,6 +156,8 @@ class DecodeTarget:
     """Tells (picklable) which columns of the source the rule leaves out: they are no news. None: none of them."""
     tells_events: bool = False
     """The rows have the event columns behind their own, whatever the table stores of them."""
+    tells_places: bool = False
+    """The rows have the columns of places (``PLACE_COLUMNS``) behind their own."""
     transform: RowTransform | None = None
     """What makes rows of the table of them; None where the table has the columns of the source."""
     paths: Mapping[str, ColumnPath] = field(default_factory=dict)
@@ -164,7 +166,8 @@ class DecodeTarget:
     @property
     def needs_events(self) -> bool:
         """Whether the rows take operations and times from their events."""
-        return self.tells_events or self.on_change == "log" or bool(self.deleted_at or self.versions)
+        is_told = self.tells_events or self.tells_places or self.on_change == "log"
+        return is_told or bool(self.deleted_at or self.versions)
 
     @property
     def own_columns(self) -> tuple[str, ...]:

@@ -75,7 +75,7 @@ def _plain_target(
 
 def _with_transform(target: DecodeTarget, sink: TableSink, rule: TargetRule, now_ms: int) -> DecodeTarget:
     """The target in the columns of the source, with what makes rows of the table of them."""
-    from pipelines.tables.row_transforms import tells_events, transform_of
+    from pipelines.tables.row_transforms import tells_events, tells_places, transform_of
 
     transform, layout = transform_of(rule, sink.table, now_ms, target.own_columns), layout_of(rule, sink.table.schema)
     types = sources_decoded(rule, sink.table)
@@ -99,6 +99,7 @@ def _with_transform(target: DecodeTarget, sink: TableSink, rule: TargetRule, now
         leaves_out=partial(_is_left_out, columns.keep, columns.drop, layout.mentioned),
         refused={columns.source_of(name) or name: why for name, why in target.refused.items()} | columns.clashes,
         tells_events=tells_events(rule, transform),
+        tells_places=tells_places(transform),
         transform=transform,
     )
 

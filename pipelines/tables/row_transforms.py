@@ -12,7 +12,7 @@ from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_layout import Layout, layout_of
 from sources.expressions.computed import computed_column, condition, masked_column
 from sources.expressions.evaluation import Column
-from sources.expressions.rule_words import OF_EVENTS, Leaving
+from sources.expressions.rule_words import OF_EVENTS, OF_PLACES, Leaving
 from sources.expressions.transform import Transform
 
 
@@ -65,4 +65,9 @@ def _column(layout: Layout, name: str, t: DataType) -> Column:
 def tells_events(rule: TargetRule, transform: Transform) -> bool:
     """Whether the decoder is to tell operations and times."""
     keyed_filter = rule.where is not None and transform.leaving is Leaving.DELETED
-    return keyed_filter or bool(transform.metadata & OF_EVENTS.keys())
+    return keyed_filter or bool(transform.metadata & (OF_EVENTS.keys() - OF_PLACES.keys()))
+
+
+def tells_places(transform: Transform) -> bool:
+    """Whether it is to tell where changes stand in the log of their source."""
+    return bool(transform.metadata & OF_PLACES.keys())

@@ -57,6 +57,7 @@ from sources.json_changes.observing import (
 from sources.json_changes.outcome import RECORD_FAULTS, Outcome, fault_text
 from sources.json_changes.row_conversion import ConvertedRows
 from sources.json_changes.table_rows import TableRows
+from sources.source_position import place_of_change
 from sources.values.inference import iso_type
 from sources.values.value_forms import ValueForms
 
@@ -256,7 +257,7 @@ class TableDecoding:
 
     def _decode_known(self, source: SourceTable, target: DecodeTarget, parts: list[TableEvents]) -> None:
         plan = plan_columns(target, None if self.schema is None else self.schema.by_name, self.forms)
-        log = self._event_log(parts) if target.needs_events else None
+        log = self._event_log(parts, target) if target.needs_events else None
         rows = TableRows(source, self.partition, target, plan, self.hidden, self.outcome, log)
         read = (self._with_defaults(e, target) for part in parts for e in read_events(part, plan, self.outcome))
         found = [rows.storable(events) for events in read]
@@ -271,10 +272,12 @@ class TableDecoding:
     def _with_defaults(self, events: Events, target: DecodeTarget) -> Events:
         return with_defaults(events, self.schema, [name for name, _ in target.columns], self.outcome, self.shape)
 
-    def _event_log(self, parts: list[TableEvents]) -> EventLog:
+    def _event_log(self, parts: list[TableEvents], target: DecodeTarget) -> EventLog:
         log = EventLog(self.topic, self.partition, self.outcome.offsets, (*LETTERS, None))
         for part in parts:
             log.note(part.texts.positions, part.ops, source_times(part))
+            if target.tells_places:
+                log.note_places(part.texts.positions, map(place_of_change, part.envelopes()))
         return log
 
     # ------------------------------------------------------------ change rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from paimon_table.row_kind import RowKind
 from paimon_table.types import arrow_type
-from sources.event_columns import EVENT_COLUMNS
+from sources.event_columns import EVENT_COLUMNS, PLACE_COLUMNS
 from sources.json_changes.row_conversion import ConvertedRows
+from sources.source_position import UNKNOWN_PLACE, PlaceOfChange
 
 _READS = frozenset({"r", "bootstrap-insert", "load", "INIT"})
 """The words of the sources for rows that a snapshot has read."""
@@ -33,6 +34,7 @@ class EventLog:
         self._ops = np.zeros(len(offsets), np.int8)
         self._times = np.zeros(len(offsets), np.int64)
         self._has_time = np.zeros(len(offsets), np.bool_)
+        self._places: dict[int, PlaceOfChange] = {}
 
     def note(self, positions: npt.NDArray[np.int64], ops: npt.NDArray[np.int8], times_ms: pa.Array) -> None:
         """Events with their operations and times (int64, NULL where unknown)."""
@@ -43,6 +45,17 @@ class EventLog:
     def times(self, positions: npt.NDArray[np.int64]) -> pa.Array:
         """Of records by position, in milliseconds; NULL where the event does not tell."""
         return pa.array(self._times[positions], pa.int64(), mask=~self._has_time[positions])
+
+    def note_places(self, positions: npt.NDArray[np.int64], places: Iterable[PlaceOfChange]) -> None:
+        """Where events stand in the log of their source."""
+        self._places.update(zip(positions.tolist(), places, strict=True))
+
+    def with_places(self, rows: ConvertedRows) -> ConvertedRows:
+        """The rows with the columns of places behind their own."""
+        found = [self._places.get(position, UNKNOWN_PLACE) for position in rows.positions.tolist()]
+        columns = zip(*found, strict=True) if found else iter([()] * len(PLACE_COLUMNS))
+        told = [pa.array(column, arrow_type(t)) for column, (_, t) in zip(columns, PLACE_COLUMNS, strict=True)]
+        return replace(rows, columns=[*rows.columns, *told])
 
     def are_reads(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Whether records by position are rows that a snapshot read, and no changes."""

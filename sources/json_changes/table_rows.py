@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from paimon_table.row_kind import RowKind
 from paimon_table.types import CHARACTERS, DataType, Root, arrow_type
 from sources.changes import DecodeTarget, SourceTable
-from sources.event_columns import EVENT_COLUMNS, TIME_TYPE, TOLD_COLUMNS
+from sources.event_columns import EVENT_COLUMNS, PLACE_COLUMNS, TIME_TYPE, TOLD_COLUMNS
 from sources.json_changes.before_values import with_before_values
 from sources.json_changes.change_rows import (
     DELETE,
@@ -104,6 +104,9 @@ class TableRows:
             if self.log is not None and (self.target.tells_events or self.target.on_change == "log"):
                 stored_parts = list(map(self.log.with_event_columns, stored_parts, kinds))
                 columns += EVENT_COLUMNS if self.target.transform is None else TOLD_COLUMNS
+            if self.log is not None and self.target.tells_places:
+                stored_parts = list(map(self.log.with_places, stored_parts))
+                columns += PLACE_COLUMNS
             if self.target.deleted_at is not None:
                 stored_parts = list(map(self._with_deleted_at, stored_parts))
                 columns += ((self.target.deleted_at, TIME_TYPE),)
@@ -135,12 +138,18 @@ class TableRows:
         return replace(part, columns=stored, unavailable=unavailable)
 
     def _with_versions(self, part: ConvertedRows) -> ConvertedRows:
-        """The rows with the time and the offset of their change behind their own columns, and whether they are weak."""
+        """The rows with the time and the offset of their change behind their own columns, and whether they are weak.
+
+        So are rows that a snapshot has read, and deletes that tell no time: such as tombstones behind the true delete.
+        """
         times = self._times(part)
         self._refuse(part, np.asarray(times.is_null()))
-        reads = np.zeros(len(times), np.bool_) if self.log is None else self.log.are_reads(part.positions)
+        weak = part.kinds == RowKind.DELETE
+        if self.log is not None:
+            has_time = np.asarray(self.log.times(part.positions).is_valid())
+            weak = (weak & ~has_time) | self.log.are_reads(part.positions)
         offsets = self.outcome.offsets.take(pa.array(part.positions))
-        own = [times.cast(arrow_type(TIME_TYPE)), offsets, pa.array(reads)]
+        own = [times.cast(arrow_type(TIME_TYPE)), offsets, pa.array(weak)]
         return replace(part, columns=[*part.columns, *own])
 
     def _times(self, part: ConvertedRows) -> pa.Array:

@@ -26,6 +26,7 @@ from sources.changes import RECORD_SCHEMA
 from tests.support.changelog import replay_strictly
 from tests.support.item_batches import TOPIC
 from tests.support.local_batches import processed, shop_config, task_settings
+from tests.support.row_records import rows_of
 from tests.support.source_content import open_table
 
 RULE: dict[str, object] = {"match": {"table": "items"}, "into": "lake.items", "history": "scd2"}
@@ -98,7 +99,7 @@ OPTIONS: list[dict[str, str]] = [
     {"bucket": "2", "changelog-producer": "lookup"},
     {"bucket": "1", "changelog-producer": "input"},
     {"bucket": "3", "deletion-vectors.enabled": "true", "changelog-producer": "none"},
-    {"bucket": "1", "changelog-producer": "none", "num-sorted-run.compaction-trigger": "2"},
+    {"bucket": "1", "changelog-producer": "none"},
 ]
 
 
@@ -193,6 +194,23 @@ def test_a_snapshot_that_is_taken_again_adds_no_versions(tmp_path: Path) -> None
     again = [Change(1, 9, 3, "a", "r"), Change(2, 9, 4, "c", "r"), Change(3, 9, 5, "n", "r")]
     table = brought(tmp_path, {}, first, again)
     assert spans(table) == [(1, "a", 1, True), (2, "b", 1, False), (2, "c", 2, True), (3, "n", 9, True)]
+
+
+def test_a_tombstone_behind_a_delete_leaves_no_mark(tmp_path: Path) -> None:
+    row = {"id": 1, "value": "a", "__source_ts_ms": 1_700_000_000_001, "__deleted": "false"}
+    gone = {**row, "__source_ts_ms": 1_700_000_000_005, "__deleted": "true"}
+    source = {"files": {"path": str(tmp_path)}, "format": "upsert-json"}
+    rule = {**RULE, "match": {"topic": ".*"}, "primary_key": ["id"]}
+    config = shop_config(tmp_path, [rule], {"bucket": "1"}, source=source)
+    tables = PipelineTables(config, "tidemark-shop-test")
+    told = rows_of(({"id": 1}, row), ({"id": 1}, gone), ({"id": 1}, None), ({"id": 2}, None))
+    timed = [{**record, "timestamp": at(1_700_000_000_009)} for record in told.to_pylist()]
+    batch = pa.RecordBatch.from_pylist(timed, schema=RECORD_SCHEMA)
+
+    processed(tables, [batch], task_settings(tmp_path, decoder=config.decoder))
+
+    (found,) = content(tables.sinks["lake.items"].table).values()
+    assert (found["id"], found["valid_to"]) == (1, at(1_700_000_000_005))
 
 
 def test_a_changed_key_ends_the_old_row_and_takes_its_large_values_along(tmp_path: Path) -> None:

@@ -216,6 +216,16 @@ def test_a_snapshot_that_reads_a_row_again_adds_a_version_only_for_what_it_shows
     assert {row[3]: row[4] for row in stored.rows.values() if row[0] == 1} == {1: 9, 9: None}
 
 
+def test_a_version_that_is_read_again_stays_where_a_late_change_now_equals_it() -> None:
+    stored = Stored()
+    read = Change(1, 5, 1, "a", is_weak=True)
+    stored.take([Change(1, 1, 0, "b"), read])
+    stored.take([Change(1, 3, 2, "a")])
+    rows = dict(stored.rows)
+    stored.take([read])
+    assert stored.rows == rows and len(rows) == 3
+
+
 def test_a_delete_that_a_filter_made_ends_a_version_and_leaves_no_mark() -> None:
     stored = Stored()
     gone = [Change(1, 1, 0, None, is_weak=True), Change(1, 2, 1, None, is_weak=True)]
