@@ -41,9 +41,9 @@ def check_keys(table: Table, identifier: str, rule: TargetRule) -> None:
 
 def _check_mode(table: Table, identifier: str, rule: TargetRule) -> None:
     schema = table.schema
-    wanted, present = rule.versions and rule.versions.option_value, schema.options.get(HISTORY_OPTION)
-    if wanted != present:
-        told = "does not keep versions of its rows" if present is None else f"keeps versions of its rows ({present})"
+    wanted, kept = rule.versions and rule.versions.option_value, schema.options.get(HISTORY_OPTION)
+    if wanted != kept:
+        told = "does not keep versions of its rows" if kept is None else f"keeps versions of its rows ({kept})"
         says = "has no `history: scd2`" if wanted is None else f"says {wanted}"
         raise ConfigError(
             f"table {identifier} exists and {told}, and the rule {says}: say the same, or write into a new table"

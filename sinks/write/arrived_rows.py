@@ -82,16 +82,18 @@ class ArrivedRows:
         return replace(filler.fill(self._histories_of(lane, rows), rows), departed=departed)
 
     def _versions(self, lane: Lane, names: VersionColumns) -> Filled:
-        rows, departed = self._rows(lane), None
-        if OTHER_KEY in rows.column_names:
+        filled = Filled(self._rows(lane))
+        if OTHER_KEY in filled.rows.column_names:
             filler = GapFiller(self._histories_of_key)
-            departed = self._departing(lane, rows, filler)
-            rows = filler.fill_moved(self._histories_of(lane, rows), rows)
+            departed = self._departing(lane, filled.rows, filler)
+            filled = filler.fill_moved(self._histories_of(lane, filled.rows), filled.rows)
+            filled = replace(filled, departed=departed)
+        rows = filled.rows
         rows = rows.filter(pc.not_equal(rows.column(VALUE_KIND), RowKind.UPDATE_BEFORE))
         stored = self._found(self._assigner.find(lane, rows.select(self._key)), self._stored_versions)
         wants_before = write_traits(self._context).wants_update_before
         found = versions_after(stored, rows, self._key, names, with_update_before=wants_before)
-        return Filled(found.rows, found.unsent, departed)
+        return replace(filled, rows=found.rows, unsent=Counter(filled.unsent) + Counter(found.unsent))
 
     def _stored_versions(self, bucket: BucketId, keys: pa.Table) -> pa.Table:
         found = rows_beginning(self._context, bucket, self._target.live.of(bucket), self._environment, keys)

@@ -70,11 +70,13 @@ class _Events:
 
     def follows_version(self) -> Mask:
         before = self.before()
-        return (before != _NONE) & ~self.is_delete[before]
+        follows: Mask = (before != _NONE) & ~self.is_delete[before]
+        return follows
 
     def have_rows(self) -> Mask:
         """Versions and marks: all but deletes that stand in the end of a version."""
-        return ~(self.is_delete & self.follows_version())
+        are_ends: Mask = self.is_delete & self.follows_version()
+        return ~are_ends
 
 
 def versions_after(
@@ -111,7 +113,9 @@ def _are_marks(stored: pa.Table, names: VersionColumns) -> Mask:
     """Which rows are marks: they end where they begin."""
     pairs = ((names.valid_from, names.valid_to), (names.from_offset, names.to_offset))
     same = (pc.fill_null(pc.equal(stored.column(begin), stored.column(end)), False) for begin, end in pairs)
-    return np.logical_and(*map(np.asarray, same))
+    begins, offsets = map(np.asarray, same)
+    marks: Mask = begins & offsets
+    return marks
 
 
 def _as_stored(arrived: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -154,7 +154,7 @@ def test_whatever_order_changes_arrive_in_the_versions_are_those_of_the_source(
             assert replay_strictly((rows for _, rows in table.changes()), key) == by_key(expected)
 
 
-def brought(root: Path, rule: dict[str, object], *batches: Sequence[Change], **options: str) -> Table:
+def brought(root: Path, rule: Mapping[str, object], *batches: Sequence[Change], **options: str) -> Table:
     """The table of a rule once the batches, by records that are told as they are, have come."""
     config = shop_config(root, [{**RULE, **rule}], {"bucket": "1", "changelog-producer": "lookup", **options})
     tables = PipelineTables(config, "tidemark-shop-test")

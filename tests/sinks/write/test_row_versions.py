@@ -100,7 +100,8 @@ def table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
 
 
 def _plain(column: pa.ChunkedArray) -> list[Any]:
-    return (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+    values: list[Any] = (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+    return values
 
 
 def folded(changes: Sequence[Change]) -> list[Row]:
