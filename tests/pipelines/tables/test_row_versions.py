@@ -20,6 +20,8 @@ from paimon_table import Table
 from paimon_table.errors import ConfigError
 from paimon_table.storage.file_io import LocalFileIO
 from pipelines.config.config import PipelineConfig
+from pipelines.quarantine import older_records
+from pipelines.replay import replay_range
 from pipelines.tables.tables import PipelineTables
 from sinks.quarantine import Quarantine
 from sources.changes import RECORD_SCHEMA
@@ -256,6 +258,14 @@ def test_columns_that_come_later_are_null_in_older_versions(tmp_path: Path) -> N
 
     rows = sorted(content(open_table(tables, "items")).items())
     assert [(r["value"], r["more"], r["valid_to"]) for _, r in rows] == [("a", None, at(5)), ("b", 7, None)]
+
+
+def test_records_may_come_again_and_late(tmp_path: Path) -> None:
+    plain = brought(tmp_path / "plain", {"history": None}, [Change(1, 1, 0, "a")])
+    versions = brought(tmp_path, {}, [Change(1, 1, 0, "a")])
+    assert replay_range.refusal("lake.items", plain, ends_early=True) and older_records.refusal("lake.items", plain)
+    assert replay_range.refusal("lake.items", versions, ends_early=True) is None
+    assert older_records.refusal("lake.items", versions) is None
 
 
 def test_a_table_that_keeps_other_rows_is_refused(tmp_path: Path) -> None:
