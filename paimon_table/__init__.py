@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from paimon_table.write.emptying import Emptied, emptied, why_not_emptied
     from paimon_table.write.former_rows import former_rows
     from paimon_table.write.write_traits import WriteTraits, write_traits
-    from paimon_table.write.writer import Writer, open_writer
+    from paimon_table.write.writer import Writer, open_writer, rows_beginning
 else:
     _HOMES = {
         "AddColumn": "validation.schema_evolution",
@@ -118,6 +118,7 @@ else:
         "lane_split": "bucket_assignment.bucket_assigner",
         "open_assigner": "bucket_assignment.bucket_assigner",
         "open_writer": "write.writer",
+        "rows_beginning": "write.writer",
         "validate_changed_table": "validation.table_validation",
         "validate_new_table": "validation.table_validation",
         "validate_table": "validation.table_validation",
@@ -196,6 +197,7 @@ __all__ = [
     "open_assigner",
     "open_writer",
     "outcome_unknown",
+    "rows_beginning",
     "snapshots_before",
     "validate_changed_table",
     "validate_new_table",

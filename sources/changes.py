@@ -31,6 +31,10 @@ OTHER_KEY_COLUMN = "_OTHER_KEY"
 """Optional column of change rows: the other key of a change of the primary key, as JSON text of a list in primary key
 order: of a delete the new key, of a row with values that were not sent the old one. NULL everywhere else."""
 
+WEAK_COLUMN = "_WEAK"
+"""Column of change rows of a table that keeps versions: whether a row leaves no trace where it changes nothing, as the
+snapshot read of a row that is there."""
+
 RECORD_SCHEMA = pa.schema(
     [
         pa.field("topic", pa.string()),
@@ -142,6 +146,8 @@ class DecodeTarget:
     on_truncate: OnTruncate = "pause"
     deleted_at: str | None = None
     """The column that gets the time of deletes, where deleted rows stay; it is none of ``columns``."""
+    versions: tuple[str, str] | None = None
+    """The columns that get time and offset of each change, where every version of a row stays."""
     on_change: OnChange | None = None
     """What updates and deletes do where the table has no primary key; None where it has one."""
     forms: ColumnForms = field(default_factory=ColumnForms)
@@ -157,6 +163,8 @@ class DecodeTarget:
     others stay NULL."""
     tells_events: bool = False
     """The rows have the event columns behind their own, whatever the table stores of them."""
+    tells_places: bool = False
+    """The rows have the columns of places (``PLACE_COLUMNS``) behind their own."""
     transform: RowTransform | None = None
     """What makes rows of the table of them; None where the table has the columns of the source."""
     paths: Mapping[str, ColumnPath] = field(default_factory=dict)
@@ -234,8 +242,15 @@ class DecodeTarget:
     @property
     def needs_events(self) -> bool:
         """Whether the rows take operations and times from their events."""
-        is_kept = self.on_change == "log" or self.deleted_at is not None
-        return is_kept or self.tells_events or bool(self.ordering)
+        is_told = self.tells_events or self.tells_places or self.on_change == "log"
+        return is_told or bool(self.deleted_at or self.versions or self.ordering)
+
+    @property
+    def own_columns(self) -> tuple[str, ...]:
+        """The columns that the decoder fills itself, beside those of an event log."""
+        of_versions = () if self.versions is None else (*self.versions, WEAK_COLUMN)
+        of_deletes = () if self.deleted_at is None else (self.deleted_at,)
+        return of_versions + of_deletes + tuple(name for name, _ in self.ordering)
 
     def refusal(self, column: str) -> str | None:
         """Why a value in a column that the table lacks cannot be left out in silence; None if there is no reason."""

@@ -2,7 +2,8 @@
 
 A lookup file is ours alone, not part of the table format. It holds an Arrow IPC file with the rows of one data file, an
 array of sorted key words, and a footer. The key word is the key itself where the key is one NOT NULL integer column,
-else a 64-bit hash, followed by an array of the row numbers in word order. Everything is memory-mapped: opening reads
+else a 64-bit hash, followed by an array of the row numbers in word order. A word may also be the hash of the first
+columns of the key, which several rows share. Everything is memory-mapped: opening reads
 the footer, finding touches the pages of the rows found.
 
 The footer has a checksum of each batch of rows and of each array. A file that another process wrote, or this one long
@@ -55,7 +56,8 @@ class KeyWords:
     def __init__(self, order: KeyOrder, hash_keys: KeyHash | None = None) -> None:
         self.order = order
         first = order.key_types[0]
-        self.is_exact = len(order.key_types) == 1 and first.root in INTEGERS and not first.nullable
+        is_integer = len(order.key_types) == 1 and first.root in INTEGERS and not first.nullable
+        self.is_exact = is_integer and not order.is_prefix
         self._hash = hash_keys or self._key_hash
 
     def of(self, rows: pa.Table) -> npt.NDArray[np.generic]:
@@ -147,6 +149,7 @@ class LookupFile:
             raise BrokenLookupFile(f"{path} holds {len(self._batches)} batches, not {len(footer.batch_checksums)}")
         self._buffer = buffer
         self._footer = footer
+        self._repeats_keys = words.order.is_prefix
         self._are_words_verified = is_verified
         self._verified_batches = set(range(len(self._batches))) if is_verified else set()
 
@@ -160,6 +163,8 @@ class LookupFile:
             wanted = wanted[~excluding[start:stop]]
         if self._rows is None:
             return self._locate_exact(probe, wanted)
+        if self._repeats_keys:
+            return self._locate_all(probe, wanted, self._rows)
         return self._locate_hashed(probe, wanted, self._rows)
 
     def _locate_exact(self, probe: ProbeKeys, wanted: Indices) -> Located:
@@ -186,6 +191,17 @@ class LookupFile:
             found.append(Located(wanted[equal], row_numbers[equal]))
             wanted, words, at = wanted[~equal], words[~equal], at[~equal] + 1
         return _merge_located(found, wanted)
+
+    def _locate_all(self, probe: ProbeKeys, wanted: Indices, rows: npt.NDArray[np.uint32]) -> Located:
+        words = probe.words[wanted]
+        begins, ends = (np.searchsorted(self._words, words, side) for side in ("left", "right"))
+        counts = ends - begins
+        within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+        positions = np.repeat(wanted, counts)
+        row_numbers = rows[np.repeat(begins, counts) + within].astype(np.int64)
+        keys = gather(probe.keys, positions)
+        equal = equal_rows(self.rows_at(row_numbers, keys.column_names), keys, keys.column_names)
+        return Located(positions[equal], row_numbers[equal])
 
     def batches(self, batch_rows: int) -> Iterator[pa.Table]:
         """All rows in file order, not copied, at most ``batch_rows`` at a time and as few as the size demands."""

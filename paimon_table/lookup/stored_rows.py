@@ -27,6 +27,9 @@ from paimon_table.step_times import timed
 T = TypeVar("T")
 Mask = npt.NDArray[np.bool_]
 
+_FORMS = ("", "-begun")
+"""The ends of names of lookup files: for whole keys, and for the first columns of the key."""
+
 OnFound = Callable[[DataFileMeta, Indices], None]
 """Hears in which file rows were found, and at which positions of the file."""
 
@@ -41,6 +44,7 @@ class StoredRows:
         self._cache = cache
         self._words = words
         self._order = words.order
+        self._form = _FORMS[words.order.is_prefix]
         self._opened: dict[str, LookupFile] = {}
         self._known: set[str] = set()
 
@@ -82,7 +86,8 @@ class StoredRows:
         self._known.add(file.file_name)
         name = self._name(file.file_name)
         built = self._cache.build(name, self._words, self._files.row_schema, rows)
-        self._cache.discard(self._names(file.file_name) - {name})
+        in_this_form = {self._name_in(file.file_name, id_, self._form) for id_ in self._files.schema_ids}
+        self._cache.discard(in_this_form - {name})
         return built
 
     def has_copy(self, file: DataFileMeta) -> bool:
@@ -170,12 +175,12 @@ class StoredRows:
         return opened
 
     def _name(self, file_name: str) -> str:
-        return self._name_in(file_name, self._files.schema_id)
+        return self._name_in(file_name, self._files.schema_id, self._form)
 
     def _names(self, file_name: str) -> set[str]:
-        """Those of all schema versions."""
-        return {self._name_in(file_name, schema_id) for schema_id in self._files.schema_ids}
+        """Those of all schema versions, in both forms."""
+        return {self._name_in(file_name, id_, form) for id_ in self._files.schema_ids for form in _FORMS}
 
-    def _name_in(self, file_name: str, schema_id: int) -> str:
+    def _name_in(self, file_name: str, schema_id: int, form: str) -> str:
         """Rows are kept in the schema of their reader, so each schema version has its own copy."""
-        return f"{self._table}/{file_name}-{schema_id}"
+        return f"{self._table}/{file_name}-{schema_id}{form}"

@@ -48,12 +48,25 @@ class KeyGroups:
         return np.cumsum(marks)
 
 
+def distinct_keys(keys: pa.Table) -> tuple[Indices, Indices]:
+    """As ``KeyOrder.distinct``, for a table of the key columns alone."""
+    if keys.num_rows == 0:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    indices, is_first = _sort_keys([normal_form(column) for column in keys.columns])
+    key_number = np.empty(len(indices), np.int64)
+    key_number[indices] = np.cumsum(is_first) - 1
+    return indices[is_first], key_number
+
+
 class KeyOrder:
     """Sorts and compares rows of one table; keys are the value columns of the trimmed primary key."""
 
-    def __init__(self, schema: TableSchema, options: TableOptions) -> None:
-        self.key_names: tuple[str, ...] = schema.trimmed_primary_keys
-        self.key_types = tuple(f.type for f in schema.key_fields)
+    def __init__(self, schema: TableSchema, options: TableOptions, prefix: int | None = None) -> None:
+        """With ``prefix`` only so many columns of the key count, the first ones: rows may share such a key."""
+        self.key_names: tuple[str, ...] = schema.trimmed_primary_keys[:prefix]
+        self.key_types = tuple(f.type for f in schema.key_fields)[:prefix]
+        self.is_prefix = prefix is not None
+        self._stored_types = tuple(f.type for f in schema.key_fields)
         self.sequence_names: tuple[str, ...] = options.sequence_fields
         self.descending = options.sequence_descending
         self.update_before_first = options.update_before_first
@@ -86,12 +99,7 @@ class KeyOrder:
 
     def distinct(self, keys: pa.Table) -> tuple[Indices, Indices]:
         """Row numbers of one row per key, sorted by key, and for every row the number of its key in that list."""
-        if keys.num_rows == 0:
-            return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        indices, is_first = _sort_keys([normal_form(keys.column(name)) for name in self.key_names])
-        key_number = np.empty(len(indices), np.int64)
-        key_number[indices] = np.cumsum(is_first) - 1
-        return indices[is_first], key_number
+        return distinct_keys(keys.select(list(self.key_names)))
 
     def _order_versions(self, rows: pa.Table, indices: Indices, is_first: npt.NDArray[np.bool_]) -> Indices:
         """Put the rows of each key into version order; they come in any order."""
@@ -129,7 +137,7 @@ class KeyOrder:
         """The key of a serialized row (arity prefix included), as ``min_key`` and ``max_key`` of a data file."""
         key = self._key_cache.get(serialized)
         if key is None:
-            values = deserialize_row(serialized, self.key_types)
+            values = deserialize_row(serialized, self._stored_types)[: len(self.key_types)]
             columns = [pa.array([v], arrow_type(t)) for v, t in zip(values, self.key_types, strict=True)]
             key = self.key_at(pa.table(columns, names=list(self.key_names)), 0)
             self._key_cache[serialized] = key

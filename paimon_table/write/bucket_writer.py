@@ -101,6 +101,7 @@ class BucketWriter:
         as_stored = replace(ctx, options=replace(ctx.options, snapshot_ordering=False))
         self._files_as_stored = BucketFiles(as_stored, bucket, names, environment.clock_ms, self._deletions)
         cache = shared_lookup_cache(environment.lookup_dir, environment.lookup_max_bytes)
+        self._cache = cache
         self._stored = StoredRows(ctx.paths.root, self._files, cache, KeyWords(self._order))
         marks = self._mark_deleted if ctx.options.deletion_vectors else None
         merger = ChunkMerger(self._order, self._function, ctx.options, self._stored, marks)
@@ -312,6 +313,17 @@ class BucketWriter:
         exists = are_adds(merged.column(VALUE_KIND).to_numpy())
         positions = first[hits.positions[groups.indices[groups.starts]]]
         return Hits(positions[exists], without_retracts(merged))
+
+    def find_beginning(self, keys: pa.Table) -> pa.Table:
+        """The stored rows whose keys begin with one of these, merged over all levels, sorted by key.
+
+        ``keys`` has the first columns of the trimmed primary key, in any order and with repetitions.
+        """
+        order = KeyOrder(self._ctx.schema, self._options, keys.num_columns)
+        first, _ = order.distinct(keys)
+        stored = StoredRows(self._ctx.paths.root, self._files, self._cache, KeyWords(order))
+        found = stored.all_versions(self._levels.runs(), gather(keys, first)).rows
+        return without_retracts(self._function.merge(found, self._order.sort(found)))
 
     def forget_all_but(self, files: Iterable[DataFileMeta]) -> None:
         """Delete the lookup files of other data files than these, after the look-up of rows in a former state."""

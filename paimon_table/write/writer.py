@@ -64,6 +64,13 @@ class Writer(Protocol):
         ...
 
 
+def rows_beginning(
+    ctx: TableContext, bucket: BucketId, state: BucketState, environment: WriterEnvironment, keys: pa.Table
+) -> pa.Table:
+    """The stored rows of a bucket whose keys begin with one of ``keys``: see ``BucketWriter.find_beginning``."""
+    return BucketWriter(ctx, bucket, state, environment).find_beginning(keys)
+
+
 def open_writer(ctx: TableContext, bucket: BucketId, state: BucketState, environment: WriterEnvironment) -> Writer:
     """A writer that goes on from ``state``, that of the bucket in the snapshot that its commits build on."""
     if not ctx.schema.primary_keys:

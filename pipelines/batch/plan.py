@@ -138,19 +138,16 @@ def plan_write(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) 
 def _planned_tables(tables: PipelineTables, batch: BatchRun) -> list[tuple[Target, tuple[BucketId, ...]]]:
     """Every table at its newest state, and the buckets to compact even if no rows arrive for them."""
     paused = tables.paused
-    looks = [
-        partial(_planned, sink, batch, tables.deleted_at(name), is_paused=name in paused)
-        for name, sink in tables.sinks.items()
-    ]
+    looks = [partial(_planned, tables, sink, batch, is_paused=name in paused) for name, sink in tables.sinks.items()]
     return [look.result() for look in all_done(looks, waits_at_once(tables.config.catalog.warehouse))]
 
 
 def _planned(
-    sink: TableSink, batch: BatchRun, deleted_at: str | None, *, is_paused: bool
+    tables: PipelineTables, sink: TableSink, batch: BatchRun, *, is_paused: bool
 ) -> tuple[Target, tuple[BucketId, ...]]:
     if is_paused:
         return sink.idle_target(), ()
     with blaming(sink.identifier):
         sink.refresh()
-        target = replace(sink.target(batch.id, batch.started_ms), deleted_at=deleted_at)
+        target = tables.with_history(sink.target(batch.id, batch.started_ms))
         return target, sink.pending_compactions(batch.id, batch.started_ms)

@@ -16,10 +16,10 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from paimon_table.nearest_name import nearest
-from paimon_table.options.names import BUCKET, MERGE_ENGINE
 from pipelines.config.column_rules import KeyedHash
 from pipelines.config.config_values import ConfigModel, Duration, Location, OptionOrNull, OptionText, Text, refused
 from pipelines.config.error_budget import NEARLY_ALL, MaxBadRecords
+from pipelines.config.history_rules import history_problem
 from pipelines.config.key_options import without_key_options
 from pipelines.config.look_config import Metrics, WebPage
 from pipelines.config.order_config import columns_of_order, options_of_order, order_problems
@@ -244,28 +244,12 @@ class PipelineConfig(ConfigModel):
                 raise refused(text, *at, "rename")
 
     def _check_history(self) -> None:
-        """Refuse what cannot be right where deleted rows stay."""
+        """Refuse what cannot be right where deleted rows or all versions stay."""
         for index, rule in enumerate(self.tables):
-            target, at = self.target_rule(rule), ("tables", index, "history")
-            if target.deleted_at is None:
-                continue
-            if target.changes_rows:
-                text = "soft_delete keeps rows as the source has them: use it without changed `columns` and `where`"
-                raise refused(text, *at)
-            if target.schema_changes.retype == "new_column":
-                text = "soft_delete keeps the columns of the source: say `schema_changes: {retype: cast}` or to_string"
-                raise refused(text, *at)
-            if target.schema_changes.truncate == "apply":
-                text = "`schema_changes: {truncate: apply}` deletes rows that soft_delete keeps; say skip or pause"
-                raise refused(text, *at)
-            engine = target.options.get(MERGE_ENGINE, "deduplicate")
-            if engine.lower() != "deduplicate" or target.options.get(BUCKET) == "-2":
-                text = (
-                    f"soft_delete needs '{MERGE_ENGINE}' = deduplicate and another '{BUCKET}' than -2: it looks up rows"
-                )
-                raise refused(text, *at)
-            if target.deleted_at in target.column_types:
-                raise refused(f"soft_delete stores its own values in {target.deleted_at}; name another column", *at)
+            target = self.target_rule(rule)
+            problem = history_problem(target)
+            if problem is not None:
+                raise refused(problem, "tables", index, "history")
 
     def _check_order(self) -> None:
         """Refuse what cannot be right where the place in the log of the source orders the rows."""
@@ -336,7 +320,7 @@ class PipelineConfig(ConfigModel):
             rule.before,
             rule.new_columns or self.defaults.new_columns,
             (rule.schema_changes or SchemaChanges()).over(self.defaults.schema_changes),
-            None if rule.history is None else rule.history.soft_delete.column,
+            None if rule.history is None or rule.history.soft_delete is None else rule.history.soft_delete.column,
             rule.order_by is not None,
             (rule.on_change or "fail") if rule.mode == "append" else None,
             rule.max_bad_records if "max_bad_records" in rule.model_fields_set else self.defaults.max_bad_records,
@@ -344,6 +328,7 @@ class PipelineConfig(ConfigModel):
             rule.backfill,
             rule.columns,
             rule.where,
+            None if rule.history is None or rule.history.scd2 is None else rule.history.scd2.columns,
             next((i for i, other in enumerate(self.tables) if other is rule), -1),
         )
         return target if rule.tells_key else self._or_log(target, rule.options)

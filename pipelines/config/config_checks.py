@@ -474,12 +474,16 @@ def _known_schema(rule: TargetRule, options: Mapping[str, str]) -> TableSchema:
     A column without a declared type gets one that every rule allows for its part: mistakes in types that the file does
     not declare show when the table is made.
     """
+    if rule.versions is not None and rule.primary_key:
+        options = {**options, BUCKET_KEY.name: ",".join(n for n in rule.primary_key if n not in rule.partition_by)}
     bucket_key = tuple(options[BUCKET_KEY.name].split(",")) if BUCKET_KEY.name in options else ()
     primary_key = rule.primary_key or (*dict.fromkeys((*rule.partition_by, *bucket_key, _UNDECLARED_KEY)),)
     named = dict.fromkeys((*primary_key, *rule.partition_by), DataType(Root.INT))
     columns = {**assumed_columns(options), **named, **rule.column_types, **dict(rule.own_columns)}
     if rule.on_change is not None:
         primary_key = ()
+    elif rule.versions is not None:
+        primary_key += rule.versions.key
     for name in primary_key:
         columns[name] = columns[name].with_nullable(False)
     fields = tuple(DataField(i, name, type_) for i, (name, type_) in enumerate(columns.items()))

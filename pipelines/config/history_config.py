@@ -1,19 +1,17 @@
-"""What a table keeps of rows that the source has deleted."""
+"""What a table keeps of rows that the source has changed or deleted."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import Field, GetJsonSchemaHandler, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from pipelines.config.config_values import ConfigModel, Text, refused
+from sinks.exchange.version_columns import VersionColumns
 
-_SCD2 = (
-    "a log of events has every version of a row: `mode: append` with `on_change: log`; compute the intervals where you"
-    " read it"
-)
+_WORDS = ("soft_delete", "scd2")
 
 
 class SoftDelete(ConfigModel):
@@ -26,24 +24,63 @@ class SoftDelete(ConfigModel):
     )
 
 
+class Scd2(ConfigModel):
+    """Every version of a row stays, with the time from when and to when it holds."""
+
+    valid_from: Text = Field(
+        default="valid_from",
+        description="The column with the time of the change that made the version, TIMESTAMP_LTZ(3), in the source, "
+        "else that of the record. The name with `_offset` has the offset of the record. Both end the primary key.",
+    )
+    valid_to: Text = Field(
+        default="valid_to",
+        description="The column with the time of the change that ended the version, NULL in versions that hold. The "
+        "name with `_offset` has the offset of its record.",
+    )
+    is_current: Text = Field(default="is_current", description="The column that is true in versions that hold.")
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Scd2:
+        names = self.columns.names
+        repeated = next((name for name in names if names.count(name) > 1), None)
+        if repeated is not None:
+            raise refused(f"two columns would be called {repeated}; choose other names")
+        return self
+
+    @property
+    def columns(self) -> VersionColumns:
+        return VersionColumns(self.valid_from, self.valid_to, self.is_current)
+
+
 class History(ConfigModel):
     """The forms of history; one of them."""
 
-    NOT_YET: ClassVar = {"scd2": _SCD2}
-
-    soft_delete: SoftDelete = Field(description="Deleted rows stay, with the time of their delete.")
+    soft_delete: SoftDelete | None = Field(
+        default=None, description="Deleted rows stay, with the time of their delete."
+    )
+    scd2: Scd2 | None = Field(
+        default=None, description="Every version of a row stays, with the time from when and to when it holds."
+    )
 
     @model_validator(mode="before")
     @classmethod
     def _from_word(cls, value: Any) -> Any:
-        if value == "scd2":
-            raise refused(f"scd2 is not supported yet; {_SCD2}")
         if isinstance(value, str):
-            if value != "soft_delete":
-                raise refused("expected soft_delete or {soft_delete: {column: NAME}}")
-            return {"soft_delete": {}}
+            if value not in _WORDS:
+                raise refused(
+                    "expected soft_delete, scd2, {soft_delete: {column: NAME}} or {scd2: {valid_from: NAME, valid_to:"
+                    " NAME, is_current: NAME}}"
+                )
+            return {value: {}}
         return value
+
+    @model_validator(mode="after")
+    def _one(self) -> History:
+        if (self.soft_delete is None) == (self.scd2 is None):
+            raise refused("expected one of soft_delete and scd2")
+        return self
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"anyOf": [{"enum": ["soft_delete"]}, handler.resolve_ref_schema(handler(core))]}
+        schema = handler.resolve_ref_schema(handler(core))
+        return {"anyOf": [{"enum": list(_WORDS)}, {**schema, "minProperties": 1, "maxProperties": 1}]}

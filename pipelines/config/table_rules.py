@@ -22,9 +22,10 @@ from pipelines.config.key_options import without_key_options
 from pipelines.config.order_config import OrderBy, columns_of_order
 from pipelines.config.schema_changes import EVOLVE, SchemaChanges
 from pipelines.config.table_name import name_problem
+from sinks.exchange.version_columns import VersionColumns
 from sources.column_sources import OPTION as COLUMN_SOURCES
 from sources.column_sources import ColumnSources
-from sources.event_columns import DELETED_AT_TYPE, EVENT_COLUMNS, OnChange
+from sources.event_columns import EVENT_COLUMNS, TIME_TYPE, OnChange
 from sources.topics import any_matches
 
 PLACEHOLDERS = ("database", "schema", "table", "topic")
@@ -190,8 +191,9 @@ class TableRule(ConfigModel):
     )
     history: History | None = Field(
         default=None,
-        description="What stays of deleted rows: with `soft_delete` the row, and the time of its delete in a column "
-        "`deleted_at`; a later insert of its key clears that. By default deleted rows go.",
+        description="What stays of changed and deleted rows. `soft_delete`: deleted rows, with the time of the delete "
+        "in a column `deleted_at`; a later insert of the key clears it. `scd2`: every version of a row, with the "
+        "columns `valid_from`, `valid_to` and `is_current`. By default the table has the newest rows alone.",
     )
     order_by: OrderBy | None = Field(
         default=None,
@@ -362,6 +364,8 @@ class TargetRule:
     backfill: bool = False
     columns: ColumnRules = field(default_factory=ColumnRules)
     where: str | None = None
+    versions: VersionColumns | None = None
+    """The columns that say when a version holds, where every version of a row stays."""
     number: int = field(default=-1, compare=False)
     """Its place among the rules of the file."""
     is_log_assumed: bool = field(default=False, repr=False)
@@ -417,13 +421,17 @@ class TargetRule:
     @property
     def columns_behind(self) -> tuple[tuple[str, DataType], ...]:
         """Those of them that stand behind the columns of the source in a new table."""
-        kept = () if self.deleted_at is None else ((self.deleted_at, DELETED_AT_TYPE),)
-        return kept + self.order_columns
+        kept = () if self.deleted_at is None else ((self.deleted_at, TIME_TYPE),)
+        return kept + (() if self.versions is None else self.versions.columns) + self.order_columns
 
     @property
     def order_columns(self) -> tuple[tuple[str, DataType], ...]:
         """Those of them that order the rows."""
         return columns_of_order(self.options) if self.orders_by_position else ()
+
+    def row_key(self, primary_key: Iterable[str]) -> tuple[str, ...]:
+        """The columns of the table's primary key that tell rows of the source apart."""
+        return tuple(primary_key) if self.versions is None else self.versions.row_key(primary_key)
 
     def writes_like(self, other: TargetRule) -> bool:
         """Whether both write a table in the same way: with a key, as rows alone, or as a log of events."""

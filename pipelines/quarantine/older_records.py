@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from paimon_table import Table
 from paimon_table.merge.aggregation import DEFAULT_FUNCTION
 from paimon_table.row_kind import VALUE_KIND, RowKind
+from sinks.exchange.version_columns import HISTORY_OPTION
 from sources.changes import (
     OFFSET_COLUMN,
     ChangeBatch,
@@ -46,6 +47,8 @@ _LATE_DELETE = (
 def refusal(identifier: str, table: Table) -> str | None:
     """Why a record that is older than the rows of the table would undo what newer ones wrote; None where it cannot."""
     options, schema = table.options, table.schema
+    if HISTORY_OPTION in schema.options:
+        return None
     if not schema.primary_keys or options.merge_engine == "first-row" or options.sequence_fields:
         return None
     values = [name for name in schema.column_names if name not in schema.primary_keys]
@@ -91,7 +94,7 @@ class WithoutLateDeletes:
         held: list[QuarantineRow] = []
         for change in decoded.changes:
             target = targets.get(change.source)
-            is_keyed = isinstance(target, DecodeTarget) and bool(target.primary_key)
+            is_keyed = isinstance(target, DecodeTarget) and bool(target.primary_key) and not target.versions
             kept, offsets = _without_deletes(change.rows) if is_keyed else (change.rows, [])
             if offsets:
                 held += rows_at(batch, change.source, change.partition, offsets, _LATE_DELETE)

@@ -18,6 +18,7 @@ from pipelines.checkpoint.replay_state import Kind, Point
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_values import parse_instant
 from sinks.commit.positions import newest_position, offsets_text, position_of
+from sinks.exchange.version_columns import HISTORY_OPTION
 from sources.positions import Place
 from sources.slices import SliceReader
 from sources.wording import first_of
@@ -198,7 +199,7 @@ def refusal(identifier: str, table: Table, *, ends_early: bool) -> str | None:
     options, schema = table.options, table.schema
     if not schema.primary_keys:
         return f"table {identifier} has no primary key: every record would add its row a second time"
-    if options.merge_engine == "first-row":
+    if options.merge_engine == "first-row" or HISTORY_OPTION in schema.options:
         return None
     repeated = table.write_traits.accumulating
     if options.merge_engine == "aggregation" or repeated:

@@ -57,7 +57,7 @@ def _plain_target(
     keys = KeyRule(sink.identifier, rule.primary_key is not None, sink.sources.get(fed_by(source), ()))
     return DecodeTarget(
         columns=tuple((f.name, f.type) for f in table.schema.fields if f.name not in own),
-        primary_key=tuple(table.schema.primary_keys),
+        primary_key=rule.row_key(table.schema.primary_keys),
         emit_update_before=traits.wants_update_before or (rule.on_change == "log" and rule.before == "full"),
         counted_again=frozenset(traits.accumulating),
         declared=frozenset(of_table.declared(table.schema.column_names)),
@@ -70,6 +70,7 @@ def _plain_target(
         on_truncate="pause" if truncate == "apply" and is_retry else truncate,
         deleted_at=of_table.deleted_at,
         ordering=of_table.order_columns,
+        versions=None if of_table.versions is None else of_table.versions.key,
         on_change=rule.on_change,
         decimal_formats=rule.decimal_formats(table.schema.column_names),
         paths=rule.columns.column_paths,
@@ -83,9 +84,9 @@ def _plain_target(
 
 def _with_transform(target: DecodeTarget, sink: TableSink, rule: TargetRule, now_ms: int) -> DecodeTarget:
     """The target in the columns of the source, with what makes rows of the table of them."""
-    from pipelines.tables.row_transforms import tells_events, transform_of
+    from pipelines.tables.row_transforms import tells_events, tells_places, transform_of
 
-    transform, layout = transform_of(rule, sink.table, now_ms), layout_of(rule, sink.table.schema)
+    transform, layout = transform_of(rule, sink.table, now_ms, target.own_columns), layout_of(rule, sink.table.schema)
     types = sources_decoded(rule, sink.table)
     columns = rule.columns
     stored = {name: columns.stored_as(name) for name in types}
@@ -107,6 +108,7 @@ def _with_transform(target: DecodeTarget, sink: TableSink, rule: TargetRule, now
         leaves_out=partial(_is_left_out, columns.keep, columns.drop, layout.mentioned),
         refused={columns.source_of(name) or name: why for name, why in target.refused.items()} | columns.clashes,
         tells_events=tells_events(rule, transform),
+        tells_places=tells_places(transform),
         transform=transform,
     )
 

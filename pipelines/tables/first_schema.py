@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from paimon_table import TableSchema, create_schema
 from paimon_table.errors import ConfigError
 from paimon_table.nearest_name import nearest
 from paimon_table.options.option_facts import columns_named_by
+from paimon_table.schema.schema_options import BUCKET_KEY
 from paimon_table.types import DataType, Root
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.observed_columns import Seen
+from sinks.exchange.version_columns import HISTORY_OPTION, VersionColumns
 from sources.changes import SourceTable
 from sources.column_forms import OPTION, ColumnForms
 
@@ -22,6 +24,10 @@ NAME_OF_LOG = (
 )
 
 
+_NAME_OF_VERSIONS = (
+    "`history: scd2` stores its own values under this name; name its columns"
+    " (`history: {scd2: {valid_from: ..., valid_to: ..., is_current: ...}}`)"
+)
 _NAME_OF_DELETES = (
     "`history: soft_delete` stores its own values under this name; name another column"
     " (`history: {soft_delete: {column: ...}}`)"
@@ -35,9 +41,11 @@ _NAME_OF_ORDER = (
 
 def name_of_own(rule: TargetRule, name: str) -> str:
     """Why a source cannot have a column that Tidemark fills itself."""
+    if name in dict(rule.order_columns):
+        return _NAME_OF_ORDER
     if name == rule.deleted_at:
         return _NAME_OF_DELETES
-    return _NAME_OF_ORDER if name in dict(rule.columns_behind) else NAME_OF_LOG
+    return NAME_OF_LOG if rule.versions is None else _NAME_OF_VERSIONS
 
 
 def first_schema(source: SourceTable, seen: Seen, identifier: str, rule: TargetRule, time_ms: int) -> TableSchema:
@@ -62,7 +70,25 @@ def first_schema(source: SourceTable, seen: Seen, identifier: str, rule: TargetR
     columns = [(name, types[name].with_nullable(True)) for name in ordered if name in types]
     forms = ColumnForms().learnt(seen.forms, dict(columns))
     options = {**rule.options, OPTION: forms.text} if forms.by_column else rule.options
-    return create_schema(columns, primary_key, rule.partition_by, options, time_ms=time_ms)
+    if rule.versions is None:
+        return create_schema(columns, primary_key, rule.partition_by, options, time_ms=time_ms)
+    options = {**options, **_options_of_versions(identifier, rule.versions, primary_key, rule.partition_by)}
+    return create_schema(columns, (*primary_key, *rule.versions.key), rule.partition_by, options, time_ms=time_ms)
+
+
+def _options_of_versions(
+    identifier: str, versions: VersionColumns, primary_key: Sequence[str], partition_by: Sequence[str]
+) -> dict[str, str]:
+    """All versions of a row lie in one bucket, which their key alone chooses."""
+    outside = next((name for name in partition_by if name not in primary_key), None)
+    if outside is not None:
+        raise ConfigError(
+            f"table {identifier}: `history: scd2` keeps all versions of a row in one partition, and partition column"
+            f" {outside!r} is not in the primary key ({', '.join(primary_key)}): add it there, or take it out of"
+            " partition_by"
+        )
+    of_bucket = ",".join(name for name in primary_key if name not in partition_by)
+    return {BUCKET_KEY.name: of_bucket, HISTORY_OPTION: versions.option_value}
 
 
 def _check_key(

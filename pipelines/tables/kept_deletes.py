@@ -8,7 +8,7 @@ from paimon_table import AddColumn, Table
 from paimon_table.errors import ConfigError
 from paimon_table.types import sql
 from pipelines.config.table_rules import TargetRule
-from sources.event_columns import DELETED_AT_TYPE
+from sources.event_columns import TIME_TYPE
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ def with_deleted_at(rule: TargetRule, table: Table, identifier: str, pipeline: s
         return table
     if not table.schema.has_column(name):
         log.info("pipeline %s: %s: column %s added, as `history: soft_delete` says", pipeline, identifier, name)
-        return table.evolve([AddColumn(name, DELETED_AT_TYPE)], time_ms)
+        return table.evolve([AddColumn(name, TIME_TYPE)], time_ms)
     check_deleted_at(rule, table, identifier)
     return table
 
@@ -31,8 +31,8 @@ def check_deleted_at(rule: TargetRule, table: Table, identifier: str) -> None:
     if name is None or not table.schema.has_column(name):
         return
     present = table.schema.field(name).type
-    if present != DELETED_AT_TYPE:
+    if present != TIME_TYPE:
         raise ConfigError(
             f"table {identifier} exists and has {name} as {sql(present)}; `history: soft_delete` stores"
-            f" {sql(DELETED_AT_TYPE)} there: name another column (`history: {{soft_delete: {{column: ...}}}}`)"
+            f" {sql(TIME_TYPE)} there: name another column (`history: {{soft_delete: {{column: ...}}}}`)"
         )

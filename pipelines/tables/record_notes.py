@@ -192,7 +192,7 @@ class MessageKeyWarnings:
 
     def note(self, sink: TableSink, rule: TargetRule, message_key: Sequence[str], topic: str) -> None:
         """Warn where events depend on whole old rows, or rows of several keys or sources become one."""
-        primary_key = sink.table.schema.primary_keys
+        primary_key = rule.row_key(sink.table.schema.primary_keys)
         if not primary_key:
             return
         is_computed = any(name in rule.columns.computed for name in primary_key)

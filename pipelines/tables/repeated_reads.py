@@ -22,6 +22,7 @@ from sinks.commit.known_positions import KnownPositions
 from sinks.commit.pipeline_mark import marking_pipelines
 from sinks.commit.positions import FedBy, TopicPartition
 from sinks.commit.table_sink import TableSink
+from sinks.exchange.version_columns import HISTORY_OPTION
 from sources.positions import ReadOffsets
 
 log = logging.getLogger(__name__)
@@ -118,7 +119,13 @@ def _counted(table: Table) -> str | None:
 
 def _keeps_newest(table: Table) -> bool:
     """Whether a row that comes late loses against a newer one of its key."""
-    return bool(table.options.sequence_fields) or table.options.merge_engine == "first-row"
+    options = table.options
+    return bool(options.sequence_fields) or options.merge_engine == "first-row" or _keeps_versions(table)
+
+
+def _keeps_versions(table: Table) -> bool:
+    """Whether a record that comes late, or again, is put in its place."""
+    return HISTORY_OPTION in table.schema.options
 
 
 def _begins_behind(config: PipelineConfig, topic: str, offsets: Offsets) -> bool:
@@ -149,6 +156,8 @@ class RepeatedOffsets:
         self, batch_id: int, started_ms: int | None, sink: TableSink, read: Mapping[TopicPartition, ReadOffsets]
     ) -> None:
         """Before the rows of a batch are committed: warn of offsets that are in it twice, or in the table already."""
+        if _keeps_versions(sink.table):
+            return
         for place, offsets in sorted(read.items()):
             if offsets.is_repeated:
                 span = offsets.end - offsets.lowest

@@ -19,9 +19,8 @@ log = logging.getLogger(__name__)
 def check_rows(rule: TargetRule, schema: TableSchema) -> None:
     """ConfigError for a rule whose rows the table cannot take."""
     options = parse_options(schema.options, schema)
-    found = row_problems(
-        rule, schema.primary_keys, options.merge_engine, options.changelog_producer, options.sequence_fields
-    )
+    key = rule.row_key(schema.primary_keys)
+    found = row_problems(rule, key, options.merge_engine, options.changelog_producer, options.sequence_fields)
     for _, text in found:
         raise ConfigError(f"rule into {rule.into}: {text}")
 

@@ -12,21 +12,21 @@ from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_layout import Layout, layout_of
 from sources.expressions.computed import computed_column, condition, masked_column
 from sources.expressions.evaluation import Column
-from sources.expressions.rule_words import OF_EVENTS, Leaving
+from sources.expressions.rule_words import OF_EVENTS, OF_PLACES, Leaving
 from sources.expressions.transform import Transform, Unfed
 
 
-def transform_of(rule: TargetRule, table: Table, ingested_ms: int) -> Transform:
-    """The transform of rows of a source table; ConfigError where rule and table do not go together."""
+def transform_of(rule: TargetRule, table: Table, ingested_ms: int, passed: tuple[str, ...]) -> Transform:
+    """The transform of rows of a source table; ConfigError where rule and table do not go together.
+
+    ``passed`` are the columns that the decoder fills itself.
+    """
     layout, schema, traits = layout_of(rule, table.schema), table.schema, table.write_traits
     if layout.all_lacking:
         return Transform((), (), lacks_columns=True)
     columns: list[tuple[str, str | Column | Unfed]] = []
     for f in schema.fields:
-        if f.name in dict(rule.event_columns):
-            continue
-        if f.name in dict(rule.columns_behind):
-            columns.append((f.name, f.name))
+        if f.name in dict(rule.own_columns):
             continue
         source = rule.columns.source_of(f.name)
         if source is not None:
@@ -38,7 +38,7 @@ def transform_of(rule: TargetRule, table: Table, ingested_ms: int) -> Transform:
     computed = {name for name, origin in columns if isinstance(origin, Column)}
     return Transform(
         columns=tuple(columns),
-        primary_key=tuple(schema.primary_keys),
+        primary_key=rule.row_key(schema.primary_keys),
         where=None if rule.where is None else condition(f"where: {rule.where}", rule.where, layout.types),
         leaving=leaving_of(schema.primary_keys, table.options.merge_engine, table.options.changelog_producer),
         has_whole_before=rule.before == "full",
@@ -47,6 +47,8 @@ def transform_of(rule: TargetRule, table: Table, ingested_ms: int) -> Transform:
         refused_deletes=None if refused is None else refused.reason,
         unstorable={name: find for name, find in traits.unstorable.items() if name in computed},
         keeps_events=rule.on_change == "log",
+        passed=passed,
+        deleted_at=rule.deleted_at,
         hides_values=bool(rule.columns.mask),
         ingested_ms=ingested_ms,
     )
@@ -67,4 +69,9 @@ def _column(layout: Layout, name: str, t: DataType) -> Column:
 def tells_events(rule: TargetRule, transform: Transform) -> bool:
     """Whether the decoder is to tell operations and times."""
     keyed_filter = rule.where is not None and transform.leaving is Leaving.DELETED
-    return keyed_filter or bool(transform.metadata & OF_EVENTS.keys())
+    return keyed_filter or bool(transform.metadata & (OF_EVENTS.keys() - OF_PLACES.keys()))
+
+
+def tells_places(transform: Transform) -> bool:
+    """Whether it is to tell where changes stand in the log of their source."""
+    return bool(transform.metadata & OF_PLACES.keys())

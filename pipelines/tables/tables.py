@@ -51,6 +51,7 @@ from pipelines.tables.writable_tables import check_rule, check_same_mode, check_
 from pipelines.tables.written_tables import WrittenTable
 from sinks.commit.positions import TopicPartition, checkpoint_user, newest_position
 from sinks.commit.table_sink import RunTwice, TableSink, TopicIds
+from sinks.exchange.target import Target
 from sources.changes import Behind, Goal, NewestRow, Observation, Rejection, SourceTable, TopicLook, Truncation
 from sources.column_sources import OPTION as COLUMN_SOURCES
 from sources.column_sources import ColumnSources
@@ -200,10 +201,10 @@ class PipelineTables:
             if name == identifier and source in self._rule_of:
                 self._rule_of[source] = self._rule_of[source].for_table(schema)
 
-    def deleted_at(self, identifier: str) -> str | None:
-        """The column with the time of deletes of a table that keeps deleted rows."""
-        rule = self._rules.get(identifier)
-        return None if rule is None else rule.deleted_at
+    def with_history(self, target: Target) -> Target:
+        """A target with what its table keeps of changed and deleted rows."""
+        rule = self._rules.get(target.identifier)
+        return target if rule is None else replace(target, deleted_at=rule.deleted_at, versions=rule.versions)
 
     def note_truncations(
         self, truncations: Iterable[Truncation], read: Collection[TopicPartition], batch_id: int, started_ms: int | None

@@ -19,6 +19,7 @@ from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.row_checks import check_computed
 from pipelines.tables.rule_options import check_options_of
 from pipelines.tables.written_tables import WrittenTable
+from sinks.exchange.version_columns import HISTORY_OPTION
 from sources.event_columns import EVENT_NAMES
 
 
@@ -27,7 +28,7 @@ def check_keys(table: Table, identifier: str, rule: TargetRule) -> None:
     schema = table.schema
     _check_mode(table, identifier, rule)
     wanted = (rule.primary_key, rule.partition_by or None)
-    present = (tuple(schema.primary_keys), tuple(schema.partition_keys))
+    present = (rule.row_key(schema.primary_keys), tuple(schema.partition_keys))
     for name, want, have in zip(("primary_key", "partition_by"), wanted, present, strict=True):
         if want and tuple(want) != have:
             stays = f"say `{name}: [{', '.join(have)}]` in the rule" if have else f"take `{name}` out of the rule"
@@ -40,6 +41,14 @@ def check_keys(table: Table, identifier: str, rule: TargetRule) -> None:
 
 def _check_mode(table: Table, identifier: str, rule: TargetRule) -> None:
     schema = table.schema
+    wanted, kept = rule.versions and rule.versions.option_value, schema.options.get(HISTORY_OPTION)
+    if wanted != kept:
+        told = "does not keep versions of its rows" if kept is None else f"keeps versions of its rows ({kept})"
+        says = "has no `history: scd2`" if wanted is None else f"says {wanted}"
+        raise ConfigError(
+            f"table {identifier} exists and {told}, and the rule {says}: say the same, or write into a new table"
+            " (another `into`, with `backfill: true` to fill it from the records that the topics hold)"
+        )
     if rule.on_change is None and not schema.primary_keys:
         raise ConfigError(
             f"table {identifier} exists and has no primary key; say `mode: append` in the rule to add rows to it, or"

@@ -199,13 +199,17 @@ def _table(
     origins: Mapping[SourceTable, Mapping[str, str]],
 ) -> TablePreview:
     declared = {} if rule is None else rule.declared(table.schema.column_names)
-    of_log = set() if rule is None else {name for name, _ in rule.for_table(table.schema).event_columns}
+    told = None if rule is None else rule.for_table(table.schema)
+    of_log = set() if told is None else {name for name, _ in told.event_columns}
+    of_history = set() if told is None else {name for name, _ in told.own_columns} - of_log
 
     def origin(name: str) -> str:
         if name in declared:
             return "declared"
         if name in of_log:
             return "event log"
+        if name in of_history:
+            return "history"
         return next((origins[s][name] for s in fed_by if name in origins.get(s, {})), "")
 
     notes = {f.name: origin(f.name) for f in table.schema.fields}

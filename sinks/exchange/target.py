@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from paimon_table import LaneSplit, LiveFiles, TableContext, TableOptions, TableSchema
+from sinks.exchange.version_columns import VersionColumns
 
 UNAVAILABLE = "_UNAVAILABLE"
 """Column of change rows: positions of the columns whose value the source did not send."""
@@ -13,6 +14,9 @@ UNAVAILABLE = "_UNAVAILABLE"
 OTHER_KEY = "_OTHER_KEY"
 """Optional column of change rows: the other key of a change of the primary key, as JSON text of a list in primary key
 order: of a delete the new key, of a row with values that were not sent the old one."""
+
+WEAK = "_WEAK"
+"""Column of change rows of a table that keeps versions: a row that leaves no trace where it changes nothing."""
 
 OFFSET = "_OFFSET"
 """Column of change rows: Kafka offset of the record a row came from."""
@@ -49,5 +53,7 @@ class Target:
     """Rows that went to another key at the end of the last batches, as texts of ``sinks.write.departed``."""
     deleted_at: str | None = None
     """The column with the time of the delete, where a delete keeps its row."""
+    versions: VersionColumns | None = None
+    """Where the table keeps every version of a row."""
     is_paused: bool = False
     """Whether the batch goes on without the table: nothing of it is read or written."""

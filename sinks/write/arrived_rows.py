@@ -18,14 +18,17 @@ from paimon_table import (
     former_rows,
     lane_split,
     open_writer,
+    rows_beginning,
     write_traits,
 )
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.rows.python_values import to_arrow
 from sinks.exchange.blob import Blob, decode_rows
 from sinks.exchange.target import OTHER_KEY, UNAVAILABLE, Target
+from sinks.exchange.version_columns import VersionColumns
 from sinks.write.departed import by_key
 from sinks.write.gap_filling import Filled, GapFiller, Histories, Key
+from sinks.write.row_versions import newest_versions, versions_after
 from sinks.write.unsent import Became
 
 
@@ -44,15 +47,21 @@ class ArrivedRows:
         self._blobs = blobs
         self._assigner = assigner
         self._environment = environment
-        self._departed = by_key(target.departed, self._context.schema.primary_keys)
+        schema = target.context.schema
+        versions = target.versions
+        self._key = schema.primary_keys if versions is None else versions.row_key(schema.primary_keys)
+        self._departed = by_key(target.departed, self._key)
         self._histories: dict[Lane, Histories] = {}
         self._writers: dict[BucketId, Writer] = {}
 
     def filled(self, lane: Lane) -> Filled:
         """The rows of a lane; values that the source left out are looked up.
 
-        Where a delete keeps its row, it is an update of it then.
+        Where a delete keeps its row, it is an update of it then. Where the table keeps versions, they are the versions
+        that the rows make, change or take away.
         """
+        if self._target.versions is not None:
+            return self._versions(lane, self._target.versions)
         filled, column = self._filled(lane), self._target.deleted_at
         if column is None:
             return filled
@@ -72,6 +81,24 @@ class ArrivedRows:
             return Filled(rows.drop_columns([OTHER_KEY]), departed=departed)
         return replace(filler.fill(self._histories_of(lane, rows), rows), departed=departed)
 
+    def _versions(self, lane: Lane, names: VersionColumns) -> Filled:
+        filled = Filled(self._rows(lane))
+        if OTHER_KEY in filled.rows.column_names:
+            filler = GapFiller(self._histories_of_key)
+            departed = self._departing(lane, filled.rows, filler)
+            filled = filler.fill_moved(self._histories_of(lane, filled.rows), filled.rows)
+            filled = replace(filled, departed=departed)
+        rows = filled.rows
+        rows = rows.filter(pc.not_equal(rows.column(VALUE_KIND), RowKind.UPDATE_BEFORE))
+        stored = self._found(self._assigner.find(lane, rows.select(self._key)), self._stored_versions)
+        wants_before = write_traits(self._context).wants_update_before
+        found = versions_after(stored, rows, self._key, names, with_update_before=wants_before)
+        return replace(filled, rows=found.rows, unsent=Counter(filled.unsent) + Counter(found.unsent))
+
+    def _stored_versions(self, bucket: BucketId, keys: pa.Table) -> pa.Table:
+        found = rows_beginning(self._context, bucket, self._target.live.of(bucket), self._environment, keys)
+        return found.select(self._context.schema.column_names)
+
     def _departing(self, lane: Lane, rows: pa.Table, filler: GapFiller) -> pa.Table | None:
         """The rows that the last change of a topic partition in the lane takes to another key.
 
@@ -86,13 +113,14 @@ class ArrivedRows:
         if not leaving:
             return None
         histories = self._histories_of(lane, rows)
-        names = self._context.schema.column_names
+        own = () if self._target.versions is None else self._target.versions.names
+        names = [name for name in self._context.schema.column_names if name not in own]
         found = [row for number in leaving if (row := filler.departing(histories, number, names))]
         if not found:
             return None
         types = self._context.schema.arrow_schema
         columns = [to_arrow([row[name] for row in found], types.field(name).type) for name in names]
-        return pa.table(columns, list(names))
+        return pa.table(columns, names)
 
     def _last_rows(self, lane: Lane) -> pa.Array:
         """The number of the last row of the lane from each topic partition."""
@@ -117,7 +145,7 @@ class ArrivedRows:
         if known is None:
             known = Histories(
                 rows,
-                self._context.schema.primary_keys,
+                self._key,
                 lambda keys: self._found(self._assigner.find(lane, keys), self._current_rows),
                 lambda keys: self._found(self._assigner.find_former(lane, keys), self._former_rows),
                 self._departed,
@@ -129,26 +157,35 @@ class ArrivedRows:
         self, places: Iterable[tuple[BucketId, pa.Table]], look_up: Callable[[BucketId, pa.Table], pa.Table]
     ) -> pa.Table:
         """The rows of keys in the buckets that may hold them."""
-        trimmed = list(self._context.schema.trimmed_primary_keys)
-        found = [look_up(bucket, part.select(trimmed)) for bucket, part in places]
+        found = [look_up(bucket, part.select(self._trimmed_key)) for bucket, part in places]
         return pa.concat_tables(found) if found else self._context.schema.arrow_schema.empty_table()
+
+    @property
+    def _trimmed_key(self) -> list[str]:
+        trimmed = self._context.schema.trimmed_primary_keys
+        return [name for name in trimmed if name in self._key]
 
     def _current_rows(self, bucket: BucketId, keys: pa.Table) -> pa.Table:
         """The rows before the batch: its own rows are written by other writers."""
+        if self._target.versions is not None:
+            found = self._stored_versions(bucket, keys)
+            return found.filter(found.column(self._target.versions.is_current))
         if bucket not in self._writers:
             state = self._target.live.of(bucket)
             self._writers[bucket] = open_writer(self._context, bucket, state, self._environment)
         return self._writers[bucket].lookup(keys)
 
     def _former_rows(self, bucket: BucketId, keys: pa.Table) -> pa.Table:
+        if self._target.versions is not None:
+            return newest_versions(self._stored_versions(bucket, keys), self._key, self._target.versions)
         return former_rows(self._context, bucket, keys, self._environment, self._target.live.of(bucket).files)
 
     def _histories_of_key(self, key: Key) -> Histories:
         """The lane of a primary key, given in primary key order; its changes count if this task owns the lane."""
         schema = self._context.schema
-        types = [schema.arrow_schema.field(name).type for name in schema.primary_keys]
+        types = [schema.arrow_schema.field(name).type for name in self._key]
         columns = [pa.array([value], t) for value, t in zip(key, types, strict=True)]
-        row = pa.table(columns, list(schema.primary_keys))
+        row = pa.table(columns, list(self._key))
         ((lane, _),) = lane_split(schema, self._context.options, self._target.live).split(row)
         return self._histories_of(lane, self._rows(lane))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -209,6 +209,17 @@ class GapFiller:
                 column[number] = value
             plain = plain.set_column(position, field, to_arrow(column, field.type))
         return Filled(plain, unsent)
+
+    def fill_moved(self, histories: Histories, rows: pa.Table) -> Filled:
+        """``rows`` with the values of those that moved to their key; other gaps stay in ``_UNAVAILABLE``."""
+        if UNAVAILABLE not in rows.column_names:
+            return Filled(rows.drop_columns([OTHER_KEY]))
+        gaps = rows.column(UNAVAILABLE)
+        moved = pc.and_(pc.is_valid(rows.column(OTHER_KEY)), pc.not_equal(rows.column(VALUE_KIND), RowKind.DELETE))
+        none = pa.scalar([], gaps.type)
+        at = rows.schema.get_field_index(UNAVAILABLE)
+        filled = self.fill(histories, rows.set_column(at, UNAVAILABLE, pc.if_else(moved, gaps, none)))
+        return replace(filled, rows=filled.rows.append_column(UNAVAILABLE, pc.if_else(moved, none, gaps)))
 
     def _newest_sequence(self, histories: Histories, number: int) -> Values:
         """The sequence columns of the newest row of the key of a delete; empty when there is none."""

@@ -6,7 +6,7 @@ messages are counted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +75,12 @@ class TableEvents:
         times = None if self.times_ms is None else taken(self.times_ms, indices)
         sources = None if self.sources is None else taken(self.sources, indices)
         return TableEvents(self.texts.taken(indices), self.ops[mask], heads, tails, values, images, times, sources)
+
+    def envelopes(self) -> Iterator[Any]:
+        """The events as they are parsed one by one."""
+        if self.values is not None:
+            return iter(self.values)
+        return map(self.texts.parsed, range(len(self.ops)))
 
 
 def halved(parts: list[TableEvents]) -> tuple[list[TableEvents], list[TableEvents]] | None:

@@ -59,6 +59,7 @@ from sources.json_changes.observing import (
 from sources.json_changes.outcome import RECORD_FAULTS, Outcome, fault_text
 from sources.json_changes.row_conversion import ConvertedRows
 from sources.json_changes.table_rows import TableRows
+from sources.places_of_change import place_of_change
 from sources.position_kinds import POSITION, fields_of, kind_of
 from sources.record_rows import timestamp_ms_of
 from sources.values.inference import iso_type
@@ -287,6 +288,8 @@ class TableDecoding:
                 kind = kind_of(target.forms.of(POSITION))
                 fields = source_fields(part, fields_of(kind))
                 log.note_positions(part.texts.positions, fields, part.ops == OPS["r"], kind)
+            if target.tells_places:
+                log.note_places(part.texts.positions, map(place_of_change, part.envelopes()))
         return log
 
     # ------------------------------------------------------------ change rows

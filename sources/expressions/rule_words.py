@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from paimon_table.types import DataType, Root, parse_type, string
+from sources.event_columns import PLACE_NAMES
 
 _TIME = parse_type("TIMESTAMP_LTZ(3)")
 
@@ -22,14 +23,19 @@ METADATA: Mapping[str, DataType] = {
     "schema": string(),
     "table": string(),
     "ingested_at": _TIME,
+    "position": string(),
+    "transaction": string(),
+    "total_order": DataType(Root.BIGINT),
+    "data_collection_order": DataType(Root.BIGINT),
 }
 """The names, without the dollar."""
 
 OF_SOURCE = frozenset({"topic", "partition", "database", "schema", "table"})
 """Those that are the same for all records of a source table in one topic partition."""
 
-OF_EVENTS = {"op": "_EVENT_OP", "source_time": "_EVENT_TIME"}
-"""Those that the decoder tells, and the columns (``TOLD_COLUMNS``) in which it does."""
+OF_PLACES = {name: f"_EVENT_{name.upper()}" for name in PLACE_NAMES}
+OF_EVENTS = {"op": "_EVENT_OP", "source_time": "_EVENT_TIME", **OF_PLACES}
+"""Those that the decoder tells, and the columns (``TOLD_COLUMNS``) in which it does; the places where it is asked."""
 
 
 class Leaving(StrEnum):

@@ -22,6 +22,7 @@ from sources.changes import (
     OFFSET_COLUMN,
     OTHER_KEY_COLUMN,
     UNAVAILABLE_COLUMN,
+    WEAK_COLUMN,
     ChangeBatch,
     FindUnstorable,
     TransformedRows,
@@ -70,6 +71,10 @@ class Transform:
     unstorable: Mapping[str, FindUnstorable] = field(default_factory=dict)
     keeps_events: bool = False
     """Whether the rows keep the columns of an event log."""
+    passed: tuple[str, ...] = ()
+    """Columns that the decoder fills itself and the rows keep as they are (``DecodeTarget.own_columns``)."""
+    deleted_at: str | None = None
+    """That of them with the time of deletes, where deletes leave the other columns of their row as they are."""
     hides_values: bool = False
     """Whether reasons of bad records show no values."""
     lacks_columns: bool = False
@@ -267,14 +272,30 @@ class _Transformation:
             arrays += [rows.column(name) for name in TOLD_NAMES]
         names += [VALUE_KIND, OFFSET_COLUMN]
         arrays += [pa.array(kinds), rows.column(OFFSET_COLUMN)]
-        if self._unsent:
+        keeps_row = np.zeros(self._count, np.bool_) if transform.deleted_at is None else kinds == RowKind.DELETE
+        for name in transform.passed:
+            names.append(name)
+            arrays.append(self._own(name, kinds))
+        if self._unsent or keeps_row.any():
             names.append(UNAVAILABLE_COLUMN)
-            arrays.append(self._unavailable())
+            arrays.append(self._unavailable(keeps_row))
         is_same_key = not any(name in computed for name in transform.primary_key)
         if OTHER_KEY_COLUMN in rows.column_names and is_same_key:
             names.append(OTHER_KEY_COLUMN)
             arrays.append(rows.column(OTHER_KEY_COLUMN))
         return pa.table(arrays, names=names).combine_chunks()
+
+    def _own(self, name: str, kinds: npt.NDArray[np.int8]) -> pa.Array | pa.ChunkedArray:
+        """A column that the decoder has filled, where what became of the rows does not change it.
+
+        A delete may come from an update, which has taken its row out of the filter long ago.
+        """
+        values, deletes = self._rows.column(name), pa.array(kinds == RowKind.DELETE)
+        if name == WEAK_COLUMN and self._transform.where is not None:
+            return pc.or_(values, deletes)
+        if name == self._transform.deleted_at:
+            return pc.if_else(deletes, values, None)
+        return values
 
     # ------------------------------------------------------------ values that were not sent
 
@@ -292,15 +313,16 @@ class _Transformation:
     def _unsent_in(self, name: str) -> Mask:
         return self._unsent.get(name, np.zeros(self._count, np.bool_))
 
-    def _unavailable(self) -> pa.Array:
-        """Positions, among the columns of the table, of those that were not sent."""
+    def _unavailable(self, keeps_row: Mask) -> pa.Array:
+        """Positions, among the columns of the table, of those that were not sent, or that the row keeps."""
         lists: list[list[int]] = [[] for _ in range(self._count)]
-        for position, (_, origin) in enumerate(self._transform.columns):
+        for position, (name, origin) in enumerate(self._transform.columns):
             if isinstance(origin, Unfed):
                 continue
-            names = origin.inputs if isinstance(origin, Column) else (origin,)
-            for name in names:
-                for row in np.flatnonzero(self._unsent_in(name)).tolist():
-                    if lists[row][-1:] != [position]:
-                        lists[row].append(position)
+            inputs = origin.inputs if isinstance(origin, Column) else (origin,)
+            hidden = np.logical_or.reduce([self._unsent_in(column) for column in inputs]) if inputs else False
+            if name not in self._transform.primary_key:
+                hidden = hidden | keeps_row
+            for row in np.flatnonzero(hidden).tolist():
+                lists[row].append(position)
         return pa.array(lists, pa.list_(pa.int16()))

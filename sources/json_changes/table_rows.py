@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.row_kind import RowKind
-from paimon_table.types import CHARACTERS, arrow_type
-from sources.changes import DecodeTarget, Observation, ObservedColumn, SourceTable
-from sources.event_columns import DELETED_AT_TYPE, EVENT_COLUMNS, TOLD_COLUMNS
+from paimon_table.types import CHARACTERS, DataType, Root, arrow_type
+from sources.changes import WEAK_COLUMN, DecodeTarget, Observation, ObservedColumn, SourceTable
+from sources.event_columns import EVENT_COLUMNS, PLACE_COLUMNS, TIME_TYPE, TOLD_COLUMNS
 from sources.json_changes.before_values import with_before_values
 from sources.json_changes.change_rows import (
     DELETE,
@@ -47,6 +47,7 @@ from sources.position_kinds import (
 from sources.source_positions import SourcePositions
 from sources.values.conversion import convert_column, convert_values
 
+_VERSION_TYPES = (TIME_TYPE, DataType(Root.BIGINT), DataType(Root.BOOLEAN))
 _FRACTION = re.compile(r"-?\d+\.\d+", re.ASCII)
 
 
@@ -111,12 +112,18 @@ class TableRows:
                 self.outcome.quarantine(piece.positions[row], reason)
         if converted:
             stored_parts, columns = converted, self.target.row_columns
-            if self.target.deleted_at is not None:
-                stored_parts = list(map(self._with_deleted_at, converted))
-                columns += ((self.target.deleted_at, DELETED_AT_TYPE),)
-            elif self.log is not None:
-                stored_parts = list(map(self.log.with_event_columns, converted, kinds))
+            if self.log is not None and (self.target.tells_events or self.target.on_change == "log"):
+                stored_parts = list(map(self.log.with_event_columns, stored_parts, kinds))
                 columns += EVENT_COLUMNS if self.target.transform is None else TOLD_COLUMNS
+            if self.log is not None and self.target.tells_places:
+                stored_parts = list(map(self.log.with_places, stored_parts))
+                columns += PLACE_COLUMNS
+            if self.target.deleted_at is not None:
+                stored_parts = list(map(self._with_deleted_at, stored_parts))
+                columns += ((self.target.deleted_at, TIME_TYPE),)
+            elif self.target.versions is not None:
+                stored_parts = list(map(self._with_versions, stored_parts))
+                columns += tuple(zip((*self.target.versions, WEAK_COLUMN), _VERSION_TYPES, strict=True))
             if self.target.ordering:
                 stored_parts = self._with_positions(stored_parts)
                 columns += self.target.ordering
@@ -132,17 +139,16 @@ class TableRows:
         A delete leaves the other columns of its row as they are, so it has none of them but the key.
         """
         deletes = part.kinds == RowKind.DELETE
-        times = pa.nulls(len(deletes), pa.int64()) if self.log is None else self.log.times(part.positions)
-        times = pc.if_else(pa.array(deletes), pc.coalesce(times, self.outcome.times_at(part.positions)), None)
+        # A transform may make a delete of an old row, and takes the other times away.
+        timed = np.isin(part.kinds, (RowKind.DELETE, RowKind.UPDATE_BEFORE)) if self.target.transform else deletes
+        times = pc.if_else(pa.array(timed), self._times(part), None)
         stored, unavailable = list(part.columns), dict(part.unavailable)
         for position, (name, _) in enumerate(self.target.columns) if deletes.any() else ():
             if name not in self.target.primary_key:
                 hidden = unavailable.get(position)
                 unavailable[position] = deletes if hidden is None else hidden | deletes
-        for row in np.flatnonzero(deletes & np.asarray(times.is_null())).tolist():
-            self.outcome.quarantine(int(part.positions[row]), "op d: neither the event nor its record tells a time")
-            part.problems.setdefault(row, "no time")
-        stored.append(times.cast(arrow_type(DELETED_AT_TYPE)))
+        self._refuse(part, timed & np.asarray(times.is_null()))
+        stored.append(times.cast(arrow_type(TIME_TYPE)))
         return replace(part, columns=stored, unavailable=unavailable)
 
     def _with_positions(self, parts: Sequence[ConvertedRows]) -> list[ConvertedRows]:
@@ -176,6 +182,31 @@ class TableRows:
             count = len(part.positions)
             return SourcePositions(np.full(count, -1, np.int8), pa.nulls(count, pa.string()))
         return self.log.source_positions(part.positions)
+
+    def _with_versions(self, part: ConvertedRows) -> ConvertedRows:
+        """The rows with the time and the offset of their change behind their own columns, and whether they are weak.
+
+        So are rows that a snapshot has read, and deletes that tell no time: such as tombstones behind the true delete.
+        """
+        times = self._times(part)
+        self._refuse(part, np.asarray(times.is_null()))
+        weak = part.kinds == RowKind.DELETE
+        if self.log is not None:
+            has_time = np.asarray(self.log.times(part.positions).is_valid())
+            weak = (weak & ~has_time) | self.log.are_reads(part.positions)
+        offsets = self.outcome.offsets.take(pa.array(part.positions))
+        own = [times.cast(arrow_type(TIME_TYPE)), offsets, pa.array(weak)]
+        return replace(part, columns=[*part.columns, *own])
+
+    def _times(self, part: ConvertedRows) -> pa.Array:
+        """When the source made each change, else when its record was written, in milliseconds."""
+        times = pa.nulls(len(part.kinds), pa.int64()) if self.log is None else self.log.times(part.positions)
+        return pc.coalesce(times, self.outcome.times_at(part.positions))
+
+    def _refuse(self, part: ConvertedRows, without_time: Mask) -> None:
+        for row in np.flatnonzero(without_time).tolist():
+            self.outcome.quarantine(int(part.positions[row]), "neither the event nor its record tells a time")
+            part.problems.setdefault(row, "no time")
 
     def _with_plain_keys(self, rows: ChangeRows, converted: ConvertedRows) -> ConvertedRows:
         """One row per number: numbers of variable scale in the key, which are stored as text, get one form each."""

@@ -73,7 +73,8 @@ class DocumentEvents:
         told = envelope["source"]
         source = {"db": database, "table": collection, **{name: _whole(told.get(name)) for name in ("ts_ms", "ord")}}
         old = None if before is None else self._whole_row(before)
-        return {"before": old, "after": new, "source": source, "op": envelope["op"]}
+        event = {"before": old, "after": new, "source": source, "op": envelope["op"]}
+        return event | {"transaction": envelope.get("transaction")}
 
     def key(self, key: Any) -> Row | None:
         """A parsed message key with the field ``_id``; None for a key of another form. Raises MalformedRecord."""

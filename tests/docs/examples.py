@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from paimon_table.table import Table
+from pipelines.config.config_file import load_pipeline
+from pipelines.tables.tables import PipelineTables
 from sources.changes import RECORD_SCHEMA
 from tests.docs.documents import page
+from tests.support.local_batches import reported_batches
 
 _EXAMPLE = re.compile(r"^```yaml\n(.*?)^```\n\n```json\n(.*?)^```\n\n((?:^\|[^\n]*\|\n)+)", re.MULTILINE | re.DOTALL)
 
@@ -50,3 +56,19 @@ def cells(table: str) -> list[list[str]]:
     """Header and rows of a table in Markdown."""
     header, _, *rows = ([cell.strip() for cell in line.strip().strip("|").split("|")] for line in table.splitlines())
     return [header, *sorted(rows)]
+
+
+def check_example(example: Example, root: Path, environment: Mapping[str, str] | None = None) -> None:
+    """The records, one a batch, give the table, and none of them is bad."""
+    (root / "shop.yaml").write_text(example.file)
+    config = load_pipeline(root / "shop.yaml", environment or {})
+    tables = PipelineTables(config, "tidemark-shop-test")
+
+    parts = [batch_of(example.records).slice(at, 1) for at in range(len(example.records.splitlines()))]
+    quarantine, _ = reported_batches(tables, parts, root, decoder=config.decoder)
+
+    assert not Path(quarantine.path).exists()
+    (sink,) = tables.sinks.values()
+    stored = Table.open(sink.table.paths.root).to_arrow()
+    rows = sorted(["NULL" if v is None else str(v) for v in row.values()] for row in stored.to_pylist())
+    assert [stored.column_names, *rows] == cells(example.table)

@@ -8,15 +8,11 @@ from typing import Any
 
 import pytest
 
-from paimon_table.table import Table
 from paimon_table.types import parse_type
-from pipelines.config.config_file import load_pipeline
-from pipelines.tables.tables import PipelineTables
 from sources.expressions.expression import bound, parsed, result_type
 from sources.expressions.rule_words import METADATA
 from tests.docs.documents import page
-from tests.docs.examples import Example, batch_of, cells, examples
-from tests.support.local_batches import reported_batches
+from tests.docs.examples import Example, check_example, examples
 
 TEXT = page("COLUMNS.md").read_text(encoding="utf-8")
 EXAMPLES = examples("COLUMNS.md")
@@ -24,18 +20,7 @@ EXAMPLES = examples("COLUMNS.md")
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.heading)
 def test_an_example_gives_its_table(example: Example, tmp_path: Path) -> None:
-    (tmp_path / "shop.yaml").write_text(example.file)
-    config = load_pipeline(tmp_path / "shop.yaml", {"MASK_KEY": "the key of the page"})
-    tables = PipelineTables(config, "tidemark-shop-test")
-
-    parts = [batch_of(example.records).slice(at, 1) for at in range(len(example.records.splitlines()))]
-    quarantine, _ = reported_batches(tables, parts, tmp_path, decoder=config.decoder)
-
-    assert not Path(quarantine.path).exists()
-    (sink,) = tables.sinks.values()
-    stored = Table.open(sink.table.paths.root).to_arrow()
-    rows = sorted(["NULL" if v is None else str(v) for v in row.values()] for row in stored.to_pylist())
-    assert [stored.column_names, *rows] == cells(example.table)
+    check_example(example, tmp_path, {"MASK_KEY": "the key of the page"})
 
 
 def test_all_sections_with_a_pipeline_are_tried() -> None:

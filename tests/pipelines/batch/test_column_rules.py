@@ -373,6 +373,8 @@ def test_the_word_of_whole_old_rows_never_keeps_a_row_that_its_source_deleted(
     [
         ({"where": "n > 5"}, {"sequence.field": "n"}, "with 'sequence.field' a row that leaves the condition"),
         ({"where": "$offset > 5"}, {}, "it depends on \\$offset, which differs from record to record"),
+        ({"where": "$position > ''"}, {}, "it depends on \\$position"),
+        ({"primary_key": ["id", "m"], "columns": {"add": {"m": "$transaction"}}}, {}, "depends on \\$transaction"),
         ({"columns": {"add": {"m": "$op"}}}, {"changelog-producer": "input"}, "it depends on \\$op"),
     ],
 )

@@ -326,6 +326,23 @@ def test_where_a_late_record_would_win_it_stays_unless_that_is_wanted(
     assert rows_of(tmp_path) == ALL
 
 
+def test_a_late_record_finds_its_place_among_the_versions_of_its_row(tmp_path: Path) -> None:
+    file = write_pipeline(tmp_path)
+    file.write_text(file.read_text().replace("    into:", "    history: scd2\n    into:"))
+    gone = json.dumps({**json.loads(envelope(1, 0)), "before": {"id": 1, "n": 0}, "after": None, "op": "d"}).encode()
+    values = [envelope(1, 0), envelope(1, TOO_WIDE), gone, envelope(1, 3)]
+    run_batch(tmp_path, file, 0, *(record(offset, value, key=1) for offset, value in enumerate(values)))
+    assert offsets_left(tmp_path) == [1]
+    widen(file)
+
+    retry(file)
+
+    rows = table(tmp_path).to_arrow().sort_by("valid_from").to_pylist()
+    spans = [(row["n"], row["valid_from_offset"], row["valid_to_offset"], row["is_current"]) for row in rows]
+    assert spans == [(0, 0, 1, False), (TOO_WIDE, 1, 2, False), (3, 3, None, True)]
+    assert offsets_left(tmp_path) == []
+
+
 @pytest.mark.parametrize("options", [SEQUENCE, {}], ids=["takes late records", "does not"])
 @pytest.mark.parametrize("words", [(), ("--table", "lake.orders"), ("--dry-run",)], ids=str)
 def test_a_reason_that_no_record_has_is_told_with_those_that_there_are(

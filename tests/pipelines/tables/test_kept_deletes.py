@@ -91,6 +91,54 @@ def test_any_history_keeps_the_deleted_rows(tmp_path: Path, options: dict[str, s
             assert changes == {(key,): row for key, row in expected.items()}, f"seed {seed}"
 
 
+COLUMNS = {
+    "rename": {"n": "number"},
+    "replace": {"body": "upper(body)"},
+    "add": {"twice": "n * 2", "place": "$offset", "word": "'x'"},
+    "mask": {"note": "redact"},
+}
+
+
+def as_stored(row: dict[str, Any]) -> dict[str, Any]:
+    """What the table has of a row under ``COLUMNS``; each event has its own offset as ``n``."""
+    told = {"id": row["id"], "number": row["n"], "twice": row["n"] * 2, "place": row["n"], "word": "x"}
+    return {**told, "body": row["body"].upper(), "deleted_at": row["deleted_at"]}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_deletes_keep_computed_and_renamed_columns_too(tmp_path: Path, seed: int) -> None:
+    events, expected = drawn_events(random.Random(seed), 40)
+    config = shop_config(tmp_path, [{**RULE, "columns": COLUMNS}], {"changelog-producer": "lookup"})
+    whole = records(*events)
+    for number, first in enumerate(range(0, whole.num_rows, 9)):
+        tables = PipelineTables(config, "tidemark-shop-test")
+        settings = task_settings(tmp_path, decoder=config.decoder)
+        processed(tables, [whole.slice(first, 9)], settings, number)
+
+    table = open_table(tables, "items")
+    assert content(table) == {key: as_stored(row) for key, row in expected.items()}
+    changes = replay_strictly((rows for _, rows in table.changes()), ["id"])
+    assert changes == {(key,): as_stored(row) for key, row in expected.items()}
+
+
+def test_a_computed_key_that_changes_leaves_its_old_row_as_deleted(tmp_path: Path) -> None:
+    rule = {**RULE, "primary_key": ["part", "id"], "before": "full", "columns": {"add": {"part": "n % 2"}}}
+    config = shop_config(tmp_path, [rule], {"bucket": "1", "changelog-producer": "lookup"})
+    tables = PipelineTables(config, "tidemark-shop-test")
+    batch = records(
+        timed(5, "c", 1, {"id": 1, "n": 2, "body": "a"}),
+        timed(6, "u", 1, {"id": 1, "n": 3, "body": "b"}, {"id": 1, "n": 2, "body": "a"}),
+    )
+
+    processed(tables, [batch], task_settings(tmp_path, decoder=config.decoder))
+
+    rows = sorted(open_table(tables, "items").to_arrow().to_pylist(), key=lambda row: row["n"])
+    assert [(row["part"], row["n"], row["body"], row["deleted_at"]) for row in rows] == [
+        (0, 2, "a", at(6)),
+        (1, 3, "b", None),
+    ]
+
+
 def test_a_changed_key_leaves_the_old_row_as_deleted_and_takes_its_large_values_along(tmp_path: Path) -> None:
     tables = pipeline_tables(tmp_path, [RULE], **{"changelog-producer": "lookup"})
     rows = records(
@@ -142,12 +190,14 @@ def test_a_column_of_the_source_that_has_the_name_is_refused(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("rule", "told"),
     [
-        ({"history": "scd2"}, "scd2 is not supported yet; a log of events has every version"),
-        ({"history": "soft"}, "expected soft_delete or"),
+        ({"history": "soft"}, "expected soft_delete, scd2,"),
         ({"mode": "append"}, "with `mode: append` no row is deleted"),
         ({"schema_changes": {"truncate": "apply"}}, "deletes rows that soft_delete keeps"),
         ({"options": {"merge-engine": "aggregation"}}, "soft_delete needs 'merge-engine' = deduplicate"),
         ({"columns": {"types": {"deleted_at": "STRING"}}}, "soft_delete stores its own values in deleted_at"),
+        ({"columns": {"rename": {"gone": "deleted_at"}}}, "soft_delete stores its own values in deleted_at"),
+        ({"where": "n > 1"}, "an update that `where` does not take would have to mark its row"),
+        ({"history": {"soft_delete": {}, "scd2": {}}}, "expected one of soft_delete and scd2"),
     ],
 )
 def test_what_cannot_be_right_is_refused(tmp_path: Path, rule: dict[str, object], told: str) -> None:

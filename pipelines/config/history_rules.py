@@ -1,0 +1,72 @@
+"""Why a rule with `history` cannot be right: decisions about a rule with its options, before any table is there."""
+
+from __future__ import annotations
+
+from paimon_table.options.names import BUCKET, IGNORE_DELETE, MERGE_ENGINE, ROWKIND_FIELD, SEQUENCE_FIELD
+from paimon_table.schema.schema_options import BUCKET_KEY
+from pipelines.config.table_rules import TargetRule
+
+
+def history_problem(rule: TargetRule) -> str | None:
+    """What is wrong with the history of a rule; None where it has none."""
+    if rule.deleted_at is not None:
+        return _of_soft_delete(rule, rule.deleted_at)
+    return _of_versions(rule) if rule.versions is not None else None
+
+
+def _of_soft_delete(rule: TargetRule, column: str) -> str | None:
+    if rule.where is not None:
+        return (
+            "with soft_delete an update that `where` does not take would have to mark its row as deleted, and nothing"
+            " tells whether the table has that row: remove one of them, or use scd2, which knows"
+        )
+    if rule.schema_changes.truncate == "apply":
+        return "`schema_changes: {truncate: apply}` deletes rows that soft_delete keeps; say skip or pause"
+    if rule.schema_changes.retype == "new_column":
+        return "soft_delete keeps the columns of the source: say `schema_changes: {retype: cast}` or to_string"
+    if _engine(rule) != "deduplicate" or rule.options.get(BUCKET) == "-2":
+        return f"soft_delete needs '{MERGE_ENGINE}' = deduplicate and another '{BUCKET}' than -2: it looks up rows"
+    if _taken(rule) is not None:
+        return f"soft_delete stores its own values in {column}; name another column"
+    return None
+
+
+def _of_versions(rule: TargetRule) -> str | None:
+    if rule.orders_by_position:
+        return "scd2 orders versions by the time of their change; remove `order_by`"
+    if rule.schema_changes.truncate == "apply":
+        return "`schema_changes: {truncate: apply}` deletes rows whose versions scd2 keeps; say skip or pause"
+    if rule.schema_changes.retype == "new_column":
+        return "scd2 keeps the columns of the source: say `schema_changes: {retype: cast}` or to_string"
+    if _engine(rule) != "deduplicate":
+        return f"scd2 needs '{MERGE_ENGINE}' = deduplicate: versions are whole rows; remove the option"
+    if rule.options.get(BUCKET, "").strip() in ("-1", "-2"):
+        return f"scd2 needs a fixed number of buckets ('{BUCKET}' = 4), so that all versions of a row lie in one"
+    for name, why in _NOT_WITH_VERSIONS.items():
+        if name in rule.options:
+            return f"scd2 {why}; remove the option '{name}'"
+    taken = _taken(rule)
+    if taken is not None:
+        return f"scd2 stores its own values in {taken}; name its columns: {{scd2: {{valid_from: ...}}}}"
+    outside = next((name for name in rule.partition_by if name not in (rule.primary_key or rule.partition_by)), None)
+    if outside is not None:
+        return f"scd2 keeps all versions of a row in one partition: add {outside} of partition_by to primary_key"
+    return None
+
+
+_NOT_WITH_VERSIONS = {
+    SEQUENCE_FIELD: "orders versions by their time",
+    BUCKET_KEY.name: "chooses the bucket by the key of the row",
+    ROWKIND_FIELD: "tells deletes by the events",
+    IGNORE_DELETE: "stores no deletes that could be ignored",
+}
+
+
+def _taken(rule: TargetRule) -> str | None:
+    """A column that Tidemark fills itself and the rule fills too."""
+    stated = {*rule.column_types, *rule.columns.computed, *rule.columns.rename.values()}
+    return next((name for name, _ in rule.own_columns if name in stated), None)
+
+
+def _engine(rule: TargetRule) -> str:
+    return rule.options.get(MERGE_ENGINE, "deduplicate").lower()

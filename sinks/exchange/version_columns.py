@@ -1,0 +1,63 @@
+"""The columns of a table that keeps every version of a row: from when to when a version holds, and by which records.
+
+The primary key of such a table is the key of the row with the first two of them behind. The offsets of the records put
+changes of one millisecond into their order, and tell a change that is read again from another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from paimon_table.types import DataType, Root, parse_type
+
+HISTORY_OPTION = "tidemark.history"
+"""The table option that marks such a table; its value names the columns."""
+
+_TIME = parse_type("TIMESTAMP_LTZ(3)")
+_OFFSET = DataType(Root.BIGINT)
+
+
+@dataclass(frozen=True, slots=True)
+class VersionColumns:
+    """Their names; those of the offsets follow from those of the times."""
+
+    valid_from: str = "valid_from"
+    valid_to: str = "valid_to"
+    is_current: str = "is_current"
+
+    @property
+    def from_offset(self) -> str:
+        return f"{self.valid_from}_offset"
+
+    @property
+    def to_offset(self) -> str:
+        return f"{self.valid_to}_offset"
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The part of the primary key behind the key of the row."""
+        return self.valid_from, self.from_offset
+
+    @property
+    def columns(self) -> tuple[tuple[str, DataType], ...]:
+        return (
+            (self.valid_from, _TIME),
+            (self.valid_to, _TIME),
+            (self.is_current, DataType(Root.BOOLEAN)),
+            (self.from_offset, _OFFSET),
+            (self.to_offset, _OFFSET),
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.columns)
+
+    @property
+    def option_value(self) -> str:
+        """What the table option says."""
+        return f"scd2:{self.valid_from},{self.valid_to},{self.is_current}"
+
+    def row_key(self, primary_key: Iterable[str]) -> tuple[str, ...]:
+        """The columns of a primary key that tell rows apart, and not their versions."""
+        return tuple(name for name in primary_key if name not in self.key)
