@@ -33,6 +33,7 @@ from sinks.commit.table_sink import OwnReading
 from sources.changes import RECORD_SCHEMA
 from sources.column_sources import OPTION
 from tests.pipelines.tables.test_schema_changes import drawn_value, typed
+from tests.support.avro_topics import AvroTopics
 from tests.support.item_batches import records
 from tests.support.local_batches import dump_batches, pipeline_tables, reported_batches, shop_config
 from tests.support.quarantined import record, run_batch, table, write_pipeline
@@ -146,17 +147,22 @@ def test_any_history_of_ddl_gives_the_rows_of_a_plain_fold(tmp_path: Path) -> No
         assert not list(Path(quarantine.path).rglob("*.jsonl")), f"seed {seed}"
 
 
-@pytest.mark.parametrize("size", [1, 1000])
-def test_captured_alter_tables_of_postgresql_are_followed(tmp_path: Path, size: int) -> None:
+@pytest.mark.parametrize(("size", "in_avro"), [(1, False), (1000, False), (5, True)])
+def test_captured_alter_tables_of_postgresql_are_followed(tmp_path: Path, size: int, in_avro: bool) -> None:
     """Columns were added, widened, renamed and dropped: the table has the columns and rows of the source."""
     words = {"drop": "drop", "rename": "apply"}
     tables = pipeline_tables(tmp_path, [{"match": {"table": "acct"}, "into": "lake.acct", "schema_changes": words}])
-    batches = (
+    batches = [
         batch.filter([topic.endswith(".acct") for topic in batch.column("topic").to_pylist()])
         for batch in dump_batches(CAPTURES / "evolve_schema.jsonl.gz", size)
-    )
+    ]
+    decoder = tables.config.decoder
+    if in_avro:
+        topics = AvroTopics()
+        batches = [topics.batch(batch) for batch in batches]
+        decoder = topics.decoder(tmp_path)
 
-    reported_batches(tables, (batch for batch in batches if batch.num_rows), tmp_path, 0, tables.config.decoder)
+    reported_batches(tables, [batch for batch in batches if batch.num_rows], tmp_path, 0, decoder)
 
     table = open_table(tables, "acct")
     assert {*table.schema.column_names} == {"id", "title", "balance", "email", "flag"}
