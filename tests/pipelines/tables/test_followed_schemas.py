@@ -32,9 +32,8 @@ from pipelines.trial.ddl import alter_table
 from sinks.commit.table_sink import OwnReading
 from sources.changes import RECORD_SCHEMA
 from sources.column_sources import OPTION
-from tests.pipelines.tables.test_schema_changes import drawn_value, typed
 from tests.support.avro_topics import AvroTopics
-from tests.support.item_batches import records
+from tests.support.item_batches import drawn_value, records, typed
 from tests.support.local_batches import dump_batches, pipeline_tables, reported_batches, shop_config
 from tests.support.quarantined import record, run_batch, table, write_pipeline
 from tests.support.rebuilt_tables import finish, job
