@@ -14,7 +14,9 @@ from tests.support.local_batches import shop_config
 def test_another_key_of_a_mask_is_another_rule_of_its_table(tmp_path: Path) -> None:
     def config(key: str) -> PipelineConfig:
         masked: dict[str, Any] = {"columns": {"mask": {"email": {"hash": "sha256", "key": key}}}}
-        rules = [{"match": {"table": name}, "into": f"lake.{name}"} for name in ("customers", "orders")]
+        rules: list[dict[str, Any]] = [
+            {"match": {"table": name}, "into": f"lake.{name}"} for name in ("customers", "orders")
+        ]
         return shop_config(tmp_path, [{**rules[0], **masked}, rules[1]], {})
 
     def digests(key: str) -> tuple[str, ...]:
