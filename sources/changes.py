@@ -215,7 +215,7 @@ class DecodeTarget:
             unstorable=renamed(self.unstorable),
             refused_deletes_with=tuple(known(self.refused_deletes_with)),
             decimal_formats=renamed(self.decimal_formats),
-            forms=ColumnForms(renamed(self.forms.by_column)),
+            forms=self.forms.renamed(names),
             paths=renamed(self.paths),
         )
 

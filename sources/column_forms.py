@@ -72,6 +72,10 @@ class ColumnForms:
         """The forms of those columns: one that was dropped and comes again begins anew."""
         return ColumnForms({name: form for name, form in self.by_column.items() if name in columns})
 
+    def renamed(self, names: Mapping[str, str]) -> ColumnForms:
+        """The forms of columns that have other names now."""
+        return ColumnForms({names.get(name, name): form for name, form in self.by_column.items()})
+
     def learnt(self, told: Mapping[str, str], columns: Mapping[str, DataType]) -> ColumnForms:
         """With what records tell of ``columns``, given with their types in the table. Telling it twice changes nothing.
 

@@ -62,8 +62,16 @@ class ColumnSources:
         return replace(self, continued={**self.continued, column: (*(self.continued.get(column) or (old,)), new)})
 
     def without_columns(self, ends: Mapping[str, Mapping[str, int]], topics: Mapping[str, str]) -> ColumnSources:
-        """Columns are dropped, by name with the offsets per topic and partition (``place_key``) behind their end."""
-        dropped = {**self.dropped, **ends}
+        """Columns are dropped, by name with the offsets per topic and partition (``place_key``) behind their end.
+
+        Offsets in an earlier topic of the name are forgotten.
+        """
+        recreated = {topic for topic, id_ in topics.items() if self.topics.get(topic, id_) != id_}
+        before = {
+            name: {place: end for place, end in places.items() if place.rpartition("/")[0] not in recreated}
+            for name, places in self.dropped.items()
+        }
+        dropped = {**{name: places for name, places in before.items() if places}, **ends}
         renamed = {name: now for name, now in self.renamed.items() if now not in ends}
         continued = {name: columns for name, columns in self.continued.items() if name not in ends}
         return replace(self, renamed=renamed, continued=continued, dropped=dropped, topics={**self.topics, **topics})

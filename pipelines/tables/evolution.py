@@ -8,7 +8,16 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from paimon_table import AddColumn, DescribeColumn, DropColumn, SchemaChange, SetOption, TableSchema, apply_changes
+from paimon_table import (
+    AddColumn,
+    DescribeColumn,
+    DropColumn,
+    RenameColumn,
+    SchemaChange,
+    SetOption,
+    TableSchema,
+    apply_changes,
+)
 from paimon_table.errors import SchemaChangeRefused
 from paimon_table.types import DataType
 from pipelines.config.config import PipelineConfig
@@ -84,8 +93,8 @@ class Evolution:
         sources = renamed.sources.with_own_columns(found.added)
         for name, other in found.continued.items():
             sources = sources.with_new_column(of_source.columns.source_of(name) or name, name, other)
-        learnt = self._learnt_forms(sink, found.changes, seen, layout) + remembered
         columns = [*renamed.changes, *found.changes]
+        learnt = self._learnt_forms(sink, schema, columns, seen, layout) + remembered
         if not columns and not learnt and not renamed.old_names:
             return is_news or bool(found.left)
         learnt += sources_change(before, sources)
@@ -192,15 +201,23 @@ class Evolution:
         return bool(changes)
 
     def _learnt_forms(
-        self, sink: TableSink, changes: Collection[SchemaChange], seen: Seen, layout: Layout | None
+        self,
+        sink: TableSink,
+        schema: TableSchema,
+        changes: Collection[SchemaChange],
+        seen: Seen,
+        layout: Layout | None,
     ) -> list[SetOption]:
-        """The option that remembers how columns are read, where records tell something new about that."""
-        schema = sink.table.schema
+        """The option that remembers how columns are read, where records tell something new about that.
+
+        ``schema`` is that of the table with the columns that are renamed among the ``changes``.
+        """
         columns = {f.name: f.type for f in schema.fields} if layout is None else dict(layout.types)
         if schema.has_column(POSITION):
             columns[POSITION] = schema.field(POSITION).type
         stated = ColumnForms.parsed(schema.options.get(OPTION))
-        known = stated.only(columns.keys())
+        names = {change.name: change.to for change in changes if isinstance(change, RenameColumn)}
+        known = stated.renamed(names).only(columns.keys())
         for name, form in seen.forms.items():
             if known.of(name) == RAW and form != RAW and (sink.identifier, name) not in self._kept_raw:
                 self._kept_raw.add((sink.identifier, name))
@@ -208,7 +225,8 @@ class Evolution:
         if layout is None:
             columns |= {change.name: change.type for change in changes if isinstance(change, AddColumn)}
         learnt = known.learnt(seen.forms, columns)
-        return [] if learnt == stated or not seen.forms else [SetOption(OPTION, learnt.text)]
+        is_news = learnt != stated and (bool(seen.forms) or bool(names))
+        return [SetOption(OPTION, learnt.text)] if is_news else []
 
     def note_refused(
         self, identifier: str, refused: Mapping[str, str], present: Collection[str], source: SourceTable

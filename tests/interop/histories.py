@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from paimon_table.table import Table
-from paimon_table.types import DataField, DataType
+from paimon_table.types import DataField
 from paimon_table.validation.schema_evolution import (
     AddColumn,
     DropColumn,
@@ -49,15 +49,13 @@ def write_by_tidemark(path: Path, steps: Sequence[Step], user: str = "tidemark",
 
 
 def _schema_change(change: Change) -> SchemaChange:
-    match change:
-        case "add", name, DataType() as added:
-            return AddColumn(name, added)
-        case "type", name, DataType() as wider:
-            return WidenColumn(name, wider)
-        case "rename", name, str(to):
-            return RenameColumn(name, to)
-        case _, name, *_:
-            return DropColumn(name)
+    what, name, *rest = change
+    if what == "drop":
+        return DropColumn(name)
+    (to,) = rest
+    if isinstance(to, str):
+        return RenameColumn(name, to)
+    return AddColumn(name, to) if what == "add" else WidenColumn(name, to)
 
 
 def write_by_java(

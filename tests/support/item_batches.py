@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,23 @@ def event(op: str, key: int, after: Any = None, before: Any = None, table: str =
     """Message key and value."""
     source = {"db": "shop", "schema": "public", "table": table}
     return {"id": key}, {"before": before, "after": after, "source": source, "op": op}
+
+
+def typed(key: int, row: dict[str, Any], types: dict[str, str]) -> tuple[Any, Any]:
+    """An insert or update with an embedded schema."""
+    columns = [{"field": name, "type": kind, "optional": name != "id"} for name, kind in types.items()]
+    schema = {
+        "type": "struct",
+        "fields": [{"type": "struct", "field": "after", "fields": columns}, {"field": "op", "type": "string"}],
+    }
+    return {"id": key}, {"schema": schema, "payload": event("u", key, row)[1]}
+
+
+def drawn_value(r: random.Random, kind: str) -> Any:
+    if r.random() < 0.2:
+        return None
+    number = r.choice([0, -5, 77, (1 << 31) - 1, *([1 << 40] if kind == "int64" else [])])
+    return r.choice([str(number), "x"]) if kind == "string" else number
 
 
 def records(*events: tuple[Any, Any], first_offset: int = 0) -> pa.RecordBatch:

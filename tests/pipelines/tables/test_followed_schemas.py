@@ -12,7 +12,15 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from paimon_table import DescribeColumn, DropColumn, RenameColumn, SetOption, apply_changes, create_schema
+from paimon_table import (
+    DescribeColumn,
+    DropColumn,
+    RenameColumn,
+    SchemaChange,
+    SetOption,
+    apply_changes,
+    create_schema,
+)
 from paimon_table.errors import ConfigError, SchemaChangeRefused
 from paimon_table.types import parse_type
 from pipelines.config.schema_changes import PRESETS
@@ -24,13 +32,14 @@ from pipelines.trial.ddl import alter_table
 from sinks.commit.table_sink import OwnReading
 from sources.changes import RECORD_SCHEMA
 from sources.column_sources import OPTION
-from tests.pipelines.tables.test_schema_changes import drawn_value, typed
-from tests.support.item_batches import records
-from tests.support.local_batches import pipeline_tables, reported_batches, shop_config
+from tests.support.avro_topics import AvroTopics
+from tests.support.item_batches import drawn_value, records, typed
+from tests.support.local_batches import dump_batches, pipeline_tables, reported_batches, shop_config
 from tests.support.quarantined import record, run_batch, table, write_pipeline
 from tests.support.rebuilt_tables import finish, job
+from tests.support.replay import CAPTURES
 from tests.support.replayed_topic import Topic
-from tests.support.source_content import open_table
+from tests.support.source_content import assert_equals_source, open_table
 
 WORDS = {"drop": "drop", "rename": "apply", "retype": "new_column"}
 PAIMON = {"int32": "INT", "string": "STRING"}
@@ -135,6 +144,28 @@ def test_any_history_of_ddl_gives_the_rows_of_a_plain_fold(tmp_path: Path) -> No
             source.dropped += sorted(names - {*source.types} - {*source.columns})
             offset, events = offset + len(events), []
         assert not list(Path(quarantine.path).rglob("*.jsonl")), f"seed {seed}"
+
+
+@pytest.mark.parametrize(("size", "in_avro"), [(1, False), (1000, False), (5, True)])
+def test_captured_alter_tables_of_postgresql_are_followed(tmp_path: Path, size: int, in_avro: bool) -> None:
+    """Columns were added, widened, renamed and dropped: the table has the columns and rows of the source."""
+    words = {"drop": "drop", "rename": "apply"}
+    tables = pipeline_tables(tmp_path, [{"match": {"table": "acct"}, "into": "lake.acct", "schema_changes": words}])
+    batches = [
+        batch.filter([topic.endswith(".acct") for topic in batch.column("topic").to_pylist()])
+        for batch in dump_batches(CAPTURES / "evolve_schema.jsonl.gz", size)
+    ]
+    decoder = tables.config.decoder
+    if in_avro:
+        topics = AvroTopics()
+        batches = [topics.batch(batch) for batch in batches]
+        decoder = topics.decoder(tmp_path)
+
+    reported_batches(tables, [batch for batch in batches if batch.num_rows], tmp_path, 0, decoder)
+
+    table = open_table(tables, "acct")
+    assert {*table.schema.column_names} == {"id", "title", "balance", "email", "flag"}
+    assert_equals_source(table, "evolve", "acct", ["id"], set())
 
 
 def two_partitions(*events: tuple[int, int, tuple[Any, Any]]) -> pa.RecordBatch:
@@ -350,7 +381,7 @@ def test_an_added_column_with_a_default_pauses_where_older_rows_would_lack_it(tm
 
 
 def test_an_expression_that_a_new_type_breaks_pauses_before_the_column_changes(tmp_path: Path) -> None:
-    rule = {"columns": {"add": {"twice": "a * 2"}}}
+    rule: dict[str, Any] = {"columns": {"add": {"twice": "a * 2"}}}
     tables = run(tmp_path, {"retype": "to_string"}, records(at(1, A, a=1)), **rule)
     before = open_table(tables, "items").schema
 
@@ -382,7 +413,12 @@ def test_words_without_effect_are_refused(
 
 def test_a_plan_shows_renamed_dropped_and_described_columns() -> None:
     before = create_schema([(name, parse_type("INT")) for name in ("id", "a", "b", "c")], ["id"])
-    changes = [RenameColumn("a", "aa"), DropColumn("b"), DescribeColumn("c", "it's c"), SetOption(OPTION, "{}")]
+    changes: list[SchemaChange] = [
+        RenameColumn("a", "aa"),
+        DropColumn("b"),
+        DescribeColumn("c", "it's c"),
+        SetOption(OPTION, "{}"),
+    ]
 
     assert alter_table("lake.items", before, apply_changes(before, changes, 0), {}) == [
         "ALTER TABLE `lake`.`items` RENAME `a` TO `aa`;",

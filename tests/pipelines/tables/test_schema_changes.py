@@ -13,23 +13,13 @@ from paimon_table import Table
 from paimon_table.errors import SchemaChangeRefused
 from pipelines.config.schema_changes import PRESETS, SchemaChanges
 from pipelines.tables.tables import PipelineTables
-from tests.support.item_batches import event, records
+from tests.support.item_batches import drawn_value, records, typed
 from tests.support.local_batches import dump_batches, pipeline_tables, reported_batches, shop_config
 from tests.support.replay import CAPTURES
 from tests.support.source_content import open_table
 
 PAIMON = {"int32": "INT", "int64": "BIGINT", "string": "STRING"}
 WIDTH = {"INT": 31, "BIGINT": 63}
-
-
-def typed(key: int, row: dict[str, Any], types: dict[str, str]) -> tuple[Any, Any]:
-    """An insert or update with an embedded schema."""
-    columns = [{"field": name, "type": kind, "optional": name != "id"} for name, kind in types.items()]
-    schema = {
-        "type": "struct",
-        "fields": [{"type": "struct", "field": "after", "fields": columns}, {"field": "op", "type": "string"}],
-    }
-    return {"id": key}, {"schema": schema, "payload": event("u", key, row)[1]}
 
 
 class Naive:
@@ -83,13 +73,6 @@ class Naive:
     @property
     def content(self) -> dict[int, dict[str, Any]]:
         return {key: {name: row.get(name) for name in self.types} for key, row in self.rows.items()}
-
-
-def drawn_value(r: random.Random, kind: str) -> Any:
-    if r.random() < 0.2:
-        return None
-    number = r.choice([0, -5, 77, (1 << 31) - 1, *([1 << 40] if kind == "int64" else [])])
-    return r.choice([str(number), "x"]) if kind == "string" else number
 
 
 @pytest.mark.parametrize("add", ["apply", "ignore", "quarantine"])
