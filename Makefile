@@ -54,6 +54,7 @@ pages: venv-dev ## write the generated pages of docs/ again
 	$(BIN)/python -m pipelines.config.config_reference > build/CONFIGURATION.md
 	mv build/CONFIGURATION.md docs/CONFIGURATION.md
 	$(BIN)/python -m pipelines.command_reference docs/COMMANDS.md
+	$(BIN)/python -m tests.docs.cookbook
 
 bench: java venv-dev ## measure events per second; BENCH_ARGS are passed on
 	$(BIN)/python -m benchmarks.throughput $(BENCH_ARGS)

@@ -23,7 +23,7 @@ from paimon_table.storage.outages import storage_failure
 from pipelines.inspect.table_arguments import Storage
 from pipelines.jobs.history_commands import table_app
 from pipelines.quarantine.quarantine_commands import quarantine_app
-from pipelines.report.given_once import GivenOnce
+from pipelines.report.arguments import GivenOnce, PipelineFile, PipelineFiles
 from pipelines.report.json_log import LogFormat, failure_line
 from pipelines.report.output import checked_output, quiet_pipe
 from pipelines.report.safe_text import shown
@@ -74,7 +74,6 @@ class _Failures:
 
 _failures = _Failures()
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="Pipeline file.", show_default=False)]
 OneTable = Annotated[
     str, typer.Option("--table", metavar="DATABASE.TABLE", help="The table, as in `into`.", show_default=False)
 ]
@@ -86,8 +85,6 @@ Form = Annotated[
         help="Messages for people, or one JSON object a line for machines.",
     ),
 ]
-
-Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="Pipeline files.", show_default=False)]
 
 
 def _print_version(is_asked: bool) -> None:
@@ -115,7 +112,7 @@ def print_version() -> None:
 
 @app.command()
 def run(
-    files: Files,
+    files: PipelineFiles,
     once: Annotated[bool, typer.Option("--once", help="Read what is there, then stop.")] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Print more, with all that Spark's JVM prints.")
@@ -170,7 +167,7 @@ def run(
 
 @app.command()
 def replay(
-    file: File,
+    file: PipelineFile,
     table: OneTable,
     begin: Annotated[
         str | None,
@@ -226,7 +223,7 @@ def replay(
 
 @app.command()
 def pause(
-    file: File,
+    file: PipelineFile,
     table: OneTable,
     reason: Annotated[str, typer.Option("--reason", help="Why, for all who look.", show_default=False)] = "",
 ) -> None:
@@ -241,7 +238,7 @@ def pause(
 
 
 @app.command()
-def resume(file: File, table: OneTable) -> None:
+def resume(file: PipelineFile, table: OneTable) -> None:
     """Catch a paused table up from its own position, then let it join the others."""
     from pipelines.control.table_commands import ask_for_table
     from pipelines.prepared import table_names
@@ -250,7 +247,7 @@ def resume(file: File, table: OneTable) -> None:
 
 
 @app.command("reload")
-def reload_file(file: File) -> None:
+def reload_file(file: PipelineFile) -> None:
     """Let the process that runs a pipeline take its changed file at the end of the running batch.
 
     The command prints what is wrong with the file or cannot change while it runs; the pipeline then continues
@@ -297,7 +294,7 @@ def compact(
 
 
 @app.command()
-def validate(files: Files) -> None:
+def validate(files: PipelineFiles) -> None:
     """Check pipeline files.
 
     Prints the bucket mode of each rule's tables, a line file:line:column for each problem, and exits with 2 if there

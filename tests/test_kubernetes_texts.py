@@ -234,3 +234,24 @@ def test_kustomize_builds_the_overlays(overlay: str) -> None:
         warehouse = maps[sources[0]["configMapRef"]["name"]]["TIDEMARK_WAREHOUSE"]
         assert warehouse.startswith("s3://" if overlay == "s3" else "/data/")
         assert ("tidemark-s3" in {s.get("secretRef", {}).get("name") for s in sources}) == (overlay == "s3")
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl")
+def test_the_kustomization_of_the_cookbook_gives_the_pod_its_pipeline() -> None:
+    place = ROOT / "examples" / "kubernetes"
+    built = subprocess.run(
+        ["kubectl", "kustomize", str(place)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert built.returncode == 0, built.stderr
+    objects = list(YAML(typ="safe").load_all(built.stdout))
+    maps = {o["metadata"]["name"]: o["data"] for o in objects if o["kind"] == "ConfigMap"}
+    (pod,) = (o["spec"]["template"]["spec"] for o in objects if o["kind"] == "Deployment")
+    (container,) = pod["containers"]
+    mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    (pipelines,) = (v["configMap"]["name"] for v in pod["volumes"] if v["name"] == "pipelines")
+    command, file = container["args"]
+    assert (command, file) == ("run", f"{mounted['pipelines']}/shop.yaml")
+    assert maps[pipelines] == {"shop.yaml": (place / "shop.yaml").read_text()}
+    given = maps[container["envFrom"][0]["configMapRef"]["name"]]
+    secrets = {key: "given" for s in documents(KUBERNETES / "secret.example.yaml") for key in s["stringData"]}
+    assert {*re.findall(r"\$\{env:(\w+)", maps[pipelines]["shop.yaml"])} <= {*given, *secrets}

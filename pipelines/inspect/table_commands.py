@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from pipelines.inspect.table_arguments import Config, Storage, TablePath
-from pipelines.report.given_once import GivenOnce
+from pipelines.report.arguments import GivenOnce
 from pipelines.report.output import SNAPSHOT_ID, RowFormat
 
 table_app = typer.Typer(

@@ -13,7 +13,7 @@ from pipelines.inspect.table_arguments import Config, Storage, TablePath
 from pipelines.inspect.table_commands import Format
 from pipelines.jobs.job_commands import DryRun
 from pipelines.jobs.upkeep_commands import table_app
-from pipelines.report.given_once import GivenOnce
+from pipelines.report.arguments import GivenOnce
 from pipelines.report.output import RowFormat
 
 __all__ = ["table_app"]

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from pipelines.report.given_once import GivenOnce
+from pipelines.report.arguments import GivenOnce, PipelineFile
 from pipelines.report.output import RowFormat
 
 quarantine_app = typer.Typer(
@@ -20,7 +20,6 @@ quarantine_app = typer.Typer(
     rich_markup_mode=None,
 )
 
-PipelineFile = Annotated[Path, typer.Argument(metavar="FILE", help="Pipeline file.", show_default=False)]
 OfTable = Annotated[str | None, typer.Option("--table", metavar="DATABASE.TABLE", help="Only records of this table.")]
 WithReason = Annotated[
     str | None,

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from paimon_table.errors import ConfigError
+from pipelines.report.arguments import PipelineFile
 from pipelines.report.say import say
 
 FAILED = 1
@@ -24,11 +25,8 @@ class PlanFormat(StrEnum):
     JSON = "json"
 
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="Pipeline file.", show_default=False)]
-
-
 def test(
-    file: File,
+    file: PipelineFile,
     cases: Annotated[
         Path | None,
         typer.Option(
@@ -76,7 +74,7 @@ def test(
 
 
 def plan(
-    file: File,
+    file: PipelineFile,
     format: Annotated[PlanFormat, typer.Option("--format", "-f", help="Text for people, or one JSON document.")] = (
         PlanFormat.TEXT
     ),

@@ -23,6 +23,18 @@ def test_the_cases_of_the_page_hold(tmp_path: Path, cases: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_the_avro_case_of_the_page_holds(tmp_path: Path) -> None:
+    (cases,) = re.findall(r"## Avro\n.*?```yaml\n(.*?)```", TEXT, re.DOTALL)
+    (tmp_path / "shop.test.yaml").write_text(cases)
+    (tmp_path / "shop.yaml").write_text(
+        "version: 1\nname: shop\ncheckpoint: state\ncatalog: { warehouse: lake }\n"
+        "source: { files: { path: . }, format: { avro: { registry: { url: 'http://nowhere:1' } } } }\n"
+        "tables: [{ match: { table: orders }, into: lake.orders, primary_key: [id] }]\n"
+    )
+    done = tidemark("test", tmp_path / "shop.yaml")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_the_diff_of_the_page_is_what_a_failure_looks_like(tmp_path: Path) -> None:
     file = tmp_path / "shop.test.yaml"
     file.write_text(

@@ -1,15 +1,19 @@
-"""Commands that refuse an option which is given twice: the one value that it takes would be the last, in silence."""
+"""Arguments that several commands take, and the rule of all: an option that takes one value is given once."""
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup, TyperOption
 
+PipelineFile = Annotated[Path, typer.Argument(metavar="FILE", help="Pipeline file.", show_default=False)]
+PipelineFiles = Annotated[list[Path], typer.Argument(metavar="FILE", help="Pipeline files.", show_default=False)]
+
 
 class GivenOnce(TyperGroup):
-    """A group of such commands."""
+    """Commands that refuse an option which is given twice: the value that counts would be the last, in silence."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command that the arguments name, once its options are checked."""
