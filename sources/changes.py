@@ -161,8 +161,12 @@ class DecodeTarget:
     @property
     def needs_events(self) -> bool:
         """Whether the rows take operations and times from their events."""
-        is_kept = self.on_change == "log" or self.deleted_at is not None
-        return is_kept or self.tells_events or bool(self.ordering)
+        return self.has_event_columns or self.deleted_at is not None or bool(self.ordering)
+
+    @property
+    def has_event_columns(self) -> bool:
+        """Whether the rows have the columns of an event log behind their own."""
+        return self.tells_events or self.on_change == "log"
 
     def refusal(self, column: str) -> str | None:
         """Why a value in a column that the table lacks cannot be left out in silence; None if there is no reason."""

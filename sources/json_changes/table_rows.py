@@ -114,7 +114,7 @@ class TableRows:
             if self.target.deleted_at is not None:
                 stored_parts = list(map(self._with_deleted_at, converted))
                 columns += ((self.target.deleted_at, DELETED_AT_TYPE),)
-            elif self.log is not None:
+            elif self.log is not None and self.target.has_event_columns:
                 stored_parts = list(map(self.log.with_event_columns, converted, kinds))
                 columns += EVENT_COLUMNS if self.target.transform is None else TOLD_COLUMNS
             if self.target.ordering:
