@@ -131,6 +131,19 @@ def test_rows_of_a_snapshot_never_undo_a_change(tmp_path: Path) -> None:
     assert found == [{1: 2}, {1: 2}, {1: 3}, {1: 3}]
 
 
+def test_columns_of_the_source_may_be_called_like_those_of_a_log(tmp_path: Path) -> None:
+    value = {**Change("c", 1, None, postgresql(1)).value, "after": {"id": 1, "event_op": "own", "event_offset": 5}}
+    records = batch([Change("c", 1, 1, postgresql(1))])
+    index = records.schema.get_field_index("value")
+    records = records.set_column(index, "value", pa.array([json.dumps(value).encode()]))
+    tables = pipeline_tables(tmp_path, [RULE])
+
+    reported_batches(tables, [records], tmp_path)
+
+    rows = open_table(tables, "items").to_arrow().drop_columns(["_tidemark_position", "_tidemark_deleted_at"])
+    assert rows.to_pylist() == [{"id": 1, "event_op": "own", "event_offset": 5}]
+
+
 def reasons(path: str) -> list[str]:
     files = sorted(Path(path).rglob("*.jsonl"))
     return [json.loads(line)["reason"] for file in files for line in file.read_text().splitlines()]
