@@ -31,11 +31,11 @@ from pipelines.bad_records.pruning import prune
 from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_commit import compact_batch, unfinished_batches
 from pipelines.batch.batch_report import BatchObserver, BatchReport
-from pipelines.batch.compactions import Compactions, compacted_by
+from pipelines.batch.compactions import Compactions
 from pipelines.batch.decode_stream import decoded
 from pipelines.batch.decode_task import DecodeReport
 from pipelines.batch.plan import BatchRun, TaskSettings
-from pipelines.batch.spark_exchange import spark_exchange
+from pipelines.batch.spark_exchange import compacted_by, spark_exchange
 from pipelines.batch.spooled_writes import SpooledWrites
 from pipelines.batch.step_facts import AheadOfStream, AllOpen
 from pipelines.beside_query import BesideQuery, OfQuery

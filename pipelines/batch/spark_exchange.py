@@ -3,21 +3,25 @@
 By way of its shuffle one job decodes and writes: for tasks on several machines. By way of files two jobs do, and the
 driver tells the second one their names: Spark plans a shuffle between two steps in Python anew for every batch, which
 takes longer than a second job. Tasks that write announce what they have appended, and go on to compact.
+
+Compactions as Spark jobs of their own: the tables with most to compact have a job each, the others share one.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from functools import partial
 
 import pyarrow as pa
+from pyspark import SparkContext
 from pyspark.sql import DataFrame
 
 from paimon_table import BucketId
 from paimon_table.errors import BrokenInvariant
-from pipelines.batch.compactions import Compactions, compacted_by
+from pipelines.batch.compactions import Compactions
 from pipelines.batch.decode_stream import publish
 from pipelines.batch.decode_task import DecodeReport, DecodeTask
 from pipelines.batch.exchange import DecodedBlobs, Exchange, HeldWrites, Written
@@ -25,6 +29,15 @@ from pipelines.batch.job_result import JobResult, unpack, unpacked
 from pipelines.batch.spooled_writes import SpooledWrites
 from sinks.exchange.blob import from_row
 from sinks.write.bucket_task import RESULT_DDL, CompactTask, WriteTask
+
+_TASKS_PER_CORE = 2
+"""Compactions differ in size: with more tasks than cores, a core that is done early takes another one."""
+
+_JOBS = 4
+"""At a time. Each costs its launch, so tables with little to compact go together."""
+
+Due = tuple[int, BucketId]
+"""Target index and bucket."""
 
 MakeExchange = Callable[[DataFrame, Compactions], Exchange]
 
@@ -109,3 +122,31 @@ class SpoolExchange:
 def spark_exchange(writes: SpooledWrites | None, blobs: DataFrame, compactions: Compactions) -> Exchange:
     """The exchange of one batch, or slice: by way of the files of ``writes``, without them through Spark's shuffle."""
     return ShuffleExchange(blobs) if writes is None else SpoolExchange(blobs, writes, compactions.start_job)
+
+
+def compacted_by(context: SparkContext, task: CompactTask, due: Sequence[Due]) -> Iterator[bytes]:
+    """Run ``task`` over the (target index, bucket) pairs; gives its pickled results, job by job as they end."""
+
+    def run(of_job: Sequence[Due]) -> list[bytes]:
+        tasks = min(len(of_job), _TASKS_PER_CORE * context.defaultParallelism)
+        results: list[bytes] = context.parallelize(of_job, tasks).mapPartitions(task).collect()
+        return results
+
+    jobs = jobs_of(due, {each: _new_rows(task, *each) for each in due})
+    with ThreadPoolExecutor(_JOBS, thread_name_prefix="tidemark-compact-job") as threads:
+        for job in as_completed([threads.submit(run, job) for job in jobs]):
+            yield from job.result()
+
+
+def jobs_of(due: Sequence[Due], new_rows: Mapping[Due, int]) -> list[list[Due]]:
+    """What each job compacts, those with least new rows first: a table is in one job, the heaviest are alone."""
+    of_table: defaultdict[int, list[Due]] = defaultdict(list)
+    for each in due:
+        of_table[each[0]].append(each)
+    tables = sorted(of_table.values(), key=lambda of_one: sum(map(new_rows.__getitem__, of_one)))
+    shared, alone = tables[: 1 - _JOBS], tables[1 - _JOBS :]
+    return [[each for of_one in shared for each in of_one], *alone] if shared else alone
+
+
+def _new_rows(task: CompactTask, target: int, bucket: BucketId) -> int:
+    return sum(file.row_count for file in task.write.targets[target].live.of(bucket).files if file.level == 0)

@@ -33,7 +33,8 @@ log = logging.getLogger(__name__)
 FILE = "tidemark/tables.json"
 
 CHECKED_AGAIN_S = 60.0
-"""How often a note of commits looks whether another process writes the document too; other changes always look."""
+"""How often notes of batches and slices look whether another process writes the document too; other changes always do.
+"""
 
 _LONGEST_NAME = 200
 """File systems take 255 bytes: a directory of the quarantine has room for the name and what stands around it."""
@@ -316,7 +317,7 @@ class Book:
     def change(self, edit: Callable[[Contents], Contents], *, is_routine: bool = False) -> None:
         """Change the document durably, in one step; costs nothing where nothing is new. ``edit`` only computes.
 
-        ``is_routine``: it comes with each batch, and so does not read the document first.
+        ``is_routine``: it comes with each batch or slice, and so does not read the document first.
         """
         with self._lock:
             new = edit(self._contents)
@@ -341,9 +342,9 @@ class Book:
         """Replace what is known of some tables."""
         self.change(lambda contents: contents.with_tables(entries))
 
-    def change_entry(self, table: str, edit: Callable[[Entry], Entry]) -> None:
-        """Change what is known of one table."""
-        self.change(lambda contents: contents.with_tables({table: edit(contents.entry(table))}))
+    def change_entry(self, table: str, edit: Callable[[Entry], Entry], *, is_routine: bool = False) -> None:
+        """Change what is known of one table; ``is_routine`` as for ``change``."""
+        self.change(lambda contents: contents.with_tables({table: edit(contents.entry(table))}), is_routine=is_routine)
 
     def note_commits(self, found: Mapping[str, Entry]) -> None:
         """Note what the tables have now: their creation, commits, snapshot and topics."""

@@ -111,7 +111,7 @@ class PausedTables:
         def noted(entry: Entry) -> Entry:
             return entry if entry.pause is None else replace(entry, pause=replace(entry.pause, reached=reached))
 
-        self.book.change_entry(identifier, noted)
+        self.book.change_entry(identifier, noted, is_routine=True)
 
     def add_topics(self, identifier: str, topics: Iterable[str]) -> None:
         """More topics that feed a paused table; durable when this returns."""

@@ -16,11 +16,12 @@ from paimon_table.metadata.snapshot import CommitKind
 from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_commit import compact_batch, unfinished_batches
 from pipelines.batch.batch_report import BatchReport
-from pipelines.batch.compactions import Compactions, jobs_of
+from pipelines.batch.compactions import Compactions
 from pipelines.batch.exchange import Written
 from pipelines.batch.job_result import JobResult, unpacked
 from pipelines.batch.local_exchange import LocalExchange
 from pipelines.batch.plan import BatchRun
+from pipelines.batch.spark_exchange import jobs_of
 from pipelines.batch.table_commits import by_table
 from pipelines.report.table_report import all_snapshots
 from pipelines.tables.tables import PipelineTables

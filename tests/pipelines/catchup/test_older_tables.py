@@ -19,8 +19,8 @@ from pipelines.catchup.reading import Step
 from pipelines.checkpoint.book import FILE, Cause
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.storage import catalog_of
+from pipelines.tables.earlier_tables import MOST_TAKEN_UP
 from pipelines.tables.own_tables import OwnTables
-from pipelines.tables.tables import MOST_TAKEN_UP
 from sinks import faults
 from sources.changes import RECORD_SCHEMA
 from sources.dumps.settings import DumpSettings

@@ -13,7 +13,8 @@ from pipelines.batch.compactions import Compactions
 from pipelines.batch.decode_task import DecodeReport, DecodeTask
 from pipelines.batch.local_exchange import LocalExchange
 from pipelines.batch.plan import BatchRun
-from pipelines.tables.tables import MOST_TAKEN_UP, PipelineTables
+from pipelines.tables.earlier_tables import MOST_TAKEN_UP
+from pipelines.tables.tables import PipelineTables
 from sinks.write.bucket_task import WriteTask
 from tests.support.events import History, records_of
 from tests.support.local_batches import pipeline_tables, run_batches, task_settings

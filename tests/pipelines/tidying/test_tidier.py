@@ -15,7 +15,7 @@ from paimon_table.maintenance.expiration import Expired
 from paimon_table.maintenance.tidying import Tidied
 from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO
 from paimon_table.table import Table
-from pipelines.tidying.tidier import Tidier, found_tables, idle
+from pipelines.tidying.tidier import Tidier, compact_left, found_tables, idle
 from tests.support.builders import orders_schema
 from tests.support.pipeline_run import wait_until
 from tests.support.table_driver import TableDriver
@@ -182,3 +182,41 @@ def test_what_was_done_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture)
         working.close(drains=True)
 
     assert [record.getMessage().split(" 2")[0] for record in caplog.records] == ["lake.t: made tag"]
+
+
+@pytest.mark.parametrize(
+    ("options", "is_compacted"),
+    [
+        ({"changelog_producer": "lookup"}, True),
+        ({"changelog_producer": "lookup", "lookup_compact": "gentle"}, False),  # it waits for more files
+        ({"changelog_producer": "lookup", "write_only": "true"}, False),  # a job of its own does it
+        ({"changelog_producer": "none"}, False),  # its readers have the rows already
+    ],
+    ids=str,
+)
+def test_rows_that_were_left_are_compacted_where_readers_wait_for_that(
+    tmp_path: Path, options: dict[str, str], is_compacted: bool
+) -> None:
+    given = {name.replace("lookup_compact", "lookup-compact"): value for name, value in options.items()}
+    target = table(MemoryDisk(), **given)
+    TableDriver(target, tmp_path, write_only=True).commit(rows(1, 2))
+
+    compact_left({"lake.t": target}, str(tmp_path / "work"))
+
+    assert (target.snapshots.latest_id() == 2) is is_compacted
+    assert len(TableDriver(target, tmp_path).content()) == 2
+
+
+def test_rows_that_cannot_be_compacted_now_do_not_end_the_pipeline(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = MemoryDisk()
+    target = table(disk, changelog_producer="lookup")
+    TableDriver(target, tmp_path, write_only=True).commit(rows(1, 2))
+    for path in [path for path in disk.files if "/bucket-0/" in path]:
+        del disk.files[path]
+
+    with caplog.at_level(logging.WARNING):
+        compact_left({"lake.t": target}, str(tmp_path / "work"))
+
+    assert "lake.t: rows from before this start are not compacted" in caplog.text

@@ -1,0 +1,186 @@
+"""The tables that earlier runs of a pipeline have written, opened at its start."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+
+from paimon_table import CommitKind, Table, TableName
+from paimon_table.errors import ConfigError, public_text
+from pipelines.checkpoint.book import Cause
+from pipelines.config.config import PipelineConfig
+from pipelines.config.table_rules import TargetRule
+from pipelines.tables.known_routes import (
+    agreed_rule,
+    known_sources,
+    leading_rules,
+    rules_for,
+)
+from pipelines.tables.merged_sources import check_sources, fed_by
+from pipelines.tables.opening import Opening
+from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.paused_tables import PausedTables
+from pipelines.tables.table_failure import TableFailure, blaming
+from pipelines.tables.table_routes import TableRoutes
+from pipelines.tables.writable_tables import check_rule, check_writable, rule_of_found
+from pipelines.tables.written_tables import WrittenTable
+from sinks.commit.positions import checkpoint_user
+
+log = logging.getLogger(__name__)
+
+_OLD_ROWS_STAY = (
+    "%s: written under another checkpoint; on_lost_checkpoint restart reads its topics again from `start`. Rows that"
+    " the topics no longer hold stay, and the changelog repeats all changes. To hold only what the topics hold, drop"
+    " the table first. Also drop it if it has no primary key or counts (sums): it would hold records twice"
+)
+_GOES_ON = (
+    "%s: written under another checkpoint; on_lost_checkpoint restart continues at the offsets of `start`, which are"
+    " not below what the table holds: keep the table, its rows are not read again"
+)
+
+_NO_RULE = "no rule matches its source tables: it misses records until one does, then resume it"
+
+MOST_TAKEN_UP = 16
+"""Known tables opened before the first batch. Where there are more, that takes longer than what it saves."""
+
+
+class EarlierTables:
+    """Opens these tables, once."""
+
+    def __init__(
+        self,
+        config: PipelineConfig,
+        commit_user: str,
+        own: OwnTables,
+        opening: Opening,
+        paused: PausedTables | None,
+        only: str | None,
+        topics_to_read: Collection[str],
+        routes: TableRoutes,
+    ) -> None:
+        """See ``PipelineTables``; ``routes`` get what is opened."""
+        self.uncompacted: dict[str, Table] = {}
+        """Tables with rows of earlier slices, commands or checkpoints that were killed before they compacted these."""
+        self._config = config
+        self._commit_user = commit_user
+        self._own = own
+        self._opening = opening
+        self._paused = paused
+        self._only = only
+        self._topics_to_read = topics_to_read
+        self._routes = routes
+
+    def open(self) -> None:
+        """Open the tables written in earlier runs: those that may have to be compacted without new rows, and a few.
+
+        That is, in a batch that has none for them, or because a process ended before it had compacted what it had
+        appended. What fed the few is known without events. Tables that no rule writes any more are left alone.
+        """
+        gone_on_with: list[tuple[str, Table]] = []
+        failures: list[TableFailure] = []
+        paused = frozenset() if self._paused is None else self._paused.tables
+        owner = checkpoint_user(self._commit_user)
+        ruleless = frozenset() if self._paused is None else self._paused.ruleless
+
+        def skip(name: TableName, error: Exception) -> None:
+            if str(name) not in paused and str(name) not in ruleless and self._only in (None, str(name)):
+                failures.append(TableFailure(str(name), error))
+
+        for found in self._own.written(skip):
+            if str(found.name) in paused | ruleless or self._only not in (None, str(found.name)):
+                continue
+            if found.position.commit_user != owner and self._config.on_lost_checkpoint == "restart":
+                at_or_beyond = self._config.source.reader.begins_at_or_beyond(found.position.offsets)
+                log.warning(_GOES_ON if at_or_beyond else _OLD_ROWS_STAY, found.name)
+            topics = {topic for topic, _ in found.position.offsets}
+            rules = rules_for(self._config, found.name, sorted(topics))
+            if self._only is not None and not self._is_led(found, topics):
+                raise TableFailure(str(found.name), ConfigError(_NO_RULE))
+            if not rules:
+                continue
+            self._routes.topics |= topics
+            identifier = str(found.name)
+            self._routes.rules[identifier] = rules[0]  # which says what its failure does
+            try:
+                with blaming(identifier):
+                    gone_on_with.append((identifier, self._open_found(found, rules)))
+            except TableFailure as failure:
+                failures.append(failure)
+                if agreed_rule(rules) is None:
+                    self._routes.rules.pop(identifier, None)
+        self._own.go_on_with(gone_on_with)
+        self._pause_unopened(failures, is_any_open=bool(gone_on_with))
+
+    def _is_led(self, found: WrittenTable, topics: Collection[str]) -> bool:
+        """Whether a rule leads to a table what has fed it, or what its pause says that it is to read."""
+        topics = {*topics, *self._topics_to_read}
+        return bool(leading_rules(self._config, found.name, found.position.sources, topics))
+
+    def _open_found(self, found: WrittenTable, rules: Sequence[TargetRule]) -> Table:
+        identifier = str(found.name)
+        table = opened = self._own.catalog.load(found.name)
+        if table.schema.primary_keys:
+            self._routes.keyed_topics |= {topic for topic, _ in found.position.offsets}
+        rule = agreed_rule([each.for_table(table.schema) for each in rules])
+        if rule is not None:
+            self._routes.rules[identifier] = rule
+            table = self._opening.followed(rule, table, identifier)
+        else:
+            del self._routes.rules[identifier]
+            check_writable(table, identifier)
+            told = rule_of_found(self._config, found, table)
+            if told is not None:
+                check_rule(told, table, identifier, self._config.name)
+        awaits = found.awaits_compaction and table.options.needs_lookup
+        is_of_stream = found.position.commit_kind == CommitKind.APPEND and found.position.writer == self._commit_user
+        if table.options.compacts_without_rows or (awaits and is_of_stream):
+            self._routes.sinks[identifier] = self._opening.sink(identifier, table)
+        if awaits and not is_of_stream:
+            self.uncompacted[identifier] = table
+        if rule is not None and len(self._routes.sinks) < MOST_TAKEN_UP:
+            self._take_up(found, rule, table)
+        return opened
+
+    def _pause_unopened(self, failures: Sequence[TableFailure], *, is_any_open: bool) -> None:
+        """Begin without tables that are damaged; a file that does not fit its tables is for who has started it."""
+        for failure in failures:
+            is_request = isinstance(failure.error, ConfigError)
+            if self._paused is None or self._routes.stops_with(failure.identifier) or is_request or not is_any_open:
+                raise failure.error
+            batch_id, has_begun = self._paused.next_batch
+            topics = self._routes.topics_of(failure.identifier)
+            reason = str(failure.error)
+            self._paused.pause(
+                failure.identifier,
+                Cause.FAILED,
+                reason,
+                batch_id,
+                topics,
+                is_running=has_begun,
+                public_reason=public_text(failure.error),
+            )
+            log.error("table %s cannot be opened, all others continue: %s", failure.identifier, reason)
+
+    def _take_up(self, found: WrittenTable, rule: TargetRule, table: Table) -> None:
+        """Route what fed the table under this checkpoint, so that its first batch is not decoded twice.
+
+        Where that takes a decision it is left to the events, as if nothing were known.
+        """
+        known = known_sources(self._config, found.name, found.position.sources)
+        sources = {source: own_rule.for_table(table.schema) for source, own_rule in known.items()}
+        is_declared = {*rule.column_types, *(name for own in sources.values() for name in own.columns.computed)} <= {
+            *table.schema.column_names
+        }
+        if not sources or not is_declared or found.position.commit_user != checkpoint_user(self._commit_user):
+            return
+        identifier = str(found.name)
+        sink = self._routes.sinks.get(identifier) or self._opening.sink(identifier, table)
+        try:
+            for source, own_rule in sources.items():
+                check_sources(source, sink, own_rule)
+        except ConfigError:
+            return
+        self._routes.sinks[identifier] = sink
+        for source, own_rule in sources.items():
+            self._routes.key_warnings.note(sink, own_rule, sink.sources[fed_by(source)], source.topic)
+            self._routes.routes[source], self._routes.rule_of[source] = identifier, own_rule

@@ -1,0 +1,265 @@
+"""Which table the records of each source table go into: one that is there, a new one, none, or one that waits."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from paimon_table import Table, TableName
+from paimon_table.errors import ConfigError
+from pipelines.checkpoint.book import Cause
+from pipelines.config.config import PipelineConfig
+from pipelines.config.table_rules import TargetRule
+from pipelines.tables.column_layout import names_decoded
+from pipelines.tables.known_routes import is_led_elsewhere, possible_rules
+from pipelines.tables.merged_sources import check_sources, fed_by
+from pipelines.tables.merged_sources import told as told_source
+from pipelines.tables.new_table import Rejected
+from pipelines.tables.observed_columns import Seen
+from pipelines.tables.opening import BesideStream, Opening
+from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.paused_tables import FILLED, PausedTables
+from pipelines.tables.record_notes import MessageKeyWarnings
+from pipelines.tables.repeated_reads import check_repeated_reads
+from pipelines.tables.table_failure import TableFailure, blaming
+from pipelines.tables.writable_tables import check_same_mode
+from sinks.commit.positions import newest_position
+from sinks.commit.table_sink import TableSink
+from sources.changes import Rejection, SourceTable
+from sources.column_sources import OPTION as COLUMN_SOURCES
+from sources.column_sources import ColumnSources
+
+log = logging.getLogger(__name__)
+
+
+class TableRoutes:
+    """The routes of one pipeline from source tables to tables, and the tables that are open."""
+
+    def __init__(
+        self,
+        config: PipelineConfig,
+        own: OwnTables,
+        opening: Opening,
+        beside: BesideStream | None,
+        paused: PausedTables | None,
+        only: str | None,
+    ) -> None:
+        """See ``PipelineTables``."""
+        self.sinks: dict[str, TableSink] = {}
+        self.routes: dict[SourceTable, str | None] = {}
+        self.rejections: dict[SourceTable, Rejection] = {}
+        """Source tables without a route, and why."""
+        self.topics: set[str] = set()
+        """Topics that feed a table."""
+        self.keyed_topics: set[str] = set()
+        """Those that have records with keys, or feed a table with a primary key."""
+        self.rules: dict[str, TargetRule] = {}
+        self.rule_of: dict[SourceTable, TargetRule] = {}
+        """The rule of each source table; several rules may write one table."""
+        self.key_warnings = MessageKeyWarnings()
+        self._config = config
+        self._own = own
+        self._opening = opening
+        self._beside = beside
+        self._paused = paused
+        self._only = only
+
+    def route(self, source: SourceTable, seen: Seen) -> bool:
+        """Find the route of a source table, or why it has none; returns whether that is news."""
+        before = self.rejections.pop(source, None)
+        known_sinks = len(self.sinks)
+        try:
+            self._open_as_told(source, seen)
+        except Rejected as rejected:
+            self.rejections[source] = rejected.rejection
+            if rejected.rejection == before:
+                return False
+            level = logging.INFO if rejected.waits else logging.WARNING
+            log.log(level, "%s: %s", source.topic, rejected.rejection.reason)
+            return True
+        identifier = self.routes[source]
+        if identifier is not None and identifier in self.sinks and self.sinks[identifier].table.schema.primary_keys:
+            self.keyed_topics.add(source.topic)
+        if len(self.sinks) > known_sinks:  # it may be the table that others had to do without
+            self.rejections = {s: r for s, r in self.rejections.items() if not r.is_unmade}
+        self.topics.add(source.topic)
+        return True
+
+    def _open_as_told(self, source: SourceTable, seen: Seen) -> None:
+        try:
+            self._open(source, seen)
+        except (ConfigError, TableFailure) as error:
+            cause = error.error if isinstance(error, TableFailure) else error
+            if self._beside is None or self._only is not None or not isinstance(cause, ConfigError):
+                raise
+            raise Rejected(Rejection(str(cause))) from error
+
+    def _open(self, source: SourceTable, seen: Seen) -> None:
+        names = (source.database, source.schema, source.table, source.topic)
+        rule = self._config.rule_for(*names)
+        if rule is None and self._only is not None:
+            self.routes[source] = None
+            return
+        if rule is None:
+            if self._config.otherwise.policy == "fail" or self._beside is not None:
+                raise ConfigError(
+                    f"{source.topic}: no rule of pipeline {self._config.name} matches table {source.table};"
+                    " add a rule, or set `otherwise` to skip or create"
+                )
+            self.routes[source] = None
+            log.info("source table %s: no rule matches, its records are skipped", told_source(fed_by(source)))
+            return
+        try:
+            target = rule.target(*names)
+        except ConfigError as error:
+            raise Rejected(Rejection(str(error))) from error
+        identifier = str(target)
+        if self._only is not None and identifier != self._only:
+            self.routes[source] = None
+            return
+        if self._paused is not None and identifier in self._paused.tables:
+            self._paused.add_topics(identifier, [source.topic])
+            self.routes[source] = identifier
+            return
+        if rule.backfill and self._paused is not None and self._is_late(identifier, source.topic):
+            self.rules.setdefault(identifier, rule)
+            self._paused.pause(identifier, Cause.NEW, FILLED, 0, [source.topic], from_start=True, public_reason=FILLED)
+            log.info("table %s: %s", identifier, FILLED)
+            self.routes[source] = identifier
+            return
+        if self._paused is not None and identifier in self._paused.ruleless:
+            self._take_from_elsewhere(identifier, source)
+        with blaming(identifier):
+            self._lead(source, seen, target, rule)
+
+    def _take_from_elsewhere(self, identifier: str, source: SourceTable) -> None:
+        """Let a table without a rule into the stream for records of other sources than those that fed it."""
+        assert self._paused is not None
+        pause, name = self._paused.book.pauses[identifier], TableName.of(identifier)
+        position = newest_position(self._own.catalog.files(name).snapshots, self._config.name)
+        fed = () if position is None else position.sources
+        self._paused.resume(identifier, [one for one in fed if is_led_elsewhere(self._config, name, one)])
+        log.warning(
+            "table %s now gets records of %s, and no rule matches its earlier sources (%s) any more: it lacks their"
+            " records from batch %d on",
+            identifier,
+            told_source(fed_by(source)),
+            ", ".join(pause.topics) or "topics that are not known",
+            pause.batch,
+        )
+
+    def _is_late(self, identifier: str, topic: str) -> bool:
+        """Whether a table is new to the pipeline, and the stream has passed records that may be its own."""
+        if self._paused is None or identifier in self.sinks or self._paused.is_known(identifier):
+            return False
+        written = {str(name) for name in self._own.names()}
+        return identifier not in written and self._paused.has_passed(topic)
+
+    def _misses_older(self, sink: TableSink, source: SourceTable) -> bool:
+        """Whether the stream has passed records of a source table that is new to a table with rows."""
+        is_new_source = fed_by(source) not in sink.sources and bool(sink.sources)
+        return is_new_source and self._paused is not None and self._paused.has_passed(source.topic)
+
+    def _lead(self, source: SourceTable, seen: Seen, target: TableName, rule: TargetRule) -> None:
+        """Lead a source table to its table, which is opened or made."""
+        identifier = str(target)
+        if identifier not in self.sinks or identifier not in self.rules:
+            first = self.rules.setdefault(identifier, rule)
+            table = self._opening.open_or_create(
+                target,
+                first,
+                source,
+                seen,
+                feeds_one=source.topic in self.topics,
+                is_keyed=source.topic in self.keyed_topics,
+            )
+            self.rules[identifier] = first.for_table(table.schema)
+            self.sinks[identifier] = self._opening.sink(identifier, table)
+        sink = self.sinks[identifier]
+        rule = rule.for_table(sink.table.schema)
+        refusal = None if self._beside is None else self._beside.refusal(identifier, sink.table)
+        if refusal is not None:
+            raise Rejected(Rejection(refusal))
+        check_same_mode(identifier, rule, self.rules[identifier])
+        if self._beside is None:
+            check_repeated_reads(self._config, sink, fed_by(source))
+        try:
+            check_sources(source, sink, rule)
+        except ConfigError as error:
+            is_named = self._config.has_rule_for(source.database, source.schema, source.table, source.topic)
+            if source.topic in self.topics or not is_named:  # nobody has asked for these records in this table
+                raise Rejected(Rejection(str(error))) from error
+            raise
+        if rule.backfill and self._misses_older(sink, source):
+            log.warning(
+                "%s: table %s existed before records of %s came, and `backfill` fills only new tables: it lacks the"
+                " records that the stream has passed (`tidemark replay FILE --table %s` reads them)",
+                source.topic,
+                identifier,
+                told_source(fed_by(source)),
+                identifier,
+            )
+        key = seen.key_columns or ()
+        sink.feed(fed_by(source), key if {*key} <= {*seen.columns, *names_decoded(rule, sink.table)} else ())
+        if self._beside is None:
+            self.key_warnings.note(sink, rule, key, source.topic)
+        self.routes[source] = identifier
+        self.rule_of[source] = rule
+
+    def learn_key(self, sink: TableSink, source: SourceTable, seen: Seen) -> bool:
+        """Take the first message key of a source table that had none before; returns whether that is news."""
+        key = seen.key_columns or ()
+        if (
+            not key
+            or sink.sources.get(fed_by(source))
+            or not {*key} <= {*names_decoded(self.rule_of[source], sink.table)}
+        ):
+            return False
+        sink.feed(fed_by(source), key)
+        self.key_warnings.note(sink, self.rule_of[source], key, source.topic)
+        return True
+
+    def take_continued(self, identifier: str) -> None:
+        """Let rules know of columns that go on in others."""
+        schema = self.sinks[identifier].table.schema
+        self.rules[identifier] = self.rules[identifier].for_table(schema)
+        for source, name in self.routes.items():
+            if name == identifier and source in self.rule_of:
+                self.rule_of[source] = self.rule_of[source].for_table(schema)
+
+    def additions(self, source: SourceTable, seen: Seen) -> Seen:
+        """Only the columns that the table lacks; a type guessed without knowing the table says nothing about it."""
+        identifier = self.routes[source]
+        if identifier is None:
+            return Seen({}, None)
+        table = self.sinks[identifier].table
+        former = ColumnSources.parsed(table.schema.options.get(COLUMN_SOURCES)).renamed
+        present = {*names_decoded(self.rule_of[source], table), *former}
+        return replace(seen, columns={name: t for name, t in seen.columns.items() if name not in present})
+
+    def topics_of(self, identifier: str) -> set[str]:
+        """The topics that are known to feed a table."""
+        topics = {source.topic for source, name in self.routes.items() if name == identifier}
+        if identifier in self.sinks:
+            topics |= {topic for topic, _ in self.sinks[identifier].position.offsets}
+        return topics
+
+    def reopen(self, identifier: str) -> Table | None:
+        """A table that has caught up is part of the stream again, as it is now; None where it was never made."""
+        table = self._own.catalog.find(TableName.of(identifier))
+        if table is None:
+            self.sinks.pop(identifier, None)
+        elif identifier in self.sinks:
+            rule = self.rules.get(identifier)
+            self.sinks[identifier] = self._opening.sink(
+                identifier, table if rule is None else self._opening.followed(rule, table, identifier)
+            )
+        # Its next events lead to it: what is known of its sources may be from before it was paused.
+        self.routes = {source: name for source, name in self.routes.items() if name != identifier}
+        return table
+
+    def stops_with(self, identifier: str) -> bool:
+        """Whether a failure of the table ends the pipeline; where its rule is not known, whether any says so."""
+        rule = self.rules.get(identifier)
+        rules = possible_rules(self._config, TableName.of(identifier)) if rule is None else [rule]
+        return "stop" in ({rule.on_table_failure for rule in rules} or {self._config.on_table_failure})
