@@ -5,8 +5,9 @@
 
 Brings batches in through ``process_batch`` with all tasks in this process, without Spark. The first batches make the
 tables and are not counted. CPU seconds tell what a busy machine hides; requests and syncs per table and batch do not
-depend on the machine at all. With ``--latency-ms`` each request takes so long, as on object storage: the wall time then
-tells how many requests wait for each other. The numbers of tables take turns, round after round.
+depend on the machine at all. With ``--latency-ms`` the warehouse is in memory and each request takes so long, as on
+object storage: the wall time then tells how many requests wait for each other. The numbers of tables take turns, round
+after round.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ import pyarrow as pa
 from benchmarks.events import COLUMN_TYPES, events
 from paimon_table.catalog.filesystem import FilesystemCatalog
 from paimon_table.storage.counting_io import CountingFileIO
-from paimon_table.storage.file_io import LocalFileIO
+from paimon_table.storage.file_io import FileIO, LocalFileIO
+from paimon_table.storage.memory_io import MemoryFileIO
 from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.compactions import Compactions
@@ -88,14 +90,14 @@ class Syncs:
         self._sync(descriptor)
 
 
-def config_of(directory: Path, producer: str) -> PipelineConfig:
+def config_of(directory: Path, producer: str, store: str = "") -> PipelineConfig:
     return PipelineConfig.model_validate(
         {
             "version": 1,
             "name": "bench",
             "source": {"files": {"path": str(directory)}, "format": "debezium-json"},
             "checkpoint": str(directory / "checkpoint"),
-            "catalog": {"warehouse": str(directory / "warehouse")},
+            "catalog": {"warehouse": store or str(directory / "warehouse")},
             "defaults": {"options": {"bucket": "1", "changelog-producer": producer}},
             "tables": [
                 {
@@ -135,8 +137,9 @@ def batches_of(tables: int, records: int, count: int) -> Iterator[list[pa.Record
 def measure(tables: int, args: argparse.Namespace, syncs: Syncs, profile: cProfile.Profile | None) -> Cost:
     with tempfile.TemporaryDirectory(prefix="many-tables-") as parent:
         directory = Path(parent)
-        config = config_of(directory, args.producer)
-        io = CountingFileIO(LocalFileIO(), latency_s=args.latency_ms / 1000)
+        config = config_of(directory, args.producer, "s3://bench/warehouse" if args.latency_ms else "")
+        storage: FileIO = MemoryFileIO() if args.latency_ms else LocalFileIO()
+        io = CountingFileIO(storage, latency_s=args.latency_ms / 1000)
         own = OwnTables(config, FilesystemCatalog(io, config.catalog.warehouse))
         pipeline = PipelineTables(config, "bench-user", own)
         quarantine = Quarantine(LocalFileIO(), str(directory / "quarantine"))

@@ -46,7 +46,7 @@ class Packed:
 
     __slots__ = ()
 
-    def __reduce__(self) -> tuple[Callable[[type[Any], bytes], object], tuple[type[Any], bytes]]:
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[type[Any], bytes]]:
         return _unpacked, (type(self), _packed(self))
 
 

@@ -29,7 +29,7 @@ _CONFLICT_RETRIES = 5
 _CONFLICT_WAIT_S = 0.1
 _DELETES_AT_ONCE = 8
 _WRITES_AT_ONCE = 8
-_CONNECTIONS = 64
+_CONNECTIONS = 128
 """Kept open: commits of many tables, each with some files of its own, wait for the store at the same time."""
 
 

@@ -12,7 +12,7 @@ import pickle
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -48,8 +48,8 @@ RESULT_DDL = "data binary"
 SMALL_BYTES = 2 << 20
 """Rows of one table in one task, or stored rows of one bucket, up to which they are written beside those of others."""
 
-_SMALL_AT_ONCE = 8
-"""At most so many of them at a time: each one takes a few times its bytes of memory."""
+_BESIDE_BYTES = 8 * SMALL_BYTES
+"""Bytes of those that are written at a time: each one takes a few times its bytes of memory."""
 
 _OF_THE_MACHINE = {errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 _RESULT_SCHEMA = pa.schema([("data", pa.binary())])
@@ -211,7 +211,7 @@ class SlotWriter:
         yield pickle.dumps(Waited(time.perf_counter() - started))
         environment = self._task.environment()
         small = [index for index in arrived if sizes[index] <= SMALL_BYTES]
-        with side_by_side(_at_once(self._task, len(small))) as start:
+        with side_by_side(_at_once(self._task, [sizes[index] for index in small])) as start:
             begun = [start(partial(self._append_small, index, arrived[index], environment)) for index in small]
             for appended in begun:
                 yield from appended.result()
@@ -313,7 +313,7 @@ def _compacted(task: WriteTask, due: list[_Due]) -> Iterator[bytes]:
     small = [each for each in due if each.stored_bytes <= SMALL_BYTES]
     large = [each for each in due if each.stored_bytes > SMALL_BYTES]
     due.clear()
-    with side_by_side(_at_once(task, len(small))) as start:
+    with side_by_side(_at_once(task, [each.stored_bytes for each in small])) as start:
         begun = [start(partial(task.compact, each.target, each.bucket, each.writer)) for each in small]
         small.clear()
         for compacted in begun:
@@ -323,10 +323,12 @@ def _compacted(task: WriteTask, due: list[_Due]) -> Iterator[bytes]:
         yield task.compact(each.target, each.bucket, each.writer)
 
 
-def _at_once(task: WriteTask, count: int) -> int:
-    if faults.is_wanted() or count < 2:
+def _at_once(task: WriteTask, sizes: Sequence[int]) -> int:
+    """How many pieces of work of these bytes are done at the same time; any of them may meet at a time."""
+    if faults.is_wanted() or len(sizes) < 2:
         return 1
-    return min(count, _SMALL_AT_ONCE, waits_at_once(task.targets[0].context.paths.root))
+    fitting = _BESIDE_BYTES // max(1, *sizes)
+    return min(len(sizes), fitting, waits_at_once(task.targets[0].context.paths.root))
 
 
 def _size_bytes(state: BucketState) -> int:

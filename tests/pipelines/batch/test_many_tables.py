@@ -15,6 +15,7 @@ from paimon_table.catalog.filesystem import FilesystemCatalog
 from paimon_table.errors import TidemarkError
 from paimon_table.side_by_side import all_done
 from paimon_table.storage.file_io import LocalFileIO
+from paimon_table.storage.memory_io import MemoryFileIO
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.tables import PipelineTables
 from sinks.faults import CRASH_VARIABLE
@@ -42,6 +43,23 @@ class WatchedIO(LocalFileIO):
         return LocalFileIO.publish(self, path, data)
 
 
+@dataclass(slots=True)
+class WatchedStore(MemoryFileIO):
+    """The same for files in memory."""
+
+    on: Callable[[str], None] = print
+
+    @contextmanager
+    def open_output(self, path: str) -> Iterator[pa.NativeFile]:
+        self.on(path)
+        with MemoryFileIO.open_output(self, path) as stream:
+            yield stream
+
+    def publish(self, path: str, data: bytes) -> bool:
+        self.on(path)
+        return MemoryFileIO.publish(self, path, data)
+
+
 def run(directory: Path, on: Callable[[str], None]) -> PipelineTables:
     """One batch with rows for all tables, in one write task."""
     config = shop_config(directory, ALL_TABLES, {"bucket": "1"})
@@ -63,6 +81,26 @@ def test_all_tables_are_at_the_same_step_at_once(tmp_path: Path, kind: str) -> N
     tables = run(tmp_path, meet)
 
     assert {name: sink.state.snapshot_id for name, sink in tables.sinks.items()} == {f"lake.{n}": 1 for n in NAMES}
+
+
+def test_more_small_tables_wait_for_a_store_together_than_for_a_disk(tmp_path: Path) -> None:
+    names = [f"t{number}" for number in range(20)]
+    all_there = {kind: threading.Barrier(len(names), timeout=seconds(20)) for kind in ("/bucket-0/", "/snapshot/")}
+
+    def meet(path: str) -> None:
+        for kind, barrier in all_there.items():
+            if kind in path:
+                barrier.wait()
+
+    config = shop_config(tmp_path, ALL_TABLES, {"bucket": "1"})
+    config = config.model_copy(update={"catalog": config.catalog.model_copy(update={"warehouse": "s3://lake"})})
+    store = WatchedStore(on=meet)
+    tables = PipelineTables(config, "tidemark-shop-test", OwnTables(config, FilesystemCatalog(store, "s3://lake")))
+    rows = pa.Table.from_batches([records_of(History(name, seed=1).extend(3)) for name in names])
+
+    processed(tables, rows.combine_chunks().to_batches(), task_settings(tmp_path, slots=1))
+
+    assert {name: sink.state.snapshot_id for name, sink in tables.sinks.items()} == {f"lake.{n}": 1 for n in names}
 
 
 def test_where_a_test_asks_for_a_crash_tables_go_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
