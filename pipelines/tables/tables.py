@@ -7,7 +7,8 @@ and publishes schema versions; the batch is then decoded again under the new pla
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from paimon_table import Table
 from paimon_table.errors import ConfigError, SchemaChangeRefused, public_text
@@ -15,6 +16,7 @@ from paimon_table.surroundings import now_ms
 from pipelines.checkpoint.book import Book, Cause
 from pipelines.config.config import PipelineConfig
 from pipelines.config.error_budget import Budget
+from pipelines.config.table_rules import TargetRule
 from pipelines.storage import catalog_of
 from pipelines.tables.column_layout import stored_looks
 from pipelines.tables.decode_targets import decode_target
