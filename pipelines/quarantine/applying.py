@@ -11,8 +11,9 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 from paimon_table.errors import ConfigError, SinkUnavailable
@@ -29,9 +30,9 @@ from pipelines.batch.local_exchange import LocalExchange
 from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.batch.step_facts import AllOpen
 from pipelines.checkpoint.document import known_fields
-from pipelines.checkpoint.lock import held_checkpoints, holder_of
 from pipelines.config.config import PipelineConfig
 from pipelines.control.asking import done_or_raised, wait_for
+from pipelines.control.guest import Guest
 from pipelines.control.request_desk import Handler, Tell
 from pipelines.control.requests import Answer, Request, State
 from pipelines.control.same_rules import check_rules, digest_of_rules
@@ -176,45 +177,19 @@ def is_begun(config: PipelineConfig, own: OwnTables, slice_: Slice) -> bool:
 Apply = Callable[[Slice], Applied]
 
 
-@contextmanager
-def applier(config: PipelineConfig, tell: Callable[[str], None]) -> Iterator[Apply]:
+def applier(config: PipelineConfig, tell: Callable[[str], None]) -> Guest[Slice, Applied]:
     """Applies slices for the length of the block; ``tell`` gets words for somebody who waits."""
-    with ExitStack() as stack:
-        yield _Applier(config, stack, tell).apply
 
-
-class _Applier:
-    """Asks the running process for as long as there is one; then holds the checkpoint until ``stack`` closes."""
-
-    def __init__(self, config: PipelineConfig, stack: ExitStack, tell: Callable[[str], None]) -> None:
-        self._config = config
-        self._stack = stack
-        self._tell = tell
-        self._own: OwnTables | None = None
-
-    def apply(self, slice_: Slice) -> Applied:
-        while self._own is None:
-            if holder_of(self._config) is not None:
-                applied = self._asked(slice_)
-                if applied is not None:
-                    return applied
-            self._hold()
-        return apply(self._config, self._own, slice_)
-
-    def _hold(self) -> None:
-        """Take the checkpoint, unless somebody else has been faster."""
-        try:
-            self._stack.enter_context(held_checkpoints([self._config]))
-        except SinkUnavailable as error:
-            log.info("%s", error)
-            return
-        self._own = own_tables(self._config)
-
-    def _asked(self, slice_: Slice) -> Applied | None:
-        """What the running process says; None when there is none any more, or perhaps never was."""
-        arguments = {"slice": slice_.name, "rules": digest_of_rules(self._config)}
-        answer = wait_for(self._config, COMMAND, arguments, self._tell)
+    def ask(slice_: Slice) -> Applied | None:
+        arguments = {"slice": slice_.name, "rules": digest_of_rules(config)}
+        answer = wait_for(config, COMMAND, arguments, tell)
         return None if answer is None else Applied.from_details(done_or_raised(answer))
+
+    @contextmanager
+    def here() -> Iterator[Apply]:
+        yield partial(apply, config, own_tables(config))
+
+    return Guest(config, "retries records of the quarantine", ask, here, tell)
 
 
 def handler(config: PipelineConfig, own: OwnTables, before: Callable[[], None]) -> Handler:

@@ -195,14 +195,14 @@ def retry(file: Path, selection: Selection, edited_file: Path | None, even_if_ol
 def retried(job: Retry, progress: BarProgress, tell: Callable[[str], None]) -> Applied:
     """Apply all that the job chooses, once what an earlier one has left is done; ``tell`` gets words for who waits."""
     total = Applied()
-    with alone(job.quarantine.bad), applier(job.quarantine.config, tell) as apply:
+    with alone(job.quarantine.bad), applier(job.quarantine.config, tell) as applying:
         for slice_ in job.slices.unfinished():
             job.check_may_finish(slice_)
             count = counted(len(slice_.records), "record")
             tell(f"finishing {slice_.name} of a retry that has ended: {count}")
-            total = total.plus(job.finish(slice_, apply))
+            total = total.plus(job.finish(slice_, applying.do))
         for number, chosen in enumerate(sliced(job.chosen(progress))):
-            total = total.plus(job.finish(job.slice_of(number, chosen), apply))
+            total = total.plus(job.finish(job.slice_of(number, chosen), applying.do))
     return total
 
 
