@@ -298,6 +298,7 @@ class PipelineConfig(ConfigModel):
             rule.backfill,
             rule.columns,
             rule.where,
+            rule.watermark,
             next((i for i, other in enumerate(self.tables) if other is rule), -1),
         )
         return target if rule.tells_key else self._or_log(target, rule.options)

@@ -21,6 +21,7 @@ from pipelines.config.history_config import History
 from pipelines.config.key_options import without_key_options
 from pipelines.config.schema_changes import EVOLVE, SchemaChanges
 from pipelines.config.table_name import name_problem
+from pipelines.config.watermark import Watermark
 from sources.event_columns import DELETED_AT_TYPE, EVENT_COLUMNS, OnChange
 from sources.topics import name_matches
 
@@ -175,6 +176,11 @@ class TableRule(ConfigModel):
         description="What stays of deleted rows: with `soft_delete` the row, and the time of its delete in a column "
         "`deleted_at`; a later insert of its key clears that. By default deleted rows go.",
     )
+    watermark: Watermark | None = Field(
+        default=None,
+        description="Gives the snapshots of the table a watermark from the time of events, for those who wait until a "
+        "time is complete. It follows the topic partition that is furthest behind, and never goes back.",
+    )
     schema_changes: SchemaChanges | None = Field(
         default=None,
         description="What changes of the source's schema do; a word for a kind wins over `defaults.schema_changes`, "
@@ -327,6 +333,7 @@ class TargetRule:
     backfill: bool = False
     columns: ColumnRules = field(default_factory=ColumnRules)
     where: str | None = None
+    watermark: Watermark | None = None
     number: int = field(default=-1, compare=False)
     """Its place among the rules of the file."""
     is_log_assumed: bool = field(default=False, repr=False)

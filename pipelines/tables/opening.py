@@ -22,6 +22,7 @@ from pipelines.tables.observed_columns import Seen
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.row_checks import with_computed_of
 from pipelines.tables.rule_options import with_options_of
+from pipelines.tables.watermarks import check_event_time
 from pipelines.tables.writable_tables import check_keys, check_writable
 from sinks.commit.positions import has_expired, offsets_of
 from sinks.commit.table_sink import OwnReading, TableSink, TopicIds, rolled_back
@@ -106,6 +107,7 @@ class Opening:
             typed = with_computed_of(rule, typed, identifier, self._config.name, now_ms())
         typed = with_deleted_at(rule, typed, identifier, self._config.name, now_ms())
         followed = with_options_of(rule, typed, identifier, self._config.name, now_ms())
+        check_event_time(rule, followed.schema, identifier)
         check_writable(followed, identifier)
         return followed
 

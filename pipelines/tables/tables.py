@@ -47,6 +47,7 @@ from pipelines.tables.record_notes import (
 from pipelines.tables.repeated_reads import RepeatedOffsets, check_repeated_reads
 from pipelines.tables.table_failure import TableFailure, TooManyBadRecords, blaming, way_on
 from pipelines.tables.truncates import Truncates
+from pipelines.tables.watermarks import Watermarks
 from pipelines.tables.writable_tables import check_rule, check_same_mode, check_writable, rule_of_found
 from pipelines.tables.written_tables import WrittenTable
 from sinks.commit.positions import TopicPartition, checkpoint_user, newest_position
@@ -128,6 +129,7 @@ class PipelineTables:
         """Topics that lead to no table and of which nearly all records are bad, and why."""
         self.truncates = Truncates()
         """Those of the batch under way."""
+        self._watermarks = Watermarks()
         self._encoded = EncodedColumns(config.name, precision_tells_unit=config.source.format.precision_tells_unit)
         if beside is None:
             self._open_written()
@@ -185,6 +187,30 @@ class PipelineTables:
         """The column with the time of deletes of a table that keeps deleted rows."""
         rule = self._rules.get(identifier)
         return None if rule is None else rule.deleted_at
+
+    @property
+    def event_time_columns(self) -> Mapping[int, str]:
+        """Per target, by its index, the column from which its snapshots get a watermark.
+
+        Readings beside the stream have none: what they read is older than what the stream has told.
+        """
+        marks = [rule.watermark if (rule := self._rules.get(name)) is not None else None for name in self.sinks]
+        found = {index: mark.column for index, mark in enumerate(marks) if mark is not None}
+        return found if self._beside is None else {}
+
+    def next_watermarks(self, newest_ms: Mapping[tuple[int, str, int], int]) -> dict[str, int]:
+        """The watermarks (ms) of tables behind a batch; ``newest_ms`` are its event times by target and partition."""
+        names = list(self.sinks)
+        of_table: dict[str, dict[TopicPartition, int]] = {}
+        for (index, topic, partition), at_ms in newest_ms.items():
+            of_table.setdefault(names[index], {})[topic, partition] = at_ms
+        found: dict[str, int] = {}
+        for name, times in of_table.items():
+            mark = self._rules[name].watermark
+            at_ms = None if mark is None else self._watermarks.next(name, mark, times)
+            if at_ms is not None:
+                found[name] = at_ms
+        return found
 
     def note_truncations(
         self, truncations: Iterable[Truncation], read: Collection[TopicPartition], batch_id: int, started_ms: int | None
