@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
+from paimon_table import Table
 from paimon_table.errors import ConfigError, SinkUnavailable
 from paimon_table.storage.private_directory import process_directory
 from pipelines.bad_records.dead_letters import DeadLetters
@@ -37,16 +38,18 @@ from pipelines.control.request_desk import Handler, Tell
 from pipelines.control.requests import Answer, Request, State
 from pipelines.control.same_rules import check_rules, digest_of_rules
 from pipelines.prepared import own_tables
-from pipelines.quarantine.older_records import WithoutLateDeletes, refusal
+from pipelines.quarantine.older_records import LateRecords, WithoutLateRecords
+from pipelines.quarantine.overtaken import steps_of
 from pipelines.quarantine.slices import Slice, Slices
 from pipelines.storage import quarantine_of
-from pipelines.tables.opening import BesideStream, takes_all
+from pipelines.tables.opening import BesideStream
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.table_failure import TableFailure
 from pipelines.tables.tables import PipelineTables
 from sinks.commit.positions import RETRY_EDITED_PROPERTY, RETRY_PROPERTY
 from sinks.commit.table_sink import OwnReading
 from sinks.quarantine import Quarantine
+from sources.changes import SourceTable
 from sources.dumps.dump_lines import MALFORMED_PREFIX
 
 log = logging.getLogger(__name__)
@@ -139,11 +142,9 @@ def _run(
     io, path = quarantine_of(config)
     recorded = {RETRY_PROPERTY: config.name, **({RETRY_EDITED_PROPERTY: "true"} if slice_.is_edited else {})}
     reading = OwnReading(lambda _: recorded, by_offsets=False, after=slice_.after)
-    beside = BesideStream(reading, takes_all if slice_.even_if_older else refusal)
-    tables = PipelineTables(config, _user(config, slice_), own, beside=beside)
-    decoder = config.decoder
+    tables = PipelineTables(config, _user(config, slice_), own, beside=BesideStream(reading))
     settings = TaskSettings(
-        decoder if slice_.even_if_older else WithoutLateDeletes(decoder),
+        config.decoder if slice_.even_if_older else WithoutLateRecords(config.decoder, _late(slice_, records, tables)),
         1,
         process_directory(tempfile.gettempdir()),
         Quarantine(io, f"{path}/{slice_.retry}"),
@@ -161,6 +162,17 @@ def _run(
     except TableFailure as failure:
         raise failure.error from failure
     return reports[0]
+
+
+def _late(slice_: Slice, records: DeadLetters, tables: PipelineTables) -> LateRecords:
+    steps = steps_of(records.log)
+    found = {place[:1] + place[2:4]: steps[place] for place in slice_.records if place in steps}
+
+    def table_of(source: SourceTable) -> tuple[str, Table] | None:
+        identifier = tables.routes.get(source)
+        return None if identifier is None else (identifier, tables.sinks[identifier].table)
+
+    return LateRecords(table_of, lambda *place: found.get(place), tables.commit_user)
 
 
 def is_begun(config: PipelineConfig, own: OwnTables, slice_: Slice) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from paimon_table import Table, TableName, outcome_unknown
@@ -168,10 +167,6 @@ class Opening:
             raise rolled_back(sink.identifier, self._config.name)
 
 
-def takes_all(_identifier: str, _table: Table) -> None:
-    """The ``refusal`` of records that any table may take."""
-
-
 @dataclass(frozen=True, slots=True)
 class BesideStream:
     """What is otherwise with such records: they move no position of the stream, and what nobody can tell stops nothing.
@@ -180,5 +175,3 @@ class BesideStream:
     """
 
     reading: OwnReading
-    refusal: Callable[[str, Table], str | None] = takes_all
-    """Why a table, by its identifier, cannot take records that may be older than its rows; None where it can."""
