@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -20,7 +20,6 @@ from paimon_table import Table, TableName
 from paimon_table.errors import (
     Action,
     BrokenInvariant,
-    ConfigError,
     RolledBack,
     SinkUnavailable,
     TidemarkError,
@@ -47,7 +46,7 @@ from pipelines.catchup.slices import SLICE_S, SlicePace, SparkSlices, paced
 from pipelines.catchup.table_standings import TableStandings, entry_of
 from pipelines.checkpoint.book import Cause, Pause
 from pipelines.checkpoint.checkpoint import commit_user
-from pipelines.control.request_desk import Handler, RequestDesk, Tell
+from pipelines.control.request_desk import Handler, NotYet, RequestDesk, Tell
 from pipelines.control.requests import Answer, Request, Requests
 from pipelines.control.turns import Turns
 from pipelines.prepared import PreparedPipeline
@@ -156,7 +155,10 @@ class PipelineQuery:
         )
         self._finish_interrupted(spark, pipeline.query_id)
         desk = RequestDesk(Requests.of(config), {**self._handlers(), **(handlers or {})})
+        self._first_look: Callable[[], object] = lambda: desk.take(COMMANDS)
+        """Takes what was asked before the pipeline had read anything."""
         if not self._checkpoint.is_new:
+            self._first_look = lambda: None
             with in_pipeline(config.name):
                 desk.take(COMMANDS)
         self._query = self._begin(spark)
@@ -337,6 +339,8 @@ class PipelineQuery:
                 if self._stopping.is_set():
                     raise StopRequested(f"pipeline {self.config.name} stops before batch {batch_id}")
                 tables = self._open_tables(batch)
+                self._first_look()
+                self._first_look = lambda: None
                 run = BatchRun(batch_id, self._checkpoint.planned_at_ms(batch_id))
                 exchange = self._exchange(batch, self._compactions)
                 check = partial(self._check_read, batch_id)
@@ -419,7 +423,7 @@ class PipelineQuery:
         batch_id = self._stream.next_batch
         planned = self._checkpoint.planned_batch
         if planned is None:
-            raise ConfigError(f"pipeline {self.config.name} has not read anything yet; pause the table after that")
+            raise NotYet("it is done with the first batch, which says where the table misses records")
         topics = set() if self.tables is None else self.tables.topics_of(identifier)
         topics |= {topic for t in self._own.written() if str(t.name) == identifier for topic, _ in t.position.offsets}
         has_begun = planned is not None and planned >= batch_id

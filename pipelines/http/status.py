@@ -89,11 +89,11 @@ def _state_of(config: PipelineConfig) -> tuple[Document, str | None]:
     holder = holder_of(config)
     path = state_path(config)
     state = _read(path)
-    if state is None and holder is None:
-        raise ConfigError(f"pipeline {config.name} does not run, and has not run here yet ({path} is not there)")
-    if state is None:
+    if state is None and holder is not None:
         said = "has not said yet how it stands; ask again" if holder.is_run else holder.doing
         raise ConfigError(f"pipeline {config.name}: checkpoint in use by {holder}, which {said}")
+    if state is None:
+        raise ConfigError(f"pipeline {config.name} does not run, and has not run here yet ({path} is not there)")
     if holder == UNKNOWN:
         return state, holder_by_process(state)
     if holder is not None and holder.who.startswith(f"process {state['pid']} on {state['host']} "):

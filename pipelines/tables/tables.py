@@ -202,8 +202,8 @@ class PipelineTables:
         """The watermarks (ms) of tables behind a batch; ``newest_ms`` are its event times by target and partition."""
         names = list(self.sinks)
         of_table: dict[str, dict[TopicPartition, int]] = {}
-        for (index, topic, partition), at_ms in newest_ms.items():
-            of_table.setdefault(names[index], {})[topic, partition] = at_ms
+        for (index, topic, partition), newest in newest_ms.items():
+            of_table.setdefault(names[index], {})[topic, partition] = newest
         found: dict[str, int] = {}
         for name, times in of_table.items():
             mark = self._rules[name].watermark

@@ -111,7 +111,7 @@ def test_a_run_that_is_restarted_soon_keeps_its_guest(tmp_path: Path, monkeypatc
         pieces.do(0)
         run.end()
         again: list[Run] = []
-        monkeypatch.setattr(guest.time, "sleep", lambda _: again or again.append(Run(config)))
+        monkeypatch.setattr("pipelines.control.guest.time.sleep", lambda _: again or again.append(Run(config)))
         pieces.do(1)
         again[0].end()
     assert command.done == ["run 0", "run 1"]
