@@ -38,26 +38,35 @@ def steps_of(log: QuarantineLog) -> Steps:
 
 
 class History:
-    """The commits to a table, as they are when it is made, as far as nothing of them is missing."""
+    """The commits to a table, as far back as they are asked for and nothing of them is missing."""
 
     def __init__(self, table: Table, but_by: str = "") -> None:
         """Commits of user ``but_by`` do not count: they are those of who asks."""
         self._table = table
         self._but_by = but_by
-        self._snapshots: list[Snapshot] = []
-        self._is_whole = False
-        """Whether it goes back to the first snapshot of the table."""
-        for snapshot in table.snapshots.newest_first():
-            if snapshot.commit_kind is CommitKind.OVERWRITE or len(self._snapshots) >= MOST_SNAPSHOTS:
-                break
-            self._snapshots.insert(0, snapshot)
-            self._is_whole = snapshot.id == 1
+        self._newest_first = table.snapshots.newest_first()
+        self._seen: list[Snapshot] = []
         self._touched: dict[tuple[int, frozenset[Key]], frozenset[Key]] = {}
 
     def before(self, user: str, number: int) -> int | None:
-        """The newest snapshot from before a step: all that is newer is there; None where nothing tells that."""
-        own = [s.id for s in self._snapshots if s.commit_user == user and s.commit_identifier < number]
-        return max(own) if own else 0 if self._is_whole else None
+        """The newest snapshot from before a step, 0 for none at all; None where commits since then may be missing."""
+        for snapshot in self._back():
+            if snapshot.commit_user == user and snapshot.commit_identifier < number:
+                return snapshot.id
+        return 0 if self._seen and self._seen[-1].id == 1 else None
+
+    def _back(self) -> Iterator[Snapshot]:
+        """The snapshots, the newest first, up to where the table was overwritten."""
+        yield from self._seen
+        while len(self._seen) < MOST_SNAPSHOTS:
+            snapshot = next(self._newest_first, None)
+            if snapshot is None:
+                return
+            if snapshot.commit_kind is CommitKind.OVERWRITE:
+                self._newest_first = iter(())
+                return
+            self._seen.append(snapshot)
+            yield snapshot
 
     def touched_since(self, snapshot_id: int, keys: Collection[Key]) -> frozenset[Key]:
         """Those of the keys whose rows commits behind a snapshot have written or deleted."""
@@ -69,7 +78,7 @@ class History:
     def _found(self, snapshot_id: int, keys: frozenset[Key]) -> Iterator[Key]:
         names = self._table.schema.primary_keys
         first = [key[0] for key in keys]
-        for snapshot in self._snapshots:
+        for snapshot in self._seen:
             if snapshot.id > snapshot_id and snapshot.commit_user != self._but_by:
                 for rows in self._table.appended_rows(snapshot, names):
                     column = rows.column(names[0])

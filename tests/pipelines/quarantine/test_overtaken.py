@@ -42,8 +42,8 @@ def value(key: int, kind: Kind, offset: int) -> bytes:
 class Played:
     """Batches of records, the bad ones in quarantine, and the file as it should have been from the start."""
 
-    def __init__(self, root: Path, batches: list[list[Op]]) -> None:
-        self.root, self.file = root, write_pipeline(root)
+    def __init__(self, root: Path, batches: list[list[Op]], producer: str = "none") -> None:
+        self.root, self.file = root, write_pipeline(root, {"changelog-producer": producer})
         self.good: dict[int, tuple[int, int | None]] = {}
         """By offset the key and what its row has."""
         self.bad: dict[int, tuple[int, int]] = {}
@@ -93,10 +93,10 @@ BATCHES = st.lists(
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
-@given(BATCHES)
-def test_a_retry_leaves_the_table_as_if_its_records_had_come_in_order(batches: list[list[Op]]) -> None:
+@given(BATCHES, st.sampled_from(("none", "lookup", "input")))
+def test_a_retry_leaves_the_table_as_if_its_records_had_come_in_order(batches: list[list[Op]], producer: str) -> None:
     with tempfile.TemporaryDirectory() as name:
-        played = Played(Path(name), [[(9, "good")], *batches])
+        played = Played(Path(name), [[(9, "good")], *batches], producer)
         told = played.retry()
         assert offsets_left(played.root) == played.must_stay(), told
         assert rows_of(played.root) == played.in_order(), told
