@@ -131,3 +131,9 @@ def test_where_the_history_is_not_there_the_record_stays(
         monkeypatch.setattr(overtaken, "MOST_SNAPSHOTS", 1)
     assert "1 record not retried: table lake.orders has no sequence.field" in played.retry()
     assert offsets_left(tmp_path) == [1]
+
+
+def test_a_row_that_changed_later_in_the_same_batch_is_not_undone(tmp_path: Path) -> None:
+    played = Played(tmp_path, [[(9, "good")], [(2, "bad"), (2, "good")]])
+    assert "1 failed again and stay in the quarantine" in played.retry()
+    assert (rows_of(tmp_path), offsets_left(tmp_path)) == ({9: 0, 2: 2}, [1])
