@@ -90,7 +90,8 @@ def test_a_command_gives_a_run_the_checkpoint_and_works_as_its_guest(tmp_path: P
         wait_until(lambda: is_wanted(config), 30, "a run that waits")
         assert not run.holds.is_set()
         pieces.do(2)
-        assert run.holds.is_set() and not is_wanted(config)
+        assert run.holds.wait(30)
+        wait_until(lambda: not is_wanted(config), 30, "a run that has what it waited for")
         pieces.do(3)
         run.end()
         pieces.do(4)
@@ -111,7 +112,13 @@ def test_a_run_that_is_restarted_soon_keeps_its_guest(tmp_path: Path, monkeypatc
         pieces.do(0)
         run.end()
         again: list[Run] = []
-        monkeypatch.setattr("pipelines.control.guest.time.sleep", lambda _: again or again.append(Run(config)))
+
+        def restarted(config: PipelineConfig) -> bool:
+            if not again:
+                again.append(Run(config))
+            return is_wanted(config)
+
+        monkeypatch.setattr(guest, "is_wanted", restarted)
         pieces.do(1)
         again[0].end()
     assert command.done == ["run 0", "run 1"]
