@@ -31,7 +31,7 @@ from paimon_table.metadata.table_state import BucketState, LiveFiles, TableState
 from paimon_table.options.option_parsing import options_of
 from paimon_table.options.reading_options import reading_options
 from paimon_table.options.table_options import TableOptions
-from paimon_table.scan.changelog_scan import changes_of, read_changes
+from paimon_table.scan.changelog_scan import appended_rows, changes_of, read_changes
 from paimon_table.scan.scan import TableScan
 from paimon_table.scan.splits import Split
 from paimon_table.scan.time_travel import as_of, chosen_snapshot, stored_snapshot
@@ -231,6 +231,10 @@ class Table:
     def changes_of(self, snapshot: Snapshot, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """The changes of one snapshot in pieces of bounded size."""
         return changes_of(self.context, snapshot, columns)
+
+    def appended_rows(self, snapshot: Snapshot, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """What one APPEND snapshot has written, unmerged and with the kinds of rows, in pieces of bounded size."""
+        return appended_rows(self.context, snapshot, columns)
 
     # ------------------------------------------------------------ writing
 

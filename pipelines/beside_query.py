@@ -10,7 +10,7 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from paimon_table.errors import BrokenInvariant, ConfigError, SinkUnavailable
+from paimon_table.errors import BrokenInvariant, SinkUnavailable
 from pipelines.batch.batch_report import BatchObserver, BatchReport
 from pipelines.batch.compactions import Compactions
 from pipelines.batch.plan import BatchRun, TaskSettings
@@ -22,7 +22,7 @@ from pipelines.catchup.side_work import COMMANDS, SideWork, TableRequests
 from pipelines.catchup.slices import SLICE_S, SlicePace, SparkSlices, paced
 from pipelines.catchup.table_standings import TableStandings
 from pipelines.checkpoint.book import Cause, Pause
-from pipelines.control.request_desk import Handler, RequestDesk, Tell
+from pipelines.control.request_desk import Handler, NotYet, RequestDesk, Tell
 from pipelines.control.requests import Answer, Request, Requests
 from pipelines.control.turns import Turns
 from pipelines.prepared import PreparedPipeline
@@ -83,6 +83,7 @@ class BesideQuery:
         self._replays: ReplaySlices | None = None
         self._shown = ShownReplays(self._checkpoint, pipeline.catalog, of.seen)
         self._has_looked = not self._checkpoint.is_new
+        self._first_look: Callable[[], object] = lambda: None
         say_paused(self.paused.pauses)
         self._shown.look()
         if self._has_looked:
@@ -93,9 +94,16 @@ class BesideQuery:
     def desk(self, others: Mapping[str, Handler]) -> RequestDesk:
         """Where requests are taken, ``others`` by these handlers; those of tables are, as far as they wait by now."""
         desk = RequestDesk(Requests.of(self.config), {**self._handlers(), **others})
-        if not self._checkpoint.is_new:
+        if self._checkpoint.is_new:
+            self._first_look = lambda: desk.take(COMMANDS)
+        else:
             desk.take(COMMANDS)
         return desk
+
+    def take_first(self) -> None:
+        """Take what was asked before the pipeline had read anything, once its first batch has opened the tables."""
+        self._first_look()
+        self._first_look = lambda: None
 
     def begin(self) -> None:
         """A batch begins: under a new checkpoint the first one tells where the stream begins."""
@@ -152,7 +160,7 @@ class BesideQuery:
         batch_id, tables = self.stream.next_batch, self._of.tables()
         planned = self._checkpoint.planned_batch
         if planned is None:
-            raise ConfigError(f"pipeline {self.config.name} has not read anything yet; pause the table after that")
+            raise NotYet("it is done with the first batch, which says where the table misses records")
         topics = set() if tables is None else tables.topics_of(identifier)
         topics |= {topic for t in self._own.written() if str(t.name) == identifier for topic, _ in t.position.offsets}
         has_begun = planned is not None and planned >= batch_id

@@ -311,6 +311,7 @@ class PipelineQuery:
                 if self._stopping.is_set():
                     raise StopRequested(f"pipeline {self.config.name} stops before batch {batch_id}")
                 tables = self._open_tables(batch)
+                self._beside.take_first()
                 run = BatchRun(batch_id, self._checkpoint.planned_at_ms(batch_id))
                 exchange = self._exchange(batch, self._compactions)
                 check = partial(self._check_read, batch_id)

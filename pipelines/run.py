@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -19,7 +19,7 @@ from rich.console import Console
 from paimon_table import Table
 from paimon_table.errors import SinkUnavailable, TidemarkError
 from pipelines.catchup.shown_standing import Standing
-from pipelines.checkpoint.lock import held_checkpoints
+from pipelines.checkpoint.lock import held_checkpoints, run_comes_first
 from pipelines.config.config import PipelineConfig
 from pipelines.early_signals import was_hung_up
 from pipelines.http.endpoints import endpoints
@@ -93,12 +93,26 @@ def run_pipelines(
     stop, reloading = threading.Event(), Reloading(files, [config.name for config in configs], once)
     _take_hangups(reloading.ask_all)
     _install_signal_handlers(stop, "as soon as Spark has started")
-    state = RunState(configs)
-    with held_checkpoints(configs), endpoints(configs, state), Activity(console) as activity:
-        ended = _run(configs, once, stop, activity, state, reloading)
+    with ExitStack() as held:
+        with run_comes_first(configs, stop.is_set) as is_free:
+            if is_free:
+                held.enter_context(held_checkpoints(configs))
+        ended = _looked_at(configs, once, stop, console, reloading) if is_free else EndedRun(())
     if stop.is_set() and ended.failure is None:
         log.info("stopped; the next start continues from here", extra={"event": "stopped"})
     return ended
+
+
+def _looked_at(
+    configs: Sequence[PipelineConfig],
+    once: bool,
+    stop: threading.Event,
+    console: Console | None,
+    reloading: Reloading,
+) -> EndedRun:
+    state = RunState(configs)
+    with endpoints(configs, state), Activity(console) as activity:
+        return _run(configs, once, stop, activity, state, reloading)
 
 
 def _run(

@@ -70,6 +70,15 @@ def changes_of(ctx: TableContext, snapshot: Snapshot, columns: Sequence[str] | N
             yield from _some(rows.filter(pc.not_equal(rows.column(VALUE_KIND), RowKind.DELETE)))
 
 
+def appended_rows(ctx: TableContext, snapshot: Snapshot, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+    """What an APPEND snapshot has written, as stored and whatever the changelog producer; nothing of another kind."""
+    names = checked_columns(ctx.schema, columns)
+    reader = ManifestReader(ctx.io, ctx.paths)
+    for entry in reader.delta_entries(snapshot) if snapshot.commit_kind is CommitKind.APPEND else ():
+        if entry.kind == ADD:
+            yield from _rows(ctx, entry, names)
+
+
 def _moves_rows(ctx: TableContext, producer: str) -> bool:
     """Whether a key may be in two buckets of a snapshot's changelog, once in each."""
     is_found = producer in {"lookup", "full-compaction"}

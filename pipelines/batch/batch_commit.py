@@ -51,6 +51,8 @@ class AppendedBatch:
     """What these compactions bring, one by one, as they are done."""
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     """Where the batch ended in all of its topics."""
+    watermarks_ms: Mapping[str, int] = field(default_factory=dict)
+    """Per table that has one."""
     emptied: Mapping[str, int] = field(default_factory=dict)
     """How many rows were deleted of tables whose source table was truncated."""
     retries: Mapping[str, int] = field(default_factory=dict)
@@ -110,6 +112,7 @@ def append(
         compacting=written.compacting,
         compacted=written.compacted,
         offsets=offsets,
+        watermarks_ms=tables.next_watermarks(greatest(report.event_times_ms for report in result.reports)),
         emptied={plan.identifiers[write.target]: write.row_count for write in deletes},
     )
     with side_by_side(at_once(tables), finishes=True) as start:
@@ -174,11 +177,12 @@ def compact_batch(
 
 
 _Number = TypeVar("_Number", int, float)
+_Place = TypeVar("_Place")
 
 
-def greatest(of_tasks: Iterable[Mapping[TopicPartition, _Number]]) -> dict[TopicPartition, _Number]:
-    """The greatest number of each partition."""
-    found: dict[TopicPartition, _Number] = {}
+def greatest(of_tasks: Iterable[Mapping[_Place, _Number]]) -> dict[_Place, _Number]:
+    """The greatest number of each place."""
+    found: dict[_Place, _Number] = {}
     for numbers in of_tasks:
         for place, number in numbers.items():
             found[place] = max(number, found.get(place, number))
@@ -211,7 +215,8 @@ def unfinished_batches(
 
 
 def _commits(appended: AppendedBatch, tables: PipelineTables, start: Start) -> TableCommits:
-    return TableCommits(appended.batch, appended.identifiers, appended.ends, appended.snapshots, tables, start)
+    of = appended.batch, appended.identifiers, appended.ends, appended.watermarks_ms, appended.snapshots
+    return TableCommits(*of, tables, start)
 
 
 def first_failure(identifiers: Sequence[str], failures: Sequence[Failed]) -> Exception:

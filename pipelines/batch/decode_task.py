@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from paimon_table import LaneSplit
 from paimon_table.row_kind import VALUE_KIND, RowKind
+from pipelines.batch.event_times import EventTimeColumns
 from sinks.exchange.blob import Blob, report_blob, to_record_batch
 from sinks.exchange.router import Origin, route
 from sinks.exchange.slots import slot_keys
@@ -62,6 +63,8 @@ class DecodeReport:
     """What was read, per (topic, partition)."""
     newest_s: dict[tuple[str, int], float] = field(default_factory=dict)
     """The newest time of those records, where they have one."""
+    event_times_ms: dict[tuple[int, str, int], int] = field(default_factory=dict)
+    """Per target, topic and partition the newest event time, where the target's watermark follows it."""
     events: Counter[int] = field(default_factory=Counter)
     """Records that gave rows, per target."""
     begins: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -137,6 +140,7 @@ class DecodeTask:
     """Topics that feed only tables which are behind: these meet the bad records that name no source table later."""
     read_again: ReadAgain = field(default_factory=ReadAgain)
     formats: TopicFormats = field(default_factory=TopicFormats)
+    event_times: EventTimeColumns = field(default_factory=EventTimeColumns)
 
     @property
     def schema_ids(self) -> tuple[int, ...]:
@@ -215,6 +219,10 @@ class DecodeTask:
             report.moved_count += _moved_count(kept)
             if not kept.num_rows:
                 continue
+            newest_ms = self.event_times.newest_ms(index, kept)
+            if newest_ms is not None:
+                at = index, origin.topic, origin.partition
+                report.event_times_ms[at] = max(newest_ms, report.event_times_ms.get(at, newest_ms))
             versions = [name for name in table.options.sequence_fields if name != POSITION]
             rows = without_sequence_of_deletes(kept, versions, table.schema.primary_keys)
             yield from route(rows, index, self.targets[index], origin, self.slots)

@@ -9,9 +9,11 @@ from functools import partial
 from paimon_table import BucketId
 from paimon_table.side_by_side import all_done, waits_at_once
 from paimon_table.storage.private_directory import SharedDirectory
+from paimon_table.surroundings import now_ms
 from pipelines.bad_records.facts import OpenOffsets
 from pipelines.bad_records.log import QuarantineLog
 from pipelines.batch.decode_task import DecodeTask, ReadAgain
+from pipelines.batch.event_times import EventTimeColumns
 from pipelines.tables.table_failure import blaming
 from pipelines.tables.tables import PipelineTables
 from sinks.commit.table_sink import TableSink
@@ -126,6 +128,7 @@ def plan_decode(tables: PipelineTables, batch: BatchRun, settings: TaskSettings)
         tables.topics_behind,
         settings.read_again,
         TopicFormats(tables.formats, tables.earlier_formats),
+        EventTimeColumns(tables.event_time_columns, now_ms()),
     )
 
 

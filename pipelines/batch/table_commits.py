@@ -48,17 +48,19 @@ class TableCommits:
         batch: BatchRun,
         identifiers: Sequence[str],
         ends: Mapping[str, Mapping[TopicPartition, int]],
+        watermarks_ms: Mapping[str, int],
         snapshots: dict[str, tuple[Snapshot, ...]],
         tables: PipelineTables,
         start: Start,
     ) -> None:
         """``identifiers`` are the target tables, ``ends`` where the batch ended; ``snapshots`` gets what is published.
 
-        ``start`` begins a commit, in whichever thread.
+        ``watermarks_ms`` are those of tables that have one. ``start`` begins a commit, in whichever thread.
         """
         self._batch = batch
         self._identifiers = identifiers
         self._ends = ends
+        self._watermarks_ms = watermarks_ms
         self._snapshots = snapshots
         self._tables = tables
         self._start = start
@@ -123,7 +125,8 @@ class TableCommits:
         with blaming(identifier):
             ends = self._ends.get(identifier, {})
             sink = self._tables.sinks[identifier]
-            return sink.commit(self._batch.id, messages, ends, on_step, self._batch.started_ms, departed)
+            watermark_ms = self._watermarks_ms.get(identifier)
+            return sink.commit(self._batch.id, messages, ends, on_step, self._batch.started_ms, departed, watermark_ms)
 
 
 def by_table(awaited: Iterable[tuple[int, BucketId]], results: Iterable[JobResult]) -> Iterator[JobResult]:

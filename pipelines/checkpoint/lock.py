@@ -1,7 +1,10 @@
-"""One run at a time per checkpoint: a lock that lives as long as the process that holds it.
+"""One process at a time per checkpoint: a lock that lives as long as the process that holds it.
 
 The system gives the lock up when the process ends, however it ends, so the file of a killed run stops nobody. It goes
 for local checkpoints; on object storage Spark itself notices the second writer.
+
+A run comes before commands. One that finds a command at work locks a second file and waits; the command looks at it
+between two slices (``is_wanted``), gives the checkpoint up, and goes on as a guest of the run.
 """
 
 from __future__ import annotations
@@ -12,8 +15,9 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from paimon_table.errors import SinkUnavailable
@@ -26,37 +30,118 @@ log = logging.getLogger(__name__)
 
 FILE = "tidemark.lock"
 
+NEXT_FILE = "tidemark.next"
+"""Locked by a run that waits for a command to give the checkpoint up."""
+
 TRIES = 3
 TRY_WAIT_S = 0.2
 """Somebody who only looks whether the lock is held (``holder_of``) has it for a moment."""
 
-UNKNOWN = "perhaps another process (object storage has no lock)"
+LOOK_S = 0.1
+"""Between two looks of a run that waits."""
+
+STILL_S = 30.0
+"""How often it says so."""
+
+RUNS = "runs the pipeline"
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds a checkpoint, and for what; its text is the process in words."""
+
+    who: str
+    doing: str = RUNS
+    """As in: process 1, which runs the pipeline."""
+    yields: bool = False
+    """Whether it gives the checkpoint to a run between two slices."""
+
+    @property
+    def is_run(self) -> bool:
+        return self.doing == RUNS
+
+    def __str__(self) -> str:
+        return self.who
+
+
+UNKNOWN = Holder("perhaps another process (object storage has no lock)")
 
 
 @contextmanager
-def held_checkpoints(configs: Sequence[PipelineConfig]) -> Iterator[None]:
-    """Hold the checkpoints of all pipelines; SinkUnavailable names the process that holds one of them already."""
+def held_checkpoints(configs: Sequence[PipelineConfig], doing: str = RUNS, *, yields: bool = False) -> Iterator[None]:
+    """Hold the checkpoints of all pipelines; SinkUnavailable names the process that holds one of them already.
+
+    Who ``yields`` looks at ``is_wanted`` from time to time.
+    """
     with ExitStack() as stack:
         for config in configs:
             io, path = storage_of(config, config.checkpoint)
             if isinstance(io, LocalFileIO):
-                stack.enter_context(_held(config, path))
+                stack.enter_context(_held(config, path, doing, yields))
         yield
 
 
-def holder_of(config: PipelineConfig) -> str | None:
-    """Who runs the pipeline, in words; None when nobody does. On object storage nobody knows: ``UNKNOWN``."""
+@contextmanager
+def run_comes_first(configs: Sequence[PipelineConfig], is_stopped: Callable[[], bool]) -> Iterator[bool]:
+    """Wait until commands that hold the checkpoints have given them up, and keep them free for the length of the block.
+
+    False once ``is_stopped``. Who holds a checkpoint without yielding it is left for ``held_checkpoints`` to refuse.
+    """
+    with ExitStack() as stack:
+        yield all(_given_up(config, is_stopped, stack) for config in configs)
+
+
+def _given_up(config: PipelineConfig, is_stopped: Callable[[], bool], stack: ExitStack) -> bool:
+    holder, told_s = holder_of(config), 0.0
+    if holder is None or not holder.yields:
+        return True
+    _, path = storage_of(config, config.checkpoint)
+    stack.enter_context(_held(config, path, f"waits for {holder}", False, NEXT_FILE))
+    began_s = time.monotonic()
+    while holder is not None and holder.yields:
+        if is_stopped():
+            return False
+        if time.monotonic() - began_s >= told_s:
+            told_s += STILL_S
+            log.info(
+                "%s: waits for %s, which %s; it finishes its slice, then gives the checkpoint to this run",
+                config.name,
+                holder,
+                holder.doing,
+            )
+        time.sleep(LOOK_S)
+        holder = holder_of(config)
+    return True
+
+
+def is_wanted(config: PipelineConfig) -> bool:
+    """Whether a run waits for the checkpoint, which some command holds."""
+    return _holder_in(config, NEXT_FILE) not in (None, UNKNOWN)
+
+
+def holder_of(config: PipelineConfig) -> Holder | None:
+    """Who holds the checkpoint of a pipeline; None when nobody does. On object storage nobody knows: ``UNKNOWN``."""
+    return _holder_in(config, FILE)
+
+
+def runner_of(config: PipelineConfig) -> Holder | None:
+    """Who runs the pipeline and takes requests: a command that holds the checkpoint does not."""
+    holder = holder_of(config)
+    return holder if holder is not None and holder.is_run else None
+
+
+def _holder_in(config: PipelineConfig, file: str) -> Holder | None:
     io, path = storage_of(config, config.checkpoint)
     if not isinstance(io, LocalFileIO):
         return UNKNOWN
     try:
-        descriptor = os.open(f"{path}/{FILE}", os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(f"{path}/{file}", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return _who(os.pread(descriptor, 1000, 0))
+        return _holder(os.pread(descriptor, 1000, 0))
     except OSError:
         return UNKNOWN
     finally:
@@ -65,9 +150,9 @@ def holder_of(config: PipelineConfig) -> str | None:
 
 
 @contextmanager
-def _held(config: PipelineConfig, directory: str) -> Iterator[None]:
+def _held(config: PipelineConfig, directory: str, doing: str, yields: bool, file: str = FILE) -> Iterator[None]:
     os.makedirs(directory, exist_ok=True)
-    descriptor = os.open(f"{directory}/{FILE}", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(f"{directory}/{file}", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
     try:
         try:
             _lock(descriptor)
@@ -81,7 +166,7 @@ def _held(config: PipelineConfig, directory: str) -> Iterator[None]:
                 error.strerror,
             )
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(_me()).encode(), 0)
+        os.pwrite(descriptor, json.dumps(_me(doing, yields)).encode(), 0)
         yield
     finally:
         os.close(descriptor)
@@ -98,21 +183,23 @@ def _lock(descriptor: int) -> None:
             time.sleep(TRY_WAIT_S)
 
 
-def _me() -> Mapping[str, str | int]:
+def _me(doing: str, yields: bool) -> Mapping[str, str | int | bool]:
     since = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
+    return {"pid": os.getpid(), "host": socket.gethostname(), "since": since, "doing": doing, "yields": yields}
 
 
 def _taken(config: PipelineConfig, content: bytes) -> str:
+    holder = _holder(content)
     return (
-        f"pipeline {config.name}: checkpoint {config.checkpoint} is in use by {_who(content)}; only one run at a time"
-        " can use it: wait for its end, or stop it"
+        f"pipeline {config.name}: checkpoint {config.checkpoint} is in use by {holder}, which {holder.doing}; only one"
+        " process at a time can use it: wait for its end, or stop it"
     )
 
 
-def _who(content: bytes) -> str:
+def _holder(content: bytes) -> Holder:
     try:
-        holder = json.loads(content)
-        return f"process {holder['pid']} on {holder['host']} (since {holder['since']})"
+        found = json.loads(content)
+        who = f"process {found['pid']} on {found['host']} (since {found['since']})"
+        return Holder(who, str(found["doing"]), found["yields"] is True)
     except NOT_AS_WRITTEN:
-        return "another process"
+        return Holder("another process")

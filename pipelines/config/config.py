@@ -329,6 +329,7 @@ class PipelineConfig(ConfigModel):
             rule.columns,
             rule.where,
             None if rule.history is None or rule.history.scd2 is None else rule.history.scd2.columns,
+            rule.watermark,
             next((i for i, other in enumerate(self.tables) if other is rule), -1),
         )
         return target if rule.tells_key else self._or_log(target, rule.options)

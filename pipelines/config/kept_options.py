@@ -87,7 +87,7 @@ FILE_OPTIONS = frozenset({
 _KNOWN = TABLE_OPTIONS | ENGINE_OPTIONS | FILE_OPTIONS
 
 _NOT_HERE = (
-    (("snapshot.watermark",), "there are no watermarks"),
+    (("snapshot.watermark",), "`watermark.idle` of the rule says when a partition is idle"),
     (("tag.batch",), "tags are made for periods of time"),
     (("partition.",), "partitions are not marked"),
     (("parquet.", "orc.", "avro."), "files are written with file.compression and the settings of the table"),

@@ -22,6 +22,7 @@ from pipelines.config.key_options import without_key_options
 from pipelines.config.order_config import OrderBy, columns_of_order
 from pipelines.config.schema_changes import EVOLVE, SchemaChanges
 from pipelines.config.table_name import name_problem
+from pipelines.config.watermark import Watermark
 from sinks.exchange.version_columns import VersionColumns
 from sources.column_sources import OPTION as COLUMN_SOURCES
 from sources.column_sources import ColumnSources
@@ -201,6 +202,11 @@ class TableRule(ConfigModel):
         "the change in the log of the source, whatever order, topic or partition the records come in. By default it is "
         "the order in which they come. The table gets the columns `_tidemark_position` and `_tidemark_deleted_at`.",
     )
+    watermark: Watermark | None = Field(
+        default=None,
+        description="Gives the snapshots of the table a watermark from the time of events, for those who wait until a "
+        "time is complete. It follows the topic partition that is furthest behind, and never goes back.",
+    )
     schema_changes: SchemaChanges | None = Field(
         default=None,
         description="What changes of the source's schema do; a word for a kind wins over `defaults.schema_changes`, "
@@ -366,6 +372,7 @@ class TargetRule:
     where: str | None = None
     versions: VersionColumns | None = None
     """The columns that say when a version holds, where every version of a row stays."""
+    watermark: Watermark | None = None
     number: int = field(default=-1, compare=False)
     """Its place among the rules of the file."""
     is_log_assumed: bool = field(default=False, repr=False)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from paimon_table.errors import ConfigError, SinkUnavailable
-from pipelines.checkpoint.lock import UNKNOWN, holder_of
+from pipelines.checkpoint.lock import UNKNOWN, runner_of
 from pipelines.config.config import PipelineConfig
 from pipelines.control.requests import Answer, Request, Requests, State
 
@@ -38,7 +38,7 @@ def wait_for(
         answer = requests.answer_to(request.id)
         if answer is not None and answer.state.is_final:
             return answer
-        holder = holder_of(config)
+        holder = runner_of(config)
         if holder is None or (holder == UNKNOWN and answer is None and waited_s > UNANSWERED_S):
             requests.withdraw(request.id)
             return None
@@ -71,12 +71,12 @@ def ask(
 ) -> tuple[Request, Answer | None]:
     """Leave a request; gives its last answer within ``wait_s``, or its final one however long that takes once taken.
 
-    None: nobody has taken it. It stays, and the next start takes it (``holder_of`` says whether a process runs): there
+    None: nobody has taken it. It stays, and the next start takes it (``runner_of`` says whether a process runs): there
     is no wait for a process that has ended. Where checkpoints have no lock (object storage) there is always a wait.
     ``on_answer`` hears of each answer on the way.
     """
     requests = Requests.of(config)
-    is_running = holder_of(config) is not None
+    is_running = runner_of(config) is not None
     request = requests.leave(command, arguments)
     if not is_running:
         return request, requests.answer_to(request.id)
@@ -88,7 +88,7 @@ def ask(
             answer = found
             if on_answer is not None:
                 on_answer(found)
-        if (answer is not None and answer.state.is_final) or holder_of(config) is None:
+        if (answer is not None and answer.state.is_final) or runner_of(config) is None:
             break
         sleep(POLL_S)
         waited_s += POLL_S

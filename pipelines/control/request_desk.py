@@ -28,6 +28,10 @@ JVM_GONE = (
 )
 
 
+class NotYet(Exception):
+    """Raised by a handler that cannot do what is asked yet: the request waits until ``take`` is called for it again."""
+
+
 class RequestDesk:
     """Takes the requests to one pipeline; ``take`` is called by one thread, while no batch runs."""
 
@@ -35,11 +39,12 @@ class RequestDesk:
         self._requests = requests
         self._handlers = handlers
         self._taken: set[str] = set()
+        self._put_off: set[str] = set()
 
     @property
     def has_more(self) -> bool:
-        """Whether a request waits that this process has not taken."""
-        return any(request.id not in self._taken for request in self._requests.waiting())
+        """Whether a request waits that this process has not looked at."""
+        return any(request.id not in self._taken | self._put_off for request in self._requests.waiting())
 
     def take(self, commands: Collection[str] | None = None) -> int:
         """Hand out what waits, or only what asks for one of ``commands``; gives how many requests that was."""
@@ -49,8 +54,13 @@ class RequestDesk:
             if request.id not in self._taken and (commands is None or request.command in commands)
         ]
         for request in waiting:
+            try:
+                answer = self._handled(request)
+            except NotYet as reason:
+                log.info("request %s (%s) waits: %s", request.command, request.left_by, reason)
+                self._put_off.add(request.id)
+                continue
             self._taken.add(request.id)
-            answer = self._handled(request)
             if answer is not None:
                 self._requests.answer(request.id, answer)
                 level = logging.INFO if answer.state is State.DONE else logging.WARNING
@@ -69,6 +79,8 @@ class RequestDesk:
             return Answer(State.REFUSED, f"the running pipeline does not know {request.command!r}; {hint}")
         try:
             return handler(request, lambda answer: self._requests.answer(request.id, answer))
+        except NotYet:
+            raise
         except TidemarkError as error:
             return Answer(State.REFUSED if error.action is Action.FIX_REQUEST else State.FAILED, str(error))
         except Exception as error:  # a request must not end the pipeline

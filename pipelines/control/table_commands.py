@@ -9,7 +9,7 @@ import typer
 
 from paimon_table.errors import ConfigError, SinkUnavailable
 from paimon_table.nearest_name import did_you_mean
-from pipelines.checkpoint.lock import holder_of
+from pipelines.checkpoint.lock import runner_of
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_file import load_pipeline
 from pipelines.control.asking import ask
@@ -27,7 +27,7 @@ def ask_for_table(file: Path, command: str, table: str, known: NamesOf, reason: 
     Where none runs a table that is not ``known`` is refused at once: nobody would see that the next start refuses it.
     """
     config = load_pipeline(file)
-    if holder_of(config) is None and table not in (names := known(config)):
+    if runner_of(config) is None and table not in (names := known(config)):
         raise ConfigError(f"--table: pipeline {config.name} has no table {table!r}; {did_you_mean(table, names)}")
     arguments = {"table": table, **({"reason": reason} if reason else {})}
     _ask(config, command, arguments, lambda: _check_known(config, table, known))
@@ -46,7 +46,7 @@ def _check_known(config: PipelineConfig, table: str, known: NamesOf) -> None:
 def ask_to_reload(file: Path) -> None:
     """Let the process that runs the pipeline take its changed file."""
     config = load_pipeline(file)
-    if holder_of(config) is None:
+    if runner_of(config) is None:
         typer.echo(f"pipeline {config.name} does not run; its next start takes the file as it is then")
         return
     _ask(config, "reload", {"file": str(file.resolve())}, lambda: None)
@@ -54,7 +54,7 @@ def ask_to_reload(file: Path) -> None:
 
 def _ask(config: PipelineConfig, command: str, arguments: Mapping[str, str], check: Callable[[], None]) -> None:
     """``check`` raises where a request that nobody has taken so far is to be withdrawn."""
-    was_running = holder_of(config) is not None
+    was_running = runner_of(config) is not None
     request, answer = ask(config, command, arguments)
     if answer is None and was_running:
         try:
@@ -64,7 +64,7 @@ def _ask(config: PipelineConfig, command: str, arguments: Mapping[str, str], che
             raise
     if answer is None and not was_running:
         typer.echo(f"pipeline {config.name} does not run; its next start takes the request before it reads anything")
-    elif answer is None and holder_of(config) is None:
+    elif answer is None and runner_of(config) is None:
         typer.echo(f"pipeline {config.name} has ended; its next start takes the request before it reads anything")
     elif answer is None:
         typer.echo(f"pipeline {config.name} {_BUSY}; it takes the request after that")

@@ -89,15 +89,17 @@ def _state_of(config: PipelineConfig) -> tuple[Document, str | None]:
     holder = holder_of(config)
     path = state_path(config)
     state = _read(path)
-    if state is None and holder is None:
-        raise ConfigError(f"pipeline {config.name} does not run, and has not run here yet ({path} is not there)")
+    if state is None and holder is not None:
+        said = "has not said yet how it stands; ask again" if holder.is_run else holder.doing
+        raise ConfigError(f"pipeline {config.name}: checkpoint in use by {holder}, which {said}")
     if state is None:
-        raise ConfigError(f"pipeline {config.name} is run by {holder}, which has not said yet how it stands; ask again")
+        raise ConfigError(f"pipeline {config.name} does not run, and has not run here yet ({path} is not there)")
     if holder == UNKNOWN:
         return state, holder_by_process(state)
-    if holder is not None and holder.startswith(f"process {state['pid']} on {state['host']} "):
-        return state, holder
-    return {**_with_replays(config, state), "held_by": holder}, None
+    if holder is not None and holder.who.startswith(f"process {state['pid']} on {state['host']} "):
+        return state, holder.who
+    held = None if holder is None else f"{holder}, which {'has just begun' if holder.is_run else holder.doing},"
+    return {**_with_replays(config, state), "held_by": held}, None
 
 
 def _with_replays(config: PipelineConfig, state: Document) -> Document:

@@ -83,7 +83,7 @@ def _headline(state: Mapping[str, Any], pipeline: Mapping[str, Any], holder: str
     line.append(f"  {how}", style=_BETWEEN if pipeline["phase"] == "ended" else _BAD)
     line.append(f"  {ago} ago ({seen}); what follows stood then", style="not bold")
     if state.get("held_by"):
-        holder = f"\n  {shown(state['held_by'], 120)} uses its checkpoint: a command, or a run that has just begun"
+        holder = f"\n  {shown(state['held_by'], 120)} uses its checkpoint"
         line.append(holder, style="not bold")
     return line
 

@@ -11,10 +11,12 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
+from paimon_table import Table
 from paimon_table.errors import ConfigError, SinkUnavailable
 from paimon_table.storage.private_directory import process_directory
 from pipelines.bad_records.dead_letters import DeadLetters
@@ -29,23 +31,25 @@ from pipelines.batch.local_exchange import LocalExchange
 from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.batch.step_facts import AllOpen
 from pipelines.checkpoint.document import known_fields
-from pipelines.checkpoint.lock import held_checkpoints, holder_of
 from pipelines.config.config import PipelineConfig
 from pipelines.control.asking import done_or_raised, wait_for
+from pipelines.control.guest import Guest
 from pipelines.control.request_desk import Handler, Tell
 from pipelines.control.requests import Answer, Request, State
 from pipelines.control.same_rules import check_rules, digest_of_rules
 from pipelines.prepared import own_tables
-from pipelines.quarantine.older_records import WithoutLateDeletes, refusal
+from pipelines.quarantine.older_records import LateRecords, WithoutLateRecords
+from pipelines.quarantine.overtaken import steps_of
 from pipelines.quarantine.slices import Slice, Slices
 from pipelines.storage import quarantine_of
-from pipelines.tables.opening import BesideStream, takes_all
+from pipelines.tables.opening import BesideStream
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.table_failure import TableFailure
 from pipelines.tables.tables import PipelineTables
 from sinks.commit.positions import RETRY_EDITED_PROPERTY, RETRY_PROPERTY
 from sinks.commit.table_sink import OwnReading
 from sinks.quarantine import Quarantine
+from sources.changes import SourceTable
 from sources.dumps.dump_lines import MALFORMED_PREFIX
 
 log = logging.getLogger(__name__)
@@ -138,11 +142,9 @@ def _run(
     io, path = quarantine_of(config)
     recorded = {RETRY_PROPERTY: config.name, **({RETRY_EDITED_PROPERTY: "true"} if slice_.is_edited else {})}
     reading = OwnReading(lambda _: recorded, by_offsets=False, after=slice_.after)
-    beside = BesideStream(reading, takes_all if slice_.even_if_older else refusal)
-    tables = PipelineTables(config, _user(config, slice_), own, beside=beside)
-    decoder = config.decoder
+    tables = PipelineTables(config, _user(config, slice_), own, beside=BesideStream(reading))
     settings = TaskSettings(
-        decoder if slice_.even_if_older else WithoutLateDeletes(decoder),
+        config.decoder if slice_.even_if_older else WithoutLateRecords(config.decoder, _late(slice_, records, tables)),
         1,
         process_directory(tempfile.gettempdir()),
         Quarantine(io, f"{path}/{slice_.retry}"),
@@ -162,6 +164,17 @@ def _run(
     return reports[0]
 
 
+def _late(slice_: Slice, records: DeadLetters, tables: PipelineTables) -> LateRecords:
+    steps = steps_of(records.log)
+    found = {place[:1] + place[2:4]: steps[place] for place in slice_.records if place in steps}
+
+    def table_of(source: SourceTable) -> tuple[str, Table] | None:
+        identifier = tables.routes.get(source)
+        return None if identifier is None else (identifier, tables.sinks[identifier].table)
+
+    return LateRecords(table_of, lambda *place: found.get(place), tables.commit_user)
+
+
 def is_begun(config: PipelineConfig, own: OwnTables, slice_: Slice) -> bool:
     """Whether some table has rows of the slice, or may have them."""
     records = DeadLetters(config)
@@ -176,45 +189,19 @@ def is_begun(config: PipelineConfig, own: OwnTables, slice_: Slice) -> bool:
 Apply = Callable[[Slice], Applied]
 
 
-@contextmanager
-def applier(config: PipelineConfig, tell: Callable[[str], None]) -> Iterator[Apply]:
+def applier(config: PipelineConfig, tell: Callable[[str], None]) -> Guest[Slice, Applied]:
     """Applies slices for the length of the block; ``tell`` gets words for somebody who waits."""
-    with ExitStack() as stack:
-        yield _Applier(config, stack, tell).apply
 
-
-class _Applier:
-    """Asks the running process for as long as there is one; then holds the checkpoint until ``stack`` closes."""
-
-    def __init__(self, config: PipelineConfig, stack: ExitStack, tell: Callable[[str], None]) -> None:
-        self._config = config
-        self._stack = stack
-        self._tell = tell
-        self._own: OwnTables | None = None
-
-    def apply(self, slice_: Slice) -> Applied:
-        while self._own is None:
-            if holder_of(self._config) is not None:
-                applied = self._asked(slice_)
-                if applied is not None:
-                    return applied
-            self._hold()
-        return apply(self._config, self._own, slice_)
-
-    def _hold(self) -> None:
-        """Take the checkpoint, unless somebody else has been faster."""
-        try:
-            self._stack.enter_context(held_checkpoints([self._config]))
-        except SinkUnavailable as error:
-            log.info("%s", error)
-            return
-        self._own = own_tables(self._config)
-
-    def _asked(self, slice_: Slice) -> Applied | None:
-        """What the running process says; None when there is none any more, or perhaps never was."""
-        arguments = {"slice": slice_.name, "rules": digest_of_rules(self._config)}
-        answer = wait_for(self._config, COMMAND, arguments, self._tell)
+    def ask(slice_: Slice) -> Applied | None:
+        arguments = {"slice": slice_.name, "rules": digest_of_rules(config)}
+        answer = wait_for(config, COMMAND, arguments, tell)
         return None if answer is None else Applied.from_details(done_or_raised(answer))
+
+    @contextmanager
+    def here() -> Iterator[Apply]:
+        yield partial(apply, config, own_tables(config))
+
+    return Guest(config, "retries records of the quarantine", ask, here, tell)
 
 
 def handler(config: PipelineConfig, own: OwnTables, before: Callable[[], None]) -> Handler:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table import Table
 from paimon_table.merge.aggregation import DEFAULT_FUNCTION
 from paimon_table.row_kind import VALUE_KIND, RowKind
+from pipelines.quarantine.overtaken import History, Key, keys_of
 from sinks.exchange.version_columns import HISTORY_OPTION
 from sources.changes import (
     OFFSET_COLUMN,
@@ -19,13 +19,13 @@ from sources.changes import (
     DecodeCounts,
     Decoded,
     Decoder,
-    DecodeTarget,
     Goal,
     QuarantineRow,
     SourceTable,
     TopicFormats,
     decoder_under,
 )
+from sources.position_kinds import POSITION
 from sources.record_rows import rows_at
 from sources.wording import first_of
 
@@ -74,18 +74,74 @@ def refusal(identifier: str, table: Table) -> str | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class WithoutLateDeletes:
-    """A ``Decoder`` that sends records with deletes of tables with a key to quarantine.
+def delete_refusal(_identifier: str, table: Table) -> str | None:
+    """The same of a delete, in a table with a primary key: it gets the place in the order of the row that it meets.
 
-    A delete gets the place in the order of the row that it meets, whatever that is.
+    Versions and positions in the log of the source tell its own place.
     """
+    is_placed = HISTORY_OPTION in table.schema.options or POSITION in table.options.sequence_fields
+    return None if is_placed else _LATE_DELETE
+
+
+class LateRecords:
+    """Which records of a slice would undo what came after them in their tables."""
+
+    def __init__(
+        self,
+        table_of: Callable[[SourceTable], tuple[str, Table] | None],
+        step_of: Callable[[str, int, int], tuple[str, int] | None],
+        user: str,
+    ) -> None:
+        """``table_of`` gives the table of a source table, ``step_of`` the step that put a record aside first.
+
+        ``user`` commits the slice: its own commits are not newer than its records.
+        """
+        self._table_of = table_of
+        self._step_of = step_of
+        self._user = user
+        self._histories: dict[str, History] = {}
+
+    def held(self, change: ChangeBatch) -> dict[int, str]:
+        """By offset why a record must wait."""
+        found = self._table_of(change.source)
+        if found is None or not found[1].schema.primary_keys:
+            return {}
+        identifier, table = found
+        rows, keys = change.rows, keys_of(change.rows, table.schema.primary_keys)
+        of_order = refusal(identifier, table)
+        deletes = pc.equal(rows.column(VALUE_KIND), RowKind.DELETE).to_pylist()
+        judged = [
+            (offset, key, delete_refusal(identifier, table) if is_delete else of_order)
+            for offset, key, is_delete in zip(rows.column(OFFSET_COLUMN).to_pylist(), keys, deletes, strict=True)
+        ]
+        held: dict[int, str] = {}
+        asked = {key for _, key, why in judged if why is not None}
+        for offset, key, why in judged:
+            if why is not None and self._is_overtaken(identifier, table, change, offset, key, asked):
+                held.setdefault(offset, why)
+        return held
+
+    def _is_overtaken(
+        self, identifier: str, table: Table, change: ChangeBatch, offset: int, key: Key, asked: Collection[Key]
+    ) -> bool:
+        """Whether the row of the key may have changed since the record was read."""
+        if identifier not in self._histories:
+            self._histories[identifier] = History(table, self._user)
+        history, step = self._histories[identifier], self._step_of(change.source.topic, change.partition, offset)
+        since = None if step is None else history.before(*step)
+        return since is None or key in history.touched_since(since, asked)
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutLateRecords:
+    """A ``Decoder`` that sends records to quarantine that would undo what came after them."""
 
     decoder: Decoder
+    late: LateRecords
 
-    def under(self, formats: TopicFormats) -> WithoutLateDeletes:
+    def under(self, formats: TopicFormats) -> WithoutLateRecords:
         """See ``sources.changes.FindsFormats``."""
-        return WithoutLateDeletes(decoder_under(self.decoder, formats))
+        return replace(self, decoder=decoder_under(self.decoder, formats))
 
     def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
         """See ``Decoder``."""
@@ -93,19 +149,12 @@ class WithoutLateDeletes:
         changes: list[ChangeBatch] = []
         held: list[QuarantineRow] = []
         for change in decoded.changes:
-            target = targets.get(change.source)
-            is_keyed = isinstance(target, DecodeTarget) and bool(target.primary_key) and not target.versions
-            kept, offsets = _without_deletes(change.rows) if is_keyed else (change.rows, [])
-            if offsets:
-                held += rows_at(batch, change.source, change.partition, offsets, _LATE_DELETE)
+            late = self.late.held(change) if change.rows.num_rows else {}
+            for offset, why in late.items():
+                held += rows_at(batch, change.source, change.partition, [offset], why)
+            is_kept = pc.invert(pc.is_in(change.rows.column(OFFSET_COLUMN), value_set=pa.array(late, pa.int64())))
+            kept = change.rows.filter(is_kept) if late else change.rows
             if kept.num_rows:
                 changes.append(replace(change, rows=kept))
         counts = decoded.counts + DecodeCounts(with_rows=-len(held), quarantined=len(held))
         return replace(decoded, changes=tuple(changes), quarantine=(*decoded.quarantine, *held), counts=counts)
-
-
-def _without_deletes(rows: pa.Table) -> tuple[pa.Table, list[int]]:
-    """The rows without those of records with a delete, and the offsets of these records."""
-    offsets = np.asarray(rows.column(OFFSET_COLUMN))
-    found = np.unique(offsets[np.asarray(pc.equal(rows.column(VALUE_KIND), RowKind.DELETE))])
-    return rows.filter(pa.array(~np.isin(offsets, found))), found.tolist()

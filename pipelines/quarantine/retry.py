@@ -29,6 +29,7 @@ from pipelines.prepared import own_tables
 from pipelines.quarantine.applying import Applied, Apply, applier, is_begun
 from pipelines.quarantine.edited_lines import EditedLines
 from pipelines.quarantine.older_records import refusal
+from pipelines.quarantine.overtaken import History, steps_of
 from pipelines.quarantine.selection import Opened, Selection
 from pipelines.quarantine.slices import Slice, Slices, alone
 from pipelines.quarantine.waiting import Waiting
@@ -65,16 +66,29 @@ class Retry:
         self._edited = edited
         self._even_if_older = even_if_older
         self._own = own_tables(quarantine.config)
-        self._refusals: dict[str, str | None] = {}
+        self._steps = steps_of(quarantine.bad.log)
+        self._histories: dict[str, tuple[str, History] | None] = {}
         self._waiting = Waiting(quarantine.config, self._own)
 
-    def refusal(self, table: str) -> str | None:
-        """Why records of a table are not taken now: it is behind, or they are late. One that is not there takes all."""
-        waits = self._waiting.of_table(table)
-        if waits is None and not self._even_if_older and table not in self._refusals:
+    def waits(self, table: str) -> str | None:
+        """Why no record of a table is taken now: it is behind."""
+        return self._waiting.of_table(table)
+
+    def _late(self, line: BadLine, table: str) -> str | None:
+        """Why a record is not taken that may be older than the row of its key; a table that is not there takes all.
+
+        Where the history of the table tells what came since, that decides when the record is applied.
+        """
+        if self._even_if_older:
+            return None
+        if table not in self._histories:
             found = self._own.catalog.find(TableName.of(table)) if "." in table else None
-            self._refusals[table] = None if found is None else refusal(table, found)
-        return waits or self._refusals.get(table)
+            why = None if found is None else refusal(table, found)
+            self._histories[table] = None if found is None or why is None else (why, History(found))
+        known, step = self._histories[table], self._steps.get(line.record)
+        if known is None or (step is not None and known[1].before(*step) is not None):
+            return None
+        return known[0]
 
     def nothing(self) -> str:
         """Why nothing was retried, once all was looked at."""
@@ -92,7 +106,7 @@ class Retry:
             if text is None:
                 continue
             table = self.quarantine.names.of(line)
-            why = self._waiting.words(line, table) or self.refusal(table)
+            why = self._waiting.words(line, table) or self._late(line, table)
             if why is None:
                 yield line, text
             else:
@@ -172,7 +186,7 @@ def retry(file: Path, selection: Selection, edited_file: Path | None, even_if_ol
     edited = None if edited_file is None else EditedLines(edited_file)
     job = Retry(quarantine, selection, edited, even_if_older)
     quarantine.check_known(selection.table)
-    why = None if selection.table is None else job.refusal(selection.table)
+    why = None if selection.table is None else job.waits(selection.table)
     if why is not None and (edited is not None or quarantine.is_any(selection)):
         raise ConfigError(why)
     if why is not None:
@@ -183,6 +197,8 @@ def retry(file: Path, selection: Selection, edited_file: Path | None, even_if_ol
         return
     with watched("records") as progress:
         total = retried(job, progress, _tell)
+    if selection.table is not None and job.kept and not total.records:
+        raise ConfigError("\n".join(job.kept))
     _tell_total(total, job)
     unknown = [] if edited is None else edited.unknown()
     if unknown:
@@ -195,14 +211,14 @@ def retry(file: Path, selection: Selection, edited_file: Path | None, even_if_ol
 def retried(job: Retry, progress: BarProgress, tell: Callable[[str], None]) -> Applied:
     """Apply all that the job chooses, once what an earlier one has left is done; ``tell`` gets words for who waits."""
     total = Applied()
-    with alone(job.quarantine.bad), applier(job.quarantine.config, tell) as apply:
+    with alone(job.quarantine.bad), applier(job.quarantine.config, tell) as applying:
         for slice_ in job.slices.unfinished():
             job.check_may_finish(slice_)
             count = counted(len(slice_.records), "record")
             tell(f"finishing {slice_.name} of a retry that has ended: {count}")
-            total = total.plus(job.finish(slice_, apply))
+            total = total.plus(job.finish(slice_, applying.do))
         for number, chosen in enumerate(sliced(job.chosen(progress))):
-            total = total.plus(job.finish(job.slice_of(number, chosen), apply))
+            total = total.plus(job.finish(job.slice_of(number, chosen), applying.do))
     return total
 
 

@@ -13,7 +13,7 @@ from paimon_table.maintenance.tidying import delete_tags
 from pipelines.bad_records.dead_letters import DeadLetters
 from pipelines.bad_records.facts import evidence_of
 from pipelines.bad_records.log import Applied, Switched, replay_owner
-from pipelines.checkpoint.lock import holder_of
+from pipelines.checkpoint.lock import runner_of
 from pipelines.checkpoint.replay_state import Rebuild, Replays, ReplayState, Switch
 from pipelines.config.config import PipelineConfig
 from pipelines.replay.rebuild_rules import changed_options, missing_at_begin, rules_digest, unpin
@@ -104,7 +104,7 @@ def _switch_of(rebuild: Rebuild) -> Switch:
 
 def _options(config: PipelineConfig, state: ReplayState, table: Table) -> dict[str, str]:
     options = changed_options(config, state.table, table, state.topics)
-    if options and holder_of(config) is not None:
+    if options and runner_of(config) is not None:
         raise ConfigError(
             f"the rule of table {state.table} changes {', '.join(options)}, which the running pipeline cannot: stop the"
             " pipeline, rebuild the table, then start it again (or write into a new table beside the stream: another"

@@ -18,10 +18,11 @@ from paimon_table.nearest_name import did_you_mean
 from pipelines.catchup.reading import Step
 from pipelines.checkpoint.book import Book
 from pipelines.checkpoint.checkpoint import Checkpoint
-from pipelines.checkpoint.lock import held_checkpoints, holder_of
+from pipelines.checkpoint.lock import UNKNOWN, held_checkpoints, holder_of, runner_of
 from pipelines.checkpoint.replay_state import Replays, ReplayState
 from pipelines.config.config import PipelineConfig
 from pipelines.control.asking import done_or_raised, wait_for
+from pipelines.control.guest import Guest
 from pipelines.control.requests import Answer, State
 from pipelines.control.same_rules import RULES, digest_of_rules
 from pipelines.prepared import own_tables
@@ -68,8 +69,13 @@ def replay(config: PipelineConfig, wanted: Wanted) -> None:
     state = _noted(config, checkpoint, wanted)
     name, replays = f"{_kind(state)} {state.id} of {state.table}", Replays(checkpoint)
     try:
-        with _slices(config) as do, shown_progress(state.table, _KINDS[wanted.rebuilds][1]) as progress:
-            done = driven(do, state.id, progress, partial(count, config, replays, state.id))
+        with _slices(config, state) as slices, shown_progress(state.table, _KINDS[wanted.rebuilds][1]) as progress:
+
+            def count_beside() -> None:
+                slices.release()
+                count(config, replays, state.id)
+
+            done = driven(slices.do, state.id, progress, count_beside)
     except KeyboardInterrupt:
         say(f"{name} stays where it is; the same command continues with it", err=True)
         raise
@@ -97,6 +103,7 @@ def replay(config: PipelineConfig, wanted: Wanted) -> None:
 
 
 _KINDS = (("replay", "replaying"), ("rebuild", "rebuilding"))
+_DOES = ("replays records into", "rebuilds")
 
 
 def _kind(state: ReplayState) -> str:
@@ -109,8 +116,8 @@ def _give_up(config: PipelineConfig, checkpoint: Checkpoint, identifier: str) ->
     if before is None or before.rebuild is None:
         raise ConfigError(f"table {identifier} has no unfinished rebuild; there is nothing to give up")
     arguments = {"replay": before.id}
-    if holder_of(config) is None or (answer := _waited_for(config, GIVE_UP, arguments)) is None:
-        with held_checkpoints([config]):
+    if runner_of(config) is None or (answer := _waited_for(config, GIVE_UP, arguments)) is None:
+        with held_checkpoints([config], f"gives a rebuild of {identifier} up"):
             now = _still(replays, before)  # whoever held the checkpoint has gone on with it
             if now is None:
                 raise _ended_meanwhile(before, table)
@@ -210,27 +217,38 @@ def count(config: PipelineConfig, replays: Replays, id_: str) -> None:
     count_pinned(replays, state, table, aside_branch(table, state.rebuild).open())
 
 
+def _slices(config: PipelineConfig, state: ReplayState) -> Guest[str, Progress]:
+    """By the process that runs the pipeline, else by this one.
+
+    A rebuild whose rule changes options of the table is not for a running pipeline, which has the table open.
+    """
+    changes_options = state.rebuild is not None and bool(state.rebuild.options)
+    return Guest(
+        config,
+        f"{_DOES[state.rebuild is not None]} {state.table}",
+        partial(_asked, config),
+        partial(_here, config),
+        lambda text: say(text, err=True),
+        yields=not changes_options,
+    )
+
+
 @contextmanager
-def _slices(config: PipelineConfig) -> Iterator[DoSlice]:
-    """By the process that runs the pipeline, else by this one, which then holds the checkpoint."""
-    if holder_of(config) is not None:
-        yield lambda id_: _asked(config, id_)
-        return
-    with held_checkpoints([config]):
-        say(f"pipeline {config.name} does not run: the replay is done here; starting Spark", err=True)
-        with local_slices(config) as slices:
-            yield lambda id_: _local(config, slices.do(id_))
+def _here(config: PipelineConfig) -> Iterator[DoSlice]:
+    say(f"pipeline {config.name} does not run: the replay is done here; starting Spark", err=True)
+    with local_slices(config) as slices:
+        yield lambda id_: _local(config, slices.do(id_))
 
 
-def _asked(config: PipelineConfig, id_: str) -> Progress:
+def _asked(config: PipelineConfig, id_: str) -> Progress | None:
     arguments = {"replay": id_, RULES: digest_of_rules(config)}
     answer = _waited_for(config, COMMAND, arguments)
-    if answer is None:
+    if answer is None and holder_of(config) == UNKNOWN:
         raise SinkUnavailable(
-            f"the process that ran pipeline {config.name} has ended; the replay stays where it is: call again to"
-            " continue"
+            f"no process that runs pipeline {config.name} answers: start it, then call again; the replay continues"
+            " beside it"
         )
-    return Progress.of(dict(done_or_raised(answer)))
+    return None if answer is None else Progress.of(dict(done_or_raised(answer)))
 
 
 def _waited_for(config: PipelineConfig, command: str, arguments: Mapping[str, Any]) -> Answer | None:

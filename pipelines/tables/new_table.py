@@ -15,6 +15,7 @@ from pipelines.tables.evolution import Evolution
 from pipelines.tables.first_schema import first_schema, primary_key_of, unusable_message_key
 from pipelines.tables.observed_columns import Seen
 from pipelines.tables.row_checks import check_rows
+from pipelines.tables.watermarks import check_event_time
 from pipelines.tables.writable_tables import check_new
 from sources.changes import Rejection, SourceTable
 
@@ -86,6 +87,7 @@ class NewTable:
             check_new(schema, self.identifier, self.pipeline)
             if self.rule.changes_rows:
                 check_rows(self.rule, schema)
+            check_event_time(self.rule, schema, self.identifier)
         except ConfigError as error:
             if self.blames_records:
                 raise Rejected(Rejection(str(error), is_unmade=True)) from error

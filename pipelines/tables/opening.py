@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from paimon_table import Table, TableName, outcome_unknown
@@ -24,6 +23,7 @@ from pipelines.tables.renames import with_renames
 from pipelines.tables.row_checks import with_computed_of
 from pipelines.tables.rule_options import with_options_of
 from pipelines.tables.source_order import with_order_of
+from pipelines.tables.watermarks import check_event_time
 from pipelines.tables.writable_tables import check_keys, check_writable
 from sinks.commit.positions import has_expired, offsets_of
 from sinks.commit.table_sink import OwnReading, TableSink, TopicIds, rolled_back
@@ -110,6 +110,7 @@ class Opening:
         typed = with_deleted_at(rule, typed, identifier, self._config.name, now_ms())
         typed = with_order_of(rule, typed, identifier, self._config.name, now_ms())
         followed = with_options_of(rule, typed, identifier, self._config.name, now_ms())
+        check_event_time(rule, followed.schema, identifier)
         check_writable(followed, identifier)
         return followed
 
@@ -170,10 +171,6 @@ class Opening:
             raise rolled_back(sink.identifier, self._config.name)
 
 
-def takes_all(_identifier: str, _table: Table) -> None:
-    """The ``refusal`` of records that any table may take."""
-
-
 @dataclass(frozen=True, slots=True)
 class BesideStream:
     """What is otherwise with such records: they move no position of the stream, and what nobody can tell stops nothing.
@@ -182,5 +179,3 @@ class BesideStream:
     """
 
     reading: OwnReading
-    refusal: Callable[[str, Table], str | None] = takes_all
-    """Why a table, by its identifier, cannot take records that may be older than its rows; None where it can."""

@@ -37,6 +37,7 @@ from pipelines.tables.repeated_reads import RepeatedOffsets
 from pipelines.tables.table_failure import TableFailure, TooManyBadRecords, blaming, way_on
 from pipelines.tables.table_routes import TableRoutes
 from pipelines.tables.truncates import Truncates
+from pipelines.tables.watermarks import Watermarks
 from sinks.commit.positions import TopicPartition
 from sinks.commit.table_sink import RunTwice, TableSink, TopicIds
 from sinks.exchange.target import Target
@@ -92,6 +93,7 @@ class PipelineTables:
         """Tables with rows that an earlier process has left uncompacted."""
         self.truncates = Truncates()
         """Those of the batch under way."""
+        self._watermarks = Watermarks()
         self._encoded = EncodedColumns(config.name, precision_tells_unit=config.source.format.precision_tells_unit)
         if beside is None:
             earlier = EarlierTables(
@@ -187,6 +189,30 @@ class PipelineTables:
         """A target with what its table keeps of changed and deleted rows."""
         rule = self._routing.rules.get(target.identifier)
         return target if rule is None else replace(target, deleted_at=rule.deleted_at, versions=rule.versions)
+
+    @property
+    def event_time_columns(self) -> Mapping[int, str]:
+        """Per target, by its index, the column from which its snapshots get a watermark.
+
+        Readings beside the stream have none: what they read is older than what the stream has told.
+        """
+        marks = [rule.watermark if (rule := self._routing.rules.get(name)) is not None else None for name in self.sinks]
+        found = {index: mark.column for index, mark in enumerate(marks) if mark is not None}
+        return found if self._beside is None else {}
+
+    def next_watermarks(self, newest_ms: Mapping[tuple[int, str, int], int]) -> dict[str, int]:
+        """The watermarks (ms) of tables behind a batch; ``newest_ms`` are its event times by target and partition."""
+        names = list(self.sinks)
+        of_table: dict[str, dict[TopicPartition, int]] = {}
+        for (index, topic, partition), newest in newest_ms.items():
+            of_table.setdefault(names[index], {})[topic, partition] = newest
+        found: dict[str, int] = {}
+        for name, times in of_table.items():
+            mark = self._routing.rules[name].watermark
+            at_ms = None if mark is None else self._watermarks.next(name, mark, times)
+            if at_ms is not None:
+                found[name] = at_ms
+        return found
 
     def note_truncations(
         self, truncations: Iterable[Truncation], read: Collection[TopicPartition], batch_id: int, started_ms: int | None

@@ -18,6 +18,7 @@ from pipelines.tables.known_routes import agreed_rule, known_sources, rules_for
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.row_checks import check_computed
 from pipelines.tables.rule_options import check_options_of
+from pipelines.tables.watermarks import check_event_time
 from pipelines.tables.written_tables import WrittenTable
 from sinks.exchange.version_columns import HISTORY_OPTION
 from sources.event_columns import EVENT_NAMES
@@ -116,6 +117,7 @@ def check_rule(rule: TargetRule, table: Table, identifier: str, pipeline: str) -
     check_options_of(rule, table, identifier, pipeline)
     if rule.changes_rows:
         check_computed(rule, table.schema)
+    check_event_time(rule, table.schema, identifier)
     check_writable(table, identifier)
 
 

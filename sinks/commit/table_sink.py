@@ -435,6 +435,7 @@ class TableSink:
         on_step: Callable[[str], None],
         started_ms: int | None,
         departed: Sequence[str] = (),
+        watermark_ms: int | None = None,
     ) -> CommitResult:
         """Publish ``messages`` as commit ``batch_id``: APPEND, then COMPACT. Idempotent per batch id.
 
@@ -453,7 +454,7 @@ class TableSink:
             try:
                 properties = {**self._properties_of(position), **self._lane_properties()}
                 result = self._commit.commit(
-                    batch_id, messages, properties, started_ms=started_ms, also_empty=not messages
+                    batch_id, messages, properties, watermark_ms, started_ms=started_ms, also_empty=not messages
                 )
             except (CommitConflict, BucketCountChanged):
                 if not self.has_rows(batch_id, ends, started_ms):

@@ -13,6 +13,7 @@ from paimon_table.table import Table
 from pipelines.checkpoint.book import FILE
 from sinks.faults import CRASH_VARIABLE
 from tests.support.changelog import replay_strictly
+from tests.support.command import tidemark
 from tests.support.events import History, write_dump
 from tests.support.pipeline_run import run_once, running, wait_until, write_pipeline
 
@@ -103,3 +104,23 @@ def _asked(file: Path, command: str, *arguments: str) -> str:
     done = subprocess.run(line, capture_output=True, text=True, timeout=90, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_table_that_is_paused_before_the_first_start_gets_nothing_until_it_is_resumed(tmp_path: Path) -> None:
+    histories = [History(name, seed=seed).extend(200) for seed, name in enumerate(("orders", "customers"))]
+    write_dump(tmp_path / "dumps", histories)
+    rule = "  - match: { table: orders }\n    into: lake.orders\n"
+    file = write_pipeline(tmp_path, tmp_path / "dumps", max_records=150, rules=rule)
+
+    assert tidemark("pause", file, "--table", "lake.orders").returncode == 0
+    first = run_once(file)
+    assert "table lake.orders is paused from batch 0 on: paused by " in first.stderr
+    assert not (tmp_path / "warehouse/lake.db/orders").exists()
+    _check(tmp_path, histories[1:])
+
+    assert tidemark("resume", file, "--table", "lake.orders").returncode == 0
+    done = run_once(file)
+    assert done.returncode == 0, done.stderr
+    _check(tmp_path, histories)

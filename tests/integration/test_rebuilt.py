@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from paimon_table import CommitKind, Table
 from sinks.faults import CRASH_VARIABLE
 from tests.integration.orders_pipeline import events, row, running, written
 from tests.stack.topics import Topics
-from tests.support.command import Done, tidemark_process
+from tests.support.command import TIDEMARK, Done, tidemark_process
 from tests.support.pipeline_run import wait_until
 from tests.support.waiting import seconds
 
@@ -37,25 +38,31 @@ def test_a_table_is_rebuilt_beside_its_pipeline_and_without_it(tmp_path: Path, k
         assert done.returncode == code, done.stdout + done.stderr + log.read_text()
         return done
 
+    def rebuilding(*words: str) -> tuple[subprocess.Popen[bytes], Path]:
+        """The command in the background, and what it says."""
+        said = tmp_path / "said"
+        with said.open("wb") as out:
+            command = [*TIDEMARK, "replay", str(file), "--table", "lake.orders", "--rebuild", *words]
+            return subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT), said
+
     kafka.produce(TOPIC, events([*map(row, range(2000)), *(row(key, -key) for key in range(0, 2000, 7))]))
     expected = {key: -key if key % 7 == 0 else key for key in range(2000)}
     with running(file, log, **{CRASH_VARIABLE: "rebuild-tagged"}) as process:
         wait_until(lambda: rows() == expected, 120, "the first rows")
         dropped = tidemark_process("table", "drop-partition", root, "--partition", "day=1", "--yes")
         assert dropped.returncode == 0, dropped.stderr
-        killed = rebuild(code=1)
-        assert "the process that ran pipeline again has ended; the replay stays where it is" in killed.stderr
-        assert process.wait(30) < 0
+        command, said = rebuilding()
+        assert process.wait(seconds(60)) < 0
     assert len(rows()) == 1500
 
-    kafka.produce(TOPIC, events(map(row, range(2000, 2400))))
-    expected |= {key: key for key in range(2000, 2400)}
     with running(file, log) as process:
-        wait_until(lambda: rows().keys() >= set(range(2002, 2400, 4)), 120, "the rows behind the crash")
-        done = rebuild()
-        assert "going on with rebuild " in done.stderr
-        assert "rebuilt table lake.orders: 2,400 rows, " in done.stdout
+        assert command.wait(seconds(120)) == 0, said.read_text() + log.read_text()
+        assert "rebuilt table lake.orders: 2,000 rows, " in said.read_text()
+        assert "starting Spark" not in said.read_text(), "it is a guest of the run that has come back"
         assert rows() == expected
+        kafka.produce(TOPIC, events(map(row, range(2000, 2400))))
+        expected |= {key: key for key in range(2000, 2400)}
+        wait_until(lambda: rows() == expected, 120, "the rows behind the crash")
         kafka.produce(TOPIC, events([row(1, 111)]))
         expected[1] = 111
         wait_until(lambda: rows() == expected, 60, "a row behind the switch")
@@ -68,7 +75,15 @@ def test_a_table_is_rebuilt_beside_its_pipeline_and_without_it(tmp_path: Path, k
     gone = f"topic {TOPIC} partition 1: offsets 0 to 99 are gone (retention, or deleted records)"
     assert gone in rebuild(code=2).stderr
     assert rows() == expected
-    alone = rebuild("--allow-missing")
+    command, said = rebuilding("--allow-missing")
+    wait_until(lambda: "starting Spark" in said.read_text(), 60, "a command that holds the checkpoint")
+    with running(file, log) as process:
+        assert command.wait(seconds(180)) == 0, said.read_text() + log.read_text()
+        process.terminate()
+        assert process.wait(seconds(60)) == 0
+    assert "pipeline again starts: it gets the checkpoint" in said.read_text()
+    assert "which rebuilds lake.orders; it finishes its slice, then gives the checkpoint to this run" in log.read_text()
+    assert log.read_text().rstrip().endswith("stopped; the next start continues from here")
     lost = {key for key in range(1, 200, 2) if key % 7} - {1}
-    assert f"rebuilt table lake.orders: {2400 - len(lost):,} rows, 2,400 before" in alone.stdout
+    assert f"rebuilt table lake.orders: {2400 - len(lost):,} rows, 2,400 before" in said.read_text()
     assert rows() == {key: n for key, n in expected.items() if key not in lost}

@@ -16,7 +16,7 @@ from pipelines.checkpoint import lock, replay_state
 from pipelines.checkpoint.book import FILE, Book, Cause, Entry, Pause, Reached, Ruleless
 from pipelines.checkpoint.checkpoint import WAY_OUT, Checkpoint
 from pipelines.checkpoint.document import FORMAT, NEWEST
-from pipelines.checkpoint.lock import held_checkpoints, holder_of
+from pipelines.checkpoint.lock import Holder, held_checkpoints, holder_of
 from pipelines.checkpoint.replay_state import (
     Counts,
     Kind,
@@ -207,4 +207,4 @@ def test_a_file_of_spark_that_is_too_deep_is_named(config: PipelineConfig, file:
 def test_a_lock_that_is_not_as_written_is_that_of_another_process(config: PipelineConfig, content: bytes) -> None:
     with held_checkpoints([config]):
         _leave(config, lock.FILE, content)
-        assert holder_of(config) == "another process"
+        assert holder_of(config) == Holder("another process")

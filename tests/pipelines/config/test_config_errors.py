@@ -140,7 +140,7 @@ def test_a_table_that_nobody_else_may_compact_is_warned_of(
         (
             "defaults: { options: { snapshot.watermark-idle-timeout: 10 s } }",
             "7:24: warning: defaults.options: option 'snapshot.watermark-idle-timeout' has no effect on what Tidemark "
-            "writes (there are no watermarks); it is stored for other writers",
+            "writes (`watermark.idle` of the rule says when a partition is idle); it is stored for other writers",
         ),
         (
             "defaults: { options: { write-buffer-size: 64 mb } }",

@@ -9,7 +9,7 @@ import pytest
 from paimon_table.errors import ConfigError, CorruptFile, SinkUnavailable
 from paimon_table.storage.file_io import LocalFileIO
 from paimon_table.storage.memory_io import MemoryFileIO
-from pipelines.control.request_desk import RequestDesk
+from pipelines.control.request_desk import NotYet, RequestDesk, Tell
 from pipelines.control.requests import DIRECTORY, KEPT_MS, Answer, Request, Requests, State
 
 
@@ -166,3 +166,21 @@ def test_requests_of_another_user_end_no_pipeline(denied: str, caplog: pytest.Lo
     assert taken == ([1, 0] if denied == "write" else [0, 0])
     assert [record.levelname for record in caplog.records].count("WARNING") == 1
     assert "make the user of the pipeline its owner" in caplog.text
+
+
+def test_what_cannot_be_done_yet_waits_until_it_is_asked_for_again(tmp_path: Path) -> None:
+    requests = Requests(LocalFileIO(), str(tmp_path))
+    has_begun: list[bool] = []
+
+    def pause(_request: Request, _tell: Tell) -> Answer:
+        if not has_begun:
+            raise NotYet("nothing was read")
+        return Answer(State.DONE, "paused")
+
+    desk = RequestDesk(requests, {"pause": pause})
+    asked = requests.leave("pause", {})
+    desk.take()
+    assert (desk.has_more, requests.waiting(), requests.answer_to(asked.id)) == (False, [asked], None)
+    has_begun.append(True)
+    desk.take(["pause"])
+    assert requests.answer_to(asked.id) == Answer(State.DONE, "paused")

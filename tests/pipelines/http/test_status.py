@@ -69,11 +69,12 @@ def test_a_command_that_works_on_the_checkpoint_is_not_taken_for_the_pipeline(tm
     found = json.loads(state_path(config).read_text())
     state_path(config).write_text(json.dumps({**found, "pid": found["pid"] + 1}))
 
-    with held_checkpoints([config]):
+    with held_checkpoints([config], "rebuilds lake.orders"):
         done = tidemark("status", file)
 
     assert done.returncode == 1
-    assert f"process {os.getpid()} on" in done.stdout and "uses its checkpoint: a command, or" in done.stdout
+    assert f"process {os.getpid()} on" in done.stdout
+    assert ", which rebuilds lake.orders, uses its checkpoint" in done.stdout
     assert "shop  not running: it was stopped" in done.stdout
     assert (
         "replay of lake.orders: 40 records read so far, 0 rows written since the start, next at t-0: 42" in done.stdout

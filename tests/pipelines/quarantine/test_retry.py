@@ -315,7 +315,9 @@ def test_where_a_late_record_would_win_it_stays_unless_that_is_wanted(
     tmp_path: Path, where: str, options: dict[str, str]
 ) -> None:
     file = filled(tmp_path, options)
+    run_batch(tmp_path, file, 1, record(7, envelope(0, 0, v=0), key=0))
     widen(file)
+    forget_the_past(tmp_path)
 
     told = retry(file, "--table", "lake.orders", code=2).stderr
     assert "table lake.orders has no sequence.field, so a record that comes late wins over newer rows of " in told
@@ -360,7 +362,11 @@ def test_a_reason_that_no_record_has_is_told_with_those_that_there_are(
 
 
 def test_records_that_stay_are_not_told_as_none(tmp_path: Path) -> None:
-    done = retry(filled(tmp_path, {}), "--reason", "out of the range")
+    file = filled(tmp_path, {})
+    run_batch(tmp_path, file, 1, record(7, envelope(0, 0, v=0), key=0))
+    forget_the_past(tmp_path)
+
+    done = retry(file, "--reason", "out of the range")
 
     assert done.stdout.startswith("nothing to retry: all records with a reason like 'out of the range' stay in ")
     assert done.stderr.startswith("3 records not retried: table lake.orders has no sequence.field")
@@ -420,6 +426,8 @@ def test_a_late_delete_stays_unless_it_is_wanted(tmp_path: Path) -> None:
     line["payload"] = json.dumps({**delete, "source": {"table": "orders"}, "before": {"id": 3, "n": 3, "v": 3}})
     edited = tmp_path / "edited.jsonl"
     edited.write_text(json.dumps(line))
+
+    run_batch(tmp_path, file, 2, record(9, envelope(3, 33, v=9), key=3))
 
     assert "1: a delete does not say what it is older than" in retry(file, "--file", edited, code=1).stdout
     assert 3 in rows_of(tmp_path)

@@ -225,7 +225,7 @@ def test_a_replay_whose_range_is_refused_is_forgotten(tmp_path: Path, monkeypatc
 
         yield do
 
-    monkeypatch.setattr(replaying, "_slices", refusing)
+    monkeypatch.setattr(replaying, "_here", refusing)
     wanted = Wanted("lake.orders", "2024-01-01", None, abandons=False)
     with pytest.raises(ConfigError, match="1 replay has no records"):
         replaying.replay(config, wanted)

@@ -1,0 +1,107 @@
+"""Work of a command in pieces, between the batches of a pipeline: by the process that runs it, else by this one.
+
+A run comes before commands (``checkpoint.lock``). This process works under the checkpoint only while no run wants it;
+then it gives it up between two pieces and goes on as a guest, by requests. When the run ends, it takes over again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from typing import Generic, Self, TypeVar
+
+from paimon_table.errors import SinkUnavailable
+from pipelines.checkpoint.lock import UNKNOWN, held_checkpoints, is_wanted, runner_of
+from pipelines.config.config import PipelineConfig
+
+log = logging.getLogger(__name__)
+
+POLL_S = 0.2
+"""Between two looks whether the run that wants the checkpoint has it."""
+
+RESTART_S = 10.0
+"""How long a run that has ended may take to come back before this process takes its place."""
+
+Piece = TypeVar("Piece")
+Done = TypeVar("Done")
+
+
+class Guest(Generic[Piece, Done]):
+    """Has pieces done, each once; a context manager, which gives the checkpoint up at its end."""
+
+    def __init__(
+        self,
+        config: PipelineConfig,
+        doing: str,
+        ask: Callable[[Piece], Done | None],
+        local: Callable[[], AbstractContextManager[Callable[[Piece], Done]]],
+        tell: Callable[[str], None],
+        *,
+        yields: bool = True,
+    ) -> None:
+        """``doing`` says what for the checkpoint is held.
+
+        ``ask`` has a piece done by the process that runs the pipeline; None: there is none (any more). ``local`` gives
+        what does pieces here, where the checkpoint is held. Pieces bear being done again. ``yields``: whether a run
+        may come in between.
+        """
+        self._config = config
+        self._doing = doing
+        self._ask = ask
+        self._local = local
+        self._tell = tell
+        self._yields = yields
+        self._held = ExitStack()
+        self._here: Callable[[Piece], Done] | None = None
+        self._was_guest = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def do(self, piece: Piece) -> Done:
+        """Have a piece done, by whoever may do it now. SinkUnavailable while another command holds the checkpoint."""
+        while True:
+            if self._here is not None and self._yields and is_wanted(self._config):
+                self._tell(f"pipeline {self._config.name} starts: it gets the checkpoint, and the rest is done by it")
+                self.release()
+            if self._here is not None:
+                return self._here(piece)
+            runner = runner_of(self._config)
+            if runner is not None:
+                self._was_guest = runner != UNKNOWN
+                done = self._ask(piece)
+                if done is not None:
+                    return done
+            self._take()
+
+    def release(self) -> None:
+        """Give the checkpoint up, if it is held here; the next piece takes it again."""
+        self._here = None
+        self._held.close()
+
+    def _take(self) -> None:
+        """Hold the checkpoint, unless a run is to have it or was faster."""
+        restarts_until_s = time.monotonic() + RESTART_S
+        while is_wanted(self._config) or (self._was_guest and time.monotonic() < restarts_until_s):
+            if runner_of(self._config) is not None:
+                return
+            time.sleep(POLL_S)
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(held_checkpoints([self._config], self._doing, yields=self._yields))
+            except SinkUnavailable as error:
+                if runner_of(self._config) is None and not is_wanted(self._config):
+                    raise
+                log.info("%s", error)
+                return
+            if self._was_guest:
+                self._tell(
+                    f"the process that ran pipeline {self._config.name} has ended; this command continues the work here"
+                )
+            self._here = stack.enter_context(self._local())
+            self._held = stack.pop_all()

@@ -1,0 +1,91 @@
+"""Whether a bad record was overtaken: whether commits since its batch have touched the row of its key.
+
+A record that was not is as new as when it was read, whatever the table's merge does: nothing is undone by applying it.
+The files that appends have added tell that, as far back as the snapshots of the table are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_table import CommitKind, Snapshot, Table
+from pipelines.bad_records.log import RETRY, Place, QuarantineLog, Sealed
+
+MOST_SNAPSHOTS = 1_000
+"""How far it looks back; an hour of batches of a few seconds."""
+
+Key: TypeAlias = tuple[Any, ...]
+"""The values of a row's primary key."""
+
+Steps: TypeAlias = dict[Place, tuple[str, int]]
+
+
+def steps_of(log: QuarantineLog) -> Steps:
+    """By record who had to commit the step that first put it aside, and the number of that step; not of retries."""
+    log.read()
+    found: Steps = {}
+    for _, entry in sorted(log.entries.items()):
+        if isinstance(entry, Sealed) and entry.user and not entry.step.startswith(RETRY):
+            for places in entry.bad.values():
+                for stretch in places:
+                    for place in stretch.places():
+                        found.setdefault(place, (entry.user, entry.number))
+    return found
+
+
+class History:
+    """The commits to a table, as far back as they are asked for and nothing of them is missing."""
+
+    def __init__(self, table: Table, but_by: str = "") -> None:
+        """Commits of user ``but_by`` do not count: they are those of who asks."""
+        self._table = table
+        self._but_by = but_by
+        self._newest_first = table.snapshots.newest_first()
+        self._seen: list[Snapshot] = []
+        self._touched: dict[tuple[int, frozenset[Key]], frozenset[Key]] = {}
+
+    def before(self, user: str, number: int) -> int | None:
+        """The newest snapshot from before a step, 0 for none at all; None where commits since then may be missing."""
+        for snapshot in self._back():
+            if snapshot.commit_user == user and snapshot.commit_identifier < number:
+                return snapshot.id
+        return 0 if self._seen and self._seen[-1].id == 1 else None
+
+    def _back(self) -> Iterator[Snapshot]:
+        """The snapshots, the newest first, up to where the table was overwritten."""
+        yield from self._seen
+        while len(self._seen) < MOST_SNAPSHOTS:
+            snapshot = next(self._newest_first, None)
+            if snapshot is None:
+                return
+            if snapshot.commit_kind is CommitKind.OVERWRITE:
+                self._newest_first = iter(())
+                return
+            self._seen.append(snapshot)
+            yield snapshot
+
+    def touched_since(self, snapshot_id: int, keys: Collection[Key]) -> frozenset[Key]:
+        """Those of the keys whose rows commits behind a snapshot have written or deleted."""
+        asked = snapshot_id, frozenset(keys)
+        if asked not in self._touched:
+            self._touched[asked] = frozenset(self._found(*asked))
+        return self._touched[asked]
+
+    def _found(self, snapshot_id: int, keys: frozenset[Key]) -> Iterator[Key]:
+        names = self._table.schema.primary_keys
+        first = [key[0] for key in keys]
+        for snapshot in self._seen:
+            if snapshot.id > snapshot_id and snapshot.commit_user != self._but_by:
+                for rows in self._table.appended_rows(snapshot, names):
+                    column = rows.column(names[0])
+                    near = rows.filter(pc.is_in(column, value_set=pa.array(first, column.type)))
+                    yield from keys.intersection(keys_of(near, names))
+
+
+def keys_of(rows: pa.Table, names: Sequence[str]) -> list[Key]:
+    """The key of each row."""
+    return list(zip(*(rows.column(name).to_pylist() for name in names), strict=True))
