@@ -177,9 +177,6 @@ class TableRoutes:
             self.sinks[identifier] = self._opening.sink(identifier, table)
         sink = self.sinks[identifier]
         rule = rule.for_table(sink.table.schema)
-        refusal = None if self._beside is None else self._beside.refusal(identifier, sink.table)
-        if refusal is not None:
-            raise Rejected(Rejection(refusal))
         check_same_mode(identifier, rule, self.rules[identifier])
         if self._beside is None:
             check_repeated_reads(self._config, sink, fed_by(source))
