@@ -139,7 +139,7 @@ def measure(tables: int, args: argparse.Namespace, syncs: Syncs, profile: cProfi
         directory = Path(parent)
         config = config_of(directory, args.producer, "s3://bench/warehouse" if args.latency_ms else "")
         storage: FileIO = MemoryFileIO() if args.latency_ms else LocalFileIO()
-        io = CountingFileIO(storage, latency_s=args.latency_ms / 1000)
+        io = CountingFileIO(storage)
         own = OwnTables(config, FilesystemCatalog(io, config.catalog.warehouse))
         pipeline = PipelineTables(config, "bench-user", own)
         quarantine = Quarantine(LocalFileIO(), str(directory / "quarantine"))
@@ -150,6 +150,7 @@ def measure(tables: int, args: argparse.Namespace, syncs: Syncs, profile: cProfi
             before = time.perf_counter(), time.process_time(), syncs.count
             reports: list[BatchReport] = []
             is_counted = number >= WARM_BATCHES
+            io.latency_s = args.latency_ms / 1000 if is_counted else 0.0
             if is_counted and profile is not None:
                 profile.enable()
             exchange = LocalExchange(records, is_one_job=args.one_job)

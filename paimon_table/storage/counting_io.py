@@ -13,7 +13,7 @@ import pyarrow as pa
 from paimon_table.storage.file_io import FileIO, FoundFile
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CountingFileIO:
     """``FileIO`` over another one. ``requests`` has the (kind, path) of each call that a store would answer."""
 
