@@ -233,9 +233,7 @@ class PipelineConfig(ConfigModel):
             at = (*place, "schema_changes")
             for kind, word in BY_SCHEMA:
                 if stated.get(kind) == word and not self.source.format.has_schemas:
-                    text = (
-                        f"'{word}' goes by schemas that records carry, and those of {self.source.format.name} have none"
-                    )
+                    text = f"'{word}' needs schemas in the records, and those of {self.source.format.name} have none"
                     raise refused(f"{text}; remove the word", *at, kind)
             if stated.get("rename") in ("apply", "pause") and effective.add in ("ignore", "quarantine"):
                 text = (

@@ -256,7 +256,9 @@ class TableRule(ConfigModel):
         words = {} if self.schema_changes is None else self.schema_changes.words
         for kind, word in (("drop", "drop"), ("rename", "apply"), ("rename", "pause")):
             if self.merge_sources is not None and words.get(kind) == word:
-                text = f"'{word}' would go by one of several source tables; remove the word, or give each its own table"
+                text = (
+                    f"'{word}' would follow one of several source tables; remove the word, or give each its own table"
+                )
                 raise refused(text, "schema_changes", kind)
         if self.primary_key and set(self.primary_key) == set(self.partition_by):
             raise refused("primary_key equals partition_by: every partition would hold one row; add a key column")
