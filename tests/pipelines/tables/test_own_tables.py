@@ -161,7 +161,7 @@ def test_marks_of_other_pipelines_say_nothing(warehouse: Warehouse) -> None:
     assert names_of(warehouse.run()) == []
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Expiring(CountingFileIO):
     """Storage where others expire snapshots while they are read."""
 

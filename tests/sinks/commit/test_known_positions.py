@@ -227,7 +227,7 @@ def test_a_first_commit_behind_a_rollback_counts_what_is_there_now(many: Many, s
     assert looks == [{"other": {0: 7}}, {"second": {0: 4}}]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SideBySide(CountingFileIO):
     """Storage that answers for old snapshots once it was asked for two of them."""
 
