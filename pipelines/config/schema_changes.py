@@ -47,8 +47,8 @@ class SchemaChanges(ConfigModel):
         "nullability": "columns take NULL, except those of the key, so NOT NULL in the source changes nothing",
         "defaults": "use `default`",
         "comments": "use `comment`",
-        "recreated": "records do not tell a table that was dropped and created again from one with other columns, and the"
-        " schema change topic has no common order with them. Write the new one into a table of its own (another"
+        "recreated": "records do not tell a table that was dropped and created again from one with other columns, and"
+        " the schema change topic has no common order with them. Write the new one into a table of its own (another"
         " `into`)",
         "primary_key": "another primary key always pauses the table, because its rows have the old one; write into a"
         " new table (another `into`, with `backfill: true`)",
