@@ -171,10 +171,9 @@ class PipelineConfig(ConfigModel):
     retry: Retry = Field(default_factory=Retry, description="How long trouble that passes by itself is waited out.")
     on_table_failure: OnTableFailure = Field(
         default="pause",
-        description="What a table does whose schema change or commit is refused, or whose storage fails: `pause` "
-        "leaves it at its position while all others continue, until `tidemark resume` or a restart catches it up;"
-        " `stop` "
-        "stops the pipeline. What concerns all tables always stops it.",
+        description="What happens if the schema change or commit of a table is refused, or its storage fails. `pause` "
+        "leaves the table at its position while all others continue; `tidemark resume` or a restart catches it up. "
+        "`stop` stops the pipeline. What concerns all tables always stops it.",
     )
     catalog: Catalog = Field(description="Where the Paimon tables lie.")
     metrics: Metrics | None = Field(default=None, description="Numbers for Prometheus, and probes; off by default.")

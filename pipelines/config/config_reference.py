@@ -90,9 +90,9 @@ otherwise. Aim at buckets of up to about 2 GB of files: a full compaction of one
 however many of its rows fall into one bucket. A batch that touches thousands of partitions makes a file in each of
 them: partition by days rather than by hours or names, where there is a choice.
 
-Measured on two cores, by what the modes add to a batch of 100,000 rows, decoding of which takes 0.2 to 0.3 s of one
-core: `python -m benchmarks.dynamic_index`, nine of ten rows for keys that are there, spread over all of them; and
-`python -m benchmarks.moving_rows`, batches of 20,000 rows, half of which stay, a quarter of which move.
+Measured on two cores: what each mode adds to a batch of 100,000 rows, whose decoding takes 0.2 to 0.3 s of one core. In
+`python -m benchmarks.dynamic_index` nine of ten rows are for keys that exist, spread over all of them. In
+`python -m benchmarks.moving_rows` batches have 20,000 rows; half of them stay, a quarter moves.
 
 | keys | dynamic buckets: a batch | memory with the index | rows that move: a batch | index of keys built in |
 |---|---|---|---|---|

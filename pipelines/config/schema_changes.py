@@ -67,13 +67,14 @@ class SchemaChanges(ConfigModel):
     )
     drop: Literal["keep_null", "drop", "pause"] | None = Field(
         default=None,
-        description="A column of the table that the newest rows of its source lack: new rows have NULL there, the "
-        "column is dropped with its values once the newest rows of all partitions lack it, or the table is paused.",
+        description="The newest rows of the source lack a column of the table. `keep_null`: new rows have NULL there. "
+        "`drop`: drop the column once the newest rows of all partitions lack it. `pause`: pause the table.",
     )
     rename: Literal["add_and_keep", "apply", "pause"] | None = Field(
         default=None,
-        description="An embedded schema in which one column is gone and another of its type stands in its place: add "
-        "the new one and keep the old one, rename the column with all its values, or pause the table.",
+        description="In an embedded schema one column is gone, and another of its type has its place. `add_and_keep`: "
+        "add the new one and keep the old one. `apply`: rename the column with all its values. `pause`: pause the "
+        "table.",
     )
     widen: Literal["apply", "cast", "pause"] | None = Field(
         default=None,
@@ -82,10 +83,10 @@ class SchemaChanges(ConfigModel):
     )
     retype: Literal["cast", "to_string", "new_column", "pause"] | None = Field(
         default=None,
-        description="A type of which no wider column holds both old and new values: keep the column, and put records "
-        "whose values do not fit into the quarantine; make it STRING where its values can become texts, else as "
-        "`cast`; keep it and store new values in a column of the new type beside it, such as `price_v2`; or pause the "
-        "table.",
+        description="No wider type holds both old and new values of a column. `cast`: keep its type; records with "
+        "values that do not fit go to quarantine. `to_string`: make it STRING if its values can become texts, else "
+        "`cast`. `new_column`: store new values in a column of the new type beside it, such as `price_v2`. `pause`: "
+        "pause the table.",
     )
     comment: Literal["apply", "ignore"] | None = Field(
         default=None,

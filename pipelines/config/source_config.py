@@ -216,11 +216,10 @@ class FilesSource(ConfigModel):
     """Records dumped to files as `kcat -J` prints them, also fixed lines of a quarantine: one JSON object a line.
 
     Files are plain or compressed with gzip or zstandard. A line that is no record goes to quarantine with its place.
-    Files may grow, and whole lines are read as they come. Where the end of a compressed file is cut short or a last
-    line is not whole, `run --once` and `available_now` name the file and end with exit code 1; other runs warn once the
-    file has not grown for a minute. A file that begins otherwise
-    than when it was read, or with the records of another one, is refused; a warning tells of records whose offsets
-    were read before, which are applied again.
+    Files may grow, and whole lines are read as they come. If a compressed file ends early or a last line is not whole,
+    `run --once` and `available_now` name the file and end with exit code 1. Other runs warn once the file has not grown
+    for a minute. A file that does not begin as when it was read, or that begins with the records of another one, is
+    refused. If offsets were read before, their records are applied again, with a warning.
     """
 
     path: Location = Field(

@@ -153,10 +153,10 @@ class TableRule(ConfigModel):
     )
     on_change: OnChange | None = Field(
         default=None,
-        description="With `mode: append`, what updates and deletes do, which have no row to change: `fail` (the "
-        "default) is a failure of the table (`on_table_failure`), `skip` leaves them out and counts them, `log` stores "
-        "every event as a row, with its kind, operation, time and place in front: `event_kind` (`+I`, `+U`, `-D`; with "
-        "`before: full` also `-U`), `event_op`, `event_time`, `event_topic`, `event_partition`, `event_offset`.",
+        description="With `mode: append`, what updates and deletes do: they have no row to change. `fail` (the "
+        "default) is a failure of the table (`on_table_failure`). `skip` leaves them out and counts them. `log` stores "
+        "every event as a row, with columns in front: `event_kind` (`+I`, `+U`, `-D`; with `before: full` also `-U`), "
+        "`event_op`, `event_time`, `event_topic`, `event_partition` and `event_offset`.",
         json_schema_extra={"default": "fail"},
     )
     primary_key: tuple[Text, ...] | None = Field(
@@ -169,9 +169,9 @@ class TableRule(ConfigModel):
     )
     merge_sources: MergeSources | None = Field(
         default=None,
-        description="Several source tables go into this one: `same_rows` says that they hold parts or copies of the "
-        "same rows, whose keys mean the same everywhere; `disjoint_keys` that no two of them ever share a key, because "
-        "a column of the key tells them apart. Without it a second source table is refused.",
+        description="Lets several source tables feed this one. `same_rows`: they hold parts or copies of the same "
+        "rows, and a key means the same in all of them. `disjoint_keys`: no two of them ever share a key, because a "
+        "column of the key tells them apart. Without it a second source table is refused.",
     )
     before: Literal["full"] | None = Field(
         default=None,
@@ -198,9 +198,9 @@ class TableRule(ConfigModel):
     )
     order_by: OrderBy | None = Field(
         default=None,
-        description="What decides which of two records of a key is the newer one: with `source_position` the place of "
-        "the change in the log of the source, whatever order, topic or partition the records come in. By default it is "
-        "the order in which they come. The table gets the columns `_tidemark_position` and `_tidemark_deleted_at`.",
+        description="What decides which of two records of a key is newer. By default it is the order in which they "
+        "come. With `source_position` it is the place of the change in the log of the source, whatever their order, "
+        "topic or partition. The table gets the columns `_tidemark_position` and `_tidemark_deleted_at`.",
     )
     watermark: Watermark | None = Field(
         default=None,

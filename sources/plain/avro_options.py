@@ -15,9 +15,9 @@ class AvroPlainOptions(PlainOptions):
 
     key_format: str = option(
         "auto",
-        "How message keys are written: `auto` takes keys that name a schema for Avro, JSON objects for the columns that"
-        " they name, and others for plain texts and numbers; `int` and `long` are 4 and 8 bytes, as Kafka's serializers"
-        " write them; keys that are `none` are never looked at.",
+        "How message keys are written. `auto` reads keys that name a schema as Avro, JSON objects as the columns that"
+        " they name, and others as plain texts and numbers. `int` and `long` have 4 and 8 bytes, as Kafka's serializers"
+        " write them. With `none` Tidemark ignores the keys.",
         "avro",
         "json",
         "string",

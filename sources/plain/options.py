@@ -20,9 +20,9 @@ class PlainOptions:
     )
     key_format: str = option(
         "auto",
-        "How message keys are written: `auto` takes JSON objects for the columns that they name, and others for plain"
-        " texts and numbers; `int` and `long` are 4 and 8 bytes, as Kafka's serializers write them; keys that are"
-        " `none` are never looked at.",
+        "How message keys are written. `auto` reads JSON objects as the columns that they name, and others as plain"
+        " texts and numbers. `int` and `long` have 4 and 8 bytes, as Kafka's serializers write them. With `none`"
+        " Tidemark ignores the keys.",
         "json",
         "string",
         "int",
