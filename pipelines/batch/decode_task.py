@@ -303,12 +303,15 @@ _VALUES = re.compile(
 the digits in them belong to a table, a topic or a file.
 """
 
+_PLACE = re.compile(r"^byte \d+ of .*?: ")
+"""Where a line of a dump stands: a long path would leave no room for what is wrong with it."""
+
 _KIND_LENGTH = 80
 
 
 def kind_of_reason(reason: str) -> str:
     """The reason of one record without values of it; alike for records of the same kind."""
-    kind = _VALUES.sub(lambda found: found["name"] or "...", reason)
+    kind = _VALUES.sub(lambda found: found["name"] or "...", _PLACE.sub("byte ...: ", reason))
     return kind if len(kind) <= _KIND_LENGTH else kind[: _KIND_LENGTH - 3] + "..."
 
 

@@ -53,12 +53,21 @@ def validation_problems(model: type[ConfigModel], error: ValidationError, file: 
         path = _key_path(details["loc"])
         if any(path[: len(broken)] == broken for broken in file.broken):
             continue
+        if details["type"] == REFUSED and _holds_broken(path, details, file):
+            continue
         if details["type"] == "missing" and path in misspelt:
             continue
         at = path + tuple(details.get("ctx", {}).get("at", ()))
         place, text = _place_and_text(model, details, at, file)
         problems.append(Problem(place, file.without_secrets(text, at)))
     return problems
+
+
+def _holds_broken(path: KeyPath, details: ErrorDetails, file: YamlFile) -> bool:
+    """Whether a check of a whole mapping found a value missing that could not be read."""
+    at = tuple(details.get("ctx", {}).get("at", ()))
+    checked = path + at[:-1]
+    return any(broken[:-1] in (checked, path + at) for broken in file.broken)
 
 
 def problem_at(file: YamlFile, path: KeyPath, text: str, said_of: KeyPath | None = None) -> Problem:

@@ -26,8 +26,8 @@ def notes_on(config: PipelineConfig) -> Iterator[str]:
     if masked:
         yield (
             f"columns are masked ({', '.join(masked)}): tables, changelogs and reasons of bad records never hold their"
-            f" values, but a record that cannot be decoded lies whole in the quarantine ({config.quarantine}): let only"
-            " those read it who may read the topic"
+            f" values. The quarantine ({config.quarantine}) keeps bad records whole: only those who may read the topic"
+            " should have access to it"
         )
     if postponed:
         yield (

@@ -18,7 +18,7 @@ def _of_soft_delete(rule: TargetRule, column: str) -> str | None:
     if rule.where is not None:
         return (
             "with soft_delete an update that `where` does not take would have to mark its row as deleted, and nothing"
-            " tells whether the table has that row: remove one of them, or use scd2, which knows"
+            " tells whether the table has that row: remove one of them, or use scd2, which stores every version"
         )
     if rule.schema_changes.truncate == "apply":
         return "`schema_changes: {truncate: apply}` deletes rows that soft_delete keeps; say skip or pause"

@@ -59,11 +59,11 @@ class OrderBy(ConfigModel):
     @model_validator(mode="before")
     @classmethod
     def _from_word(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            if value != "source_position":
-                raise refused("expected source_position or {source_position: {keep_deletes: TIME}}")
-            return {"source_position": {}}
-        return value
+        if isinstance(value, Mapping | OrderBy):
+            return value
+        if value != "source_position":
+            raise refused("expected source_position or {source_position: {keep_deletes: TIME}}")
+        return {"source_position": {}}
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:

@@ -269,7 +269,10 @@ class TableRule(ConfigModel):
             text = "with `mode: append` every record adds a row, and none replaces another; remove one of them"
             raise refused(text, "order_by")
         if self.history is not None:
-            text = "with `mode: append` no row is deleted; `on_change: log` stores deletes as rows; remove one of them"
+            text = (
+                "`history` needs the keys of rows, and a table with `mode: append` has none: remove one of the two, or"
+                " keep each change as a row with `on_change: log`"
+            )
             raise refused(text, "history")
         if self.schema_changes is not None and self.schema_changes.truncate == "apply":
             text = "'apply' needs a primary key: rows of a table with `mode: append` are not deleted; say skip or pause"

@@ -15,6 +15,7 @@ MAPPINGS = {
     "columns": "{ types: { COLUMN: TYPE } }",
     "types": "{ COLUMN: TYPE }",
     "options": "{ NAME: VALUE }",
+    "watermark": "{ column: COLUMN, delay: 5m }",
 }
 """What to write for keys whose value is a mapping and is often given as something else."""
 

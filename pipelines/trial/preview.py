@@ -275,6 +275,8 @@ def _bucket_reason(table: Table, rule: TargetRule | None, *, is_new: bool) -> st
         return f"'bucket' = {number}, as the table is"
     rule = rule.for_table(table.schema)
     who = "no option of the file says otherwise" if BUCKET in rule.assumed_options else "as the file says"
+    if rule.is_log_assumed:
+        who = "the table has no primary key; 'bucket' of the file is for tables with one"
     return f"'bucket' = {number}, {who}"
 
 

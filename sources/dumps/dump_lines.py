@@ -39,6 +39,11 @@ _FIELDS = (
     *IGNORED,
 )
 
+_OTHER_NAMES = {"value": "write the value as text under `payload`", "timestamp": "write the milliseconds under `ts`"}
+"""What to write for names that test cases have and dumps do not."""
+
+_A_RECORD = "a record of a dump is a line as `kcat -J` prints it"
+
 _LIMIT_MS = 2**63 // 1000
 """Times beyond it have no place among 64-bit microseconds."""
 
@@ -111,12 +116,12 @@ def _fields(line: bytes) -> Mapping[str, Any]:
 def _advice(name: str) -> str:
     close = nearest(name, _FIELDS)
     wanted = f"did you mean {close!r}?" if close else f"known are {', '.join(_FIELDS)}"
-    return f"{wanted} (a record of a dump is a line as `kcat -J` prints it)"
+    return f"{_OTHER_NAMES.get(name, wanted)} ({_A_RECORD})"
 
 
 def _required(fields: Mapping[str, Any], name: str, value: _T | None) -> _T:
     if value is None:
-        raise NoRecord(f"field {name!r} is {'null' if name in fields else 'missing'}")
+        raise NoRecord(f"field `{name}` is {'null' if name in fields else 'missing'}; give it ({_A_RECORD})")
     return value
 
 

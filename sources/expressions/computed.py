@@ -97,7 +97,8 @@ def masked_column(
         return Column.hashed(column, t, wanted, key)
     value = quoted(column_name(column))
     if mask == "redact":
-        shown = f"CASE WHEN {value} IS NULL THEN NULL ELSE '{REDACTED}' END" if t.root in CHARACTERS else "NULL"
+        is_text = t.root in CHARACTERS and wanted.root in CHARACTERS
+        shown = f"CASE WHEN {value} IS NULL THEN NULL ELSE '{REDACTED}' END" if is_text else "NULL"
         return Column("redact", (column,), (), wanted, shown)
     text = f"CAST({value} AS VARCHAR)"
     stars = f"repeat('*', length({text}) - {mask})"

@@ -239,6 +239,14 @@ def test_masks_hide_values_and_equal_ones_stay_equal(tmp_path: Path, caplog: pyt
     assert b"s3cr3t" not in pickle.dumps(goals)
 
 
+def test_redact_leaves_a_column_with_a_declared_type_empty(tmp_path: Path) -> None:
+    rule = {"columns": {"mask": {"born": "redact", "name": "redact"}, "types": {"born": "DATE"}}}
+    run = Run(tmp_path, rule).take([("c", None, {**ROW, "born": "1980-01-01"})])
+
+    assert run.reasons == {}
+    assert [(row["born"], row["name"]) for row in run.rows] == [(None, "***")]
+
+
 def test_a_misspelt_mask_leaves_no_value_open(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"columns.mask: .* no column 'nmae'; did you mean 'name'"):
         Run(tmp_path, {"columns": {"mask": {"nmae": "redact"}}}).take([("c", None, ROW)])

@@ -105,6 +105,15 @@ def test_what_cannot_be_meant_is_refused_at_its_place(tmp_path: Path, form: str,
     assert told in done.stderr.replace("\n", " ")
 
 
+def test_a_secret_that_is_not_set_is_told_once(tmp_path: Path) -> None:
+    form = "{ debezium-avro: { registry: { url: 'http://a', username: u, password: '${env:NO_SUCH_VARIABLE}' } } }"
+    done = tidemark("validate", written(tmp_path, form))
+
+    assert done.returncode == 2
+    assert "environment variable NO_SUCH_VARIABLE is not set" in done.stderr
+    assert "together" not in done.stderr
+
+
 def test_a_secret_is_in_no_message_and_no_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PASSWORD", "s3cret")
     good = "{ debezium-avro: { registry: { url: 'http://a', username: u, password: '${env:PASSWORD}' } } }"

@@ -191,7 +191,7 @@ def test_a_column_of_the_source_that_has_the_name_is_refused(tmp_path: Path) -> 
     ("rule", "told"),
     [
         ({"history": "soft"}, "expected soft_delete, scd2,"),
-        ({"mode": "append"}, "with `mode: append` no row is deleted"),
+        ({"mode": "append"}, "`history` needs the keys of rows, and a table with `mode: append` has none"),
         ({"schema_changes": {"truncate": "apply"}}, "deletes rows that soft_delete keeps"),
         ({"options": {"merge-engine": "aggregation"}}, "soft_delete needs 'merge-engine' = deduplicate"),
         ({"columns": {"types": {"deleted_at": "STRING"}}}, "soft_delete stores its own values in deleted_at"),

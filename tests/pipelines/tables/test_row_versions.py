@@ -280,7 +280,7 @@ def test_a_table_that_keeps_other_rows_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rule", "told"),
     [
-        ({"mode": "append"}, "with `mode: append` no row is deleted"),
+        ({"mode": "append"}, "`history` needs the keys of rows, and a table with `mode: append` has none"),
         ({"schema_changes": {"truncate": "apply"}}, "deletes rows whose versions scd2 keeps"),
         ({"options": {"merge-engine": "partial-update"}}, "scd2 needs 'merge-engine' = deduplicate"),
         ({"options": {"bucket": "-1"}}, "scd2 needs a fixed number of buckets"),

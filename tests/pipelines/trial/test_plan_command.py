@@ -118,6 +118,18 @@ def test_the_document_has_the_same_for_programs(tmp_path: Path) -> None:
     assert document["prerequisites"] == []
 
 
+def test_a_table_without_a_key_does_not_take_the_buckets_of_the_file(tmp_path: Path) -> None:
+    dump = json.dumps({"topic": TOPIC, "partition": 0, "offset": 0, "key": None, "payload": '{"id": 1}'})
+    file = write(tmp_path, [dump])
+    text = file.read_text().replace("debezium-json", "json").replace("table: orders", f"topic: '{TOPIC}'")
+    file.write_text(f"{text}defaults: {{ options: {{ bucket: 3 }} }}\n")
+
+    done: Done = tidemark("plan", file)
+
+    told = "('bucket' = -1, the table has no primary key; 'bucket' of the file is for tables with one)"
+    assert f"buckets: no buckets {told}" in done.stdout
+
+
 def test_nothing_is_changed_where_the_tables_are_there(tmp_path: Path) -> None:
     file = write(tmp_path, [line(0, {"id": 1, "n": 1}), line(1, {"id": 2, "n": "x"})])
     ran(tmp_path, file)
