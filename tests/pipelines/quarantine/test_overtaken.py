@@ -133,6 +133,26 @@ def test_where_the_history_is_not_there_the_record_stays(
     assert offsets_left(tmp_path) == [1]
 
 
+TRUNCATE = {**json.loads(envelope(0, 0)), "after": None, "op": "t"}
+
+
+@pytest.mark.parametrize("first", [[], [(9, "good")]], ids=["an empty table", "a table with rows"])
+def test_a_row_from_before_a_truncate_does_not_come_back(tmp_path: Path, first: list[Op]) -> None:
+    file = write_pipeline(tmp_path)
+    file.write_text(file.read_text().replace("    into:", "    schema_changes: { truncate: apply }\n    into:"))
+    gone = {**record(7, json.dumps(TRUNCATE).encode()), "key": None}
+    rows = [record(offset, value(key, kind, offset), key=key) for offset, (key, kind) in enumerate(first)]
+    run_batch(tmp_path, file, 0, *rows, record(5, value(1, "bad", 5), key=1))
+    run_batch(tmp_path, file, 1, gone, record(8, value(2, "bad", 8), key=2))
+    run_batch(tmp_path, file, 2, record(9, value(3, "bad", 9), key=3), record(10, value(4, "good", 10), key=4))
+    file.write_text("".join(line for line in file.read_text().splitlines(True) if "columns:" not in line))
+
+    tidemark("quarantine", "retry", file)
+
+    assert rows_of(tmp_path) == {3: 9 + WIDE, 4: 10}
+    assert offsets_left(tmp_path) == [5, 8]  # of one batch, in which nothing tells them apart
+
+
 def test_a_row_that_changed_later_in_the_same_batch_is_not_undone(tmp_path: Path) -> None:
     played = Played(tmp_path, [[(9, "good")], [(2, "bad"), (2, "good")]])
     assert "1 failed again and stay in the quarantine" in played.retry()
