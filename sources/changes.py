@@ -88,6 +88,11 @@ class RowTransform(Protocol):
         """Whether reasons of bad records show no values."""
         ...
 
+    @property
+    def filters(self) -> bool:
+        """Whether the table has some rows of its source alone."""
+        ...
+
     def transformed(
         self, change: ChangeBatch, records: pa.RecordBatch, mask_keys: Mapping[str, bytes]
     ) -> TransformedRows:

@@ -215,8 +215,8 @@ def unfinished_batches(
 
 
 def _commits(appended: AppendedBatch, tables: PipelineTables, start: Start) -> TableCommits:
-    of = appended.batch, appended.identifiers, appended.ends, appended.watermarks_ms, appended.snapshots
-    return TableCommits(*of, tables, start)
+    of = appended.batch, appended.identifiers, appended.ends, appended.watermarks_ms, appended.emptied
+    return TableCommits(*of, appended.snapshots, tables, start)
 
 
 def first_failure(identifiers: Sequence[str], failures: Sequence[Failed]) -> Exception:

@@ -7,7 +7,7 @@ it stands: what the snapshot names is durable, then the snapshot is published.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -49,18 +49,21 @@ class TableCommits:
         identifiers: Sequence[str],
         ends: Mapping[str, Mapping[TopicPartition, int]],
         watermarks_ms: Mapping[str, int],
+        emptied: Collection[str],
         snapshots: dict[str, tuple[Snapshot, ...]],
         tables: PipelineTables,
         start: Start,
     ) -> None:
         """``identifiers`` are the target tables, ``ends`` where the batch ended; ``snapshots`` gets what is published.
 
-        ``watermarks_ms`` are those of tables that have one. ``start`` begins a commit, in whichever thread.
+        ``watermarks_ms`` are those of tables that have one; ``emptied`` are tables that follow a TRUNCATE. ``start``
+        begins a commit, in whichever thread.
         """
         self._batch = batch
         self._identifiers = identifiers
         self._ends = ends
         self._watermarks_ms = watermarks_ms
+        self._emptied = emptied
         self._snapshots = snapshots
         self._tables = tables
         self._start = start
@@ -103,7 +106,7 @@ class TableCommits:
             messages = [message for message in write.messages if not message.is_empty]
             if messages:
                 found[self._identifiers[write.target]] += messages
-        for identifier in self._with_bad_records(result):
+        for identifier in (*self._with_bad_records(result), *self._emptied):
             found[identifier] += ()
         paused = self._tables.paused
         return {name: found[name] for name in self._identifiers if name in found and name not in paused}
@@ -126,7 +129,16 @@ class TableCommits:
             ends = self._ends.get(identifier, {})
             sink = self._tables.sinks[identifier]
             watermark_ms = self._watermarks_ms.get(identifier)
-            return sink.commit(self._batch.id, messages, ends, on_step, self._batch.started_ms, departed, watermark_ms)
+            return sink.commit(
+                self._batch.id,
+                messages,
+                ends,
+                on_step,
+                self._batch.started_ms,
+                departed,
+                watermark_ms,
+                is_emptied=identifier in self._emptied,
+            )
 
 
 def by_table(awaited: Iterable[tuple[int, BucketId]], results: Iterable[JobResult]) -> Iterator[JobResult]:

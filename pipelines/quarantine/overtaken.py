@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from paimon_table import CommitKind, Snapshot, Table
 from pipelines.bad_records.log import RETRY, Place, QuarantineLog, Sealed
+from sinks.commit.positions import EMPTIED_PROPERTY
 
 MOST_SNAPSHOTS = 1_000
 """How far it looks back; an hour of batches of a few seconds."""
@@ -53,10 +54,14 @@ class History:
         for snapshot in self._back():
             if snapshot.commit_user == user and snapshot.commit_identifier < number:
                 return snapshot.id
-        return 0 if self._seen and self._seen[-1].id == 1 else None
+        is_whole = self._seen and self._seen[-1].id == 1 and not _is_emptied(self._seen[-1])
+        return 0 if is_whole else None
 
     def _back(self) -> Iterator[Snapshot]:
-        """The snapshots, the newest first, up to where the table was overwritten."""
+        """The snapshots, the newest first, up to where the table was overwritten, or its source truncated.
+
+        A TRUNCATE deletes the rows that the table has. The row of an earlier record in quarantine is none of these.
+        """
         yield from self._seen
         while len(self._seen) < MOST_SNAPSHOTS:
             snapshot = next(self._newest_first, None)
@@ -66,6 +71,8 @@ class History:
                 self._newest_first = iter(())
                 return
             self._seen.append(snapshot)
+            if _is_emptied(snapshot):
+                self._newest_first = iter(())
             yield snapshot
 
     def touched_since(self, snapshot_id: int, keys: Collection[Key]) -> frozenset[Key]:
@@ -84,6 +91,10 @@ class History:
                     column = rows.column(names[0])
                     near = rows.filter(pc.is_in(column, value_set=pa.array(first, column.type)))
                     yield from keys.intersection(keys_of(near, names))
+
+
+def _is_emptied(snapshot: Snapshot) -> bool:
+    return EMPTIED_PROPERTY in (snapshot.properties or {})
 
 
 def keys_of(rows: pa.Table, names: Sequence[str]) -> list[Key]:

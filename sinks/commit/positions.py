@@ -21,6 +21,9 @@ COMMITS_PROPERTY = "tidemark.commits"
 FLOORS_PROPERTY = "tidemark.floors"
 SOURCES_PROPERTY = "tidemark.sources"
 DEPARTED_PROPERTY = "tidemark.departed"
+EMPTIED_PROPERTY = "tidemark.emptied"
+"""Of a snapshot that follows a TRUNCATE: rows that came before it are gone, also those that the table did not have."""
+
 RETRY_EDITED_PROPERTY = "tidemark.retry.edited"
 """Of a snapshot with records that somebody has edited: no topic has them."""
 

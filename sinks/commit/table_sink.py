@@ -36,6 +36,7 @@ from sinks.commit.known_positions import KnownPositions
 from sinks.commit.own_position import OwnPosition, Step
 from sinks.commit.pipeline_mark import has_mark, marking_pipelines
 from sinks.commit.positions import (
+    EMPTIED_PROPERTY,
     FedBy,
     Position,
     TopicPartition,
@@ -436,10 +437,12 @@ class TableSink:
         started_ms: int | None,
         departed: Sequence[str] = (),
         watermark_ms: int | None = None,
+        *,
+        is_emptied: bool = False,
     ) -> CommitResult:
         """Publish ``messages`` as commit ``batch_id``: APPEND, then COMPACT. Idempotent per batch id.
 
-        Without any it is an empty snapshot, which has the position.
+        Without any it is an empty snapshot, which has the position. ``is_emptied``: it follows a TRUNCATE.
 
         ``started_ms``: when Spark first planned the batch; it cannot have been committed before. A compaction that lost
         against another writer's, or against a rescale, is dropped, which the result says: ``pending_compactions`` has
@@ -453,6 +456,7 @@ class TableSink:
             self._own.step = Step(batch_id, ends)
             try:
                 properties = {**self._properties_of(position), **self._lane_properties()}
+                properties |= {EMPTIED_PROPERTY: "true"} if is_emptied else {}
                 result = self._commit.commit(
                     batch_id, messages, properties, watermark_ms, started_ms=started_ms, also_empty=not messages
                 )

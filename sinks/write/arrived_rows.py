@@ -27,8 +27,8 @@ from sinks.exchange.blob import Blob, decode_rows
 from sinks.exchange.target import OTHER_KEY, UNAVAILABLE, Target
 from sinks.exchange.version_columns import VersionColumns
 from sinks.write.departed import by_key
-from sinks.write.gap_filling import Filled, GapFiller, Histories, Key
-from sinks.write.row_versions import newest_versions, versions_after
+from sinks.write.gap_filling import Filled, FindEnded, GapFiller, Histories, Key
+from sinks.write.row_versions import newest_versions, version_ended_at, versions_after
 from sinks.write.unsent import Became
 
 
@@ -149,9 +149,21 @@ class ArrivedRows:
                 lambda keys: self._found(self._assigner.find(lane, keys), self._current_rows),
                 lambda keys: self._found(self._assigner.find_former(lane, keys), self._former_rows),
                 self._departed,
+                self._ended(lane),
             )
             self._histories[lane] = known
         return known
+
+    def _ended(self, lane: Lane) -> tuple[str, FindEnded] | None:
+        names = self._target.versions
+        if names is None:
+            return None
+
+        def find(keys: pa.Table, time: pa.Scalar) -> pa.Table:
+            stored = self._found(self._assigner.find(lane, keys), self._stored_versions)
+            return version_ended_at(stored, names, time)
+
+        return names.valid_from, find
 
     def _found(
         self, places: Iterable[tuple[BucketId, pa.Table]], look_up: Callable[[BucketId, pa.Table], pa.Table]

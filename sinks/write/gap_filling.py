@@ -25,6 +25,8 @@ Key = tuple[Any, ...]
 Values = Mapping[str, Any]
 FindRows = Callable[[pa.Table], pa.Table]
 """Rows of the keys given as a table; keys that do not exist are left out."""
+FindEnded = Callable[[pa.Table, pa.Scalar], pa.Table]
+"""The row of a key, given as a table, that a change at a time has ended; no row where none is known."""
 _UNKNOWN = object()
 
 
@@ -65,11 +67,15 @@ class Histories:
         current_rows: FindRows,
         former_rows: FindRows,
         departed: Mapping[Key, Values] | None = None,
+        ended: tuple[str, FindEnded] | None = None,
     ) -> None:
         """The two functions find the rows of keys in the table as it is, and in its youngest state that had them.
 
-        ``departed`` are rows that went to another key at the end of an earlier batch.
+        ``departed`` are rows that went to another key at the end of an earlier batch. Where a table knows when its rows
+        have ended, ``ended`` finds them, by the time in a column of those that arrive.
         """
+        self._ended = ended
+        self._ended_rows: dict[tuple[Key, Any], Values | None] = {}
         self._departed = departed or {}
         self._rows = rows
         self._key = tuple(key)
@@ -130,6 +136,21 @@ class Histories:
             return self._departed[key]
         found = row_values(self._former_rows(self._key_table([key])))
         return found[0] if found else None
+
+    def time(self, number: int) -> Any:
+        """The time of a change; None where rows of the table do not end."""
+        return None if self._ended is None else self._column(self._ended[0])[number]
+
+    def ended_at(self, key: Key, time: Any) -> Values | None:
+        """The table's row of a key that a change of this time has ended, whatever came after it."""
+        if self._ended is None or time is None:
+            return None
+        if (key, time) not in self._ended_rows:
+            name, find = self._ended
+            scalar = to_arrow([time], self._rows.schema.field(name).type)[0]
+            found = row_values(find(self._key_table([key]), scalar))
+            self._ended_rows[key, time] = found[0] if found else None
+        return self._ended_rows[key, time]
 
     def _key_table(self, keys: Sequence[Key]) -> pa.Table:
         types = [self._rows.schema.field(name).type for name in self._key]
@@ -250,11 +271,12 @@ class GapFiller:
         if other_key is None or histories.kind(number) is RowKind.DELETE:
             return self._before(histories, key, same_key, name, search)
         nth = sum(histories.kind(n) is not RowKind.DELETE and histories.other_key(n) == other_key for n in same_key)
-        return self._before_move(other_key, key, nth, name, search)
+        return self._before_move(other_key, key, nth, histories.time(number), name, search)
 
-    def _before_move(self, old_key: Key, new_key: Key, nth: int, name: str, search: _Search) -> Any:
+    def _before_move(self, old_key: Key, new_key: Key, nth: int, time: Any, name: str, search: _Search) -> Any:
         """The value of a column of the row that left ``old_key`` for ``new_key`` for the nth time in this batch.
 
+        If the table knows the row that ended at that time, it is that one: the old key may have another row by now.
         When the delete is not in this batch, it comes in a later one, or it came in an earlier one and the table no
         longer has the row.
         """
@@ -262,6 +284,9 @@ class GapFiller:
             origin = self._histories_of(old_key)
         except pa.ArrowException:
             return _UNKNOWN  # the header writes the key in another form than its columns
+        ended = origin.ended_at(old_key, time)
+        if ended is not None:
+            return ended[name]
         numbers = origin.numbers(old_key)
         leaves = [i for i, n in enumerate(numbers) if origin.leaves_for(n, new_key)]
         leaves = [

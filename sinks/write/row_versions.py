@@ -109,6 +109,12 @@ def newest_versions(stored: pa.Table, row_key: Sequence[str], names: VersionColu
     return gather(whole, np.fromiter(last.values(), np.int64))
 
 
+def version_ended_at(stored: pa.Table, names: VersionColumns, time: pa.Scalar) -> pa.Table:
+    """The version that a change of this time has ended, of a key whose ``stored`` versions are sorted; else no row."""
+    ended = np.asarray(pc.fill_null(pc.equal(stored.column(names.valid_to), time), False)) & ~_are_marks(stored, names)
+    return gather(stored, np.flatnonzero(ended)[-1:])
+
+
 def _are_marks(stored: pa.Table, names: VersionColumns) -> Mask:
     """Which rows are marks: they end where they begin."""
     pairs = ((names.valid_from, names.valid_to), (names.from_offset, names.to_offset))

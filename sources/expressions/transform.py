@@ -90,6 +90,10 @@ class Transform:
         return _Transformation(self, change, records, mask_keys).result()
 
     @property
+    def filters(self) -> bool:
+        return self.where is not None
+
+    @property
     def computed(self) -> list[tuple[str, Column]]:
         return [(name, column) for name, column in self.columns if isinstance(column, Column)]
 

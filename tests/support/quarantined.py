@@ -119,7 +119,7 @@ def run_batch(root: Path, file: Path, batch: int, *rows: dict[str, Any]) -> None
     config = load_pipeline(file)
     CheckpointRecord(config, Checkpoint(config)).start()
     tables = PipelineTables(config, f"tidemark-shop-{QUERY}", own_tables(config))
-    settings = task_settings(root, quarantine(root), slots=1)
+    settings = task_settings(root, quarantine(root), config.decoder, slots=1)
     processed(tables, [pa.RecordBatch.from_pylist(list(rows), schema=RECORD_SCHEMA)], settings, batch)
     checkpoint(root, batch)
 

@@ -133,6 +133,42 @@ def test_where_the_history_is_not_there_the_record_stays(
     assert offsets_left(tmp_path) == [1]
 
 
+@pytest.mark.parametrize("leaving", [envelope(1, 7).replace(b'"c"', b'"u"'), value(1, "delete", 7)], ids=["u", "d"])
+def test_a_version_that_a_filter_may_have_ended_since_waits(tmp_path: Path, leaving: bytes) -> None:
+    file = write_pipeline(tmp_path)
+    file.write_text(file.read_text().replace("    into:", "    history: scd2\n    where: n <> 7\n    into:"))
+    run_batch(tmp_path, file, 0, record(0, envelope(9, 1), key=9), record(1, value(1, "bad", 1), key=1))
+    run_batch(tmp_path, file, 1, record(7, leaving, key=1))
+    file.write_text("".join(line for line in file.read_text().splitlines(True) if "columns:" not in line))
+
+    assert "1: versions of rows under a filter (`where`) keep nothing of a delete" in (
+        tidemark("quarantine", "retry", file).stdout
+    )
+    assert (rows_of(tmp_path), offsets_left(tmp_path)) == ({9: 1}, [1])
+    tidemark("quarantine", "retry", file, "--even-if-older")
+    assert rows_of(tmp_path) == {9: 1, 1: 1 + WIDE}
+
+
+TRUNCATE = {**json.loads(envelope(0, 0)), "after": None, "op": "t"}
+
+
+@pytest.mark.parametrize("first", [[], [(9, "good")]], ids=["an empty table", "a table with rows"])
+def test_a_row_from_before_a_truncate_does_not_come_back(tmp_path: Path, first: list[Op]) -> None:
+    file = write_pipeline(tmp_path)
+    file.write_text(file.read_text().replace("    into:", "    schema_changes: { truncate: apply }\n    into:"))
+    gone = {**record(7, json.dumps(TRUNCATE).encode()), "key": None}
+    rows = [record(offset, value(key, kind, offset), key=key) for offset, (key, kind) in enumerate(first)]
+    run_batch(tmp_path, file, 0, *rows, record(5, value(1, "bad", 5), key=1))
+    run_batch(tmp_path, file, 1, gone, record(8, value(2, "bad", 8), key=2))
+    run_batch(tmp_path, file, 2, record(9, value(3, "bad", 9), key=3), record(10, value(4, "good", 10), key=4))
+    file.write_text("".join(line for line in file.read_text().splitlines(True) if "columns:" not in line))
+
+    tidemark("quarantine", "retry", file)
+
+    assert rows_of(tmp_path) == {3: 9 + WIDE, 4: 10}
+    assert offsets_left(tmp_path) == [5, 8]  # of one batch, in which nothing tells them apart
+
+
 def test_a_row_that_changed_later_in_the_same_batch_is_not_undone(tmp_path: Path) -> None:
     played = Played(tmp_path, [[(9, "good")], [(2, "bad"), (2, "good")]])
     assert "1 failed again and stay in the quarantine" in played.retry()

@@ -231,6 +231,26 @@ def test_a_changed_key_ends_the_old_row_and_takes_its_large_values_along(tmp_pat
         assert spans(open_table(tables, "items")) == [(1, "large", 5, False), (2, "large", 6, True)], split
 
 
+@pytest.mark.parametrize("again", [slice(2, 3), slice(1, 3)], ids=["the new row alone", "its delete too"])
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_changed_key_that_comes_again_or_late_takes_no_values_of_a_newer_row(
+    tmp_path: Path, again: slice, *, is_late: bool
+) -> None:
+    """The old key has another row by then."""
+    moved = [Change(1, 5, 0, "large", "c"), Change(1, 6, 1, None), Change(2, 6, 2, TOAST, "c")]
+    rows = [change.record() for change in moved]
+    rows[1]["headers"] = [{"key": "__debezium.newkey", "value": b'{"id":2}'}]
+    rows[2]["headers"] = [{"key": "__debezium.oldkey", "value": b'{"id":1}'}]
+    batches = [rows[: 2 if is_late else 3], [Change(1, 7, 3, "other", "c").record()], rows[again]]
+    tables = PipelineTables(shop_config(tmp_path, [RULE], {"bucket": "2"}), "tidemark-shop-test")
+
+    told = [pa.RecordBatch.from_pylist(batch, schema=RECORD_SCHEMA) for batch in batches]
+    processed(tables, told, task_settings(tmp_path))
+
+    expected = [(1, "large", 5, False), (1, "other", 7, True), (2, "large", 6, True)]
+    assert spans(open_table(tables, "items")) == expected
+
+
 def test_the_columns_have_the_names_that_the_rule_gives(tmp_path: Path) -> None:
     names = {"valid_from": "since", "valid_to": "until", "is_current": "now"}
     table = brought(tmp_path, {"history": {"scd2": names}, "primary_key": ["id"]}, [Change(1, 1, 0, "a")])
