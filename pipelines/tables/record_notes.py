@@ -118,6 +118,10 @@ class VanishedColumns:
             found[source] = [name for name in first.absent if all(name in row.absent for row in others)]
         return found
 
+    def is_certain(self, source: SourceTable) -> bool:
+        """Whether columns that the newest rows lack are gone from the source, and not only NULL in these rows."""
+        return all(row.is_whole for row in self._newest[source].values())
+
     def comments(self, source: SourceTable) -> Mapping[str, str]:
         """What the newest row of a source table says of its columns."""
         rows = self._newest[source].values()
