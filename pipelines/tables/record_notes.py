@@ -124,8 +124,13 @@ class VanishedColumns:
 
     def comments(self, source: SourceTable) -> Mapping[str, str]:
         """What the newest row of a source table says of its columns."""
+        row = self.newest(source)
+        return {} if row is None else row.comments
+
+    def newest(self, source: SourceTable) -> NewestRow | None:
+        """The row of a source table that was produced last; rows of other partitions may be from before a change."""
         rows = self._newest[source].values()
-        return max(rows, key=lambda row: (row.timestamp_ms or 0, row.offset)).comments if rows else {}
+        return max(rows, key=lambda row: (row.timestamp_ms or 0, row.offset), default=None)
 
     def ends(
         self, source: SourceTable, lost: Sequence[str], partitions: Collection[int]

@@ -11,6 +11,7 @@ from paimon_table import Table
 from paimon_table.errors import SchemaChangeRefused
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_layout import layout_of
+from pipelines.tables.observed_columns import Seen
 from sources.changes import NewestRow, Observation, ShownSchema, SourceTable
 
 
@@ -46,14 +47,22 @@ def _relied(rule: TargetRule, table: Table) -> Mapping[str, tuple[str, str]]:
 
 
 def check_masked(
-    rule: TargetRule, source: SourceTable, observations: Iterable[Observation], newest: Iterable[NewestRow]
+    rule: TargetRule, source: SourceTable, seen: Seen, observations: Iterable[Observation], newest: Iterable[NewestRow]
 ) -> None:
-    """SchemaChangeRefused for a new column in rows that have lost a masked one: it may be its new name."""
+    """SchemaChangeRefused for a new column in rows that have lost a masked one: it may be its new name.
+
+    Embedded schemas tell it of each row. Of rows without one the newest of a partition tells.
+    """
+    for schema in seen.schemas:
+        shown = dict(schema.columns)
+        lost = [name for name in rule.columns.mask if name not in shown]
+        if lost:
+            _refuse_open(rule, source.topic, lost[0], [name for name in seen.columns if name in shown])
     lacking = {row.partition: row.absent for row in newest if row.source == source and row.is_whole}
-    for seen in observations:
-        gone = [name for name in rule.columns.mask if name in lacking.get(seen.partition, ())]
-        if seen.source == source and gone:
-            _refuse_open(rule, source.topic, gone[0], [column.name for column in seen.columns])
+    for one in observations:
+        gone = [name for name in rule.columns.mask if name in lacking.get(one.partition, ())]
+        if one.source == source and gone and not one.schemas:
+            _refuse_open(rule, source.topic, gone[0], [column.name for column in one.columns])
 
 
 def check_first_masked(rule: TargetRule, topic: str, schemas: Sequence[ShownSchema]) -> None:

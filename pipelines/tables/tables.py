@@ -181,7 +181,7 @@ class PipelineTables:
                     rule = self._routing.rules[identifier]
                     of_source = self._routing.rule_of[source]
                     if of_source.columns.mask:
-                        check_masked(of_source, source, observations, newest)
+                        check_masked(of_source, source, seen, observations, newest)
                     stored = stored_looks(of_source, seen) if of_source.changes_rows else seen
                     if self._beside is None:
                         self._encoded.note(self.sinks[identifier], rule, stored)
@@ -337,10 +337,11 @@ class PipelineTables:
             with blaming(identifier):
                 if comments and rule.schema_changes.comment == "apply" and feeds_alone(sink, rule):
                     changed |= self._evolution.describe(sink, of_source, comments, now_ms())
-                is_certain = self._vanished.is_certain(source)
-                if lost and is_certain:
-                    check_relied(of_source, sink.table, lost, source.topic)
-                if lost and (is_certain or rule.schema_changes.drop != "drop"):
+                newest = self._vanished.newest(source)
+                if newest is not None and newest.is_whole:
+                    gone = self._vanished.lost(rule, newest.absent, is_only_source=len(sink.sources) <= 1)
+                    check_relied(of_source, sink.table, gone, source.topic)
+                if lost and (self._vanished.is_certain(source) or rule.schema_changes.drop != "drop"):
                     changed |= self._without_lost(sink, source, of_source, lost)
         return changed
 

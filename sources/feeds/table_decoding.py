@@ -284,17 +284,14 @@ class FeedDecoding:
         if not len(whole):
             return
         shown: set[str] = set()
-        is_typed = True
         newest = int(records.texts.positions[whole].max())
         last = int(records.texts.positions[records.ops != DELETE].max())
         for position in {newest, last}:
             value = self.outcome.parsed("value", position)
             shown |= {name for row in images_in(self.feed, value) for name in row}
-            types = self.feed.types_of(value) if isinstance(value, dict) else None
-            shown |= {*(types or {})}
-            is_typed &= types is not None
+            shown |= {*(self.feed.types_of(value) or {})} if isinstance(value, dict) else set()
         if shown:
-            self.outcome.note_newest(source, last, target.lacked_by(shown), is_whole=is_typed)
+            self.outcome.note_newest(source, last, target.lacked_by(shown))
 
     def _reject(self, source: SourceTable, rejection: Rejection, records: TableRecords) -> None:
         """Quarantine the records; of a table that can still be made, report what they show and count its deletes."""

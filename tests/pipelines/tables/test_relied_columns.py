@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from paimon_table.errors import SchemaChangeRefused
 from pipelines.config.config import PipelineConfig
 from pipelines.tables.tables import PipelineTables
+from sources.changes import RECORD_SCHEMA
 from tests.support.item_batches import event, records, typed
 from tests.support.local_batches import reported_batches, shop_config
 from tests.support.source_content import open_table
@@ -65,6 +67,37 @@ def test_a_masked_column_that_is_renamed_in_the_first_batch_makes_no_table(tmp_p
 
     declared = pipeline(tmp_path, columns={"mask": {"b": "redact"}, "types": {"c": "STRING"}})
     assert len(rows(run(tmp_path, declared, 0, typed(1, ROWS, AB), new))) == 2
+
+
+def test_one_row_of_the_new_name_is_enough(tmp_path: Path) -> None:
+    """Rows of dump files may be mixed: the newest one has the masked column."""
+    config = pipeline(tmp_path, columns={"mask": {"b": "redact"}})
+    tables = run(tmp_path, config, 0, typed(1, ROWS, AB))
+
+    with pytest.raises(SchemaChangeRefused, match=r"columns\.mask"):
+        run(tmp_path, config, 1, typed(2, {"id": 2, "a": 2, "c": "secret"}, AC), typed(1, ROWS, AB))
+
+    assert rows(tables) == [{"id": 1, "a": 1, "b": "***"}]
+
+
+@pytest.mark.parametrize("has_column", [True, False])
+def test_a_partition_that_is_behind_hides_no_loss(tmp_path: Path, has_column: bool) -> None:
+    """The row that was produced last tells; those of before the column was added lack it too."""
+    config = pipeline(tmp_path, where="b = 'x'")
+    run(tmp_path, config, 0, typed(1, ROWS, AB), typed(2, {**ROWS, "id": 2}, AB))
+    found = records(typed(1, ROWS, AB), typed(2, {"id": 2, "a": 2}, A), first_offset=10).to_pylist()
+    times = [2000, 1000] if has_column else [1000, 2000]
+    placed = [row | {"partition": n, "timestamp": time} for n, (row, time) in enumerate(zip(found, times, strict=True))]
+    batch = pa.RecordBatch.from_pylist(placed, schema=RECORD_SCHEMA)
+    tables = PipelineTables(config, "tidemark-shop-test")
+
+    if has_column:
+        reported_batches(tables, [batch], tmp_path, 1, config.decoder)
+    else:
+        with pytest.raises(SchemaChangeRefused, match="`where`"):
+            reported_batches(tables, [batch], tmp_path, 1, config.decoder)
+
+    assert [row["id"] for row in rows(tables)] == [1] + [2] * (not has_column)
 
 
 def test_a_masked_column_that_comes_later_opens_nothing(tmp_path: Path) -> None:
