@@ -371,6 +371,8 @@ class NewestRow:
     """Columns of the target that it does not have at all, not even as NULL."""
     comments: Mapping[str, str] = field(default_factory=dict)
     """What its embedded schema says of columns of the target."""
+    is_whole: bool = True
+    """Whether it has every column of its source. If not, it may leave out those that are NULL."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,8 @@ class RecordFormat:
     """Whether the format of each topic is chosen by its first records."""
     has_schemas: bool = True
     """Whether records can carry a schema that has their columns in order."""
+    tells_drops: bool = True
+    """Whether a record can show that a column is gone, and not only NULL."""
     tells_positions: bool = True
     """Whether records may tell their place in the log of a source (``sources.position_kinds``)."""
 
@@ -185,12 +187,23 @@ FORMATS: Mapping[str, RecordFormat] = {
     "canal-json": RecordFormat(
         "Canal's flat JSON messages", (FeedOptions, CanalOptions), _canal_json, has_schemas=False
     ),
-    "maxwell-json": RecordFormat("Maxwell's JSON records", (FeedOptions,), _maxwell_json, has_schemas=False),
+    "maxwell-json": RecordFormat(
+        "Maxwell's JSON records", (FeedOptions,), _maxwell_json, has_schemas=False, tells_drops=False
+    ),
     "ogg-json": RecordFormat(
-        "GoldenGate's JSON operations", (FeedOptions, GoldenGateOptions), _ogg_json, has_schemas=False
+        "GoldenGate's JSON operations",
+        (FeedOptions, GoldenGateOptions),
+        _ogg_json,
+        has_schemas=False,
+        tells_drops=False,
     ),
     "dms-json": RecordFormat(
-        "JSON records of AWS DMS", (FeedOptions, DmsOptions), _dms_json, names_keys=False, has_schemas=False
+        "JSON records of AWS DMS",
+        (FeedOptions, DmsOptions),
+        _dms_json,
+        names_keys=False,
+        has_schemas=False,
+        tells_drops=False,
     ),
     "json": RecordFormat(
         "Plain JSON objects",
@@ -199,6 +212,7 @@ FORMATS: Mapping[str, RecordFormat] = {
         reads_paths=True,
         problem=lambda plain, _: plain_problem(plain),
         has_schemas=False,
+        tells_drops=False,
         tells_positions=False,
     ),
     "avro": RecordFormat(

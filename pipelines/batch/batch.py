@@ -150,12 +150,13 @@ def _append_planned(
         if tables.find_formats(look for report in reports for look in report.looks):
             return None
         stop_on_refusals(reports, settings, tables)
-        is_new = tables.apply(o for report in reports for o in report.observations)
+        newest = [row for report in reports for row in report.newest.values()]
+        is_new = tables.apply((o for report in reports for o in report.observations), newest)
         truncations = [t for report in reports for t in report.truncations]
         read = {place for report in reports for place in report.read}
         is_new |= tables.note_truncations(truncations, read, batch.id, batch.started_ms)
         if not is_new:
-            is_new = tables.follow_newest(row for report in reports for row in report.newest.values())
+            is_new = tables.follow_newest(newest)
         is_split = decode.slots > 1 and any(report.moved_count for report in reports)
         attempts.in_one_task |= is_split
         if is_new or (is_split and exchange.is_one_job):

@@ -234,6 +234,11 @@ class PipelineConfig(ConfigModel):
                 if stated.get(kind) == word and not self.source.format.has_schemas:
                     text = f"'{word}' needs schemas in the records, and those of {self.source.format.name} have none"
                     raise refused(f"{text}; remove the word", *at, kind)
+            if stated.get("drop") == "drop" and not self.source.format.tells_drops:
+                text = (
+                    f"records of {self.source.format.name} may leave out what is NULL, so none shows a dropped column"
+                )
+                raise refused(f"{text}; say keep_null, and drop the column with Paimon's ALTER TABLE", *at, "drop")
             if stated.get("rename") in ("apply", "pause") and effective.add in ("ignore", "quarantine"):
                 text = (
                     f"with `add: {effective.add}` no new name of a column is seen; say `add: apply`, or remove the word"

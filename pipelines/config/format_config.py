@@ -109,6 +109,11 @@ class ChosenFormat(ConfigModel):
         return self.formats[self.name].has_schemas
 
     @property
+    def tells_drops(self) -> bool:
+        """Whether a record can show that a column is gone, and not only NULL."""
+        return self.formats[self.name].tells_drops
+
+    @property
     def tells_positions(self) -> bool:
         """Whether records may tell their place in the log of a source."""
         return self.formats[self.name].tells_positions

@@ -77,7 +77,8 @@ def _plain_target(
         forms=ColumnForms.parsed(table.schema.options.get(OPTION)),
         renamed=from_source.renamed,
         dropped=from_source.ends(source.topic, sink.topic_ids),
-        tells_schemas=of_table.schema_changes.follows_order and feeds_alone(sink, of_table),
+        tells_schemas=bool(rule.columns.mask)
+        or (of_table.schema_changes.follows_order and feeds_alone(sink, of_table)),
         **limits,
     )
 

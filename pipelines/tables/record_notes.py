@@ -118,10 +118,19 @@ class VanishedColumns:
             found[source] = [name for name in first.absent if all(name in row.absent for row in others)]
         return found
 
+    def is_certain(self, source: SourceTable) -> bool:
+        """Whether columns that the newest rows lack are gone from the source, and not only NULL in these rows."""
+        return all(row.is_whole for row in self._newest[source].values())
+
     def comments(self, source: SourceTable) -> Mapping[str, str]:
         """What the newest row of a source table says of its columns."""
+        row = self.newest(source)
+        return {} if row is None else row.comments
+
+    def newest(self, source: SourceTable) -> NewestRow | None:
+        """The row of a source table that was produced last; rows of other partitions may be from before a change."""
         rows = self._newest[source].values()
-        return max(rows, key=lambda row: (row.timestamp_ms or 0, row.offset)).comments if rows else {}
+        return max(rows, key=lambda row: (row.timestamp_ms or 0, row.offset), default=None)
 
     def ends(
         self, source: SourceTable, lost: Sequence[str], partitions: Collection[int]

@@ -33,6 +33,7 @@ from pipelines.tables.record_notes import (
     UnsentWarnings,
     VanishedColumns,
 )
+from pipelines.tables.relied_columns import check_masked, check_relied
 from pipelines.tables.repeated_reads import RepeatedOffsets
 from pipelines.tables.table_failure import TableFailure, TooManyBadRecords, blaming, way_on
 from pipelines.tables.table_routes import TableRoutes
@@ -155,12 +156,15 @@ class PipelineTables:
         """Those that the tables remember, where the file leaves formats to the first records."""
         return self._own.earlier_formats if self.config.source.format.finds_formats else {}
 
-    def apply(self, observations: Iterable[Observation]) -> bool:
+    def apply(self, observations: Iterable[Observation], newest: Collection[NewestRow] = ()) -> bool:
         """Follow what was observed; returns whether anything changed, so that the batch must be decoded again.
+
+        ``newest`` are the newest rows of the same records.
 
         Raises ConfigError when a rule is missing, TableFailure when no rule can make a table or when a change of it
         would lose values.
         """
+        observations = list(observations)
         changed, found = False, merged(observations)
         self._routing.keyed_topics |= {source.topic for source, seen in found.items() if seen.key_columns}
         for source, seen in sorted(found.items(), key=lambda item: not item[1].key_columns):  # those with keys first
@@ -168,12 +172,16 @@ class PipelineTables:
                 changed |= self._routing.route(source, seen)
                 if source in self.rejections or self.is_paused(self.routes[source]):
                     continue
+                if self.routes[source] is not None and self._routing.rule_of[source].columns.mask:
+                    continue  # decoded for the table, the records show whether they still have the masked columns
                 seen = self._routing.additions(source, seen)
             identifier = self.routes[source]
             if identifier is not None and not self.is_paused(identifier):
                 with blaming(identifier):
                     rule = self._routing.rules[identifier]
                     of_source = self._routing.rule_of[source]
+                    if of_source.columns.mask:
+                        check_masked(of_source, source, seen, observations, newest)
                     stored = stored_looks(of_source, seen) if of_source.changes_rows else seen
                     if self._beside is None:
                         self._encoded.note(self.sinks[identifier], rule, stored)
@@ -329,7 +337,11 @@ class PipelineTables:
             with blaming(identifier):
                 if comments and rule.schema_changes.comment == "apply" and feeds_alone(sink, rule):
                     changed |= self._evolution.describe(sink, of_source, comments, now_ms())
-                if lost:
+                newest = self._vanished.newest(source)
+                if newest is not None and newest.is_whole:
+                    gone = self._vanished.lost(rule, newest.absent, is_only_source=len(sink.sources) <= 1)
+                    check_relied(of_source, sink.table, gone, source.topic)
+                if lost and (self._vanished.is_certain(source) or rule.schema_changes.drop != "drop"):
                     changed |= self._without_lost(sink, source, of_source, lost)
         return changed
 

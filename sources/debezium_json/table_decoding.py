@@ -383,7 +383,10 @@ class TableDecoding:
         return (ShownSchema(columns, time_ms, self.partition, self.outcome.offset(first)),)
 
     def _note_newest(self, source: SourceTable, target: DecodeTarget, events: list[Events]) -> None:
-        """Report the columns that the newest row does not have at all; Debezium writes those that are NULL."""
+        """Report the columns that the newest row does not have at all.
+
+        Debezium's envelopes have those that are NULL too; rows without envelope and schema may leave these out.
+        """
         if self.is_of_keys:
             return
         rows = [e.positions if self.schema is not None else e.positions[e.ops != DELETE] for e in events]
@@ -396,7 +399,8 @@ class TableDecoding:
             shown = {name for image in self._exact_images(np.array([newest])) for name in image}
         columns = () if self.schema is None else self.schema.columns
         comments = {target.called_now(c.name): c.comment for c in columns if c.comment is not None}
-        self.outcome.note_newest(source, newest, target.lacked_by(shown), comments)
+        is_whole = self.schema is not None or self.shape.has_old_rows
+        self.outcome.note_newest(source, newest, target.lacked_by(shown), comments, is_whole=is_whole)
 
     def _observe_whole(
         self,

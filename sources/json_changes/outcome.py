@@ -129,12 +129,18 @@ class Outcome:
         self._observations[observation.source] = observation
 
     def note_newest(
-        self, source: SourceTable, position: int, absent: tuple[str, ...], comments: Mapping[str, str] | None = None
+        self,
+        source: SourceTable,
+        position: int,
+        absent: tuple[str, ...],
+        comments: Mapping[str, str] | None = None,
+        *,
+        is_whole: bool = True,
     ) -> None:
         """A row and the columns that it lacks; the one with the highest offset of a partition stays."""
         timestamp = timestamp_ms_of(self._batch, position)
         row = NewestRow(
-            source, self.cell("partition", position), self.offset(position), timestamp, absent, comments or {}
+            source, self.cell("partition", position), self.offset(position), timestamp, absent, comments or {}, is_whole
         )
         self._keep_newest(row)
 

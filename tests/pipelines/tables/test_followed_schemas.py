@@ -401,6 +401,8 @@ def test_an_expression_that_a_new_type_breaks_pauses_before_the_column_changes(t
         ({"schema_changes": {"retype": "new_column"}, "history": "soft_delete"}, {}, "keeps the columns of the source"),
         ({"schema_changes": {"rename": "apply"}}, {"format": "maxwell-json"}, "those of maxwell-json have none"),
         ({"schema_changes": {"default": "pause"}}, {"format": "json"}, "those of json have none"),
+        ({"schema_changes": {"drop": "drop"}}, {"format": "json"}, "records of json may leave out what is NULL"),
+        ({"schema_changes": {"drop": "drop"}}, {"format": "maxwell-json"}, "none shows a dropped column"),
     ],
 )
 def test_words_without_effect_are_refused(

@@ -1,0 +1,159 @@
+"""Columns that the source loses while the rule relies on them: masks, conditions, the order of changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_table.errors import SchemaChangeRefused
+from pipelines.config.config import PipelineConfig
+from pipelines.tables.tables import PipelineTables
+from sources.changes import RECORD_SCHEMA
+from tests.support.item_batches import event, records, typed
+from tests.support.local_batches import reported_batches, shop_config
+from tests.support.source_content import open_table
+
+AB = {"id": "int32", "a": "int32", "b": "string"}
+AC = {"id": "int32", "a": "int32", "c": "string"}
+A = {"id": "int32", "a": "int32"}
+ROWS = {"id": 1, "a": 1, "b": "x"}
+
+
+def pipeline(root: Path, fmt: str = "debezium-json", **rule: Any) -> PipelineConfig:
+    source = {"files": {"path": str(root)}, "format": fmt}
+    return shop_config(root, [{"match": {"topic": ".*items"}, "into": "lake.items", **rule}], {}, source=source)
+
+
+def run(root: Path, config: PipelineConfig, batch: int, *events: tuple[Any, Any]) -> PipelineTables:
+    tables = PipelineTables(config, "tidemark-shop-test")
+    reported_batches(tables, [records(*events, first_offset=10 * batch)], root, batch, config.decoder)
+    return tables
+
+
+def rows(tables: PipelineTables) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = open_table(tables, "items").to_arrow().sort_by("id").to_pylist()
+    return found
+
+
+def bare(row: dict[str, Any]) -> tuple[Any, Any]:
+    return event("u", row["id"], row)
+
+
+@pytest.mark.parametrize("rename", ["add_and_keep", "apply"])
+@pytest.mark.parametrize("has_schema", [True, False])
+def test_the_new_name_of_a_masked_column_shows_no_value(tmp_path: Path, rename: str, has_schema: bool) -> None:
+    config = pipeline(tmp_path, columns={"mask": {"b": "redact"}}, schema_changes={"rename": rename})
+    new = {"id": 2, "a": 2, "c": "secret"}
+    tables = run(tmp_path, config, 0, typed(1, ROWS, AB) if has_schema else bare(ROWS))
+
+    with pytest.raises(SchemaChangeRefused, match=r"columns\.mask"):
+        run(tmp_path, config, 1, typed(2, new, AC) if has_schema else bare(new))
+
+    assert rows(tables) == [{"id": 1, "a": 1, "b": "***"}]
+    both = pipeline(tmp_path, columns={"mask": {"b": "redact", "c": "redact"}})
+    run(tmp_path, both, 1, typed(2, new, AC) if has_schema else bare(new))
+    assert rows(tables)[1] == {"id": 2, "a": 2, "b": None, "c": "***"}
+
+
+def test_a_masked_column_that_is_renamed_in_the_first_batch_makes_no_table(tmp_path: Path) -> None:
+    config = pipeline(tmp_path, columns={"mask": {"b": "redact"}})
+    new = typed(2, {"id": 2, "a": 2, "c": "secret"}, AC)
+
+    with pytest.raises(SchemaChangeRefused, match=r"columns\.mask"):
+        run(tmp_path, config, 0, typed(1, ROWS, AB), new)
+
+    declared = pipeline(tmp_path, columns={"mask": {"b": "redact"}, "types": {"c": "STRING"}})
+    assert len(rows(run(tmp_path, declared, 0, typed(1, ROWS, AB), new))) == 2
+
+
+def test_one_row_of_the_new_name_is_enough(tmp_path: Path) -> None:
+    """Rows of dump files may be mixed: the newest one has the masked column."""
+    config = pipeline(tmp_path, columns={"mask": {"b": "redact"}})
+    tables = run(tmp_path, config, 0, typed(1, ROWS, AB))
+
+    with pytest.raises(SchemaChangeRefused, match=r"columns\.mask"):
+        run(tmp_path, config, 1, typed(2, {"id": 2, "a": 2, "c": "secret"}, AC), typed(1, ROWS, AB))
+
+    assert rows(tables) == [{"id": 1, "a": 1, "b": "***"}]
+
+
+@pytest.mark.parametrize("has_column", [True, False])
+def test_a_partition_that_is_behind_hides_no_loss(tmp_path: Path, has_column: bool) -> None:
+    """The row that was produced last tells; those of before the column was added lack it too."""
+    config = pipeline(tmp_path, where="b = 'x'")
+    run(tmp_path, config, 0, typed(1, ROWS, AB), typed(2, {**ROWS, "id": 2}, AB))
+    found = records(typed(1, ROWS, AB), typed(2, {"id": 2, "a": 2}, A), first_offset=10).to_pylist()
+    times = [2000, 1000] if has_column else [1000, 2000]
+    placed = [row | {"partition": n, "timestamp": time} for n, (row, time) in enumerate(zip(found, times, strict=True))]
+    batch = pa.RecordBatch.from_pylist(placed, schema=RECORD_SCHEMA)
+    tables = PipelineTables(config, "tidemark-shop-test")
+
+    if has_column:
+        reported_batches(tables, [batch], tmp_path, 1, config.decoder)
+    else:
+        with pytest.raises(SchemaChangeRefused, match="`where`"):
+            reported_batches(tables, [batch], tmp_path, 1, config.decoder)
+
+    assert [row["id"] for row in rows(tables)] == [1] + [2] * (not has_column)
+
+
+def test_a_masked_column_that_comes_later_opens_nothing(tmp_path: Path) -> None:
+    """Records of before the column was added bring no column that the others lack."""
+    config = pipeline(tmp_path, columns={"mask": {"b": "redact"}})
+    first, later = typed(1, {"id": 1, "a": 1}, A), typed(2, {"id": 2, "a": 2, "b": "secret"}, AB)
+
+    assert rows(run(tmp_path, config, 0, first, later)) == [{"id": 1, "a": 1, "b": None}, {"id": 2, "a": 2, "b": "***"}]
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        ({"where": "b = 'x'"}, "`where`"),
+        ({"options": {"sequence.field": "b"}}, "sequence.field"),
+        (
+            {"options": {"merge-engine": "partial-update", "ignore-delete": "true", "fields.b.sequence-group": "a"}},
+            "sequence-group",
+        ),
+        ({"columns": {"rename": {"b": "s"}}, "options": {"sequence.field": "s"}}, "column b any more"),
+    ],
+)
+@pytest.mark.parametrize("types", [A, AC])
+def test_a_lost_column_that_decides_about_rows_pauses(
+    tmp_path: Path, rule: dict[str, Any], told: str, types: dict[str, str]
+) -> None:
+    """With NULL there, updates would delete the rows of the condition, or lose against older ones."""
+    config = pipeline(tmp_path, **rule)
+    tables = run(tmp_path, config, 0, typed(1, ROWS, AB))
+    before = rows(tables)
+
+    with pytest.raises(SchemaChangeRefused, match=told):
+        run(tmp_path, config, 1, typed(1, {"id": 1, "a": 2} | ({"c": "x"} if types is AC else {}), types))
+
+    assert [{name: row[name] for name in before[0]} for row in rows(tables)] == before
+
+
+def maxwell(row: dict[str, Any]) -> tuple[Any, Any]:
+    about = {"database": "shop", "table": "items", "type": "insert", "ts": 1, "primary_key_columns": ["id"]}
+    return None, {**about, "data": row}
+
+
+def flat(row: dict[str, Any]) -> tuple[Any, Any]:
+    return {"id": row["id"]}, row
+
+
+@pytest.mark.parametrize(
+    ("fmt", "words"),
+    [(fmt, {}) for fmt in ("json", "maxwell-json")] + [(fmt, {"drop": "drop"}) for fmt in ("upsert-json", "auto")],
+)
+def test_a_row_that_leaves_a_field_out_drops_no_column(tmp_path: Path, fmt: str, words: dict[str, str]) -> None:
+    """What is not there may only be NULL: no column goes for that, and no condition fails."""
+    made = maxwell if fmt == "maxwell-json" else flat
+    config = pipeline(tmp_path, fmt, primary_key=["id"], schema_changes=words, where="b IS NULL OR b = 'x'")
+    run(tmp_path, config, 0, made(ROWS))
+
+    tables = run(tmp_path, config, 1, made({"id": 2, "a": 2}))
+
+    assert rows(tables) == [ROWS, {"id": 2, "a": 2, "b": None}]
