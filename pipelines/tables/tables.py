@@ -316,9 +316,12 @@ class PipelineTables:
     def follow_newest(self, rows: Iterable[NewestRow]) -> bool:
         """Do what rules say of columns that the newest rows lack, and of comments that they bring.
 
-        Returns whether the batch is to be planned anew. TableFailure for a table that this pauses.
+        Returns whether the batch is to be planned anew. TableFailure for a table that this pauses. Rows that are read
+        again say nothing: they are older than the table.
         """
         changed = False
+        if self._beside is not None:
+            return changed
         for source, absent in self._vanished.lacking(rows).items():
             identifier = self.routes.get(source)
             if identifier is None or self.is_paused(identifier):
@@ -331,8 +334,6 @@ class PipelineTables:
                     " `schema_changes: {drop: pause}`; say keep_null and resume to have NULL there from now on"
                 )
                 raise TableFailure(identifier, SchemaChangeRefused(text).without_values())
-            if self._beside is not None:
-                continue
             of_source, comments = self._routing.rule_of[source], self._vanished.comments(source)
             with blaming(identifier):
                 if comments and rule.schema_changes.comment == "apply" and feeds_alone(sink, rule):
@@ -362,6 +363,8 @@ class PipelineTables:
 
     def note_newest(self, rows: Iterable[NewestRow]) -> None:
         """Tell of columns that the newest rows of a batch lack, once the tables have all that its events show."""
+        if self._beside is not None:
+            return
         for source, absent in self._vanished.lacking(rows).items():
             identifier = self.routes.get(source)
             if identifier is not None:

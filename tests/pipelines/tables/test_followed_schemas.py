@@ -240,6 +240,22 @@ def test_records_of_before_a_drop_bring_nothing_into_a_later_column_of_the_name(
     assert open_table(tables, "items").schema.column_names == ("id", "a", "b")
 
 
+@pytest.mark.parametrize("words", [{"drop": "pause"}, {"drop": "keep_null"}])
+def test_a_replay_of_records_of_before_a_column_takes_it_for_no_drop(
+    tmp_path: Path, words: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    old = records(at(1, A, a=1))
+    tables = run(tmp_path, words, old, records(at(2, AB, a=2, b="new"), first_offset=1))
+    beside = BesideStream(OwnReading(lambda _: {"replay": "r"}, by_offsets=False))
+    replayed = PipelineTables(tables.config, "tidemark-shop-replay", beside=beside)
+    caplog.clear()
+
+    reported_batches(replayed, [old], tmp_path, 100, tables.config.decoder)
+
+    assert "have no column" not in caplog.text
+    assert content(tables) == {1: {"id": 1, "a": 1, "b": None}, 2: {"id": 2, "a": 2, "b": "new"}}
+
+
 def test_a_renamed_column_keeps_its_values_and_those_of_partitions_behind(tmp_path: Path) -> None:
     words = {"rename": "apply"}
     first = two_partitions((0, 0, at(1, AB, a=1, b="x")), (1, 0, at(2, AB, a=2, b="y")))
