@@ -5,13 +5,14 @@ from __future__ import annotations
 from paimon_table.options.names import BUCKET, IGNORE_DELETE, MERGE_ENGINE, ROWKIND_FIELD, SEQUENCE_FIELD
 from paimon_table.schema.schema_options import BUCKET_KEY
 from pipelines.config.table_rules import TargetRule
+from sinks.exchange.version_columns import VersionColumns
 
 
 def history_problem(rule: TargetRule) -> str | None:
     """What is wrong with the history of a rule; None where it has none."""
     if rule.deleted_at is not None:
         return _of_soft_delete(rule, rule.deleted_at)
-    return _of_versions(rule) if rule.versions is not None else None
+    return _of_versions(rule, rule.versions) if rule.versions is not None else None
 
 
 def _of_soft_delete(rule: TargetRule, column: str) -> str | None:
@@ -31,7 +32,7 @@ def _of_soft_delete(rule: TargetRule, column: str) -> str | None:
     return None
 
 
-def _of_versions(rule: TargetRule) -> str | None:
+def _of_versions(rule: TargetRule, columns: VersionColumns) -> str | None:
     if rule.orders_by_position:
         return "scd2 orders versions by the time of their change; remove `order_by`"
     if rule.schema_changes.truncate == "apply":
@@ -45,6 +46,8 @@ def _of_versions(rule: TargetRule) -> str | None:
     for name, why in _NOT_WITH_VERSIONS.items():
         if name in rule.options:
             return f"scd2 {why}; remove the option '{name}'"
+    if rule.watermark is not None and rule.watermark.column == columns.valid_to:
+        return f"no new version has a time in {columns.valid_to} for `watermark`; name {columns.valid_from}"
     taken = _taken(rule)
     if taken is not None:
         return f"scd2 stores its own values in {taken}; name its columns: {{scd2: {{valid_from: ...}}}}"

@@ -270,8 +270,17 @@ class GapFiller:
         same_key = [n for n in histories.numbers(key) if n < number]
         if other_key is None or histories.kind(number) is RowKind.DELETE:
             return self._before(histories, key, same_key, name, search)
+        if self._is_stored(histories, number):
+            current = histories.current(key)
+            return _UNKNOWN if current is None else current[name]
         nth = sum(histories.kind(n) is not RowKind.DELETE and histories.other_key(n) == other_key for n in same_key)
         return self._before_move(other_key, key, nth, histories.time(number), name, search)
+
+    def _is_stored(self, histories: Histories, number: int) -> bool:
+        """Whether the table's row of the key is that of this change, which came again: both have one sequence."""
+        place = [histories.value(number, name) for name in self._sequence]
+        current = histories.current(histories.key_of(number)) if place and None not in place else None
+        return current is not None and [current[name] for name in self._sequence] == place
 
     def _before_move(self, old_key: Key, new_key: Key, nth: int, time: Any, name: str, search: _Search) -> Any:
         """The value of a column of the row that left ``old_key`` for ``new_key`` for the nth time in this batch.

@@ -131,6 +131,24 @@ def test_rows_of_a_snapshot_never_undo_a_change(tmp_path: Path) -> None:
     assert found == [{1: 2}, {1: 2}, {1: 3}, {1: 3}]
 
 
+@pytest.mark.parametrize("again", [2, 1], ids=["the new row alone", "its delete too"])
+def test_a_changed_key_that_comes_again_takes_no_values_of_a_newer_row(tmp_path: Path, again: int) -> None:
+    """The old key has another row by then."""
+    tables = pipeline_tables(tmp_path, [RULE])
+    changes = [Change("c", 1, 5, postgresql(1)), Change("d", 1, None, postgresql(2)), Change("c", 2, 0, postgresql(2))]
+    rows = batch(changes).to_pylist()
+    value = {**changes[2].value, "after": {"id": 2, "n": "__debezium_unavailable_value"}}
+    rows[2]["value"] = json.dumps(value).encode()
+    rows[1]["headers"] = [{"key": "__debezium.newkey", "value": b'{"id":2}'}]
+    rows[2]["headers"] = [{"key": "__debezium.oldkey", "value": b'{"id":1}'}]
+    moved = pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)
+
+    other = batch([Change("c", 1, 9, postgresql(9))], first_offset=3)
+    reported_batches(tables, [moved, other, moved.slice(again)], tmp_path)
+
+    assert {key: int(n or 0) for key, n in content(open_table(tables, "items")).items()} == {1: 9, 2: 5}
+
+
 def test_columns_of_the_source_may_be_called_like_those_of_a_log(tmp_path: Path) -> None:
     value = {**Change("c", 1, None, postgresql(1)).value, "after": {"id": 1, "event_op": "own", "event_offset": 5}}
     records = batch([Change("c", 1, 1, postgresql(1))])
