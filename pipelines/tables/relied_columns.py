@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from paimon_table import Table
 from paimon_table.errors import SchemaChangeRefused
+from paimon_table.options.names import SEQUENCE_FIELD
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_layout import layout_of
 from pipelines.tables.observed_columns import Seen
@@ -33,7 +34,7 @@ def _relied(rule: TargetRule, table: Table) -> Mapping[str, tuple[str, str]]:
     """By the names in the source: what needs the column, and what would become of rows without it."""
     options, columns = table.context.options, rule.columns
     found: dict[str, tuple[str, str]] = {}
-    named = [("sequence.field", options.sequence_fields)]
+    named = [(SEQUENCE_FIELD, options.sequence_fields)]
     named += [("sequence-group", group.sequence) for group in options.field_options.sequence_groups]
     for place, names in named:
         for name in names:

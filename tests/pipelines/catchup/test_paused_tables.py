@@ -286,10 +286,10 @@ def test_a_commit_that_is_always_refused_pauses_its_table_alone(
     pipeline.run(1)
     commit = TableSink.commit
 
-    def refusing(sink: TableSink, *arguments: Any) -> Any:
+    def refusing(sink: TableSink, *arguments: Any, **named: Any) -> Any:
         if sink.identifier == "lake.sums":
             raise CommitConflict("another job is always faster")
-        return commit(sink, *arguments)
+        return commit(sink, *arguments, **named)
 
     with monkeypatch.context() as patched:
         patched.setattr(TableSink, "commit", refusing)
@@ -354,8 +354,8 @@ def test_rows_that_a_failed_commit_left_in_the_table_are_not_applied_again(
     pipeline.run(1)
     commit = TableSink.commit
 
-    def of_unknown_outcome(sink: TableSink, *arguments: Any) -> Any:
-        result = commit(sink, *arguments)
+    def of_unknown_outcome(sink: TableSink, *arguments: Any, **named: Any) -> Any:
+        result = commit(sink, *arguments, **named)
         if sink.identifier == "lake.sums":
             raise CommitOutcomeUnknown("the directory could not be synced")
         return result

@@ -234,9 +234,9 @@ def test_a_table_is_recorded_before_its_first_commit(tmp_path: Path, monkeypatch
 
     commit = TableSink.commit
 
-    def look(self: TableSink, *arguments: object) -> object:
+    def look(self: TableSink, *arguments: object, **named: object) -> object:
         seen.append(list(json.loads((tmp_path / "checkpoint" / FILE).read_text())["tables"]))
-        return commit(self, *arguments)  # type: ignore[arg-type]
+        return commit(self, *arguments, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(TableSink, "commit", look)
     written(tmp_path, "orders")
