@@ -658,7 +658,7 @@ def _find_damage(point: str) -> None:
         raise CorruptFile("a file is damaged")
 
 
-def _unavailable(*_: object) -> None:
+def _unavailable(*_: object, **__: object) -> None:
     raise SinkUnavailable("the storage is away")
 
 
