@@ -341,8 +341,8 @@ def status(
 ) -> None:
     """Show what running pipelines do.
 
-    On a terminal the state is followed until Ctrl-C. Exits with 1 when one of the pipelines does not run; what stood
-    last is shown then.
+    On a terminal the state is followed until Ctrl-C. If one of the pipelines does not run, its last state is shown and
+    the exit code is 1. If it has never run here, the exit code is 2.
     """
     from pipelines.http.status import status as show_status
 
