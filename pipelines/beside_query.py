@@ -163,7 +163,7 @@ class BesideQuery:
             raise NotYet("it is done with the first batch, which says where the table misses records")
         topics = set() if tables is None else tables.topics_of(identifier)
         topics |= {topic for t in self._own.written() if str(t.name) == identifier for topic, _ in t.position.offsets}
-        has_begun = planned is not None and planned >= batch_id
+        has_begun = planned >= batch_id
         self.paused.pause(identifier, Cause.ASKED, reason, batch_id, topics, is_running=has_begun, public_reason=reason)
         log.warning("table %s is paused from batch %d on: %s", identifier, batch_id, reason)
 
