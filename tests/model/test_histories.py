@@ -170,6 +170,19 @@ def test_a_compaction_that_a_rollback_has_undone_is_done_again(machine: Pipeline
     assert not machine.pipeline.awaits_compaction("lake.orders")
 
 
+def test_a_compaction_that_a_rollback_has_undone_waits_with_a_paused_table(machine: PipelineMachine) -> None:
+    """A paused table is not written at all."""
+    machine.pipeline.stop()
+    machine.check_at_rest()
+    machine.roll_back(table="lake.orders", back=1)
+    machine._pause("lake.orders")
+    machine.check_at_rest()
+    assert machine.pipeline.awaits_compaction("lake.orders")
+    machine.resume(table="lake.orders")
+    machine.check_at_rest()
+    assert not machine.pipeline.awaits_compaction("lake.orders")
+
+
 @pytest.mark.parametrize("command", ["retry", "replay"])
 def test_rows_of_a_killed_command_are_in_the_changelog_after_the_next_start(
     machine: PipelineMachine, command: str
