@@ -66,7 +66,7 @@ class RegistryClient:
         MalformedRecord where the registry does not know it; Outage, ConfigError.
         """
         if ref.kind is RefKind.GLOBAL_ID and _APICURIO.search(self._urls[0]):
-            return Found(self._ask(ref, f"/ids/globalIds/{ref.value}", is_native=True))
+            return Found(self._ask(ref, f"/ids/globalIds/{ref.value}", is_native=True), "")
         word = "guids" if ref.kind is RefKind.GUID else "ids"
         asked = f"?format={form}" if form else ""
         answer = _object(self._ask(ref, f"/schemas/{word}/{ref.value}{asked}"))
