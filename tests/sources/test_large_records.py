@@ -7,6 +7,7 @@ import io
 import json
 import random
 import struct
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ FILES = files_with(
 _BYTES = 10 << 20
 
 
+@cache
 def large_text() -> str:
     """Nested JSON, with letters that JSON escapes and others that take several bytes."""
     r = random.Random(1)
@@ -66,7 +68,7 @@ def record(form: str, number: int, text: str) -> Any:
     return row
 
 
-FORMS = ["debezium-json", "debezium-avro", "upsert-json", "canal-json", "json", "avro", "csv", "protobuf"]
+FORMS = ["debezium-json", "debezium-avro", "canal-json", "json", "avro", "csv", "protobuf"]
 
 
 @pytest.mark.slow
@@ -79,7 +81,7 @@ def test_a_record_of_ten_megabytes_is_a_row(tmp_path: Path, form: str) -> None:
         place.write_text(json.dumps({"schemas": {"1": schemas[form]}}))
         options = {"registry": {"file": str(place)}}
     texts = ["small", large_text(), "", "small too"]
-    rule = {"primary_key": ["id"], "columns": {"types": {"id": "INT"}}}
+    rule: dict[str, object] = {"primary_key": ["id"], "columns": {"types": {"id": "INT"}}}
     pipeline = PlainPipeline(tmp_path, {form: options} if options else form, rule)
 
     pipeline.run(plain_batch([({"id": n}, record(form, n, text)) for n, text in enumerate(texts)]))
