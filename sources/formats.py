@@ -216,13 +216,19 @@ FORMATS: Mapping[str, RecordFormat] = {
         tells_positions=False,
     ),
     "avro": RecordFormat(
-        "Plain Avro records", (AvroPlainOptions, AvroSchemas), _avro, problem=avro_problem, tells_positions=False
+        "Plain Avro records",
+        (AvroPlainOptions, AvroSchemas),
+        _avro,
+        reads_paths=True,
+        problem=avro_problem,
+        tells_positions=False,
     ),
     "csv": RecordFormat("Lines of CSV", (PlainOptions, CsvOptions), _csv, problem=csv_problem, tells_positions=False),
     "protobuf": RecordFormat(
         "Messages of Protocol Buffers",
         (PlainOptions, ProtobufSchemas),
         _protobuf,
+        reads_paths=True,
         problem=protobuf_problem,
         tells_positions=False,
     ),

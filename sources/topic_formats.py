@@ -79,7 +79,7 @@ def topic_formats(batches: Iterable[pa.RecordBatch], topics: Iterable[str]) -> l
     """The format of each topic, from a sample of its records; in the order of ``topics``."""
     seen: dict[str, _Seen] = {}
     for batch in batches:
-        is_framed = (Framing(batch, "value").frames.codes >= 0).tolist()
+        is_framed = (Framing(batch, "value", has_tails=True).frames.codes >= 0).tolist()
         for row, framed in zip(batch.to_pylist(), is_framed, strict=True):
             _note(seen.setdefault(row["topic"], _Seen()), row, framed)
     return [_of_topic(topic, seen.get(topic, _Seen())) for topic in topics]

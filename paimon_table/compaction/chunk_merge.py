@@ -20,6 +20,7 @@ from paimon_table.compaction.record_expiry import RecordExpiry
 from paimon_table.lookup.lookup_file import Hits
 from paimon_table.lookup.stored_rows import OnFound, StoredRows
 from paimon_table.merge.function import MergeFunction
+from paimon_table.merge.late_rows import late_row_count
 from paimon_table.merge.sort import KeyGroups, KeyOrder
 from paimon_table.merge.superseded import without_superseded
 from paimon_table.mergetree.levels import SortedRun
@@ -68,6 +69,8 @@ class ChunkMerger:
         self._rules = changelog_rules(options)
         self._has_lookup_changelog = options.changelog_producer == "lookup"
         may_lose = options.merge_engine == "deduplicate" and not newest_row_wins(options)
+        self.late_rows = 0
+        """How many late rows the merges so far have left out."""
         self._needs_all_versions = may_lose and not options.upper_keys_are_unique
         """Whether the first version found may not decide: an older level can hold a newer one, or it is ignored."""
 
@@ -76,7 +79,7 @@ class ChunkMerger:
         if len(pieces) == 1:
             return MergedChunk(pieces[0].rows)
         rows, levels = joined(pieces)
-        groups = self._counting(self._order.sort(rows), levels)
+        groups = self._counting(rows, self._order.sort(rows), levels)
         return MergedChunk(self._function.merge(rows, groups))
 
     def merge_looking_up(
@@ -104,7 +107,7 @@ class ChunkMerger:
             rows = concat([hits.rows, rows])
             levels = np.concatenate([np.full(len(hits.positions), _LOOKED_UP), levels])
             groups = self._order.sort_versions(rows, np.concatenate([wanted[hits.positions], key_number]))
-        groups = self._counting(groups, levels)
+        groups = self._counting(rows, groups, levels)
         after = self._function.merge(rows, groups, single_passes=False)
         changelog = self._changelog(rows, groups, levels > 0, changed, after) if self._has_lookup_changelog else None
         return MergedChunk(after, changelog)
@@ -118,7 +121,7 @@ class ChunkMerger:
         groups = self._order.sort(rows)
         is_old = levels == published_level
         changed = _any_in_group(~is_old, groups)
-        after = self._function.merge(rows, self._counting(groups, levels))
+        after = self._function.merge(rows, self._counting(rows, groups, levels))
         changelog = self._changelog(rows, groups, is_old, changed, after)
         return MergedChunk(after, changelog)
 
@@ -146,9 +149,11 @@ class ChunkMerger:
         changelog = gather(first, np.flatnonzero(is_new & is_add)) if self._has_lookup_changelog else None
         return MergedChunk(gather(first, np.flatnonzero((is_stored | is_new) & is_add)), changelog)
 
-    def _counting(self, groups: KeyGroups, levels: Indices) -> KeyGroups:
-        """The versions that the merge function sees."""
-        return without_superseded(groups, levels) if self._options.upper_rows_are_whole else groups
+    def _counting(self, rows: pa.Table, groups: KeyGroups, levels: Indices) -> KeyGroups:
+        """The versions that the merge function sees; the late ones among them are counted."""
+        seen = without_superseded(groups, levels) if self._options.upper_rows_are_whole else groups
+        self.late_rows += late_row_count(self._order, rows, seen)
+        return seen
 
     def _look_up(self, keys: pa.Table, above: Sequence[SortedRun]) -> Hits:
         if self._needs_all_versions:

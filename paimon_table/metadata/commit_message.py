@@ -31,6 +31,8 @@ class CommitMessage:
 
     None: what it did holds whatever else others put above level 0.
     """
+    late_row_count: int = 0
+    """Rows that the writer left out because newer ones of their key had come before (``merge.late_rows``)."""
 
     @property
     def has_append(self) -> bool:

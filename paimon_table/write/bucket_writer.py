@@ -26,6 +26,7 @@ from paimon_table.lookup.cache import DEFAULT_MAX_BYTES, shared_lookup_cache
 from paimon_table.lookup.lookup_file import Hits, KeyWords, merge_hits
 from paimon_table.lookup.stored_rows import StoredRows
 from paimon_table.merge.function import merge_function, without_retracts
+from paimon_table.merge.late_rows import late_row_count
 from paimon_table.merge.sort import KeyOrder
 from paimon_table.mergetree.levels import build_levels, next_sequence_number
 from paimon_table.mergetree.run_chunks import CHUNK_BYTES
@@ -104,9 +105,9 @@ class BucketWriter:
         self._cache = cache
         self._stored = StoredRows(ctx.paths.root, self._files, cache, KeyWords(self._order))
         marks = self._mark_deleted if ctx.options.deletion_vectors else None
-        merger = ChunkMerger(self._order, self._function, ctx.options, self._stored, marks)
+        self._merger = ChunkMerger(self._order, self._function, ctx.options, self._stored, marks)
         self._compactor = Compactor(
-            self._files, merger, self._order, ctx.options, self._stored, self._deletions, environment.chunk_bytes
+            self._files, self._merger, self._order, ctx.options, self._stored, self._deletions, environment.chunk_bytes
         )
         check_key_files(ctx.schema, ctx.paths.root, state.files)
         self._levels = build_levels(state.files, ctx.options.num_levels, self._order.file_key)
@@ -117,6 +118,7 @@ class BucketWriter:
         self._new_files: tuple[DataFileMeta, ...] = ()
         self._changelog_files: tuple[DataFileMeta, ...] = ()
         self._kept_bytes = 0
+        self._late_rows = 0
         self._has_unordered_files = False
         """Whether there are files of which only the commit knows the snapshot that orders their rows."""
 
@@ -200,8 +202,10 @@ class BucketWriter:
             compact_changelog=compacted.changelog,
             compact_index=index,
             compact_seen=upper if self._options.needs_lookup and compacted.before else None,
+            late_row_count=self._late_rows + self._merger.late_rows,
         )
         self._new_files = self._changelog_files = ()
+        self._late_rows = self._merger.late_rows = 0
         self._stored.keep_only(self._levels.files)
         return message
 
@@ -215,6 +219,7 @@ class BucketWriter:
             with self._files.changelog_writer(0, FileSource.APPEND) as changelog:
                 changelog.write(gather(rows, groups.indices))
                 self._changelog_files += changelog.close()
+        self._late_rows += late_row_count(self._order, rows, groups)
         merged = self._function.merge(rows, groups)
         with self._files.data_writer(0, FileSource.APPEND) as data:
             data.write(merged)

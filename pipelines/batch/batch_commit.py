@@ -159,11 +159,14 @@ def compact_batch(
         awaited, ended = _compactions_anew(appended, lost, tables, settings, run)
     clock.lap("compact")
     faults.reached("after-compact", appended.batch.id)
+    reports = _table_reports(appended)
+    for report in reports:
+        tables.late_row_notes.note(appended.batch.id, report.identifier, report.late_row_count, now_ms())
     return BatchReport(
         appended.batch.id,
         sum(r.record_count for r in result.reports),
         counted(result.reports),
-        _table_reports(appended),
+        reports,
         clock.laps,
         result.task_seconds,
         clock.started_s,
@@ -354,6 +357,7 @@ def _table_reports(appended: AppendedBatch) -> tuple[TableReport, ...]:
             sum(report.events[index] for report in appended.result.reports),
             appended.result.unsent(index),
             identifier in appended.emptied,
+            appended.result.late_rows(index),
         )
         for index, identifier in enumerate(appended.identifiers)
         if identifier in appended.snapshots

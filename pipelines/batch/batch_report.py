@@ -28,6 +28,8 @@ class TableReport:
     """Values that the source left out and no row tells for certain."""
     is_truncated: bool = False
     """Whether all rows from before were deleted, because the source table was truncated."""
+    late_row_count: int = 0
+    """Rows that lost against newer ones of their key which had come before them."""
 
 
 @dataclass(frozen=True, slots=True)

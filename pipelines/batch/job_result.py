@@ -73,6 +73,10 @@ class JobResult:
         """Values that the source left out and no row tells for certain."""
         return sum((Counter(w.unsent) for w in self.writes if w.target == target), Counter[tuple[str, Became]]())
 
+    def late_rows(self, target: int) -> int:
+        """Rows that lost against newer ones which had come before them."""
+        return sum(message.late_row_count for message in self.messages(target))
+
     def written(self) -> set[tuple[int, BucketId]]:
         """(target index, bucket) of every bucket that a task has a message for."""
         return {(w.target, message.bucket) for w in self.writes for message in w.messages}

@@ -256,8 +256,8 @@ class ColumnRules(ConfigModel):
     paths: Mapping[Text, ColumnPathText] = Field(
         default_factory=dict,
         description="Column name to the place of its value inside of nested fields, such as "
-        "`city: customer.address.city`, for documents of MongoDB and format `json`. The column needs its type under"
-        " `types`, and wins over a field of its name.",
+        "`city: customer.address.city`, for documents of MongoDB and the formats `json`, `avro` and `protobuf`. The"
+        " column needs its type under `types`, and wins over a field of its name.",
     )
 
     @model_validator(mode="after")

@@ -317,6 +317,13 @@ METRICS: tuple[Metric, ...] = (
         _of_tables(lambda t: t.changelog_rows),
     ),
     Metric(
+        "tidemark_table_late_rows_total",
+        TABLE,
+        "Rows that came after newer ones of their key, by `order_by: source_position` or `sequence.field`, and changed"
+        " nothing; counted when they are merged.",
+        _of_tables(lambda t: t.late_rows),
+    ),
+    Metric(
         "tidemark_table_unsent_values_total",
         ("pipeline", "table", "column", "became"),
         "Values that the source did not send (unchanged TOAST) and no row tells for certain; NULL was written (`null`,"

@@ -68,7 +68,7 @@ def with_types_of(rule: TargetRule, table: Table, identifier: str, pipeline: str
         wider = _wider(rule, table, identifier, pipeline, name, declared)
         if wider != present:
             changes.append(WidenColumn(name, wider))
-        elif declared.with_nullable(True) != present.with_nullable(True):
+        elif sql(declared.with_nullable(True)) != sql(present.with_nullable(True)):  # whatever ids nested fields have
             log.warning(
                 "%s: column %r is declared as %s and stays %s, which holds all of its values; declare that",
                 identifier,

@@ -16,6 +16,7 @@ from sinks.commit.table_sink import TableSink
 from sinks.write.unsent import Became, Unsent, unsent_texts
 from sources.changes import ControlRecord, NewestRow, SourceTable
 from sources.column_sources import place_key
+from sources.wording import counted
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +39,28 @@ class UnsentWarnings:
         for text in unsent_texts(counts):
             log.warning("batch %d: table %s: %s", batch_id, identifier, text)
         counts.clear()
+        self._next_ms[identifier] = now_ms + EVERY_MS
+
+
+class LateRowNotes:
+    """Lines on late rows by table; a metric counts all of them."""
+
+    def __init__(self) -> None:
+        self._untold: Counter[str] = Counter()
+        self._next_ms: dict[str, int] = {}
+
+    def note(self, batch_id: int, identifier: str, rows: int, now_ms: int) -> None:
+        """Count what a batch has left out; tell of it where the last line is a while ago."""
+        self._untold[identifier] += rows
+        if not self._untold[identifier] or now_ms < self._next_ms.get(identifier, 0):
+            return
+        log.info(
+            "batch %d: table %s: %s came after newer rows of their keys and changed nothing, as the order of the table"
+            " says; the metric tidemark_table_late_rows_total counts them",
+            batch_id,
+            identifier,
+            counted(self._untold.pop(identifier), "row"),
+        )
         self._next_ms[identifier] = now_ms + EVERY_MS
 
 

@@ -29,6 +29,7 @@ from pipelines.tables.paused_tables import PausedTables
 from pipelines.tables.record_notes import (
     ControlNotes,
     EncodedColumns,
+    LateRowNotes,
     RecordShares,
     UnsentWarnings,
     VanishedColumns,
@@ -85,6 +86,7 @@ class PipelineTables:
         self._vanished = VanishedColumns()
         self._repeated = RepeatedOffsets()
         self.unsent_warnings = UnsentWarnings()
+        self.late_row_notes = LateRowNotes()
         self.control_notes = ControlNotes()
         self.record_shares, self.topic_shares = RecordShares(), RecordShares()
         """Those of tables, and of topics that lead to no table."""

@@ -68,6 +68,7 @@ class TableCounts:
     events: int = 0
     rows: int = 0
     changelog_rows: int = 0
+    late_rows: int = 0
     unsent: Counter[tuple[str, Became]] = field(default_factory=Counter)
     schema_changes: Counter[str] = field(default_factory=Counter)
     standing: Standing = Standing.RUNNING
@@ -88,6 +89,7 @@ class TableCounts:
         self.events += report.event_count
         self.rows += report.row_count
         self.changelog_rows += report.changelog_row_count
+        self.late_rows += report.late_row_count
         self.unsent.update(report.unsent)
         if report.is_truncated:
             self.schema_changes["truncate"] += 1
@@ -135,6 +137,7 @@ class TableCounts:
             missed_records(out.behind_at or {}, self.topics, places) if is_behind else None,
             out.has_bad_records,
             dict(self.schema_changes),
+            self.late_rows,
         )
 
 

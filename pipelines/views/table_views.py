@@ -141,6 +141,8 @@ class TableView:
     """Whether it is paused because too many of its records are bad."""
     schema_changes: Mapping[str, int] = field(default_factory=dict)
     """How often it has followed a change of its source's schema, by kind."""
+    late_rows: int = 0
+    """Rows that lost against newer ones of their key which had come before them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ class AutoDecoder:
         """What the topics without a format look like; those that show nothing are read for their counts."""
         looks: list[TopicLook] = []
         count = 0
-        framing = Framing(batch, "value")
+        framing = Framing(batch, "value", has_tails=True)
         for topic, parts in topics.items():
             seen = [self._look(batch, framing, topic, partition, positions) for partition, positions in parts]
             if any(look.tells for look in seen):

@@ -32,6 +32,8 @@ _ACCEPTED = "application/vnd.schemaregistry.v1+json, application/json"
 _MOST_BYTES = 16 << 20
 _BLOCK_BYTES = 1 << 16
 _MOST_REFERENCES = 200
+_NO_SUCH_PATH = "NotFoundException"
+"""Apicurio has other names for what it does not know."""
 _APICURIO = re.compile(r"/apis/ccompat/v\d+$")
 
 
@@ -66,7 +68,9 @@ class RegistryClient:
         MalformedRecord where the registry does not know it; Outage, ConfigError.
         """
         if ref.kind is RefKind.GLOBAL_ID and _APICURIO.search(self._urls[0]):
-            return Found(self._ask(ref, f"/ids/globalIds/{ref.value}", is_native=True))
+            # In its own form a schema may come with those that it refers to inside.
+            whole = "" if form else "?dereference=true"
+            return Found(self._ask(ref, f"/ids/globalIds/{ref.value}{whole}", is_native=True), "")
         word = "guids" if ref.kind is RefKind.GUID else "ids"
         asked = f"?format={form}" if form else ""
         answer = _object(self._ask(ref, f"/schemas/{word}/{ref.value}{asked}"))
@@ -216,6 +220,8 @@ def _is_unknown(body: str, is_native: bool) -> bool:
     except _Failed:
         return False
     code = answer.get("error_code", answer.get("status"))
+    if is_native and answer.get("name") == _NO_SUCH_PATH:
+        return False
     return isinstance(code, int) and (40400 < code < 40500 or (is_native and code == 404))
 
 

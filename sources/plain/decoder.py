@@ -19,7 +19,7 @@ from sources.changes import Decoded, DecodeTarget, Goal, SourceTable
 from sources.json_changes.gaps import NoGaps
 from sources.json_changes.outcome import Outcome, Parse
 from sources.plain.message_keys import NoKeys, OwnKeys, PlainKeys
-from sources.plain.nested_paths import filled_rows, paths_by_topic
+from sources.plain.nested_paths import FilledReading, Paths, filled_rows, filling, paths_by_topic
 from sources.plain.options import PlainOptions
 from sources.upsert_json.metadata import NO_METADATA
 from sources.upsert_json.record_headers import RecordHeaders
@@ -62,19 +62,28 @@ class PlainDecoder:
     def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
         """See ``sources.changes.Decoder``."""
         paths = paths_by_topic(targets)
-        if not paths:
-            return self._decoded(batch, targets)
-        filled = filled_rows(batch, paths)
-        return filled.told(self._decoded(filled.batch, targets))
-
-    def _decoded(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
         values = self.form.values(batch)
+        if not paths or values.parse is not None:
+            return self._decoded(batch, values, targets, paths)
+        filled = filled_rows(batch, paths)
+        return filled.told(self._decoded(filled.batch, self.form.values(filled.batch), targets, {}))
+
+    def _decoded(
+        self,
+        batch: pa.RecordBatch,
+        values: PlainValues,
+        targets: Mapping[SourceTable, Goal],
+        paths: Mapping[str, Paths],
+    ) -> Decoded:
+        """``paths`` are the columns to fill of each topic, where values are no JSON."""
         keys = PlainKeys(batch.column("key"), self.options, values.own_keys)
-        outcome = Outcome(batch, values.parse, keys)
+        parse = values.parse
+        outcome = Outcome(batch, filling(parse, batch, paths) if parse is not None and paths else parse, keys)
+        rows = values.rows(outcome)
         deletes = _Deletes(keys, self.options, targets, outcome)
         headers = RecordHeaders(batch)
         decoding = RowDecoding(batch, targets, self.forms, NoGaps(), NoKeys(), headers, NO_METADATA, outcome)
-        decoding.decode(values.rows(outcome), deletes.among)
+        decoding.decode(FilledReading(rows, paths) if paths else rows, deletes.among)
         decoded = outcome.decoded()
         # A message key is the primary key only if the rule says so: many topics have keys that only spread records.
         return replace(decoded, observations=tuple(replace(o, key_columns=None) for o in decoded.observations))

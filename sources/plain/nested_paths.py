@@ -1,21 +1,31 @@
-"""Columns from inside of nested fields (``columns.paths`` of a rule), for rows that are plain JSON.
+"""Columns from inside of nested fields (``columns.paths`` of a rule).
 
-Each value gets the columns as fields of its row before it is decoded. What goes to quarantine has the value that came.
+JSON gets the columns as fields of its rows before it is decoded; what goes to quarantine has the value that came.
+Rows of binary formats get them beside their own, with what the schema says of the nested fields.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_table.errors import MalformedRecord
+from paimon_table.types import string
 from sources.changes import DecodeCounts, Decoded, DecodeTarget, Goal, QuarantineRow, SourceTable
 from sources.column_paths import ColumnPath, value_at
+from sources.debezium_json.event_sorting import RowImages, TableEvents
+from sources.json_changes.embedded_schema import EmbeddedSchema
 from sources.json_changes.exact_parse import parse_json
+from sources.json_changes.outcome import Parse
 from sources.record_rows import record_row
+from sources.upsert_json.row_decoding import Positions, RowGroup, RowReading
+from sources.values.connect_types import ConnectColumn
+from sources.values.encodings import AUTO
 from sources.values.json_values import json_text
 
 _OF_SCHEMA = (
@@ -86,3 +96,82 @@ def _filled(text: bytes, row: Mapping[str, object], paths: Paths) -> bytes:
         return json_text({**row, **found}).encode()
     fields = ",".join(f"{json_text(name)}:{json_text(value)}" for name, value in found.items())
     return text.rstrip()[:-1] + b"," + fields.encode() + b"}"
+
+
+# ---------------------------------------------------------------- binary formats
+
+
+@dataclass(frozen=True, slots=True)
+class FilledReading:
+    """The rows of a binary format with their columns; see ``sources.upsert_json.row_decoding.RowReading``."""
+
+    reading: RowReading
+    paths: Mapping[str, Paths]
+    """The columns to fill of each topic."""
+
+    def rows_of(self, topic: str, positions: Positions) -> tuple[list[RowGroup], Positions]:
+        """See ``RowReading``."""
+        groups, nulls = self.reading.rows_of(topic, positions)
+        paths = self.paths.get(topic)
+        return (groups if paths is None else [_with_columns(group, paths) for group in groups]), nulls
+
+
+def filling(parse: Parse, batch: pa.RecordBatch, paths: Mapping[str, Paths]) -> Parse:
+    """Reads values one by one, with their columns."""
+    topics = batch.column("topic")
+
+    def parsed(column: str, position: int) -> Any:
+        row = parse(column, position)
+        of_topic = paths.get(topics[position].as_py())
+        if of_topic is None or not isinstance(row, dict):
+            return row
+        return {**row, **{name: value_at(row, path) for name, path in of_topic.items()}}
+
+    return parsed
+
+
+def _with_columns(group: RowGroup, paths: Paths) -> RowGroup:
+    assert group.schema is not None
+    events = {source: [_filled_images(part, paths) for part in parts] for source, parts in group.events.items()}
+    return RowGroup(events, _filled_schema(group.schema, paths), group.shape)
+
+
+def _filled_images(part: TableEvents, paths: Paths) -> TableEvents:
+    """Events with the columns; those that were read one by one have them already (``filling``)."""
+    if part.images is None:
+        return part
+    rows = part.images.after
+    columns = dict(zip((f.name for f in rows.type), rows.flatten(), strict=True))
+    columns |= {name: _nested(rows, path) for name, path in paths.items()}
+    filled = pa.StructArray.from_arrays([*columns.values()], names=[*columns])
+    return replace(part, images=RowImages(pa.nulls(len(filled), filled.type), filled, filled))
+
+
+def _nested(rows: pa.StructArray, path: ColumnPath) -> pa.Array:
+    found = rows
+    for name in path:
+        index = found.type.get_field_index(name) if pa.types.is_struct(found.type) else -1
+        if index < 0:
+            return pa.nulls(len(rows), pa.string())
+        found = pc.struct_field(found, [index])
+    return found
+
+
+def _filled_schema(schema: EmbeddedSchema, paths: Paths) -> EmbeddedSchema:
+    columns = schema.by_name
+    return EmbeddedSchema(
+        tuple((columns | {name: _column_at(columns, name, path) for name, path in paths.items()}).values())
+    )
+
+
+def _column_at(columns: Mapping[str, ConnectColumn], name: str, path: ColumnPath) -> ConnectColumn:
+    """What the schema says of a nested field; a text where it has none."""
+    found = columns.get(path[0])
+    for step in path[1:]:
+        found = None if found is None else _fields(found).get(step)
+    return ConnectColumn(name, string(), AUTO, pa.null()) if found is None else replace(found, name=name, default=None)
+
+
+def _fields(column: ConnectColumn) -> dict[str, ConnectColumn]:
+    encodings = dict(column.encoding.fields)
+    return {f.name: ConnectColumn(f.name, f.type, encodings.get(f.name, AUTO), pa.null()) for f in column.type.fields}

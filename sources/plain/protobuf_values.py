@@ -1,14 +1,14 @@
 """Protocol Buffers: each value is a message, of the type that it names in its registry or that one file has.
 
-    0, id of 4 bytes, indexes, message    with a registry (Confluent's form)
-    message                               bare
+    0, id of 4 bytes, indexes, message          with a registry (Confluent)
+    0, id of 4 or 8 bytes, Ref, message         with a registry (Apicurio)
+    message                                     bare
 
-Indexes are a count and as many numbers, all of them zigzag varints: the place of the message in its file, then inside
-of that message. A single byte 0 stands for the first message. No message begins with a byte 0, so that byte is a
+``sources.protobuf.message_names`` says what indexes and Ref are. No message begins with a byte 0, so that byte is a
 prefix.
 
-With the schema in a header, the indexes stand behind it there (Confluent), or another header has the name of the
-message (Apicurio); the value is the message alone.
+With the schema in a header, the indexes stand behind it there (Confluent); or another header has the name of the
+message, and the value may begin with a Ref all the same (Apicurio: from version 3 on it does).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from google.protobuf.descriptor import Descriptor
 
 from paimon_table.errors import MalformedRecord
 from sources.avro.framing import BAD_HEADER, NULL, Frames, Framing
@@ -26,13 +27,13 @@ from sources.avro.registry import SchemaLanguage, registry_of
 from sources.json_changes.outcome import Outcome, Parse
 from sources.plain.column_rows import ColumnRows
 from sources.plain.protobuf_options import ProtobufSchemas
-from sources.protobuf.message_files import indexes_of, message_of_file, read_serialized
+from sources.protobuf.message_files import MessageFile, message_of_file, read_serialized
+from sources.protobuf.message_names import MessageRef, indexes_in_front, name_in_front
 from sources.protobuf.message_rows import MessageRows, message_rows
 from sources.upsert_json.record_headers import RecordHeaders
 from sources.upsert_json.row_decoding import Positions, RowGroup
 
 PROTOBUF = SchemaLanguage("PROTOBUF", "Protocol Buffers", "serialized", read_serialized)
-_MOST_INDEXES = 100
 _NAME_HEADER = "apicurio.protobuf.type"
 
 
@@ -65,30 +66,48 @@ class ProtobufValues:
     def message_of(self, data: bytes, position: int) -> tuple[MessageRows, Any]:
         """The message that the value at a position is, and its type. Raises MalformedRecord."""
         code = int(self.frames.codes[position])
-        path, name = None, None
-        tail = self.frames.tails[code] if code >= 0 else None
-        if tail:
-            path, _ = _indexes(tail, 0)
-        elif tail is not None:
-            name = None if self.names is None else self.names[position].as_py()
-        elif code >= 0:
-            path, begin = _indexes(data, int(self.frames.skipped[position]))
-            data = data[begin:]
-        kind = self.type_of(code, path, name)
-        return kind, kind.parsed(data)
+        if code < 0:
+            kind, begin = self.type_of(code, MessageRef()), 0
+        elif self.frames.tails[code] is None:
+            kind, begin = self._named_in_value(code, data, int(self.frames.skipped[position]))
+        else:
+            kind, begin = self._named_in_header(code, data, position)
+        return kind, kind.parsed(data[begin:] if begin else data)
 
-    def type_of(self, code: int, path: tuple[int, ...] | None, name: str | None) -> MessageRows:
-        """The message type behind a code and indexes, or a name. Raises MalformedRecord."""
+    def _named_in_value(self, code: int, data: bytes, begin: int) -> tuple[MessageRows, int]:
+        """The type that a Ref or indexes behind an id name, and where the message begins."""
+        named = name_in_front(data, begin)
+        if named is None:
+            ref, end = indexes_in_front(data, begin)
+            return self.type_of(code, ref), end
+        try:
+            by_indexes = self.type_of(code, indexes_in_front(data, begin)[0])
+        except MalformedRecord:
+            return self.type_of(code, named[0]), named[1]
+        try:
+            self.type_of(code, named[0])
+        except MalformedRecord:
+            return by_indexes, indexes_in_front(data, begin)[1]
+        raise MalformedRecord(
+            "the indexes of the message, as Confluent writes them, may be a name as Apicurio writes it, and the schema"
+            " has both messages: let the producer name the schema in a header"
+        )
+
+    def _named_in_header(self, code: int, data: bytes, position: int) -> tuple[MessageRows, int]:
+        """The type that headers name, and where the message begins."""
+        tail = self.frames.tails[code]
+        if tail:
+            return self.type_of(code, indexes_in_front(tail, 0)[0]), 0
+        told = None if self.names is None else self.names[position].as_py()
+        named = name_in_front(data, 0)
+        if named is not None and told in (None, named[0].name):
+            return self.type_of(code, named[0]), named[1]
+        return self.type_of(code, MessageRef(name=told)), 0
+
+    def type_of(self, code: int, ref: MessageRef) -> MessageRows:
+        """The message type that is meant in the schema of a code. Raises MalformedRecord."""
         if self.schemas.descriptor_file is not None:
-            message = message_of_file(self.schemas.descriptor_file, self.schemas.message or "")
-            if name is not None and name not in (message.name, message.full_name):
-                raise MalformedRecord(f"a header says that the value is the message {name}, not {message.full_name}")
-            if path is not None and path != indexes_of(message):
-                raise MalformedRecord(
-                    f"the indexes of the message are {[*path]}, and {message.full_name} has {[*indexes_of(message)]}:"
-                    " the value is another message of the file"
-                )
-            return message_rows(message)
+            return message_rows(self._stated(self.schemas.descriptor_file, ref))
         if code == BAD_HEADER:
             raise MalformedRecord("the headers of the record name no usable schema of the value")
         if code < 0:
@@ -98,7 +117,17 @@ class ProtobufValues:
             )
         assert self.schemas.registry is not None
         file = registry_of(self.schemas.registry, PROTOBUF).schema(self.frames.refs[code])
-        return message_rows(file.message_named(name) if path is None else file.message_at(path))
+        return message_rows(file.message_named(ref.name) if ref.path is None else file.message_at(ref.path))
+
+    def _stated(self, place: str, ref: MessageRef) -> Descriptor:
+        """The message that the options state, which records may not contradict. Raises MalformedRecord."""
+        message = message_of_file(place, self.schemas.message or "")
+        if ref.name is not None and ref.name not in (message.name, message.full_name):
+            raise MalformedRecord(f"value is no message {message.full_name}: it says that it is {ref.name}")
+        meant = message if ref.path is None else MessageFile.of(message).message_at(ref.path)
+        if meant.full_name != message.full_name:
+            raise MalformedRecord(f"value is no message {message.full_name}: it says that it is {meant.full_name}")
+        return message
 
     @property
     def parse(self) -> Parse:
@@ -158,26 +187,3 @@ class ProtobufRows:
                 return []
         middle = len(found) // 2
         return [*self._arrays(kind, found[:middle]), *self._arrays(kind, found[middle:])]
-
-
-def _indexes(data: bytes, begin: int) -> tuple[tuple[int, ...], int]:
-    """The indexes of a message, and where it begins. Raises MalformedRecord."""
-    if data[begin : begin + 1] == b"\x00":
-        return (0,), begin + 1
-    count, begin = _varint(data, begin)
-    if not 0 < count <= _MOST_INDEXES:
-        raise MalformedRecord("the indexes of the message, behind the id of its schema, cannot be read")
-    path = []
-    for _ in range(count):
-        index, begin = _varint(data, begin)
-        path.append(index)
-    return tuple(path), begin
-
-
-def _varint(data: bytes, begin: int) -> tuple[int, int]:
-    number = 0
-    for size, byte in enumerate(data[begin : begin + 5]):
-        number |= (byte & 0x7F) << 7 * size
-        if byte < 0x80:
-            return (number >> 1) ^ -(number & 1), begin + size + 1
-    raise MalformedRecord("the indexes of the message, behind the id of its schema, cannot be read")

@@ -42,34 +42,49 @@ _MAIN = "the schema itself.proto"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MessageFile:
-    """One file with message types; those of a descriptor file have several files, and no order."""
+    """One file with message types."""
 
     pool: DescriptorPool
     name: str
 
+    @classmethod
+    def of(cls, message: Descriptor) -> MessageFile:
+        """The file that has a message."""
+        return cls(message.file.pool, message.file.name)
+
     def message_at(self, path: Sequence[int]) -> Descriptor:
-        """The message of a list of indexes: in the file, then each in the one before. Raises MalformedRecord."""
-        found: Any = self.pool.FindFileByName(self.name)
-        messages = list(found.message_types_by_name.values())
-        try:
-            for index in path:
-                found = messages[index] if index >= 0 else messages[len(messages)]
-                messages = list(found.nested_types)
-        except IndexError:
-            raise MalformedRecord(f"the schema has no message with the indexes {[*path]}") from None
-        if not isinstance(found, Descriptor):
+        """The message of a list of indexes: in the file, then each in the one before. Raises MalformedRecord.
+
+        Serializers count the messages that stand for entries of maps, or leave them out: no value is one of these.
+        """
+        messages = [*self.pool.FindFileByName(self.name).message_types_by_name.values()]
+        found: Descriptor | None = None
+        for index in path:
+            found = _at(messages, index)
+            if found is not None and found.GetOptions().map_entry:
+                found = _at([one for one in messages if not one.GetOptions().map_entry], index)
+            if found is None:
+                raise MalformedRecord(f"the schema has no message with the indexes {[*path]}")
+            messages = list(found.nested_types)
+        if found is None:
             raise MalformedRecord("the value names no message of its schema")
         return found
 
     def message_named(self, name: str | None) -> Descriptor:
         """The message of a name, or the only one of the file without a name. Raises MalformedRecord."""
-        messages: dict[str, Descriptor] = dict(self.pool.FindFileByName(self.name).message_types_by_name)
+        file = self.pool.FindFileByName(self.name)
+        messages: dict[str, Descriptor] = dict(file.message_types_by_name)
         if name is None and len(messages) == 1:
             return next(iter(messages.values()))
-        if name not in messages:
+        found = None if name is None else messages.get(name) or messages.get(name.removeprefix(f"{file.package}."))
+        if found is None:
             told = "no header names the message" if name is None else f"it has no message {name}"
             raise MalformedRecord(f"the schema has the messages {', '.join(sorted(messages)) or 'none'}, and {told}")
-        return messages[name]
+        return found
+
+
+def _at(messages: Sequence[Descriptor], index: int) -> Descriptor | None:
+    return messages[index] if 0 <= index < len(messages) else None
 
 
 def read_serialized(text: str, references: Iterable[tuple[str, str]]) -> MessageFile:
@@ -154,11 +169,3 @@ def message_class(message: Descriptor) -> type[Any]:
     """The class of a message type."""
     found: type[Any] = message_factory.GetMessageClass(message)
     return found
-
-
-def indexes_of(message: Descriptor) -> tuple[int, ...]:
-    """Where a message stands in its file, as serializers with a registry write it: the index at each level."""
-    parent = message.containing_type
-    if parent is None:
-        return (list(message.file.message_types_by_name).index(message.name),)
-    return (*indexes_of(parent), [nested.name for nested in parent.nested_types].index(message.name))

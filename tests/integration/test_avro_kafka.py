@@ -76,5 +76,5 @@ def test_records_of_every_framing_come_from_one_topic(tmp_path: Path, kafka: Top
     assert not (tmp_path / "checkpoint-quarantine").exists()
     assert {path for path, _ in server.requests} == {
         *(f"/apis/ccompat/v7/schemas/{end}" for end in ("ids/1", "ids/2", f"guids/{GUID}")),
-        "/apis/registry/v2/ids/globalIds/7",
+        "/apis/registry/v2/ids/globalIds/7?dereference=true",
     }

@@ -120,7 +120,7 @@ def resolve(set_name: str) -> Path:
     jar_set = JAR_SETS[set_name]
     if not jar_set.directory.is_dir():
         # One lock for all sets: their fetches share Ivy's cache, which two processes may not fill at once.
-        with _locked(CACHE_DIR / "jars" / "fetch.lock"):
+        with locked(CACHE_DIR / "jars" / "fetch.lock"):
             if not jar_set.directory.is_dir():
                 _fetch(jar_set)
     return jar_set.directory
@@ -132,7 +132,8 @@ def class_path(set_name: str) -> str:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
+    """Only one process at a time is in the block."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)

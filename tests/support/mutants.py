@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -63,6 +64,11 @@ KINDS = [
     "map",
     "x",
 ]
+
+
+def mutant_count(usual: int) -> int:
+    """How many mutants a test tries: ``TIDEMARK_MUTANTS`` says another number than the usual one, such as 10000."""
+    return int(os.environ.get("TIDEMARK_MUTANTS", str(usual)))
 
 
 def nested(levels: int) -> Any:

@@ -80,8 +80,20 @@ def framed(message: Any, number: int, path: Sequence[int] = (0,)) -> bytes:
     return b"\x00" + number.to_bytes(4, "big") + indexes + data
 
 
+def named(message: Any, name: str | None = None) -> bytes:
+    """A message behind the name of its type, as Apicurio's serializer writes it (a ``Ref``)."""
+    text = (name or message.DESCRIPTOR.name).encode()
+    ref = b"\x0a" + _unsigned(len(text)) + text
+    data: bytes = message.SerializeToString()
+    return _unsigned(len(ref)) + ref + data
+
+
 def _varint(number: int) -> bytes:
-    number, out = number << 1, b""
+    return _unsigned(number << 1)
+
+
+def _unsigned(number: int) -> bytes:
+    out = b""
     while number > 127:
         out, number = out + bytes([number & 127 | 128]), number >> 7
     return out + bytes([number])

@@ -23,6 +23,7 @@ from sources.wording import BadReason, bad_reason
 from tests.support.flattened import Unwrap, flattened
 from tests.support.local_batches import pipeline_tables, reported_batches
 from tests.support.mutants import Record, mutated
+from tests.support.mutants import mutant_count as number_of_mutants
 from tests.support.replay import CAPTURES, plain_rows
 
 SKIPPING = DebeziumJsonDecoder()
@@ -97,7 +98,7 @@ def test_no_mutated_record_is_lost_or_stops_a_batch(tmp_path: Path, capture: str
     r = random.Random(mutant_count)
     good, again = good_records(capture), good_records(capture)
     models = [under_another_key(row) for row in good if row["value"]]
-    mutants = [mutated(r.choice(models), r) for _ in range(mutant_count)]
+    mutants = [mutated(r.choice(models), r) for _ in range(number_of_mutants(mutant_count))]
     assert_all_accounted_for(tmp_path, SKIPPING, good, again, mutants)
 
 
@@ -121,7 +122,7 @@ def test_no_mutated_row_without_envelope_is_lost_or_stops_a_batch(
         for rows in (good_records(capture), good_records(capture))
     )
     models = [under_another_key(row) for row in good if _is_row(row)]
-    mutants = [mutated(r.choice(models), r) for _ in range(mutant_count)]
+    mutants = [mutated(r.choice(models), r) for _ in range(number_of_mutants(mutant_count))]
     assert_all_accounted_for(tmp_path, UPSERTS, good, again, mutants)
 
 

@@ -26,6 +26,7 @@ from tests.support.envelope_records import event
 from tests.support.feed_records import dump
 from tests.support.local_batches import reported_batches
 from tests.support.plain_pipeline import raw
+from tests.support.protobuf_messages import class_of, files_with, framed, order, serialized
 
 SCHEMA = {"type": "struct", "fields": [{"field": "id", "type": "int32"}, {"field": "v", "type": "string"}]}
 ROW = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "int"}]}
@@ -109,13 +110,18 @@ def test_the_format_of_a_topic_is_that_of_its_first_records(tmp_path: Path, name
 
 
 @pytest.mark.parametrize("name", ["canal", "ticdc", "maxwell", "ogg", "dms"])
-def test_the_json_of_replication_tools_is_known(tmp_path: Path, name: str) -> None:
+def test_the_json_of_replication_tools_is_known(tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
     batch = dump(name)
 
     tables, (report,), _ = run(config_of(tmp_path), batch)
 
     expected = {"ticdc": "canal"}.get(name, name) + "-json"
     assert {*tables.formats.values()} == {expected}
+    told = [record.getMessage() for record in caplog.records if ": its first records are " in record.getMessage()]
+    assert sorted(told) == [
+        f"topic {t}: its first records are {expected}; the checkpoint keeps that" for t in sorted(tables.formats)
+    ]
     assert report.counts.accounted == batch.num_rows
 
 
@@ -237,6 +243,23 @@ def test_a_registry_tells_binary_formats(tmp_path: Path) -> None:
 
     assert dict(tables.formats) == {"plain": "avro", "orders": "debezium-avro"}
     assert (rows(tables, "lake.plain"), rows(tables, "lake.orders")) == ([{"id": 1}], [{"id": 2}])
+
+
+@pytest.mark.parametrize("is_in_header", [False, True])
+def test_a_registry_tells_messages_of_protocol_buffers(tmp_path: Path, is_in_header: bool) -> None:
+    files = files_with(order())
+    message = class_of(files, "shop.Order")(id=5, note="n")
+    file = tmp_path / "schemas.json"
+    file.write_text(json.dumps({"schemas": {"1": {"schema": serialized(order())}}}))
+    config = config_of(tmp_path, {"auto": {"registry": {"file": str(file)}}})
+    headers = [{"key": "__value_schema_id", "value": b"\0\0\0\0\1\0"}] if is_in_header else None
+    value = message.SerializeToString() if is_in_header else framed(message, 1)
+    row = {"topic": "plain", "partition": 0, "offset": 0, "value": value, "headers": headers}
+
+    tables, _, _ = run(config, pa.RecordBatch.from_pylist([row], schema=RECORD_SCHEMA))
+
+    assert dict(tables.formats) == {"plain": "protobuf"}
+    assert [(one["id"], one["note"]) for one in rows(tables, "lake.plain")] == [(5, "n")]
 
 
 def test_the_decoder_travels(tmp_path: Path) -> None:

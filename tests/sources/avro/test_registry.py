@@ -205,6 +205,7 @@ def test_apicurio_is_asked_for_its_global_ids_in_its_own_api(server: RegistrySer
     assert schemas.schema(ref(7, RefKind.CONTENT_ID)).kind is AvroKind.INT
     with pytest.raises(MalformedRecord, match="schema with globalId 8 is not known to registry"):
         schemas.schema(ref(8, RefKind.GLOBAL_ID))
+    assert server.requests[0][0] == "/apis/registry/v2/ids/globalIds/7?dereference=true"
 
 
 def test_schemas_come_from_files_too(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from sources.formats import FORMATS
 from sources.wording import BadReason, bad_reason
 from tests.support.feed_mutants import feed_mutant
 from tests.support.feed_records import Run, dump
-from tests.support.mutants import Record
+from tests.support.mutants import Record, mutant_count
 
 COUNTS = {"canal": 3000, "ticdc": 1500, "maxwell": 2000, "ogg": 2000, "dms": 1500}
 FORMS = {"canal": "canal-json", "ticdc": "canal-json", "maxwell": "maxwell-json", "ogg": "ogg-json", "dms": "dms-json"}
@@ -47,8 +47,8 @@ def test_no_mutated_record_is_lost(tmp_path: Path, name: str) -> None:
     expected = rows_by_offset(decoder.decode(dump(name), goals).changes)
     assert goals and expected
 
-    quarantined, reasons = 0, set()
-    for _ in range(COUNTS[name] // _PER_BATCH):
+    quarantined, reasons, count = 0, set(), mutant_count(COUNTS[name])
+    for _ in range(count // _PER_BATCH):
         records = [(False, feed_mutant(r.choice(models), r)) for _ in range(_PER_BATCH)]
         for record in reversed(good):
             records.insert(r.randrange(len(records) + 1), (True, record))
@@ -65,6 +65,6 @@ def test_no_mutated_record_is_lost(tmp_path: Path, name: str) -> None:
         quarantined += len(decoded.quarantine)
         reasons |= {row.reason for row in decoded.quarantine}
 
-    assert quarantined > COUNTS[name] / 10
+    assert quarantined > count / 10
     assert {reason for reason in reasons if bad_reason(reason) is BadReason.OTHER} == set()
     assert not [reason for reason in reasons if "please report" in reason]

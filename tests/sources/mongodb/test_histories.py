@@ -16,7 +16,7 @@ from sources.wording import BadReason, bad_reason
 from tests.support.feed_mutants import feed_mutant
 from tests.support.feed_records import Run
 from tests.support.mongodb_events import RULE, Event, Json, change, partial, records, text, with_schemas
-from tests.support.mutants import Record, key_names, mutated
+from tests.support.mutants import Record, key_names, mutant_count, mutated
 
 FIELDS: dict[str, Callable[[random.Random], Any]] = {
     "n": lambda r: {"$numberInt": str(r.randrange(-9, 9))},
@@ -105,7 +105,7 @@ def test_a_table_is_what_its_collection_is_in_the_end(tmp_path: Path, seed: int)
     assert stored(run) == sorted(expected, key=lambda row: str(row["_id"]))
 
 
-MUTANTS = 3000
+MUTANTS = mutant_count(3000)
 PER_BATCH = 250
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import random
 import struct
 from collections.abc import Callable
@@ -22,11 +21,11 @@ from sources.changes import OFFSET_COLUMN, RECORD_SCHEMA, DecodeTarget, SourceTa
 from sources.formats import FORMATS
 from sources.wording import BadReason, bad_reason
 from tests.support.avro_mutants import changed_bytes
-from tests.support.mutants import Record, mutated
+from tests.support.mutants import Record, mutant_count, mutated
 from tests.support.plain_pipeline import TOPIC
-from tests.support.protobuf_messages import class_of, files_with, framed, order, serialized
+from tests.support.protobuf_messages import class_of, files_with, framed, named, order, serialized
 
-MUTANTS = int(os.environ.get("TIDEMARK_MUTANTS", "600"))
+MUTANTS = mutant_count(600)
 _PER_BATCH = 300
 _AVRO = {"type": "record", "name": "R", "fields": [
     {"name": "id", "type": "int"}, {"name": "v", "type": ["null", "string"]},
@@ -66,7 +65,7 @@ def _protobuf(n: int, r: random.Random) -> bytes:
     message.tags[n] = 0.5
     message.at.seconds, message.nick.value = n, "nick"
     message.more.update({"a": [1, "b"]})
-    return framed(message, 1)
+    return r.choice([framed(message, 1), b"\x00\x00\x00\x00\x01" + named(message)])
 
 
 def _csv(n: int, r: random.Random) -> bytes:

@@ -31,6 +31,7 @@ from tests.support.protobuf_messages import (
     files_with,
     framed,
     map_entry,
+    named,
     optional,
     order,
     serialized,
@@ -374,8 +375,97 @@ def test_indexes_of_another_message_than_the_stated_one_go_to_quarantine(tmp_pat
     files = files_with(main)
     first, other = class_of(files, "shop.Order"), class_of(files, "shop.Other")
     pipeline = pipeline_of(tmp_path, files)
+    values = [framed(first(id=1), 7), framed(other(id=2), 7, (1,)), _ID + named(first(id=3)), _ID + named(other(id=4))]
 
-    pipeline.run(plain_batch([(None, framed(first(id=1), 7)), (None, framed(other(id=2), 7, (1,)))]))
+    pipeline.run(plain_batch([(None, value) for value in values]))
 
-    assert pipeline.rows("id") == [(1,)]
-    assert pipeline.bad[1].startswith("the indexes of the message are [1], and shop.Order has [0]")
+    assert pipeline.rows("id") == [(1,), (3,)]
+    assert pipeline.bad == {
+        1: "value is no message shop.Order: it says that it is shop.Other",
+        3: "value is no message shop.Order: it says that it is Other",
+    }
+
+
+_ID = b"\x00\x00\x00\x00\x07"
+_CONTENT_ID = ("apicurio.value.contentId", (7).to_bytes(8, "big"))
+
+
+def id_message(name: str, *nested: Any) -> Any:
+    return Message(name=name, field=[field("id", 1, F.TYPE_INT64)], nested_type=nested)
+
+
+def records_of(values: list[tuple[bytes, list[tuple[str, bytes]]]]) -> pa.RecordBatch:
+    rows = [
+        {"topic": TOPIC, "partition": 0, "offset": n, "value": value,
+         "headers": [{"key": key, "value": text} for key, text in headers]}
+        for n, (value, headers) in enumerate(values)
+    ]  # fmt: skip
+    return pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)
+
+
+def test_a_name_in_front_of_a_message_says_what_it_is(tmp_path: Path) -> None:
+    """Apicurio's serializer writes it behind the id, and from its version 3 on also if the id is in a header."""
+    names = ["Or", "Bill", "EightLet", "N" * 200]
+    files = files_with(file([id_message(name) for name in names]))
+    classes = [class_of(files, f"shop.{name}") for name in names]
+    long_id = b"\x00" + (7).to_bytes(8, "big")
+    values: list[tuple[bytes, list[tuple[str, bytes]]]] = []
+    for number, (name, cls) in enumerate(zip(names, classes, strict=True)):
+        told = ("apicurio.protobuf.type", name.encode())
+        message = cls(id=number)
+        values += [
+            (_ID + named(message), []), (long_id + named(message), []), (named(message), [_CONTENT_ID]),
+            (named(message), [_CONTENT_ID, told]), (message.SerializeToString(), [_CONTENT_ID, told]),
+            (framed(message, 7, (number,)), []), (_ID + named(message, f"shop.{name}"), []),
+        ]  # fmt: skip
+    bad = [
+        (_ID + named(classes[0](id=9), "Gone"), []), (named(classes[0](id=9), "Gone"), [_CONTENT_ID]),
+        (_ID + b"\x07\x0a\x05Bill", []), (_ID, []),
+    ]  # fmt: skip
+    schema = {"schemaType": "PROTOBUF", "schema": serialized(files.file[-1])}
+    server = RegistryServer({"7": schema}, global_ids={"7": serialized(files.file[-1])})
+    server.prefix = "/apis/ccompat/v7"
+
+    with running_registry(server) as running:
+        pipeline = PlainPipeline(tmp_path, {"protobuf": {"registry": {"url": running.url()}}}, {"mode": "append"})
+        pipeline.run(records_of(values + bad))
+
+    assert pipeline.rows("id") == sorted((number,) for number in range(len(names)) for _ in range(7))
+    assert {*pipeline.bad} == {*range(len(values), len(values) + len(bad))}
+    assert "the schema has the messages Bill, EightLet" in pipeline.bad[len(values)]
+
+
+def test_what_may_be_a_name_or_indexes_goes_to_quarantine(tmp_path: Path) -> None:
+    """Bytes that are the indexes [5, 1] and two letters of a message are the name of two letters too."""
+    inner = [id_message("First"), Message(name="Second", field=[field("a", 12, F.TYPE_FIXED64)])]
+    messages = [*(id_message(f"M{n}") for n in range(5)), id_message("Sixth", *inner)]
+    value = _ID + b"\x04\x0a\x02" + b"a" + b"b" + b"\x00" * 7
+    found = []
+    for name in ("ab", "other"):
+        files = files_with(file([*messages, id_message(name)]))
+        server = RegistryServer({"7": {"schemaType": "PROTOBUF", "schema": serialized(files.file[-1])}})
+        with running_registry(server) as running:
+            form = {"protobuf": {"registry": {"url": running.url()}}}
+            pipeline = PlainPipeline(tmp_path / name, form, {"mode": "append"})
+            pipeline.run(plain_batch([(None, value)]))
+        found.append(pipeline.bad)
+
+    assert found[0][0].startswith("the indexes of the message, as Confluent writes them, may be a name")
+    assert (found[1], pipeline.rows("a")) == ({}, [(int.from_bytes(b"b" + b"\x00" * 7, "little"),)])
+
+
+@pytest.mark.parametrize("counts_entries", [True, False])
+def test_indexes_may_count_the_entries_of_maps_or_leave_them_out(tmp_path: Path, counts_entries: bool) -> None:
+    """Confluent's serializers do either, by their settings; no value is such an entry."""
+    entry = map_entry("TagsEntry", F.TYPE_STRING, field("value", 2, F.TYPE_INT64))
+    tags = field("tags", 1, F.TYPE_MESSAGE, repeated=True, of=".shop.Outer.TagsEntry")
+    outer = Message(name="Outer", field=[tags], nested_type=[entry, id_message("Line")])
+    files = files_with(file([outer]))
+    line = class_of(files, "shop.Outer.Line")
+    server = RegistryServer({"7": {"schemaType": "PROTOBUF", "schema": serialized(files.file[-1])}})
+
+    with running_registry(server) as running:
+        pipeline = PlainPipeline(tmp_path, {"protobuf": {"registry": {"url": running.url()}}}, {"mode": "append"})
+        pipeline.run(plain_batch([(None, framed(line(id=5), 7, (0, int(counts_entries))))]))
+
+    assert (pipeline.rows(), pipeline.bad) == ([{"id": 5}], {})

@@ -61,6 +61,14 @@ def test_years_before_one_and_the_end_of_the_day() -> None:
     assert format_time(86_399_123_456_000) == "23:59:59.123456"
 
 
+def test_a_blank_may_stand_before_an_offset() -> None:
+    text = "2024-05-11 02:00:00.276489 +03:00"
+    assert parse_timestamp(text) == parse_timestamp(text.replace(" +", "+")) is not None
+    assert [parse_timestamp(other) for other in (text + " ", "2024-05-11 +03:00", "2024-05-11 02:00:00 Z")] == [
+        None
+    ] * 3
+
+
 @pytest.mark.parametrize(
     "text", ["", "2024-02-30", "2024-13-01", "2024-2-1", "x", "2024-02-29T25:00:00Z", "12:60", "24:00:01"]
 )
