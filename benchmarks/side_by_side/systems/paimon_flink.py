@@ -8,20 +8,26 @@ that Flink commits to Kafka when a checkpoint is complete.
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from benchmarks.side_by_side.environments import Environment
+from benchmarks.side_by_side.measuring import SystemFailed
 from benchmarks.side_by_side.systems.system import Launch, Task
 from benchmarks.side_by_side.workloads import Workload
 from paimon_table import Table
 from tests.stack.jars import Artifact
+from tests.stack.kafka import LOG_CONFIG
 from tests.stack.paths import java_command
 
 FLINK_VERSION, PAIMON_VERSION = "1.20.1", "1.3.1"
+JOB = Path(__file__).resolve().parents[1] / "workers" / "FlinkJob.java"
 GROUP = "side-by-side"
 HEAP = "-Xmx4g"
 OPENED_PACKAGES = (
@@ -54,7 +60,6 @@ class PaimonFlink:
             Artifact("org.apache.paimon", "paimon-flink-1.20", PAIMON_VERSION),
             Artifact("org.apache.flink", "flink-connector-kafka", "3.4.0-1.20"),
             Artifact("org.apache.kafka", "kafka-clients", "3.4.0"),
-            Artifact("org.apache.flink", "flink-shaded-hadoop-2-uber", "2.8.3-10.0"),
         ),
         with_dependencies=False,
     )
@@ -74,18 +79,17 @@ class PaimonFlink:
     def launch(self, task: Task) -> Launch:
         assert self.environment is not None
         flink = self.environment.site_packages(task.home) / "pyflink"
-        script = task.directory / "job.sql"
-        script.write_text(_job(task, self.settings(task.workload)))
-        classes = (flink / "lib" / "*", self.environment.jar_directory(task.home) / "*", flink / "opt" / "*")
-        opens = (f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES)
-        command = (
-            java_command(),
-            HEAP,
-            *opens,
-            *("-cp", ":".join(map(str, classes)), "org.apache.flink.table.client.SqlClient"),
-            *("embedded", "-f", str(script)),
+        jars = (flink / "lib" / "*", self.environment.jar_directory(task.home) / "*", *_hadoop_classes())
+        class_path = ":".join((str(_compiled(task, flink / "lib")), *map(str, jars)))
+        log_config, settings, statements = (
+            task.directory / name for name in ("log4j.properties", "settings.properties", "statements.sql")
         )
-        return Launch(command, {**os.environ, "FLINK_CONF_DIR": str(flink / "conf")})
+        log_config.write_text(LOG_CONFIG)
+        settings.write_text("".join(f"{name}={value}\n" for name, value in _flink_settings(task).items()))
+        statements.write_text("\n\n".join(_statements(task, self.settings(task.workload))))
+        opens = (f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES)
+        head = (java_command(), HEAP, *opens, f"-Dlog4j.configurationFile={log_config}", "-cp", class_path)
+        return Launch((*head, JOB.stem, str(settings), str(statements)), os.environ)
 
     @contextmanager
     def watching(self, task: Task) -> Iterator[Callable[[], int]]:
@@ -104,6 +108,26 @@ class PaimonFlink:
         return Table.open_for_reading(str(task.directory / "warehouse" / "lake.db" / table)).to_arrow()
 
 
+def _compiled(task: Task, flink_jars: Path) -> Path:
+    """The directory with the classes of the worker."""
+    java = Path(java_command())
+    compiler = str(java.with_name("javac")) if java.is_absolute() else "javac"
+    classes = task.directory / "classes"
+    command = [compiler, "-cp", str(flink_jars / "*"), "-d", str(classes), str(JOB)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise SystemFailed(f"{compiler} is not there: install a JDK 17, a Java runtime has no compiler") from None
+    if done.returncode != 0:
+        raise SystemFailed(f"cannot compile {JOB}: {done.stderr}")
+    return classes
+
+
+def _hadoop_classes() -> Sequence[Path]:
+    """Paimon needs them also on a local disk. Those of the pyspark wheel serve: Ivy refuses the pom of Flink's own."""
+    return sorted(Path(str(files("pyspark"))).glob("jars/hadoop-client-*.jar"))
+
+
 def _group(task: Task) -> str:
     """A consumer group of this run alone: that of an earlier one has read the topic already."""
     return f"{GROUP}-{task.directory.parent.name}"
@@ -116,19 +140,19 @@ def _committed(consumer: Consumer, places: Sequence[TopicPartition]) -> int:
         return 0
 
 
-def _job(task: Task, options: Mapping[str, str]) -> str:
-    """The SQL script. Append tables take no changes: there events are plain JSON, of which the table gets ``after``."""
-    workload = task.workload
-    settings = {
-        "execution.runtime-mode": "streaming",
-        "execution.target": "local",
-        "table.dml-sync": "true",
+def _flink_settings(task: Task) -> Mapping[str, str]:
+    return {
         "table.local-time-zone": "UTC",
         "table.exec.sink.upsert-materialize": "NONE",
         "parallelism.default": str(task.cores),
         "pipeline.object-reuse": "true",
-        "execution.checkpointing.interval": f"{workload.checkpoint_ms} ms",
+        "execution.checkpointing.interval": f"{task.workload.checkpoint_ms} ms",
     }
+
+
+def _statements(task: Task, options: Mapping[str, str]) -> Sequence[str]:
+    """Append tables take no changes: there events are plain JSON, of which the table gets ``after``."""
+    workload = task.workload
     kafka = {
         "connector": "kafka",
         "topic": task.topic,
@@ -140,17 +164,15 @@ def _job(task: Task, options: Mapping[str, str]) -> str:
     }
     columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS)
     key = "" if workload.is_append else ", PRIMARY KEY (id) NOT ENFORCED"
-    lines = [
-        *(f"SET '{name}' = '{value}';" for name, value in settings.items()),
-        f"CREATE TEMPORARY TABLE events ({_sent_columns(workload)}) WITH ({_pairs(kafka)});",
-        f"CREATE CATALOG paimon WITH ('type' = 'paimon', 'warehouse' = 'file://{task.directory}/warehouse');",
-        "CREATE DATABASE paimon.lake;",
-        *(f"CREATE TABLE paimon.lake.{t} ({columns}{key}) WITH ({_pairs(options)});" for t in workload.tables),
+    inserts = [f"INSERT INTO paimon.lake.{table} {_selection(workload, table)}" for table in workload.tables]
+    together = "EXECUTE STATEMENT SET BEGIN " + "".join(f"{insert}; " for insert in inserts) + "END"
+    return [
+        f"CREATE TEMPORARY TABLE events ({_sent_columns(workload)}) WITH ({_pairs(kafka)})",
+        f"CREATE CATALOG paimon WITH ('type' = 'paimon', 'warehouse' = 'file://{task.directory}/warehouse')",
+        "CREATE DATABASE paimon.lake",
+        *(f"CREATE TABLE paimon.lake.{t} ({columns}{key}) WITH ({_pairs(options)})" for t in workload.tables),
+        inserts[0] if len(inserts) == 1 else together,
     ]
-    inserts = [f"INSERT INTO paimon.lake.{table} {_selection(workload, table)};" for table in workload.tables]
-    if len(inserts) > 1:
-        inserts = ["EXECUTE STATEMENT SET", "BEGIN", *inserts, "END;"]
-    return "\n".join((*lines, *inserts, ""))
 
 
 def _sent_columns(workload: Workload) -> str:

@@ -22,8 +22,8 @@ from benchmarks.side_by_side.workloads import Workload
 from tests.stack.jars import Artifact
 
 WORKER = Path(__file__).resolve().parents[1] / "workers" / "spark_job.py"
-SPARK_VERSION = "4.0.1"
-ICEBERG_VERSION, DELTA_VERSION = "1.11.0", "4.0.0"
+SPARK_VERSION = "4.1.1"
+ICEBERG_VERSION, DELTA_VERSION = "1.11.0", "4.3.1"
 _SPARK = "org.apache.spark"
 _KAFKA_JARS = (
     Artifact(_SPARK, "spark-sql-kafka-0-10_2.13", SPARK_VERSION),
@@ -91,7 +91,7 @@ ICEBERG = SparkMerge(
     Environment(
         "iceberg",
         (f"pyspark=={SPARK_VERSION}",),
-        (*_KAFKA_JARS, Artifact("org.apache.iceberg", "iceberg-spark-runtime-4.0_2.13", ICEBERG_VERSION)),
+        (*_KAFKA_JARS, Artifact("org.apache.iceberg", "iceberg-spark-runtime-4.1_2.13", ICEBERG_VERSION)),
     ),
     {"format-version": "3", "write.merge.mode": "merge-on-read", "write.distribution-mode": "none"},
     {"format-version": "3", "write.distribution-mode": "none"},
@@ -105,7 +105,7 @@ DELTA = SparkMerge(
         (f"pyspark=={SPARK_VERSION}",),
         (
             *_KAFKA_JARS,
-            Artifact("io.delta", "delta-spark_2.13", DELTA_VERSION),
+            Artifact("io.delta", "delta-spark_4.1_2.13", DELTA_VERSION),
             Artifact("io.delta", "delta-storage", DELTA_VERSION),
         ),
     ),

@@ -161,8 +161,7 @@ def note(query, progress, done: int) -> int:
     last = query.lastProgress
     if last is None:
         return done
-    ends = last["sources"][0]["endOffset"] or "{}"
-    by_topic = json.loads(ends) if isinstance(ends, str) else ends
+    by_topic = json.loads(last.json)["sources"][0]["endOffset"] or {}
     events = sum(offset for partitions in by_topic.values() for offset in partitions.values())
     if events > done:
         progress.write(f"{events}\n")
