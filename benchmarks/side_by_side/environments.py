@@ -52,7 +52,7 @@ class Environment:
     def is_set_up(self, home: Path) -> bool:
         """Whether it is there with just these versions."""
         stamp = self.directory(home) / STAMP
-        return stamp.exists() and stamp.read_text() == self._stamp
+        return stamp.exists() and stamp.read_text() == self.stamp
 
     def set_up(self, home: Path) -> None:
         """Install it, if it is not there; NotSetUp if pip or Ivy cannot."""
@@ -63,12 +63,12 @@ class Environment:
         directory.mkdir(parents=True)
         self._install_packages(home)
         if self.jars:
-            digest = hashlib.sha256(self._stamp.encode()).hexdigest()[:12]
+            digest = hashlib.sha256(self.stamp.encode()).hexdigest()[:12]
             try:
                 fetch_into(JarSet(self.name, digest, self.jars, transitive=False), self.jar_directory(home))
             except StackUnavailable as error:
                 raise NotSetUp(f"{self.name}: {error}") from error
-        (directory / STAMP).write_text(self._stamp)
+        (directory / STAMP).write_text(self.stamp)
 
     def _install_packages(self, home: Path) -> None:
         venv.create(self.directory(home) / "venv", with_pip=True)
@@ -84,7 +84,8 @@ class Environment:
             )
 
     @property
-    def _stamp(self) -> str:
+    def stamp(self) -> str:
+        """Names what it has."""
         python = f"python {sys.version_info.major}.{sys.version_info.minor}"
         jars = (f"{jar.group}:{jar.name}:{jar.version}" for jar in self.jars)
         return "\n".join((python, *self.packages, *jars)) + "\n"

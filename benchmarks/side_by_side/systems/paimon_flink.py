@@ -81,15 +81,15 @@ class PaimonFlink:
         flink = self.environment.site_packages(task.home) / "pyflink"
         jars = (flink / "lib" / "*", self.environment.jar_directory(task.home) / "*", *_hadoop_classes())
         class_path = ":".join((str(_compiled(task, flink / "lib")), *map(str, jars)))
-        log_config, settings, statements = (
+        log_config, settings, script = (
             task.directory / name for name in ("log4j.properties", "settings.properties", "statements.sql")
         )
         log_config.write_text(LOG_CONFIG)
         settings.write_text("".join(f"{name}={value}\n" for name, value in _flink_settings(task).items()))
-        statements.write_text("\n\n".join(_statements(task, self.settings(task.workload))))
+        script.write_text("\n\n".join(statements(task, self.settings(task.workload))))
         opens = (f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES)
         head = (java_command(), HEAP, *opens, f"-Dlog4j.configurationFile={log_config}", "-cp", class_path)
-        return Launch((*head, JOB.stem, str(settings), str(statements)), os.environ)
+        return Launch((*head, JOB.stem, str(settings), str(script)), os.environ)
 
     @contextmanager
     def watching(self, task: Task) -> Iterator[Callable[[], int]]:
@@ -150,8 +150,8 @@ def _flink_settings(task: Task) -> Mapping[str, str]:
     }
 
 
-def _statements(task: Task, options: Mapping[str, str]) -> Sequence[str]:
-    """Append tables take no changes: there events are plain JSON, of which the table gets ``after``."""
+def statements(task: Task, options: Mapping[str, str]) -> Sequence[str]:
+    """The SQL of the job. Append tables take no changes: their events are plain JSON, of which they get ``after``."""
     workload = task.workload
     kafka = {
         "connector": "kafka",

@@ -31,6 +31,8 @@ CATALOGS = {
     "delta": {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        # Delta reads its log in 50 tasks otherwise, for each commit: far more than a log of this size needs.
+        "spark.databricks.delta.snapshotPartitions": "2",
     },
 }
 
