@@ -51,7 +51,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a run took. Of the second half: everything after the first sample with half of the events."""
+    """What a run took. Its second half begins at the commit that is nearest to half of the events."""
 
     seconds: float
     """From the start of the process, so with the start of its JVM, until all events are in the table."""
@@ -80,11 +80,14 @@ class Cost:
 def cost_of(samples: Sequence[Sample], event_count: int) -> Cost:
     """Judge a run by its samples; the last one is its end.
 
-    A system may have no progress between its first half and its end: then the whole run counts.
+    If no commit is near the half, as with a single one, the whole run counts.
     """
     last = samples[-1]
-    start = Sample(0.0, 0, TreeUse(0.0, 0, 0))
-    half = next((one for one in samples[:-1] if event_count / 2 <= one.events < event_count), start)
+    half = min(
+        (one for one in samples[:-1] if 0.25 <= one.events / event_count <= 0.75),
+        key=lambda one: abs(one.events - event_count / 2),
+        default=Sample(0.0, 0, TreeUse(0.0, 0, 0)),
+    )
     return Cost(
         seconds=last.at_s,
         cpu_s=last.use.cpu_s,

@@ -119,16 +119,31 @@ def test_order_columns_and_time_zones_do_not_matter_but_rows_do() -> None:
 
 
 def test_the_second_half_counts() -> None:
-    uses = [TreeUse(0, 10, 0), TreeUse(8, 90, 500), TreeUse(9, 40, 600), TreeUse(11, 40, 900)]
-    samples = [Sample(at, n, use) for at, n, use in zip((0.0, 6.0, 7.0, 9.0), (0, 400, 600, 990), uses, strict=True)]
+    cost = cost_of(_samples((0.0, 0), (6.0, 390), (7.0, 600), (8.0, 600), (9.0, 990)), 1000)
 
-    cost = cost_of(samples, 1000)
+    assert (cost.seconds, cost.cpu_s, cost.peak_memory_bytes, cost.written_bytes) == (9.0, 18, 90, 900)
+    assert (cost.half_events, cost.half_seconds, cost.half_cpu_s) == (400, 2.0, 4)
+    assert (cost.events_per_s, cost.cpu_s_per_million) == (200, 10_000)
 
-    assert (cost.seconds, cost.cpu_s, cost.peak_memory_bytes, cost.written_bytes) == (9.0, 11, 90, 900)
-    assert (cost.half_events, cost.half_seconds, cost.half_cpu_s) == (400, 2.0, 2)
-    assert (cost.events_per_s, cost.cpu_s_per_million) == (200, 5000)
-    without_progress = cost_of([samples[0], replace(samples[-1], events=0)], 1000)
-    assert (without_progress.half_events, without_progress.half_seconds) == (1000, 9.0)
+
+def test_batches_that_end_beside_the_half_count_from_the_nearest_one() -> None:
+    cost = cost_of(_samples((0.0, 0), (4.0, 499), (7.0, 998), (8.0, 1000)), 1000)
+
+    assert (cost.half_events, cost.half_seconds) == (501, 4.0)
+
+
+@pytest.mark.parametrize("events", [0, 1, 998, 1000])
+def test_without_a_commit_near_the_half_the_whole_run_counts(events: int) -> None:
+    cost = cost_of(_samples((0.0, 0), (7.0, events), (9.0, events)), 1000)
+
+    assert (cost.half_events, cost.half_seconds, cost.half_cpu_s) == (1000, 9.0, 18)
+
+
+def _samples(*steps: tuple[float, int]) -> list[Sample]:
+    """Two cores are busy all the time; memory peaks at 7 s."""
+    return [
+        Sample(at_s, events, TreeUse(2 * at_s, 90 if at_s == 7.0 else 10, round(at_s * 100))) for at_s, events in steps
+    ]
 
 
 CHILD = """

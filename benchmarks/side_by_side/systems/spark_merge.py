@@ -24,6 +24,8 @@ from tests.stack.jars import Artifact
 WORKER = Path(__file__).resolve().parents[1] / "workers" / "spark_job.py"
 SPARK_VERSION = "4.1.1"
 ICEBERG_VERSION, DELTA_VERSION = "1.11.0", "4.3.1"
+ROUNDING = 10
+"""Spark rounds the share of each partition down: without more, a last batch of few events would cost as a full one."""
 _SPARK = "org.apache.spark"
 _KAFKA_JARS = (
     Artifact(_SPARK, "spark-sql-kafka-0-10_2.13", SPARK_VERSION),
@@ -56,7 +58,7 @@ class SparkMerge:
             "bootstrap_servers": task.bootstrap_servers,
             "topic": task.topic,
             "event_count": task.event_count,
-            "events_per_batch": task.workload.events_per_commit,
+            "events_per_batch": task.workload.events_per_commit + ROUNDING,
             "cores": task.cores,
             "directory": str(task.directory),
             "jars": sorted(map(str, self.environment.jar_directory(task.home).glob("*.jar"))),
