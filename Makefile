@@ -16,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup --no-loads
 FAST := not slow and not spark and not stack and not interop and not crash
 PYPAIMON_LOCK := tests/interop/requirements-pypaimon.lock
 
-.PHONY: help demo test check try static coverage bench docs pages fmt lock venv venv-dev java clean
+.PHONY: help demo test check try static coverage bench bench-smoke docs pages fmt lock venv venv-dev java clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -58,6 +58,9 @@ pages: venv-dev ## write the generated pages of docs/ again
 
 bench: java venv-dev ## measure events per second; BENCH_ARGS are passed on
 	$(BIN)/python -m benchmarks.throughput $(BENCH_ARGS)
+
+bench-smoke: java venv-dev ## run what benchmarks/side_by_side has set up already, on few events: it works, no numbers
+	$(BIN)/python -m benchmarks.side_by_side --events 2000 --workloads uniform,append --ready-only --results build/bench-smoke.json
 
 fmt: venv-dev ## format and fix
 	$(BIN)/ruff check --fix $(PYTHON_FILES)

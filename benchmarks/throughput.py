@@ -30,6 +30,7 @@ import psutil
 from pyspark.sql import SparkSession
 
 from benchmarks.events import COLUMN_TYPES, TOPIC, events
+from benchmarks.topic_filling import fill
 from pipelines.batch.batch_report import BatchReport
 from pipelines.config.config import PipelineConfig
 from pipelines.prepared import prepared
@@ -42,21 +43,7 @@ YAML_DEFAULTS = {"version": 1, "name": "bench"}
 
 def fill_topic(broker: KafkaBroker, count: int, keys: int, partitions: int) -> int:
     """Produce the events; returns their bytes."""
-    from confluent_kafka import Producer
-
-    broker.topics.create(TOPIC, partitions)
-    ahead = {"queue.buffering.max.messages": 100_000, "queue.buffering.max.kbytes": 1 << 18}
-    producer = Producer(
-        {"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 50, "batch.size": 1 << 20, **ahead}
-    )
-    total = 0
-    for key, value in events(count, keys):
-        total += len(value)
-        while len(producer) >= ahead["queue.buffering.max.messages"]:
-            producer.poll(0.1)
-        producer.produce(TOPIC, value, key)
-    producer.flush()
-    return total
+    return fill(broker, TOPIC, partitions, events(count, keys))
 
 
 def rule(mode: str, buckets: int, producer: str) -> Mapping[str, object]:

@@ -122,7 +122,7 @@ def resolve(set_name: str) -> Path:
         # One lock for all sets: their fetches share Ivy's cache, which two processes may not fill at once.
         with locked(CACHE_DIR / "jars" / "fetch.lock"):
             if not jar_set.directory.is_dir():
-                _fetch(jar_set)
+                fetch_into(jar_set, jar_set.directory)
     return jar_set.directory
 
 
@@ -140,9 +140,10 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _fetch(jar_set: JarSet) -> None:
-    print(f"tidemark tests: fetching the jars of {jar_set.directory.name}", file=sys.stderr, flush=True)
-    building = Path(tempfile.mkdtemp(prefix=f"{jar_set.directory.name}-", dir=jar_set.directory.parent))
+def fetch_into(jar_set: JarSet, directory: Path) -> None:
+    """Fetch a set into a directory that is not there yet; only one process may do so at a time."""
+    print(f"tidemark tests: fetching the jars of {jar_set.name}", file=sys.stderr, flush=True)
+    building = Path(tempfile.mkdtemp(prefix=f"{directory.name}-", dir=directory.parent))
     try:
         descriptor = building / "ivy.xml"
         descriptor.write_text(ivy_descriptor(jar_set))
@@ -152,7 +153,7 @@ def _fetch(jar_set: JarSet) -> None:
             with tarfile.open(archive) as tar:
                 tar.extractall(fetched, filter="data")
             archive.unlink()
-        fetched.rename(jar_set.directory)
+        fetched.rename(directory)
     finally:
         shutil.rmtree(building, ignore_errors=True)
 

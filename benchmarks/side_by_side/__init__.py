@@ -1,0 +1,1 @@
+"""Tidemark beside Paimon on Flink, Iceberg and Delta; see ``__main__``."""

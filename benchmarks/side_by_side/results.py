@@ -1,0 +1,101 @@
+"""What was measured, as a JSON file: a report can be written again from it, on another day and another machine."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+
+import psutil
+
+from benchmarks.side_by_side.measuring import Cost
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where it was measured."""
+
+    processor: str
+    cores: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """What the events of a workload were."""
+
+    events: int
+    bytes: int
+    """Of the values of all events."""
+    keys: int
+    rows: int
+    """Of the table at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One system on one workload, its table found right."""
+
+    workload: str
+    system: str
+    title: str
+    number: int
+    """From 1: in which turn."""
+    topic: Topic
+    settings: Mapping[str, str]
+    cost: Cost
+    progress: Sequence[tuple[float, int]]
+    """Seconds since the start, events in the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """All runs of one session on one machine."""
+
+    machine: Machine
+    measured_on: str
+    busy: float
+    """Processes that wanted a core at the start, per core: from 0.5 on, other work took part of the time."""
+    runs: tuple[Run, ...] = ()
+
+    def with_run(self, run: Run) -> Results:
+        return Results(self.machine, self.measured_on, self.busy, (*self.runs, run))
+
+    def save(self, path: Path) -> None:
+        """Replace the file."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside = path.with_suffix(".new")
+        beside.write_text(json.dumps(asdict(self), indent=1) + "\n")
+        beside.replace(path)
+
+
+def results_here() -> Results:
+    """Of this machine, still without runs."""
+    cores = os.cpu_count() or 1
+    machine = Machine(_processor(), cores, psutil.virtual_memory().total)
+    return Results(machine, date.today().isoformat(), round(os.getloadavg()[0] / cores, 2))
+
+
+def load(path: Path) -> Results:
+    """What ``save`` wrote."""
+    document = json.loads(path.read_text())
+    runs = tuple(
+        Run(
+            **{
+                **run,
+                "topic": Topic(**run["topic"]),
+                "cost": Cost(**run["cost"]),
+                "progress": tuple((at, events) for at, events in run["progress"]),
+            }
+        )
+        for run in document["runs"]
+    )
+    return Results(Machine(**document["machine"]), document["measured_on"], document["busy"], runs)
+
+
+def _processor() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")

@@ -1,0 +1,306 @@
+"""The harness that compares systems: its events, its check of tables, its measuring and its report."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks.side_by_side.__main__ import main
+from benchmarks.side_by_side.contents import difference
+from benchmarks.side_by_side.environments import STAMP, Environment
+from benchmarks.side_by_side.measuring import Cost, Sample, SystemFailed, TreeUse, cost_of, measured
+from benchmarks.side_by_side.report import BEGIN, END, PAGE, measured_part
+from benchmarks.side_by_side.results import Machine, Results, Run, Topic, load
+from benchmarks.side_by_side.running import FilledTopic, run_system
+from benchmarks.side_by_side.systems import SYSTEMS, paimon_flink
+from benchmarks.side_by_side.systems.system import Launch, Task
+from benchmarks.side_by_side.workloads import WORKLOADS, Workload, changes_of, expected_rows, records
+from pipelines.config.config_file import load_pipeline
+
+COUNT = 600
+ALL_WORKLOADS = pytest.mark.parametrize("workload", WORKLOADS.values(), ids=list(WORKLOADS))
+
+
+def _task(workload: Workload, directory: Path) -> Task:
+    return Task(workload, "127.0.0.1:1", "t", COUNT, directory, directory / "home", cores=2)
+
+
+@ALL_WORKLOADS
+def test_the_expected_table_is_what_the_events_make(workload: Workload) -> None:
+    changes = changes_of(workload, COUNT)
+    rows: dict[int, dict[str, object]] = {}
+    owners: dict[int, str] = {}
+    ops = set()
+    for key, value in records(changes, workload.tables):
+        event = json.loads(value)
+        ops.add(event["op"])
+        row_id = json.loads(key)["id"]
+        assert event["before"] == rows.pop(row_id, None), "the row before is the one that the table has"
+        if event["after"] is not None:
+            assert event["after"]["id"] == row_id
+            rows[row_id] = event["after"]
+            owners[row_id] = event["source"]["table"]
+
+    assert ops == ({"c"} if workload.is_append else {"c", "u", "d"})
+    tables = expected_rows(changes, workload.tables)
+    assert sum(table.num_rows for table in tables.values()) == changes.row_count == len(rows)
+    for name, table in tables.items():
+        for found in table.to_pylist():
+            sent = rows[found["id"]]
+            assert owners[found["id"]] == name
+            assert found | {time: _milliseconds(found[time]) for time in _TIMES} | _amount(found) == sent
+
+
+def _milliseconds(moment: datetime) -> int:
+    return round(moment.replace(tzinfo=UTC).timestamp() * 1000)
+
+
+def _amount(row: dict[str, object]) -> dict[str, str]:
+    return {"amount": str(row["amount"])}
+
+
+_TIMES = ("created_at", "updated_at")
+
+
+def test_hot_keys_have_most_events() -> None:
+    shares = {}
+    for name in ("uniform", "zipf"):
+        counts = sorted(pa.array(changes_of(WORKLOADS[name], 5000).keys).value_counts().field("counts").to_pylist())
+        shares[name] = sum(counts[-10:]) / 5000
+    assert shares["zipf"] > 0.3 > 0.05 > shares["uniform"]
+
+
+def _expected() -> pa.Table:
+    return expected_rows(changes_of(WORKLOADS["uniform"], COUNT), ["orders"])["orders"]
+
+
+def _changed(table: pa.Table, name: str, value: object) -> pa.Table:
+    values = table[name].to_pylist()
+    values[3] = value
+    return table.set_column(table.schema.get_field_index(name), name, pa.array(values, table.schema.field(name).type))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("note", "another"), ("note", None), ("amount", Decimal("0.01")), ("is_paid", None)]
+)
+def test_one_wrong_value_is_found(name: str, value: object) -> None:
+    expected = _expected()
+    wrong = _changed(expected, name, value)
+
+    told = difference(expected, wrong)
+
+    assert told is not None
+    assert f"column {name} of id {expected['id'][3]} is {value!r}" in told
+
+
+def test_order_columns_and_time_zones_do_not_matter_but_rows_do() -> None:
+    expected = _expected()
+    zoned = expected["created_at"].cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
+    other = expected.set_column(expected.schema.get_field_index("created_at"), "created_at", zoned)
+    shuffled = other.select(list(reversed(other.column_names))).sort_by([("note", "descending")])
+
+    assert difference(expected, shuffled) is None
+    rows = expected.num_rows
+    assert difference(expected, expected.slice(1)) == f"the table has {rows - 1} rows instead of {rows}"
+    twice = pa.concat_tables([expected.slice(1), expected.slice(1, 1)])
+    assert "column id" in str(difference(expected, twice))
+    assert difference(expected, expected.drop_columns(["note"])) == "the table has no column note"
+
+
+def test_the_second_half_counts() -> None:
+    cost = cost_of(_samples((0.0, 0), (6.0, 390), (7.0, 600), (8.0, 600), (9.0, 990)), 1000)
+
+    assert (cost.seconds, cost.cpu_s, cost.peak_memory_bytes, cost.written_bytes) == (9.0, 18, 90, 900)
+    assert (cost.half_events, cost.half_seconds, cost.half_cpu_s) == (400, 2.0, 4)
+    assert (cost.events_per_s, cost.cpu_s_per_million) == (200, 10_000)
+
+
+def test_batches_that_end_beside_the_half_count_from_the_nearest_one() -> None:
+    cost = cost_of(_samples((0.0, 0), (4.0, 499), (7.0, 998), (8.0, 1000)), 1000)
+
+    assert (cost.half_events, cost.half_seconds) == (501, 4.0)
+
+
+@pytest.mark.parametrize("events", [0, 1, 998, 1000])
+def test_without_a_commit_near_the_half_the_whole_run_counts(events: int) -> None:
+    cost = cost_of(_samples((0.0, 0), (7.0, events), (9.0, events)), 1000)
+
+    assert (cost.half_events, cost.half_seconds, cost.half_cpu_s) == (1000, 9.0, 18)
+
+
+def _samples(*steps: tuple[float, int]) -> list[Sample]:
+    """Two cores are busy all the time; memory peaks at 7 s."""
+    return [
+        Sample(at_s, events, TreeUse(2 * at_s, 90 if at_s == 7.0 else 10, round(at_s * 100))) for at_s, events in steps
+    ]
+
+
+CHILD = """
+import time
+while time.process_time() < 0.3: pass
+open("written", "wb").write(bytes(3_000_000))
+"""
+WORKING = f"""
+import subprocess, sys, time
+for _ in range(2):
+    subprocess.run([sys.executable, "-c", {CHILD!r}], check=True)
+open("done", "w").write("5")
+time.sleep(0.3)
+"""
+
+
+def _measured(directory: Path, script: str) -> list[Sample]:
+    done = directory / "done"
+    command = [sys.executable, "-c", script]
+    return measured(command, os.environ, directory / "log", lambda: int(done.exists()) * 5, lambda: False, timeout_s=60)
+
+
+def test_the_use_of_descendants_that_have_ended_counts(tmp_path: Path) -> None:
+    samples = _measured(tmp_path, WORKING)
+
+    last = samples[-1]
+    assert last.events == 5
+    assert last.use.cpu_s >= 0.6
+    assert last.use.written_bytes >= 6_000_000
+    assert max(sample.use.memory_bytes for sample in samples) > 1 << 20
+    assert [sample.use.cpu_s for sample in samples] == sorted(sample.use.cpu_s for sample in samples)
+
+
+def test_a_process_that_fails_is_no_measurement(tmp_path: Path) -> None:
+    with pytest.raises(SystemFailed, match=r"exit code 3[^$]*the reason"):
+        _measured(tmp_path, "print('the reason'); raise SystemExit(3)")
+
+
+@dataclass(frozen=True)
+class CopyingSystem:
+    """Its table is a Parquet file that is there before it starts."""
+
+    rows: pa.Table
+    name: str = "copying"
+    title: str = "Copying 1.0"
+    environment: Environment | None = None
+
+    def settings(self, workload: Workload) -> dict[str, str]:
+        return {"workload": workload.name}
+
+    def launch(self, task: Task) -> Launch:
+        pq.write_table(self.rows, task.directory / "rows.parquet")
+        return Launch([sys.executable, "-c", ""], os.environ)
+
+    @contextmanager
+    def watching(self, task: Task) -> Iterator[Callable[[], int]]:
+        yield lambda: 0
+
+    def is_over(self, task: Task) -> bool:
+        return False
+
+    def content(self, task: Task, table: str) -> pa.Table:
+        return pq.read_table(task.directory / "rows.parquet")
+
+
+def _filled() -> FilledTopic:
+    workload = WORKLOADS["uniform"]
+    changes = changes_of(workload, COUNT)
+    facts = Topic(COUNT, COUNT * 900, 120, changes.row_count)
+    return FilledTopic(workload, "127.0.0.1:1", "t", facts, {"orders": _expected()})
+
+
+def test_a_run_counts_only_if_its_table_is_right(tmp_path: Path) -> None:
+    topic = _filled()
+
+    run = run_system(CopyingSystem(_expected()), topic, 1, tmp_path / "right", tmp_path, cores=2)
+
+    assert (run.system, run.workload, run.topic.rows) == ("copying", "uniform", _expected().num_rows)
+    at_s, events = run.progress[-1]
+    assert (round(at_s - run.cost.seconds, 1), events) == (0, COUNT)
+    assert not (tmp_path / "right").exists()
+    wrong = CopyingSystem(_changed(_expected(), "quantity", -1))
+    with pytest.raises(SystemFailed, match="column quantity"):
+        run_system(wrong, topic, 1, tmp_path / "wrong", tmp_path, cores=2)
+    assert (tmp_path / "wrong" / "rows.parquet").exists()
+
+
+@ALL_WORKLOADS
+def test_the_pipeline_file_of_tidemark_is_valid(workload: Workload, tmp_path: Path) -> None:
+    SYSTEMS["tidemark"].launch(_task(workload, tmp_path))
+
+    config = load_pipeline(tmp_path / "pipeline.yaml")
+
+    assert config.source.kafka is not None
+    assert config.source.kafka.max_records_per_batch == workload.events_per_commit
+
+
+def test_flink_gets_each_table_with_its_own_events(tmp_path: Path) -> None:
+    task = _task(WORKLOADS["tables"], tmp_path)
+
+    statements = paimon_flink.statements(task, {"bucket": "2"})
+
+    created = [one for one in statements if one.startswith("CREATE TABLE")]
+    assert len(created) == 20
+    assert all("PRIMARY KEY (id)" in one and "'bucket' = '2'" in one for one in created)
+    assert statements[-1].startswith("EXECUTE STATEMENT SET BEGIN INSERT INTO paimon.lake.orders_00 SELECT id,")
+    assert statements[-1].count("INSERT INTO") == statements[-1].count("WHERE source_table = ") == 20
+    assert not any("\n" in one for one in statements), "the worker parts statements at blank lines"
+
+
+def test_an_environment_of_other_versions_is_not_set_up(tmp_path: Path) -> None:
+    old, new = (Environment("e", (f"package=={version}",)) for version in ("1.0", "2.0"))
+    old.directory(tmp_path).mkdir()
+    assert not old.is_set_up(tmp_path)
+
+    (old.directory(tmp_path) / STAMP).write_text(old.stamp)
+
+    assert old.is_set_up(tmp_path)
+    assert not new.is_set_up(tmp_path)
+
+
+def test_unknown_names_end_before_anything_starts(tmp_path: Path) -> None:
+    home = ["--home", str(tmp_path)]
+    with pytest.raises(SystemExit, match="--systems: there is no 'hudi'; write one of tidemark, paimon-flink"):
+        main([*home, "--ready-only", "--systems", "tidemark,hudi"])
+    with pytest.raises(SystemExit, match="--workloads: there is no 'hot'"):
+        main([*home, "--workloads", "hot"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def _run(system: str, number: int, seconds: float) -> Run:
+    cost = Cost(seconds * 2, 9.0, 500, seconds, 4.0, 7_000_000, 12_345_678)
+    topic = Topic(1000, 900_000, 200, 180)
+    return Run("uniform", system, SYSTEMS[system].title, number, topic, {"bucket": "2"}, cost, ((0.0, 0), (2.5, 1000)))
+
+
+def test_ratios_are_of_one_turn(tmp_path: Path) -> None:
+    results = Results(Machine("Some CPU", 2, 24 << 30), "2026-11-27", 0.1)
+    seconds = {("tidemark", 1): 1.0, ("tidemark", 2): 2.0, ("delta", 1): 4.0, ("delta", 2): 12.0}
+    for (system, number), taken in seconds.items():
+        results = results.with_run(_run(system, number, taken))
+    results.save(tmp_path / "results.json")
+
+    again = load(tmp_path / "results.json")
+
+    assert again == results
+    lines = measured_part(again).splitlines()
+    assert any("Some CPU, 2 cores, 24 GiB" in line for line in lines)
+    assert any("1 000 events of 900 bytes over 200 keys; 180 rows" in line for line in lines)
+    row = next(line for line in lines if line.startswith("| Delta"))
+    assert [cell.strip() for cell in row.split("|")[2:-1]] == [
+        "83", "5.0 times as fast", "8000.0", "7 MB", "12 MB", "16.0 s"
+    ]  # fmt: skip
+    assert "busy" not in measured_part(again)
+    assert "busy with other work" in measured_part(replace(again, busy=1.5))
+
+
+def test_the_page_has_a_place_for_results() -> None:
+    text = PAGE.read_text()
+    assert 0 < text.index(BEGIN) < text.index(END)
