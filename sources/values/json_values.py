@@ -163,11 +163,11 @@ def json_text(value: Any) -> str:
 
 
 def decimal_form(value: str) -> str:
-    """What the text of a decimal can only be: ``text``, ``base64``, or ``ambiguous`` for a number that is base64 too.
+    """What the text of a decimal can only be: ``text``, ``base64``, or ``ambiguous``.
 
-    A text that is neither is a ``text``: no base64, whatever it means.
+    Ambiguous is a number that is base64 too, and so are letters alone, which may be a word. A text that is neither is a
+    ``text``: no base64, whatever it means.
     """
-    is_base64 = bool(value) and BASE64_TEXT.fullmatch(value) is not None
-    if is_base64 and NUMBER_TEXT.fullmatch(value):
-        return "ambiguous"
-    return "base64" if is_base64 and value.lower() not in NO_NUMBER else "text"
+    if not value or BASE64_TEXT.fullmatch(value) is None or value.lower() in NO_NUMBER:
+        return "text"
+    return "ambiguous" if NUMBER_TEXT.fullmatch(value) or value.isalpha() else "base64"
