@@ -191,7 +191,12 @@ def test_the_new_name_of_a_dropped_column_shows_no_value(
 def test_a_dropped_column_that_records_lack_already_pauses_nothing(tmp_path: Path, has_schema: bool) -> None:
     """It never came, was dropped at the source before, or comes later."""
     config = pipeline(tmp_path, columns={"drop": ["b", "never", "later"]})
-    steps = [ROWS, {"id": 2, "a": 2}, {"id": 3, "a": 3, "c": "x"}, {"id": 4, "a": 4, "later": "y", "d": "z"}]
+    steps: list[dict[str, Any]] = [
+        ROWS,
+        {"id": 2, "a": 2},
+        {"id": 3, "a": 3, "c": "x"},
+        {"id": 4, "a": 4, "later": "y", "d": "z"},
+    ]
 
     for batch, row in enumerate(steps):
         tables = run(tmp_path, config, batch, record_of(row, has_schema=has_schema))

@@ -356,7 +356,7 @@ def test_no_number_type_holds_fractions_and_large_whole_numbers(
         insert({"_id": 1, "n": {"$numberDouble": "7.5"}}),
         insert({"_id": 2, "n": {"$numberLong": str(2**53 + 1)}}),
     ]
-    rule = {} if t is None else {"columns": {"types": {"n": t}}}
+    rule: dict[str, Any] = {} if t is None else {"columns": {"types": {"n": t}}}
 
     found = run(tmp_path, *events, **rule)
 
