@@ -163,6 +163,8 @@ class DecodeTarget:
     """Whether values that no wider type of their column holds change more than where their record goes."""
     leaves_out: Callable[[str], bool] | None = None
     """Tells (picklable) which columns of the source the rule leaves out: they are no news. None: none of them."""
+    drops: Callable[[str], bool] | None = None
+    """Tells (picklable) which columns of the source ``columns.drop`` means: newest rows say which they have."""
     ordering: tuple[tuple[str, DataType], ...] = ()
     """The columns that the rows have behind their own where source positions order them: the first one is ``POSITION``,
     others stay NULL."""
@@ -199,6 +201,16 @@ class DecodeTarget:
         """The columns, but those of the key, that are not among those that a row has, by their names in change rows."""
         both = zip(self.columns, self.row_columns, strict=True)
         return tuple(now for (name, _), (now, _) in both if name not in shown and name not in self.primary_key)
+
+    def left_out_of(self, shown: Collection[str]) -> tuple[str, ...]:
+        """Those of the columns that a row has which the rule drops."""
+        return () if self.drops is None else tuple(sorted(name for name in shown if self.drops(name)))
+
+    def knows_all(self, shown: Collection[str]) -> bool:
+        """Whether the table has, or the rule refuses, all columns of a row; one that had only NULL so far waits."""
+        known = {*(name for name, _ in self.columns), *self.refused}
+        leaves_out = self.leaves_out or (lambda _name: False)
+        return all(name in known or leaves_out(name) for name in shown)
 
     def under(self, names: Mapping[str, str]) -> DecodeTarget:
         """The target for records that have other names for its columns, by those of now."""
@@ -373,6 +385,10 @@ class NewestRow:
     """What its embedded schema says of columns of the target."""
     is_whole: bool = True
     """Whether it has every column of its source. If not, it may leave out those that are NULL."""
+    left_out: tuple[str, ...] = ()
+    """Those of its columns that the rule drops."""
+    has_known: bool = True
+    """Whether it has known columns alone (``DecodeTarget.knows_all``)."""
 
 
 @dataclass(frozen=True, slots=True)

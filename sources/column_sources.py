@@ -8,8 +8,8 @@ whatever becomes of the checkpoint.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 OPTION = "tidemark.column-sources"
@@ -30,6 +30,8 @@ class ColumnSources:
     """The ids of the topics that these offsets are of, as far as they were known."""
     gone: tuple[str, ...] = ()
     """Columns that the source has lost and the table keeps: they are not what a later column was called before."""
+    left_out: tuple[str, ...] = ()
+    """Columns of the newest records that ``columns.drop`` means: a column that comes in their place may be theirs."""
 
     @classmethod
     def parsed(cls, text: str | None) -> ColumnSources:
@@ -42,6 +44,7 @@ class ColumnSources:
                 {str(name): _offsets(ends) for name, ends in found.get("dropped", {}).items()},
                 _names(found.get("topics", {})),
                 tuple(map(str, found.get("gone", ()))),
+                tuple(map(str, found.get("left_out", ()))),
             )
         except (ValueError, TypeError, AttributeError):
             return cls()
@@ -49,7 +52,7 @@ class ColumnSources:
     @property
     def text(self) -> str:
         """The value of the option."""
-        found = {name: getattr(self, name) for name in ("renamed", "continued", "dropped", "topics", "gone")}
+        found = {f.name: getattr(self, f.name) for f in fields(self)}
         return json.dumps({k: v for k, v in found.items() if v}, ensure_ascii=False, separators=(",", ":"))
 
     def with_rename(self, old: str, new: str) -> ColumnSources:
@@ -79,6 +82,10 @@ class ColumnSources:
     def with_gone(self, columns: Collection[str]) -> ColumnSources:
         """The source has lost columns that the table keeps."""
         return replace(self, gone=tuple(dict.fromkeys((*self.gone, *columns))))
+
+    def with_left_out(self, columns: Iterable[str]) -> ColumnSources:
+        """The newest records have these columns, which the rule drops."""
+        return replace(self, left_out=tuple(sorted({*columns})))
 
     def with_own_columns(self, added: Collection[str]) -> ColumnSources:
         """Columns of these names are added: what was called so before is not meant any more."""

@@ -136,8 +136,8 @@ class DecodeTask:
     """Where large blobs go; None: through the shuffle."""
     notes_gaps: bool = False
     """Whether the reports say which offsets were not there."""
-    topics_behind: frozenset[str] = frozenset()
-    """Topics that feed only tables which are behind: these meet the bad records that name no source table later."""
+    passed_topics: Mapping[str, str] = field(default_factory=dict)
+    """Topics whose bad records without a source table others meet, and as what they count (in ``DecodeCounts``)."""
     read_again: ReadAgain = field(default_factory=ReadAgain)
     formats: TopicFormats = field(default_factory=TopicFormats)
     event_times: EventTimeColumns = field(default_factory=EventTimeColumns)
@@ -195,11 +195,10 @@ class DecodeTask:
             before = len(bad) - len(new)
             report.counts += DecodeCounts(quarantined=-before, already_stored=before)
             bad = new
-        if self.topics_behind:
-            own = tuple(row for row in bad if row.source is not None or row.topic not in self.topics_behind)
-            later = len(bad) - len(own)
-            report.counts += DecodeCounts(quarantined=-later, tables_behind=later)
-            bad = own
+        if self.passed_topics:
+            passed = Counter(self.passed_topics[row.topic] for row in bad if self._is_passed(row))
+            report.counts += DecodeCounts(quarantined=-passed.total(), **passed)
+            bad = tuple(row for row in bad if not self._is_passed(row))
         self._to_quarantine(bad, report)
         for change in decoded.changes:
             index = self.routes[change.source]
@@ -253,6 +252,9 @@ class DecodeTask:
         if any(row.offset < self.targets[index].floors.get(place, 0) for index in known):
             return True
         return bool(known) and all(index in self.read_again.stored for index in known)
+
+    def _is_passed(self, row: QuarantineRow) -> bool:
+        return row.source is None and row.topic in self.passed_topics
 
     def _note_good(self, batch: pa.RecordBatch, change: ChangeBatch, index: int, report: DecodeReport) -> None:
         """Note records that come into a table and that may be open in the quarantine."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema, field_validator, model_validator
 
-from paimon_table.types import DataType
+from paimon_table.types import CHARACTERS, DataType
 from pipelines.config.config_values import REFUSED, ColumnType, ConfigModel, Text, check_pattern, meant_by_glob, refused
 from sources.column_paths import ColumnPath, path_of
 
@@ -91,6 +91,20 @@ ColumnMask = Annotated[
     ),
 ]
 """How the values of a column are hidden."""
+
+_HASH_DIGITS = 64
+
+
+def _misfit_of_mask(mask: ColumnMask, declared: DataType) -> str | None:
+    """Why a column cannot have the declared type, if so, because of what the mask makes of its values."""
+    if mask == "redact":
+        return None
+    if declared.root not in CHARACTERS:
+        return "the mask of the column gives a text: declare STRING, or remove the type"
+    if isinstance(mask, KeyedHash) and declared.length is not None and declared.length < _HASH_DIGITS:
+        return f"the mask of the column gives {_HASH_DIGITS} characters: declare STRING, or remove the type"
+    return None
+
 
 DecimalFormat = Literal["auto", "base64", "text"]
 
@@ -183,6 +197,11 @@ class ColumnRules(ConfigModel):
                 if block == "mask" and name in self.replace:
                     text = f"column {name!r} is replaced too; mask it, or write the mask as the expression"
                     raise refused(text, block, name)
+        for name, mask in self.mask.items():
+            stored = self.rename.get(name, name)
+            problem = None if stored not in self.types else _misfit_of_mask(mask, self.types[stored])
+            if problem is not None:
+                raise refused(problem, "types", stored)
         for name in self.types:
             if name in self.rename and name not in self.rename.values():
                 text = f"the column is called {self.rename[name]!r} in the table: declare its type under that name"
@@ -199,6 +218,11 @@ class ColumnRules(ConfigModel):
         return any((self.rename, self.keep, self.drop, self.add, self.replace, self.mask))
 
     @property
+    def hides(self) -> bool:
+        """Whether the table must not have the values of some columns of the source."""
+        return bool(self.mask or self.drop)
+
+    @property
     def computed(self) -> dict[str, str | None]:
         """Computed columns by their names in the table, each with the column of the source that it replaces, if any."""
         of_source = {self.rename.get(name, name): name for name in (*self.replace, *self.mask)}
@@ -208,6 +232,11 @@ class ColumnRules(ConfigModel):
     def expressions(self) -> dict[str, str]:
         """The SQL of computed columns, by their names in the table; masks are none."""
         return {**{self.rename.get(name, name): text for name, text in self.replace.items()}, **self.add}
+
+    @property
+    def masked_as_text(self) -> frozenset[str]:
+        """The columns of the table that are text whatever their values were: a pattern does not declare these."""
+        return frozenset(name for name, (_, mask) in self.masks.items() if mask != "redact")
 
     @property
     def masks(self) -> dict[str, tuple[str, ColumnMask]]:

@@ -22,7 +22,8 @@ from pipelines.config.error_budget import NEARLY_ALL, MaxBadRecords
 from pipelines.config.history_rules import history_problem
 from pipelines.config.key_options import without_key_options
 from pipelines.config.look_config import Metrics, WebPage
-from pipelines.config.order_config import columns_of_order, options_of_order, order_problems
+from pipelines.config.order_config import options_of_order, order_problems
+from pipelines.config.own_columns import taken_name
 from pipelines.config.retry_config import Retry
 from pipelines.config.row_rules import mask_key_name
 from pipelines.config.schema_changes import BY_SCHEMA, SchemaChanges
@@ -205,6 +206,7 @@ class PipelineConfig(ConfigModel):
         self._check_schema_changes()
         self._check_history()
         self._check_order()
+        self._check_own_columns()
         if self.metrics and self.ui and self.metrics.port == self.ui.port:
             raise refused("`metrics` listens on the same port; choose another one for `ui`", "ui", "port")
         return self
@@ -270,10 +272,14 @@ class PipelineConfig(ConfigModel):
                 raise refused(text, *at)
             if target.schema_changes.truncate == "apply":
                 raise refused("`schema_changes: {truncate: apply}` has no place in this order; say skip or pause", *at)
-            own = dict(columns_of_order(target.options))
-            for name in (*target.column_types, *target.columns.add, *target.columns.rename.values()):
-                if name in own:
-                    raise refused(f"it stores its own values in {name}; choose another name for the column", *at)
+
+    def _check_own_columns(self) -> None:
+        """Refuse to fill a column that an option fills."""
+        for index, rule in enumerate(self.tables):
+            taken = taken_name(self.target_rule(rule))
+            if taken is not None:
+                place, text = taken
+                raise refused(text, "tables", index, *place)
 
     @property
     def quarantine(self) -> str:

@@ -25,10 +25,6 @@ def expression_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Prob
         for path, text in wrong.items():
             yield problem_at(file, (*at, *path), text)
         yield from _open_secrets(rule, file, at)
-        if rule.on_change == "log":
-            for name in rule.columns.computed.keys() & dict(target.event_columns).keys():
-                text = "`on_change: log` stores its own values under this name; choose another one"
-                yield problem_at(file, (*at, "columns", "add", name), text)
         if not wrong:
             yield from _wrong_rows(target, file, at)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from paimon_table.options.names import BUCKET, IGNORE_DELETE, MERGE_ENGINE, ROWKIND_FIELD, SEQUENCE_FIELD
 from paimon_table.schema.schema_options import BUCKET_KEY
 from pipelines.config.table_rules import TargetRule
@@ -11,11 +13,11 @@ from sinks.exchange.version_columns import VersionColumns
 def history_problem(rule: TargetRule) -> str | None:
     """What is wrong with the history of a rule; None where it has none."""
     if rule.deleted_at is not None:
-        return _of_soft_delete(rule, rule.deleted_at)
+        return _of_soft_delete(rule)
     return _of_versions(rule, rule.versions) if rule.versions is not None else None
 
 
-def _of_soft_delete(rule: TargetRule, column: str) -> str | None:
+def _of_soft_delete(rule: TargetRule) -> str | None:
     if rule.where is not None:
         return (
             "with soft_delete an update that `where` does not take would have to mark its row as deleted, and nothing"
@@ -27,8 +29,6 @@ def _of_soft_delete(rule: TargetRule, column: str) -> str | None:
         return "soft_delete keeps the columns of the source: say `schema_changes: {retype: cast}` or to_string"
     if _engine(rule) != "deduplicate" or rule.options.get(BUCKET) == "-2":
         return f"soft_delete needs '{MERGE_ENGINE}' = deduplicate and another '{BUCKET}' than -2: it looks up rows"
-    if _taken(rule) is not None:
-        return f"soft_delete stores its own values in {column}; name another column"
     return None
 
 
@@ -48,13 +48,18 @@ def _of_versions(rule: TargetRule, columns: VersionColumns) -> str | None:
             return f"scd2 {why}; remove the option '{name}'"
     if rule.watermark is not None and rule.watermark.column == columns.valid_to:
         return f"no new version has a time in {columns.valid_to} for `watermark`; name {columns.valid_from}"
-    taken = _taken(rule)
-    if taken is not None:
-        return f"scd2 stores its own values in {taken}; name its columns: {{scd2: {{valid_from: ...}}}}"
-    outside = next((name for name in rule.partition_by if name not in (rule.primary_key or rule.partition_by)), None)
-    if outside is not None:
-        return f"scd2 keeps all versions of a row in one partition: add {outside} of partition_by to primary_key"
-    return None
+    return None if rule.primary_key is None else partition_problem(rule.primary_key, rule.partition_by)
+
+
+def partition_problem(primary_key: Sequence[str], partition_by: Sequence[str]) -> str | None:
+    """What is wrong with the partitions of a table that keeps versions; its key may be known from records alone."""
+    outside = next((name for name in partition_by if name not in primary_key), None)
+    if outside is None:
+        return None
+    return (
+        f"all versions of a row stay in one partition: add {outside} of partition_by to primary_key"
+        f" ({', '.join(primary_key)}), or take it out of partition_by"
+    )
 
 
 _NOT_WITH_VERSIONS = {
@@ -63,12 +68,6 @@ _NOT_WITH_VERSIONS = {
     ROWKIND_FIELD: "tells deletes by the events",
     IGNORE_DELETE: "stores no deletes that could be ignored",
 }
-
-
-def _taken(rule: TargetRule) -> str | None:
-    """A column that Tidemark fills itself and the rule fills too."""
-    stated = {*rule.column_types, *rule.columns.computed, *rule.columns.rename.values()}
-    return next((name for name, _ in rule.own_columns if name in stated), None)
 
 
 def _engine(rule: TargetRule) -> str:

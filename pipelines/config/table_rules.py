@@ -285,10 +285,6 @@ class TableRule(ConfigModel):
         if self.before is not None and self.on_change != "log":
             text = "with `mode: append` old rows are stored with `on_change: log` only; remove it or add that"
             raise refused(text, "before")
-        own = [name for name, _ in EVENT_COLUMNS if name in self.columns.types]
-        if own and self.on_change == "log":
-            text = f"`on_change: log` stores its own values under {own[0]}; remove the type or choose another on_change"
-            raise refused(text, "columns", "types", own[0])
 
     @property
     def tells_key(self) -> bool:
@@ -411,8 +407,14 @@ class TargetRule:
 
     def declared(self, columns: Iterable[str]) -> dict[str, DataType]:
         """The declared types: of all columns that the file names, and of ``columns`` that a pattern matches."""
-        found = {name: first_match(self.columns.types, name) for name in columns}
+        told_by_mask = self.columns.masked_as_text
+        found = {name: first_match(self.columns.types, name) for name in columns if name not in told_by_mask}
         return {name: t for name, t in found.items() if t is not None} | dict(self.column_types)
+
+    def declares(self, column: str) -> bool:
+        """Whether the file names a column of the source and its type, by its name there or in the table."""
+        types = self.columns.named_types
+        return column in types or self.columns.stored_as(column) in types
 
     def decimal_formats(self, columns: Iterable[str]) -> dict[str, str]:
         """The ``decimal_format`` of the columns for which the rule states one."""

@@ -15,10 +15,14 @@ from paimon_table.errors import ConfigError, SchemaChangeRefused, UnsupportedFea
 from paimon_table.nearest_name import misspelt_column, nearest
 from paimon_table.schema.type_widening import common_type
 from paimon_table.types import DataType, parse_type, sql, type_json
+from pipelines.config.column_rules import first_of
+from pipelines.config.own_columns import check_inputs, check_means_source
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_changes import widened
 from pipelines.tables.observed_columns import Seen
 from sources.column_forms import OPTION, ColumnForms
+from sources.column_sources import OPTION as COLUMN_SOURCES
+from sources.column_sources import ColumnSources
 
 SOURCE_COLUMNS = "tidemark.source-columns"
 """The table option: a JSON object of the columns that only expressions need, with their types."""
@@ -132,6 +136,7 @@ class Layout:
         SchemaChangeRefused, which is the trouble of one table, for a column that has nothing but NULL so far.
         """
         known = {*self.types, *shown}
+        check_inputs(self.rule, source, self.hidden)
         for block in ("mask", "replace", "rename"):
             for name in getattr(self.rule.columns, block):
                 meant = None if name in known else misspelt_column(name, known)
@@ -216,6 +221,8 @@ def first_stored(layout: Layout, seen: Seen, source: str) -> tuple[Seen, TargetR
     for name, why in layout.refused.items():
         raise ConfigError(f"rule into {rule.into}: column {name!r} of {source}: {why}")
     layout.check_lacking(source, seen.columns)
+    if seen.has_rows:
+        check_means_source(rule, source, seen.columns)
     computed = layout.computed
     in_place = {origin: name for name, origin in columns.computed.items() if origin is not None}
     found: dict[str, DataType | None] = {}
@@ -235,6 +242,10 @@ def first_stored(layout: Layout, seen: Seen, source: str) -> tuple[Seen, TargetR
         options[OPTION] = forms.text
     if layout.hidden:
         options[SOURCE_COLUMNS] = _text(layout.hidden)
+    left_out = [name for name in seen.columns if first_of(columns.drop, name)]
+    if left_out:
+        sources = ColumnSources.parsed(options.get(COLUMN_SOURCES))
+        options[COLUMN_SOURCES] = sources.with_left_out(left_out).text
     key_only = {names[name]: t for name, t in seen.key_only.items()}
     return Seen(found, key, {}, looks, key_only), replace(rule, options=options)
 

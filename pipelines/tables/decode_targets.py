@@ -77,8 +77,8 @@ def _plain_target(
         forms=ColumnForms.parsed(table.schema.options.get(OPTION)),
         renamed=from_source.renamed,
         dropped=from_source.ends(source.topic, sink.topic_ids),
-        tells_schemas=bool(rule.columns.mask)
-        or (of_table.schema_changes.follows_order and feeds_alone(sink, of_table)),
+        drops=partial(first_of, rule.columns.drop) if rule.columns.drop else None,
+        tells_schemas=rule.columns.hides or (of_table.schema_changes.follows_order and feeds_alone(sink, of_table)),
         **limits,
     )
 

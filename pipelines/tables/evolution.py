@@ -21,15 +21,15 @@ from paimon_table import (
 from paimon_table.errors import SchemaChangeRefused
 from paimon_table.types import DataType
 from pipelines.config.config import PipelineConfig
+from pipelines.config.own_columns import name_of_own
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_changes import added_within_a_day, column_changes, told
 from pipelines.tables.column_layout import Layout, hidden_changes, layout_of, stored_columns
-from pipelines.tables.first_schema import name_of_own
 from pipelines.tables.observed_columns import Seen
 from pipelines.tables.renames import Followed, followed, named_columns
 from pipelines.tables.rule_options import options_of_new_columns
 from sinks.commit.table_sink import TableSink
-from sources.changes import SourceTable
+from sources.changes import NewestRow, SourceTable
 from sources.column_forms import OPTION, RAW, ColumnForms
 from sources.column_sources import OPTION as COLUMN_SOURCES
 from sources.column_sources import ColumnSources
@@ -196,6 +196,22 @@ class Evolution:
         schema = sink.table.schema
         known = ColumnSources.parsed(schema.options.get(COLUMN_SOURCES))
         changes = sources_change(schema, known.with_gone(columns))
+        if changes:
+            sink.evolve(changes, now_ms)
+        return bool(changes)
+
+    def keep_left_out(self, sink: TableSink, rule: TargetRule, row: NewestRow, now_ms: int) -> bool:
+        """Remember which columns of the newest row ``columns.drop`` means; returns whether that is news.
+
+        A column that has had only NULL so far may be one of them under a new name. Where several source tables meet,
+        none of them tells that all others have lost one.
+        """
+        if not row.has_known:
+            return False
+        schema = sink.table.schema
+        known = ColumnSources.parsed(schema.options.get(COLUMN_SOURCES))
+        kept = () if feeds_alone(sink, rule) else known.left_out
+        changes = sources_change(schema, known.with_left_out((*kept, *row.left_out)))
         if changes:
             sink.evolve(changes, now_ms)
         return bool(changes)

@@ -10,6 +10,8 @@ from paimon_table.nearest_name import nearest
 from paimon_table.options.option_facts import columns_named_by
 from paimon_table.schema.schema_options import BUCKET_KEY
 from paimon_table.types import DataType, Root
+from pipelines.config.history_rules import partition_problem
+from pipelines.config.own_columns import name_of_own
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.observed_columns import Seen
 from sinks.exchange.version_columns import HISTORY_OPTION, VersionColumns
@@ -17,35 +19,6 @@ from sources.changes import SourceTable
 from sources.column_forms import OPTION, ColumnForms
 
 _NESTED = frozenset({Root.ARRAY, Root.MAP, Root.MULTISET, Root.ROW})
-
-NAME_OF_LOG = (
-    "`on_change: log` stores its own values under this name; rename the column in the connector, or choose another"
-    " on_change"
-)
-
-
-_NAME_OF_VERSIONS = (
-    "`history: scd2` stores its own values under this name; name its columns"
-    " (`history: {scd2: {valid_from: ..., valid_to: ..., is_current: ...}}`)"
-)
-_NAME_OF_DELETES = (
-    "`history: soft_delete` stores its own values under this name; name another column"
-    " (`history: {soft_delete: {column: ...}}`)"
-)
-
-
-_NAME_OF_ORDER = (
-    "`order_by: source_position` stores its own values under this name; rename the column (`columns.rename`)"
-)
-
-
-def name_of_own(rule: TargetRule, name: str) -> str:
-    """Why a source cannot have a column that Tidemark fills itself."""
-    if name in dict(rule.order_columns):
-        return _NAME_OF_ORDER
-    if name == rule.deleted_at:
-        return _NAME_OF_DELETES
-    return NAME_OF_LOG if rule.versions is None else _NAME_OF_VERSIONS
 
 
 def first_schema(source: SourceTable, seen: Seen, identifier: str, rule: TargetRule, time_ms: int) -> TableSchema:
@@ -80,13 +53,9 @@ def _options_of_versions(
     identifier: str, versions: VersionColumns, primary_key: Sequence[str], partition_by: Sequence[str]
 ) -> dict[str, str]:
     """All versions of a row lie in one bucket, which their key alone chooses."""
-    outside = next((name for name in partition_by if name not in primary_key), None)
-    if outside is not None:
-        raise ConfigError(
-            f"table {identifier}: `history: scd2` keeps all versions of a row in one partition, and partition column"
-            f" {outside!r} is not in the primary key ({', '.join(primary_key)}): add it there, or take it out of"
-            " partition_by"
-        )
+    problem = partition_problem(primary_key, partition_by)
+    if problem is not None:
+        raise ConfigError(f"table {identifier}: `history: scd2`: {problem}")
     of_bucket = ",".join(name for name in primary_key if name not in partition_by)
     return {BUCKET_KEY.name: of_bucket, HISTORY_OPTION: versions.option_value}
 

@@ -14,7 +14,7 @@ from pipelines.tables.declared_columns import check_declared
 from pipelines.tables.evolution import Evolution
 from pipelines.tables.first_schema import first_schema, primary_key_of, unusable_message_key
 from pipelines.tables.observed_columns import Seen
-from pipelines.tables.relied_columns import check_first_masked
+from pipelines.tables.relied_columns import check_first_hidden
 from pipelines.tables.row_checks import check_rows
 from pipelines.tables.watermarks import check_event_time
 from pipelines.tables.writable_tables import check_new
@@ -70,7 +70,7 @@ class NewTable:
                 f" column {missing!r}; the first whole row makes the table"
             )
             raise Rejected(Rejection(reason, is_unmade=True, is_empty=True), waits=True)
-        check_first_masked(self.rule, self.source.topic, self.seen.schemas)
+        check_first_hidden(self.rule, self.source.topic, self.seen.schemas)
         try:
             seen, rule = first_stored(layout, self.seen, self.source.topic)
         except ConfigError as error:

@@ -185,12 +185,24 @@ class VanishedColumns:
                     topic, name, identifier, ", ".join(map(str, partitions)),
                 )  # fmt: skip
 
+    def note_awaited(self, topic: str, identifier: str, awaited: Mapping[str, tuple[str, str]]) -> None:
+        """Warn of declared columns that rows lack and the table relies on: it is not paused, as they may still come."""
+        for name, (place, follows) in awaited.items():
+            if (topic, identifier, f"awaits {name}") not in self._told:
+                self._told.add((topic, identifier, f"awaits {name}"))
+                log.warning(
+                    "%s: its events have no column %s, and %s of table %s needs it: %s. The table goes on, because"
+                    " columns.types declares %s, which may still come. If it was renamed in the source, name the new"
+                    " column in the rule. If it never comes, take it out of the rule",
+                    topic, name, place, identifier, follows, name,
+                )  # fmt: skip
+
     @staticmethod
     def lost(rule: TargetRule, absent: Sequence[str], *, is_only_source: bool) -> list[str]:
         """Those of the columns ``absent`` from the newest events that no later event is expected to bring."""
         if rule.merge_sources is not None or not is_only_source:
             return []
-        return [name for name in absent if name not in rule.column_types]
+        return [name for name in absent if not rule.declares(name)]
 
     def note(
         self, topic: str, identifier: str, rule: TargetRule, absent: Sequence[str], *, is_only_source: bool
@@ -240,7 +252,7 @@ class MessageKeyWarnings:
                 " the rule) go to quarantine",
             )
         outside = [name for name in message_key if name not in primary_key]
-        if outside:
+        if outside and sink.table.options.merge_engine != "aggregation":  # there many rows are to become one
             self._tell(
                 (sink.identifier, f"outside {outside}"),
                 topic,

@@ -10,10 +10,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from paimon_table import Table
 from paimon_table.errors import SchemaChangeRefused
 from paimon_table.options.names import SEQUENCE_FIELD
+from pipelines.config.column_rules import first_of
 from pipelines.config.table_rules import TargetRule
-from pipelines.tables.column_layout import layout_of
+from pipelines.tables.column_layout import layout_of, names_decoded
 from pipelines.tables.observed_columns import Seen
 from sources.changes import NewestRow, Observation, ShownSchema, SourceTable
+from sources.column_sources import OPTION as COLUMN_SOURCES
+from sources.column_sources import ColumnSources
 
 
 def check_relied(rule: TargetRule, table: Table, lost: Sequence[str], topic: str) -> None:
@@ -28,6 +31,15 @@ def check_relied(rule: TargetRule, table: Table, lost: Sequence[str], topic: str
         f" renamed in the source, name the new column in the rule and resume, or write into a new table (another `into`"
         f" with `backfill: true`). If rows without {name} are right, declare its type under columns.types"
     ).without_values()
+
+
+def awaited_columns(rule: TargetRule, table: Table, absent: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """The columns that records lack and ``where`` or the order of changes needs, but may still come: they are declared.
+
+    With what needs them, and what becomes of rows without them.
+    """
+    relied = _relied(rule, table)
+    return {name: relied[name] for name in absent if name in relied and rule.declares(name)}
 
 
 def _relied(rule: TargetRule, table: Table) -> Mapping[str, tuple[str, str]]:
@@ -47,41 +59,74 @@ def _relied(rule: TargetRule, table: Table) -> Mapping[str, tuple[str, str]]:
     return found
 
 
-def check_masked(
-    rule: TargetRule, source: SourceTable, seen: Seen, observations: Iterable[Observation], newest: Iterable[NewestRow]
+def check_hidden(
+    rule: TargetRule,
+    table: Table,
+    source: SourceTable,
+    seen: Seen,
+    observations: Iterable[Observation],
+    newest: Iterable[NewestRow],
 ) -> None:
-    """SchemaChangeRefused for a new column in rows that have lost a masked one: it may be its new name.
+    """SchemaChangeRefused for a new column in rows that have lost a masked or dropped one: it may be its new name.
 
-    Embedded schemas tell it of each row. Of rows without one the newest of a partition tells.
+    Embedded schemas tell it of each row. Of rows without one the newest of a partition tells. A dropped column counts
+    if the table remembers it, or other rows here have it: the file may name one that never came, or is long gone.
     """
-    for schema in seen.schemas:
-        shown = dict(schema.columns)
-        lost = [name for name in rule.columns.mask if name not in shown]
-        if lost:
-            _refuse_open(rule, source.topic, lost[0], [name for name in seen.columns if name in shown])
-    lacking = {row.partition: row.absent for row in newest if row.source == source and row.is_whole}
+    remembered = ColumnSources.parsed(table.schema.options.get(COLUMN_SOURCES)).left_out
+    known, there_before = names_decoded(rule, table), _hidden(rule, remembered)
+    _check_schemas(rule, source.topic, seen.schemas, seen.columns, known, there_before)
+    rows = {row.partition: row for row in newest if row.source == source and row.is_whole}
     for one in observations:
-        gone = [name for name in rule.columns.mask if name in lacking.get(one.partition, ())]
-        if one.source == source and gone and not one.schemas:
-            _refuse_open(rule, source.topic, gone[0], [column.name for column in one.columns])
+        row = rows.get(one.partition)
+        if one.source != source or one.schemas or row is None:
+            continue
+        for name in there_before:
+            is_gone = name in row.absent if name in rule.columns.mask else name not in row.left_out
+            if is_gone:
+                _refuse_open(rule, source.topic, name, [column.name for column in one.columns], known)
 
 
-def check_first_masked(rule: TargetRule, topic: str, schemas: Sequence[ShownSchema]) -> None:
+def check_first_hidden(rule: TargetRule, topic: str, schemas: Sequence[ShownSchema]) -> None:
     """The same for a table that is still to be made of records with several schemas."""
-    shown = [dict(schema.columns) for schema in schemas]
-    for name in rule.columns.mask:
-        known = {column for columns in shown if name in columns for column in columns}
-        if known:
-            _refuse_open(rule, topic, name, [c for columns in shown if name not in columns for c in columns], known)
+    _check_schemas(rule, topic, schemas, _all_names(schemas))
 
 
-def _refuse_open(rule: TargetRule, topic: str, masked: str, new: Iterable[str], known: Collection[str] = ()) -> None:
+def _check_schemas(
+    rule: TargetRule,
+    topic: str,
+    schemas: Sequence[ShownSchema],
+    new: Collection[str],
+    known: Collection[str] = (),
+    there_before: Collection[str] = (),
+) -> None:
+    """The same by embedded schemas: a hidden column was ``there_before``, or an older one of the schemas has it."""
+    for name in _hidden(rule, {*there_before, *_all_names(schemas)}):
+        having = [schema for schema in schemas if name in dict(schema.columns)]
+        beside = _all_names(having)
+        for schema in schemas:
+            shown = dict(schema.columns)
+            if name not in shown and (name in there_before or any(schema.is_behind(other) for other in having)):
+                _refuse_open(rule, topic, name, [c for c in shown if c in new], {*known, *beside})
+
+
+def _hidden(rule: TargetRule, there: Iterable[str]) -> list[str]:
+    """The masked columns, and of those that records have, or had, the ones that the rule drops."""
+    drop = rule.columns.drop
+    return [*rule.columns.mask, *sorted(name for name in there if first_of(drop, name))]
+
+
+def _all_names(schemas: Iterable[ShownSchema]) -> set[str]:
+    return {name for schema in schemas for name, _ in schema.columns}
+
+
+def _refuse_open(rule: TargetRule, topic: str, hidden: str, new: Iterable[str], known: Collection[str]) -> None:
     columns = rule.columns
     for name in new:
         stored = columns.stored_as(name)
         if name not in known and stored is not None and stored not in rule.column_types:
+            how = "columns.mask hides" if hidden in columns.mask else "columns.drop leaves out"
             raise SchemaChangeRefused(
-                f"{topic}: column {name} is new in records that have no column {masked} any more, which columns.mask"
-                f" hides: if it is its new name, its values would be open. Name it under columns.mask, or under"
-                f" columns.drop; if it is another column, declare its type under columns.types. Then resume"
+                f"{topic}: column {name} is new in records that have no column {hidden} any more, which {how}: if it is"
+                " its new name, its values would be open. Name it under columns.mask, or under columns.drop; if it is"
+                " another column, declare its type under columns.types. Then resume"
             ).without_values()

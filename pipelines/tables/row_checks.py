@@ -7,7 +7,7 @@ import logging
 from paimon_table import AddColumn, SchemaChange, Table, TableSchema, WidenColumn
 from paimon_table.errors import ConfigError, SchemaChangeRefused
 from paimon_table.options.option_parsing import parse_options
-from paimon_table.types import sql
+from paimon_table.types import sql, string
 from pipelines.config.row_rules import row_problems
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_changes import told, widened
@@ -52,12 +52,19 @@ def with_computed_of(rule: TargetRule, table: Table, identifier: str, pipeline: 
 
 def _changes(layout: Layout, schema: TableSchema) -> list[SchemaChange]:
     changes: list[SchemaChange] = []
-    for name, t in layout.computed.items():
+    rule = layout.rule
+    masked = {n: rule.column_types.get(n, string()) for n in rule.columns.masked_as_text if schema.has_column(n)}
+    for name, t in {**masked, **layout.computed}.items():
         if not schema.has_column(name):
             changes.append(AddColumn(name, t))
             continue
         present = schema.field(name).type
         wider = widened(present, t)
+        if wider is None and name in masked:
+            raise ConfigError(
+                f"rule into {rule.into}: column {name!r} is {sql(present)} there, and its mask gives"
+                f" {sql(t)}: write into a new table (another `into`, with `backfill: true`), or say redact"
+            )
         if wider is None and name not in layout.rule.column_types:
             raise ConfigError(
                 f"rule into {layout.rule.into}: column {name!r} is {sql(present)} there, and its expression gives"

@@ -34,7 +34,7 @@ from pipelines.tables.record_notes import (
     UnsentWarnings,
     VanishedColumns,
 )
-from pipelines.tables.relied_columns import check_masked, check_relied
+from pipelines.tables.relied_columns import awaited_columns, check_hidden, check_relied
 from pipelines.tables.repeated_reads import RepeatedOffsets
 from pipelines.tables.table_failure import TableFailure, TooManyBadRecords, blaming, way_on
 from pipelines.tables.table_routes import TableRoutes
@@ -174,16 +174,17 @@ class PipelineTables:
                 changed |= self._routing.route(source, seen)
                 if source in self.rejections or self.is_paused(self.routes[source]):
                     continue
-                if self.routes[source] is not None and self._routing.rule_of[source].columns.mask:
-                    continue  # decoded for the table, the records show whether they still have the masked columns
+                if self.routes[source] is not None and self._routing.rule_of[source].columns.hides:
+                    continue  # decoded for the table, the records show whether they still have the hidden columns
                 seen = self._routing.additions(source, seen)
             identifier = self.routes[source]
             if identifier is not None and not self.is_paused(identifier):
                 with blaming(identifier):
                     rule = self._routing.rules[identifier]
                     of_source = self._routing.rule_of[source]
-                    if of_source.columns.mask:
-                        check_masked(of_source, source, seen, observations, newest)
+                    if of_source.columns.hides:
+                        table = self.sinks[identifier].table
+                        check_hidden(of_source, table, source, seen, observations, newest)
                     stored = stored_looks(of_source, seen) if of_source.changes_rows else seen
                     if self._beside is None:
                         self._encoded.note(self.sinks[identifier], rule, stored)
@@ -260,14 +261,20 @@ class PipelineTables:
         return self._only is not None
 
     @property
-    def topics_behind(self) -> frozenset[str]:
-        """The topics that feed tables which are behind and, as far as is known, no other."""
+    def passed_topics(self) -> dict[str, str]:
+        """The topics whose unreadable records others meet, and as what such records count.
+
+        As far as is known the topics feed only tables that are behind, or, where one table catches up, only others.
+        """
+        written = {s.topic for s, name in self.routes.items() if name not in (None, *self.paused)}
+        if self.is_catch_up:
+            own = written | {source.topic for source in self.rejections}
+            return dict.fromkeys({s.topic for s, name in self.routes.items() if name is None} - own, "skipped_tables")
         if self._paused is None or not self._paused.tables:
-            return frozenset()
-        paused = self._paused.tables
+            return {}
         fed = {topic for pause in self._paused.pauses.values() for topic in pause.topics}
-        fed |= {source.topic for source, name in self.routes.items() if name in paused}
-        return frozenset(fed - {s.topic for s, name in self.routes.items() if name not in paused and name is not None})
+        fed |= {source.topic for source, name in self.routes.items() if name in self.paused}
+        return dict.fromkeys(fed - written, "tables_behind")
 
     @property
     def reasons_paused(self) -> dict[str, str]:
@@ -344,6 +351,10 @@ class PipelineTables:
                 if newest is not None and newest.is_whole:
                     gone = self._vanished.lost(rule, newest.absent, is_only_source=len(sink.sources) <= 1)
                     check_relied(of_source, sink.table, gone, source.topic)
+                    if feeds_alone(sink, rule):
+                        awaited = awaited_columns(of_source, sink.table, absent)
+                        self._vanished.note_awaited(source.topic, identifier, awaited)
+                    changed |= self._evolution.keep_left_out(sink, rule, newest, now_ms())
                 if lost and (self._vanished.is_certain(source) or rule.schema_changes.drop != "drop"):
                     changed |= self._without_lost(sink, source, of_source, lost)
         return changed

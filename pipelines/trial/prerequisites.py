@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -23,8 +24,10 @@ from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.writable_tables import check_own_tables, check_tables_of_others
 from pipelines.trial.preview import Preview
+from sources.changes import SKIPS
 from sources.kafka.lost_records import lost_records
 from sources.samples import Sample, TopicFacts
+from sources.wording import counted
 
 _DAY_MS = 86_400_000
 
@@ -131,6 +134,8 @@ def preview_findings(
     if preview.quarantine and config.source.on_bad_record == "fail":
         first = preview.quarantine[0]
         yield Finding("error", f"on_bad_record: fail: the pipeline would stop at {first.first}: {first.reason}")
+    else:
+        yield from _only_bad(sample, preview)
     for seen in preview.tables:
         compacted = [t for t in seen.topics if t in sample.topics and sample.topics[t].is_compacted]
         if compacted and not seen.primary_key:
@@ -140,3 +145,29 @@ def preview_findings(
                 " removes before it is read is missing there; set cleanup.policy to delete, or give the rule a"
                 " primary_key",
             )
+
+
+_WITHOUT_ROWS = (SKIPS["tombstones"], SKIPS["control"])
+"""What a sample may have beside records that are to give rows."""
+
+
+def _only_bad(sample: Sample, preview: Preview) -> Iterator[Finding]:
+    """Samples, of all topics or of one, that have nothing but bad records: the file does not fit the records."""
+    bad = sum(kind.count for kind in preview.quarantine)
+    if bad and bad + sum(preview.skipped.get(word, 0) for word in _WITHOUT_ROWS) == sample.record_count:
+        first = preview.quarantine[0]
+        yield Finding(
+            "error",
+            f"no record of the sample gives a row, and {counted(bad, 'record')} would go to quarantine:"
+            f" {first.reason} (first: {first.first}); fix the pipeline file, or the records, before a run",
+        )
+        return
+    sampled: Counter[str] = Counter()
+    for batch in sample.batches:
+        sampled.update(batch.column("topic").to_pylist())
+    of_topics: Counter[str] = Counter()
+    for kind in preview.quarantine:
+        of_topics[kind.topic] += kind.count
+    for topic, count in sorted(of_topics.items()):
+        if count == sampled[topic]:
+            yield Finding("warning", f"all records of topic {topic} in the sample, {count}, would go to quarantine")

@@ -52,7 +52,13 @@ def decode_documents(
             positions.append(position)
     outcome = Outcome(decoding.batch, documents.parsed)
     plain = replace(
-        decoding, schema=None, forms=_FORMS, keys=DocumentKeys(decoding.keys), outcome=outcome, parts_documents=False
+        decoding,
+        schema=None,
+        forms=_FORMS,
+        keys=DocumentKeys(decoding.keys),
+        outcome=outcome,
+        parts_documents=False,
+        are_documents=True,
     )
     plain.decode(Texts(pa.array(texts, pa.binary()), np.array(positions, np.int64)), goals)
     decoding.outcome.take(outcome)

@@ -93,6 +93,8 @@ class TableDecoding:
     """Events of MongoDB are not decoded, but given back."""
     is_of_keys: bool = False
     """The texts are message keys: they say which row is gone, and nothing about the columns of the source table."""
+    are_documents: bool = False
+    """The texts stand for documents of MongoDB, each of which has the fields that it likes."""
 
     def decode(self, texts: Texts, goals: Mapping[SourceTable, Goal]) -> list[Records]:
         """Decode all texts, one source table after the other; returns those that are not decoded here."""
@@ -385,7 +387,8 @@ class TableDecoding:
     def _note_newest(self, source: SourceTable, target: DecodeTarget, events: list[Events]) -> None:
         """Report the columns that the newest row does not have at all.
 
-        Debezium's envelopes have those that are NULL too; rows without envelope and schema may leave these out.
+        Debezium's envelopes have those that are NULL too; rows without envelope and schema, and documents, may leave
+        these out.
         """
         if self.is_of_keys:
             return
@@ -399,8 +402,8 @@ class TableDecoding:
             shown = {name for image in self._exact_images(np.array([newest])) for name in image}
         columns = () if self.schema is None else self.schema.columns
         comments = {target.called_now(c.name): c.comment for c in columns if c.comment is not None}
-        is_whole = self.schema is not None or self.shape.has_old_rows
-        self.outcome.note_newest(source, newest, target.lacked_by(shown), comments, is_whole=is_whole)
+        is_whole = self.schema is not None or (self.shape.has_old_rows and not self.are_documents)
+        self.outcome.note_newest(source, target, newest, shown, comments, is_whole=is_whole)
 
     def _observe_whole(
         self,

@@ -14,6 +14,7 @@ from sources.expressions.expression import (
     Bound,
     bound,
     column_name,
+    converted,
     missing_columns,
     parsed,
     resolved,
@@ -105,7 +106,7 @@ def masked_column(
     sql_ = (
         f"CASE WHEN length({text}) > {mask} THEN {stars} || right({text}, {mask}) ELSE repeat('*', length({text})) END"
     )
-    return Column(f"show_last {mask}", (column,), (), wanted, sql_)
+    return Column(f"show_last {mask}", (column,), (), wanted, *converted(f"({sql_})", string(), wanted))
 
 
 def mask_type(column: str, mask: str, t: DataType) -> DataType:

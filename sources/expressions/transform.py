@@ -124,6 +124,8 @@ class _Transformation:
         self._kinds = np.asarray(change.rows.column(VALUE_KIND)).astype(np.int8)
         self._problems: dict[int, str] = {}
         self._unsent = self._unsent_columns()
+        self._was_match = np.zeros(self._count, np.bool_)
+        """Which rows the filter takes for sure: old ones too, where the user says that events have them."""
 
     def result(self) -> TransformedRows:
         transform = self._transform
@@ -170,6 +172,9 @@ class _Transformation:
         values = found[-1]
         is_match = np.asarray(pc.fill_null(values.values, False)).copy()
         told = self._is_whole()
+        if self._transform.has_whole_before:
+            unsent = [self._unsent_in(name) for name in where.inputs]
+            self._was_match = is_match & ~np.logical_or.reduce([np.zeros(self._count, np.bool_), *unsent])
         is_match |= ~told
         for row, reason in values.problems.items():
             if told[row]:
@@ -292,11 +297,12 @@ class _Transformation:
     def _own(self, name: str, kinds: npt.NDArray[np.int8]) -> pa.Array | pa.ChunkedArray:
         """A column that the decoder has filled, where what became of the rows does not change it.
 
-        A delete may come from an update, which has taken its row out of the filter long ago.
+        A delete may come from an update, which has taken its row out of the filter long ago. It is certain only if its
+        event has the old row, and the filter takes that one.
         """
         values, deletes = self._rows.column(name), pa.array(kinds == RowKind.DELETE)
         if name == WEAK_COLUMN and self._transform.where is not None:
-            return pc.or_(values, deletes)
+            return pc.or_(values, pc.and_(deletes, pa.array(~self._was_match)))
         if name == self._transform.deleted_at:
             return pc.if_else(deletes, values, None)
         return values

@@ -291,7 +291,7 @@ class FeedDecoding:
             shown |= {name for row in images_in(self.feed, value) for name in row}
             shown |= {*(self.feed.types_of(value) or {})} if isinstance(value, dict) else set()
         if shown:
-            self.outcome.note_newest(source, last, target.lacked_by(shown))
+            self.outcome.note_newest(source, target, last, shown)
 
     def _reject(self, source: SourceTable, rejection: Rejection, records: TableRecords) -> None:
         """Quarantine the records; of a table that can still be made, report what they show and count its deletes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Protocol, TypeAlias
@@ -131,16 +131,24 @@ class Outcome:
     def note_newest(
         self,
         source: SourceTable,
+        target: DecodeTarget,
         position: int,
-        absent: tuple[str, ...],
+        shown: Collection[str],
         comments: Mapping[str, str] | None = None,
         *,
         is_whole: bool = True,
     ) -> None:
-        """A row and the columns that it lacks; the one with the highest offset of a partition stays."""
-        timestamp = timestamp_ms_of(self._batch, position)
+        """A row and the columns that it has; the one with the highest offset of a partition stays."""
         row = NewestRow(
-            source, self.cell("partition", position), self.offset(position), timestamp, absent, comments or {}, is_whole
+            source,
+            self.cell("partition", position),
+            self.offset(position),
+            timestamp_ms_of(self._batch, position),
+            target.lacked_by(shown),
+            comments or {},
+            is_whole,
+            target.left_out_of(shown),
+            target.knows_all(shown),
         )
         self._keep_newest(row)
 

@@ -30,6 +30,7 @@ BASE64_TEXT = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9
 
 NUMBER_TEXT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 """A number in plain notation or with an exponent."""
+_WORD = re.compile(r"[a-z]+", re.ASCII)
 _SIGNED_WORDS = ("nan", "snan", "inf", "infinity")
 NO_NUMBER = frozenset(
     [
@@ -163,11 +164,11 @@ def json_text(value: Any) -> str:
 
 
 def decimal_form(value: str) -> str:
-    """What the text of a decimal can only be: ``text``, ``base64``, or ``ambiguous`` for a number that is base64 too.
+    """What the text of a decimal can only be: ``text``, ``base64``, or ``ambiguous``.
 
-    A text that is neither is a ``text``: no base64, whatever it means.
+    Ambiguous is a number that is base64 too, and so are small letters alone, which may be a word. A text that is
+    neither is a ``text``: no base64, whatever it means.
     """
-    is_base64 = bool(value) and BASE64_TEXT.fullmatch(value) is not None
-    if is_base64 and NUMBER_TEXT.fullmatch(value):
-        return "ambiguous"
-    return "base64" if is_base64 and value.lower() not in NO_NUMBER else "text"
+    if not value or BASE64_TEXT.fullmatch(value) is None or value.lower() in NO_NUMBER:
+        return "text"
+    return "ambiguous" if NUMBER_TEXT.fullmatch(value) or _WORD.fullmatch(value) else "base64"

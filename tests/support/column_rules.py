@@ -16,6 +16,7 @@ from pipelines.tables.tables import PipelineTables
 from sources.changes import RECORD_SCHEMA
 from tests.support.local_batches import reported_batches, shop_config
 
+ROW_OF_T = {"id": 1, "name": "bob", "n": 6, "note": "x"}
 HIDDEN = "__debezium_unavailable_value"
 Image = Mapping[str, Any] | None
 Event = tuple[str, Image, Image]

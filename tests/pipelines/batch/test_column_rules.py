@@ -6,6 +6,7 @@ import datetime
 import hmac
 import logging
 import pickle
+import re
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -13,16 +14,17 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pydantic import ValidationError
 
 from paimon_table.errors import ConfigError
 from pipelines.tables.tables import PipelineTables
 from sources.changes import RECORD_SCHEMA
-from tests.support.column_rules import HIDDEN, Run, records
+from tests.support.column_rules import HIDDEN, ROW_OF_T, Run, records
 from tests.support.local_batches import reported_batches, shop_config
 from tests.support.paused_pipeline import PausedPipeline
 
 LOOKUP = {"changelog-producer": "lookup"}
-ROW = {"id": 1, "name": "bob", "n": 6, "note": "x"}
+ROW = ROW_OF_T
 
 
 def test_columns_are_renamed_left_out_computed_and_typed(tmp_path: Path) -> None:
@@ -245,6 +247,51 @@ def test_redact_leaves_a_column_with_a_declared_type_empty(tmp_path: Path) -> No
 
     assert run.reasons == {}
     assert [(row["born"], row["name"]) for row in run.rows] == [(None, "***")]
+
+
+VALUES: dict[str, Any] = {
+    "INT": 12345, "BIGINT": 1 << 40, "DATE": 18_000, "DECIMAL(10, 2)": "123.45", "BOOLEAN": True, "DOUBLE": 1.5,
+    "TIMESTAMP(3)": 1_704_153_600_123, "BYTES": "c2VjcmV0", "ARRAY<INT>": [4711, 4712], "ROW<k INT, s INT>": {"k": 7},
+}  # fmt: skip
+
+
+def test_masks_hide_values_of_every_type(tmp_path: Path) -> None:
+    """The values get their types from a first rule, or from a declaration of a hidden column."""
+    shown = {"hash": ({"hash": "sha256", "key": "k"}, "[0-9a-f]{64}"), "last": ({"show_last": 2}, r"\*+..|\*+")}
+    names = {t: f"c{n}" for n, t in enumerate(VALUES)}
+    row = {"id": 1, **{names[t]: value for t, value in VALUES.items()}}
+    plain = Run(tmp_path / "plain", {"columns": {"types": {names[t]: t for t in VALUES}}}).take([("c", None, row)])
+    assert plain.reasons == {} and all(plain.rows[0].values())
+
+    for word, (mask, pattern) in shown.items():
+        run = Run(tmp_path / word, {"columns": {"mask": dict.fromkeys(names.values(), mask)}})
+        run.take([("c", None, row)])
+        assert run.reasons == {} and {run.types[name] for name in names.values()} == {"STRING"}
+        for name in names.values():
+            assert re.fullmatch(pattern, run.rows[0][name]), (word, name, run.rows[0][name])
+        with pytest.raises(ConfigError, match="its mask gives STRING"):
+            plain.start({"columns": {"mask": {"c0": mask}}})
+            plain.take([("c", None, {**row, "id": 2})])
+        by_pattern = Run(tmp_path / f"{word}2", {"columns": {"mask": {"c0": mask}, "types": {"/c.*0/": "INT"}}})
+        by_pattern.take([("c", None, row)])
+        by_pattern.start({"columns": {"mask": {"c0": mask}, "types": {"/c.*0/": "INT"}}})
+        by_pattern.take([("c", None, {**row, "id": 2})])
+        assert by_pattern.reasons == {} and len(by_pattern.rows) == 2
+        assert all(re.fullmatch(pattern, found["c0"]) for found in by_pattern.rows)
+    assert len(plain.rows) == 1
+
+
+@pytest.mark.parametrize("t", ["INT", "BOOLEAN", "DECIMAL(10, 2)", "BYTES", "ARRAY<STRING>", "VARCHAR(9)"])
+@pytest.mark.parametrize("mask", [{"hash": "sha256", "key": "k"}, {"show_last": 2}])
+def test_a_type_that_no_mask_gives_is_refused(tmp_path: Path, t: str, mask: dict[str, Any]) -> None:
+    columns = {"mask": {"name": mask}, "rename": {"name": "called"}, "types": {"called": t}}
+    if t == "VARCHAR(9)" and "show_last" in mask:
+        run = Run(tmp_path, {"columns": columns})
+        run.take([("c", None, ROW), ("c", None, {**ROW, "id": 2, "name": "Bartholomew"})])
+        assert [row["called"] for row in run.rows] == ["*ob"] and "does not fit" in next(iter(run.reasons))
+        return
+    with pytest.raises(ValidationError, match="the mask of the column gives"):
+        Run(tmp_path, {"columns": columns})
 
 
 def test_a_misspelt_mask_leaves_no_value_open(tmp_path: Path) -> None:

@@ -233,3 +233,16 @@ def test_skipped_source_tables_of_one_topic_are_told_by_name(tmp_path: Path, cap
         f"source table shop.public.{name} (topic shop.public.t): no rule matches, its records are skipped"
         for name in ("t", "u")
     ]
+
+
+@pytest.mark.parametrize("engine", ["aggregation", "deduplicate"])
+def test_rows_that_are_to_become_one_are_no_reason_to_warn(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, engine: str
+) -> None:
+    options = {"bucket": "1", "merge-engine": engine}
+    options |= {"fields.n.aggregate-function": "sum"} if engine == "aggregation" else {}
+
+    run(tmp_path, [FIRST], primary_key=["k2"], before="full", options=options)
+
+    told = [r.getMessage() for r in caplog.records if "of the message key" in r.getMessage()]
+    assert len(told) == (engine != "aggregation")

@@ -14,6 +14,7 @@ from pipelines.tables.tables import PipelineTables
 from sources.changes import RECORD_SCHEMA
 from tests.support.item_batches import event, records, typed
 from tests.support.local_batches import reported_batches, shop_config
+from tests.support.mongodb_events import insert
 from tests.support.source_content import open_table
 
 AB = {"id": "int32", "a": "int32", "b": "string"}
@@ -157,3 +158,114 @@ def test_a_row_that_leaves_a_field_out_drops_no_column(tmp_path: Path, fmt: str,
     tables = run(tmp_path, config, 1, made({"id": 2, "a": 2}))
 
     assert rows(tables) == [ROWS, {"id": 2, "a": 2, "b": None}]
+
+
+DROP: dict[str, Any] = {"drop": ["b"]}
+NEW = {"id": 2, "a": 2, "c": "secret"}
+
+
+def record_of(row: dict[str, Any], *, has_schema: bool) -> tuple[Any, Any]:
+    return typed(row["id"], row, {n: "int32" if n in A else "string" for n in row}) if has_schema else bare(row)
+
+
+@pytest.mark.parametrize("columns", [DROP, {"drop": ["/b.*/"], "add": {"twice": "b || b"}}])
+@pytest.mark.parametrize("has_schema", [True, False])
+def test_the_new_name_of_a_dropped_column_shows_no_value(
+    tmp_path: Path, columns: dict[str, Any], has_schema: bool
+) -> None:
+    config = pipeline(tmp_path, columns=columns)
+    before = rows(run(tmp_path, config, 0, record_of(ROWS, has_schema=has_schema)))
+    new = record_of(NEW, has_schema=has_schema)
+
+    with pytest.raises(SchemaChangeRefused, match=r"column c is new .* no column b any more, which columns\.drop"):
+        run(tmp_path, config, 1, new)
+
+    assert rows(PipelineTables(config, "tidemark-shop-test")) == before
+    declared = pipeline(tmp_path, columns={**columns, "types": {"c": "STRING"}})
+    assert rows(run(tmp_path, declared, 1, new))[1]["c"] == "secret"
+    later = record_of({**NEW, "id": 3, "d": "x"}, has_schema=has_schema)
+    assert rows(run(tmp_path, declared, 2, later))[2]["d"] == "x", "b is long gone"
+
+
+@pytest.mark.parametrize("has_schema", [True, False])
+def test_a_dropped_column_that_records_lack_already_pauses_nothing(tmp_path: Path, has_schema: bool) -> None:
+    """It never came, was dropped at the source before, or comes later."""
+    config = pipeline(tmp_path, columns={"drop": ["b", "never", "later"]})
+    steps: list[dict[str, Any]] = [
+        ROWS,
+        {"id": 2, "a": 2},
+        {"id": 3, "a": 3, "c": "x"},
+        {"id": 4, "a": 4, "later": "y", "d": "z"},
+    ]
+
+    for batch, row in enumerate(steps):
+        tables = run(tmp_path, config, batch, record_of(row, has_schema=has_schema))
+
+    assert [row["id"] for row in rows(tables)] == [1, 2, 3, 4]
+    assert rows(tables)[3] == {"id": 4, "a": 4, "c": None, "d": "z"}
+
+
+def test_a_new_name_that_has_only_null_at_first_shows_no_value(tmp_path: Path) -> None:
+    config = pipeline(tmp_path, columns=DROP)
+    run(tmp_path, config, 0, bare(ROWS))
+    run(tmp_path, config, 1, bare({**NEW, "c": None}))
+
+    with pytest.raises(SchemaChangeRefused, match=r"columns\.drop leaves out"):
+        run(tmp_path, config, 2, bare(NEW))
+
+
+def test_a_dropped_column_that_is_renamed_in_the_first_batch_makes_no_table(tmp_path: Path) -> None:
+    config, older = pipeline(tmp_path, columns=DROP), pipeline(tmp_path / "older", columns=DROP)
+
+    with pytest.raises(SchemaChangeRefused, match=r"columns\.drop leaves out"):
+        run(tmp_path, config, 0, typed(1, ROWS, AB), typed(2, NEW, AC))
+
+    late = run(tmp_path / "older", older, 0, typed(2, NEW, AC), typed(1, ROWS, AB))
+    assert len(rows(late)) == 2, "the column was added after the other was dropped"
+
+
+def test_a_wider_column_of_records_without_a_masked_one_is_not_new(tmp_path: Path) -> None:
+    config = pipeline(tmp_path, columns={"mask": {"b": "redact"}})
+    run(tmp_path, config, 0, typed(1, ROWS, AB))
+
+    tables = run(tmp_path, config, 1, typed(2, {"id": 2, "a": 1 << 40}, {"id": "int32", "a": "int64"}))
+
+    assert rows(tables)[1] == {"id": 2, "a": 1 << 40, "b": None}
+
+
+@pytest.mark.parametrize(
+    ("rule", "place"),
+    [
+        ({"options": {"sequence.field": "b"}, "columns": {"types": {"b": "STRING"}}}, "sequence.field"),
+        ({"where": "b = 'x' OR b IS NULL", "columns": {"types": {"b": "STRING"}}}, "`where`"),
+        (
+            {"columns": {"rename": {"b": "s"}, "types": {"s": "STRING"}}, "options": {"sequence.field": "s"}},
+            "sequence.field",
+        ),
+    ],
+)
+def test_a_lost_column_that_is_declared_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, rule: dict[str, Any], place: str
+) -> None:
+    """It may still come, which is why the table goes on."""
+    config = pipeline(tmp_path, **rule)
+    run(tmp_path, config, 0, typed(1, ROWS, AB))
+    caplog.clear()
+    tables = PipelineTables(config, "tidemark-shop-test")
+    batches = [records(typed(n, {"id": n, "a": n}, A), first_offset=10 * n) for n in (2, 3)]
+
+    reported_batches(tables, batches, tmp_path, 1, config.decoder)
+
+    told = [r.getMessage() for r in caplog.records if "its events have no column b, and" in r.getMessage()]
+    assert len(told) == 1 and f"{place} of table lake.items needs it" in told[0]
+    assert "name the new column in the rule" in told[0]
+    assert len(rows(tables)) == 3
+
+
+def test_documents_have_the_fields_that_they_like(tmp_path: Path) -> None:
+    config = pipeline(tmp_path, columns=DROP)
+    run(tmp_path, config, 0, insert({"_id": 1, "b": "x"}))
+
+    tables = run(tmp_path, config, 1, insert({"_id": 2, "c": "y"}))
+
+    assert sorted(row["_id"] for row in open_table(tables, "items").to_arrow().to_pylist()) == [1, 2]

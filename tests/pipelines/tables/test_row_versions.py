@@ -191,6 +191,31 @@ def test_a_filter_ends_versions_and_leaves_nothing_of_rows_that_it_never_took(tm
     assert rows == [(4, "c", at(4)), (4, "u", None)]
 
 
+@pytest.mark.parametrize("before", [None, "full"])
+def test_a_delete_that_a_filter_lets_in_ends_a_version_that_comes_late(tmp_path: Path, before: str | None) -> None:
+    """The old row tells whether the filter had taken it, if the rule says that events have whole ones."""
+    rule = {"where": "value <> 'draft'", **({"before": before} if before else {})}
+    config = shop_config(tmp_path, [{**RULE, **rule}], {"bucket": "1", "changelog-producer": "lookup"})
+    tables = PipelineTables(config, "tidemark-shop-test")
+
+    def gone(change: Change, value: str) -> dict[str, Any]:
+        record = change.record()
+        envelope = {**json.loads(record["value"]), "before": {"id": change.key, "value": value}}
+        return {**record, "value": json.dumps(envelope).encode()}
+
+    first = [gone(Change(1, 5, 0, None), "paid"), gone(Change(2, 5, 1, None), "draft")]
+    left = {**json.loads(Change(3, 5, 2, "draft").record()["value"]), "before": {"id": 3, "value": "paid"}}
+    first.append({**Change(3, 5, 2, "draft").record(), "value": json.dumps(left).encode()})
+    late = [Change(key, 1, 3 + key, "paid", "c").record() for key in (1, 2, 3)]
+    batches = [pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA) for rows in (first, late)]
+    processed(tables, batches, task_settings(tmp_path, decoder=config.decoder))
+
+    ends = {row["id"]: row["valid_to"] for row in open_table(tables, "items").to_arrow().to_pylist()}
+    assert ends[2] is None and (ends[1], ends[3]) == ((at(5), at(5)) if before else (None, None))
+    marks = [row for row in content(open_table(tables, "items")).values() if row["value"] is None]
+    assert marks == []
+
+
 def test_a_snapshot_that_is_taken_again_adds_no_versions(tmp_path: Path) -> None:
     first = [Change(1, 1, 0, "a", "r"), Change(2, 1, 1, "b", "r"), Change(2, 2, 2, "c")]
     again = [Change(1, 9, 3, "a", "r"), Change(2, 9, 4, "c", "r"), Change(3, 9, 5, "n", "r")]
@@ -305,7 +330,8 @@ def test_a_table_that_keeps_other_rows_is_refused(tmp_path: Path) -> None:
         ({"options": {"merge-engine": "partial-update"}}, "scd2 needs 'merge-engine' = deduplicate"),
         ({"options": {"bucket": "-1"}}, "scd2 needs a fixed number of buckets"),
         ({"options": {"sequence.field": "n"}}, "scd2 orders versions by their time; remove the option"),
-        ({"columns": {"add": {"valid_to": "now"}}}, "scd2 stores its own values in valid_to"),
+        ({"columns": {"mask": {"is_current": "redact"}}}, "`history: scd2` stores its own values"),
+        ({"columns": {"add": {"valid_to": "now"}}}, "`history: scd2` stores its own values"),
         ({"primary_key": ["id"], "partition_by": ["day"]}, "add day of partition_by to primary_key"),
         ({"history": {"scd2": {"valid_to": "valid_from"}}}, "two columns would be called valid_from"),
         ({"watermark": {"column": "valid_to"}}, "no new version has a time in valid_to for `watermark`"),

@@ -259,7 +259,11 @@ def test_deleted_rows_that_stay_are_ordered_too(tmp_path: Path) -> None:
         ({"options": {"bucket": "-2"}}, "it needs another 'bucket' than -2"),
         ({"options": {"rowkind.field": "n"}}, "option 'rowkind.field' makes deletes"),
         ({"schema_changes": {"truncate": "apply"}, "merge_sources": None}, "has no place in this order"),
-        ({"columns": {"types": {"_tidemark_position": "STRING"}}}, "it stores its own values in _tidemark_position"),
+        (
+            {"columns": {"mask": {"_tidemark_deleted_at": "redact"}}},
+            "`order_by: source_position` stores its own values",
+        ),
+        ({"columns": {"types": {"_tidemark_position": "STRING"}}}, "`order_by: source_position` stores its own"),
     ],
 )
 def test_what_cannot_be_right_is_refused(tmp_path: Path, rule: dict[str, object], told: str) -> None:

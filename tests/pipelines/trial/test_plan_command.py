@@ -243,6 +243,24 @@ def test_a_line_that_is_no_record_goes_to_quarantine(tmp_path: Path) -> None:
     assert "the line is no JSON" in document["quarantine"][0]["reason"]
 
 
+def test_a_sample_of_bad_records_alone_is_an_error(tmp_path: Path) -> None:
+    """Also where the file lets any number of them into the quarantine."""
+    pipeline = PIPELINE.replace("n: INT", "n: 'DATE'") + "    max_bad_records: null\n"
+    bad = [line(n, {"id": n, "n": "x"}) for n in range(3)]
+    tombstone = json.dumps({"topic": TOPIC, "partition": 0, "offset": 9, "ts": 1, "key": '{"id": 1}', "payload": None})
+    code, document = planned(write(tmp_path, [*bad, tombstone], pipeline))
+    (finding,) = document["prerequisites"]
+    assert (code, finding["level"]) == (1, "error")
+    assert finding["text"].startswith("no record of the sample gives a row, and 3 records would go to quarantine: ")
+
+    others = [line(n, {"id": n, "n": 1}, topic="shop.public.other") for n in range(2)]
+    pipeline = pipeline + "  - match: { table: other }\n    into: lake.other\n"
+    code, document = planned(write(tmp_path, [*bad, *others], pipeline))
+    (finding,) = document["prerequisites"]
+    assert (code, finding["level"]) == (3, "warning")
+    assert finding["text"] == f"all records of topic {TOPIC} in the sample, 3, would go to quarantine"
+
+
 def test_a_sample_has_the_first_and_the_newest_records(tmp_path: Path) -> None:
     lines = [line(n, {"id": n, "n": n}) for n in range(20)] + [line(20, {"id": 20, "n": 1, "late": True})]
     code, document = planned(write(tmp_path, lines), "--records", "4")

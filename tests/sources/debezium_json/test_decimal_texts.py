@@ -56,6 +56,23 @@ def test_what_may_be_both_goes_to_quarantine_whatever_its_neighbours_are(neighbo
     assert amounts([*AMBIGUOUS, *neighbours], goal())[: len(AMBIGUOUS)] == ["remedy"] * len(AMBIGUOUS)
 
 
+WORDS = ["oops", "much", "muchmore", "eeee", "abcdefghijkl"]
+
+
+def test_words_are_no_number_unless_something_says_base64() -> None:
+    schema = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}
+    sure = ["Nw==", "BOI="] * (MANY // 2)
+    for neighbours in ([], ["Nw=="], ["12.50"], sure[1:]):
+        assert amounts([*WORDS, *neighbours], goal())[: len(WORDS)] == ["remedy"] * len(WORDS)
+        in_lists = amounts([[word] for word in WORDS], goal("ARRAY<DECIMAL(20, 2)>"))
+        assert in_lists == ["remedy"] * len(WORDS)
+    assert amounts(["12.5"] * MANY + WORDS, goal(form=TEXT_DECIMALS))[MANY:] == ["quarantine"] * len(WORDS)
+    numbers = amounts(WORDS[:2], goal(stated="base64"))
+    assert numbers == ["-61249.48", "-66255.03"]
+    assert amounts(WORDS[:2], goal(), "base64") == amounts(WORDS[:2], goal(), schema=schema) == numbers
+    assert amounts(WORDS[:2], goal(form=BASE64_DECIMALS)) == numbers
+
+
 @pytest.mark.parametrize("form", ["auto", "text"])
 def test_words_for_no_number_are_no_number(form: str) -> None:
     assert amounts([*SPECIAL, "", " ", " 1.5", "1,5"], goal(), form) == ["quarantine"] * (len(SPECIAL) + 4)

@@ -343,3 +343,22 @@ def test_the_decoder_travels_with_its_options() -> None:
     copy = pickle.loads(pickle.dumps(decoder))
 
     assert copy.documents.document_column == "doc"
+
+
+@pytest.mark.parametrize(
+    ("t", "values"), [(None, ["7.5", str(2**53 + 1)]), ("DECIMAL(38, 1)", [Decimal("7.5"), Decimal(2**53 + 1)])]
+)
+def test_no_number_type_holds_fractions_and_large_whole_numbers(
+    tmp_path: Path, t: str | None, values: list[Any]
+) -> None:
+    """The column is text, which loses no digit, unless the rule says which numbers it has."""
+    events = [
+        insert({"_id": 1, "n": {"$numberDouble": "7.5"}}),
+        insert({"_id": 2, "n": {"$numberLong": str(2**53 + 1)}}),
+    ]
+    rule: dict[str, Any] = {} if t is None else {"columns": {"types": {"n": t}}}
+
+    found = run(tmp_path, *events, **rule)
+
+    assert found.reasons == {} and found.types("lake.cust")["n"] == (t or "STRING")
+    assert [row["n"] for row in rows_of(found)] == values

@@ -1,0 +1,85 @@
+"""The columns that Tidemark fills itself: which option makes each of them, and what a file must not say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from paimon_table.errors import ConfigError
+from pipelines.config.table_rules import TargetRule
+
+_VERSIONS = "name its columns (`history: {scd2: {valid_from: ..., valid_to: ..., is_current: ...}}`)"
+_DELETES = "name another column (`history: {soft_delete: {column: ...}}`)"
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """The option that makes a column."""
+
+    option: str
+    naming: str | None = None
+    """How it is given another name; None where it has always the same."""
+    is_apart: bool = False
+    """Whether rows may have a column of the source under the same name until they are stored."""
+
+
+def makers(rule: TargetRule) -> dict[str, Maker]:
+    """The makers of the columns that Tidemark fills, by their names."""
+    found = dict.fromkeys(dict(rule.event_columns), Maker("on_change: log", is_apart=True))
+    if rule.deleted_at is not None:
+        found[rule.deleted_at] = Maker("history: soft_delete", _DELETES)
+    if rule.versions is not None:
+        found |= dict.fromkeys(rule.versions.names, Maker("history: scd2", _VERSIONS))
+    return found | dict.fromkeys(dict(rule.order_columns), Maker("order_by: source_position"))
+
+
+def name_of_own(rule: TargetRule, name: str) -> str:
+    """Why no other column can have the name of one that Tidemark fills."""
+    maker = makers(rule)[name]
+    way = "rename the column (`columns.rename`)"
+    if not maker.is_apart:
+        way = maker.naming or "rename the column in the connector, or leave it out (`columns.drop`)"
+    return f"`{maker.option}` stores its own values under this name; {way}"
+
+
+def taken_name(rule: TargetRule) -> tuple[tuple[str, str, str], str] | None:
+    """Where the rule fills such a column too, and why it must not."""
+    columns, own = rule.columns, makers(rule)
+    stored: Mapping[str, Mapping[str, str]] = {
+        "types": {name: name for name in rule.column_types},
+        "add": {name: name for name in columns.add},
+        "replace": {name: columns.rename.get(name, name) for name in columns.replace},
+        "mask": {name: columns.rename.get(name, name) for name in columns.mask},
+        "rename": columns.rename,
+    }
+    for block, names in stored.items():
+        for key, name in names.items():
+            if name in own:
+                return ("columns", block, key), name_of_own(rule, name)
+    for key in columns.rename:
+        if key in own and not own[key].is_apart:
+            return ("columns", "rename", key), name_of_own(rule, key)
+    return None
+
+
+def check_inputs(rule: TargetRule, source: str, hidden: Iterable[str]) -> None:
+    """ConfigError for a column of the source that expressions need, under the name of one that Tidemark fills."""
+    own = makers(rule)
+    for name in hidden:
+        if name in own and not own[name].is_apart:
+            raise ConfigError(
+                f"rule into {rule.into}: expressions need column {name!r} of {source}: {name_of_own(rule, name)}"
+            )
+
+
+def check_means_source(rule: TargetRule, source: str, shown: Collection[str]) -> None:
+    """ConfigError where the rule renames or drops a column that it makes, and not one that the records have."""
+    made = makers(rule) | dict.fromkeys(rule.columns.add, Maker("columns.add", "give it another name there"))
+    for block, names in (("rename", rule.columns.rename), ("drop", rule.columns.drop)):
+        for name in names:
+            if name in made and name not in shown:
+                way = f", and {made[name].naming}" if made[name].naming else ""
+                raise ConfigError(
+                    f"rule into {rule.into}: columns.{block}: records of {source} have no column {name!r}, and the one"
+                    f" that `{made[name].option}` makes stays as it is: remove {name!r} there{way}"
+                )
