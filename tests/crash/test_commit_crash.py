@@ -142,6 +142,7 @@ def test_power_cuts_again_and_again_lose_and_double_nothing(period: int) -> None
     check_final(disk)
 
 
+@pytest.mark.slow
 def test_replay_of_the_very_same_messages_after_any_operation() -> None:
     """Spark may hand the same messages to a new committer; parts that are there are skipped, the others land."""
     messages = {}

@@ -56,6 +56,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("python_path", [None, ".", "nowhere:."])
 def test_the_command_runs_beside_packages_of_the_same_names(project: Path, python_path: str | None) -> None:
     variables: dict[str, Any] = {} if python_path is None else {"PYTHONPATH": python_path}

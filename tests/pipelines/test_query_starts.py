@@ -27,6 +27,7 @@ from tests.support.command import TIDEMARK
 from tests.support.pipeline_run import write_pipeline
 
 
+@pytest.mark.slow
 def test_a_glob_that_matches_nothing_is_refused_without_spark(tmp_path: Path) -> None:
     file = write_pipeline(tmp_path, tmp_path / "dumps" / "*.jsonl")
     done = subprocess.run([*TIDEMARK, "run", str(file), "--once"], capture_output=True, text=True, check=False)
@@ -36,6 +37,7 @@ def test_a_glob_that_matches_nothing_is_refused_without_spark(tmp_path: Path) ->
     assert "starting Spark" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_another_pipeline_is_refused_without_spark(tmp_path: Path) -> None:
     (tmp_path / "dumps").mkdir()
     (tmp_path / "dumps" / "t.jsonl").touch()

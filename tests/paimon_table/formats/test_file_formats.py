@@ -131,6 +131,7 @@ class Every:
         return keep
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 def test_deleted_positions_count_from_the_start_of_the_file(tmp_path: Path, file_format: str) -> None:
     # given a file of several row groups, of which the predicate may leave out the first ones

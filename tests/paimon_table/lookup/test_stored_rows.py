@@ -71,6 +71,7 @@ _KEYS: dict[str, tuple[TableSchema, st.SearchStrategy[tuple[Any, ...]]]] = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.data(), st.sampled_from(sorted(_KEYS)), st.booleans(), st.integers(1, 3))
 def test_every_stored_key_is_found_and_no_other(data: st.DataObject, kind: str, weak: bool, pieces: int) -> None:

@@ -193,6 +193,7 @@ def test_snapshots_that_appear_while_references_are_read_count(tmp_path: Path) -
     assert find_orphans(driver.table, job(tmp_path, publish), DAY_MS).files == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["snapshot/snapshot-3", "manifest/manifest-list-*", "manifest/index-manifest-*"])
 def test_nothing_goes_where_a_reference_cannot_be_read(tmp_path: Path, pattern: str) -> None:
     driver = made(tmp_path)

@@ -46,6 +46,7 @@ def sums(pipeline: PausedPipeline) -> dict[int, int]:
 ALL = dict.fromkeys(range(5), COUNT // 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("away", [1, 4])
 def test_what_came_meanwhile_is_caught_up(tmp_path: Path, away: int) -> None:
     process(tmp_path, SUMS, ITEMS).run(2)
@@ -63,6 +64,7 @@ def test_what_came_meanwhile_is_caught_up(tmp_path: Path, away: int) -> None:
     assert (again.behind, sums(again)) == ({}, ALL)
 
 
+@pytest.mark.slow
 def test_a_table_that_no_rule_writes_is_not_behind(tmp_path: Path) -> None:
     process(tmp_path, SUMS, ITEMS).run(2)
     away = process(tmp_path, ITEMS)
@@ -71,6 +73,7 @@ def test_a_table_that_no_rule_writes_is_not_behind(tmp_path: Path) -> None:
     assert sum(sums(away).values()) == 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cause", [Cause.FAILED, Cause.ASKED])
 def test_a_table_that_was_behind_keeps_its_place_and_its_cause(tmp_path: Path, cause: Cause) -> None:
     first = process(tmp_path, SUMS, ITEMS)
@@ -87,6 +90,7 @@ def test_a_table_that_was_behind_keeps_its_place_and_its_cause(tmp_path: Path, c
     assert sums(back) == ALL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slices", [0, 2])
 def test_a_backfill_that_was_not_done_goes_on(tmp_path: Path, slices: int) -> None:
     process(tmp_path, ITEMS).run(4)
@@ -117,6 +121,7 @@ def test_a_table_that_failed_before_its_first_rows_has_all_in_the_end(tmp_path: 
     assert sum(sums(back).values()) == COUNT - 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["misspelt", "taken by an earlier rule"])
 def test_a_rule_that_does_not_lead_to_its_table_any_more_is_away(tmp_path: Path, how: str) -> None:
     """By the source tables that fed the table, where the names of table and topic do not tell."""
@@ -132,6 +137,7 @@ def test_a_rule_that_does_not_lead_to_its_table_any_more_is_away(tmp_path: Path,
     assert sums(back) == ALL
 
 
+@pytest.mark.slow
 def test_a_topic_that_began_meanwhile_is_caught_up_too(tmp_path: Path) -> None:
     rule = {"match": {"table": "s[12]"}, "into": "lake.sums", "options": SUM_OPTIONS, "merge_sources": "same_rows"}
     rows: list[dict[str, Any]] = []
@@ -149,6 +155,7 @@ def test_a_topic_that_began_meanwhile_is_caught_up_too(tmp_path: Path) -> None:
     assert sums(back) == ALL
 
 
+@pytest.mark.slow
 def test_a_first_batch_that_was_killed_keeps_the_place_of_its_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +170,7 @@ def test_a_first_batch_that_was_killed_keeps_the_place_of_its_table(
     assert sums(back) == ALL
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_is_lost_meanwhile_takes_no_record_along(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,6 +217,7 @@ def snapshot_file(root: Path) -> Path:
     return max((root / "warehouse/lake.db/sums/snapshot").glob("snapshot-*"), key=lambda file: int(file.name[9:]))
 
 
+@pytest.mark.slow
 def test_a_table_that_cannot_be_read_while_it_is_away_keeps_its_place(tmp_path: Path) -> None:
     process(tmp_path, SUMS, ITEMS).run(2)
     process(tmp_path, ITEMS).run(2)
@@ -316,6 +325,7 @@ def test_a_replay_of_a_table_that_is_away_waits_for_its_stream(tmp_path: Path) -
         check_in_stream(back.config, back.checkpoint, "lake.sums", back.table("lake.sums"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_filled", [False, True])
 def test_a_table_that_was_dropped_meanwhile_is_a_new_one(tmp_path: Path, is_filled: bool) -> None:
     process(tmp_path, SUMS, ITEMS).run(2)

@@ -74,6 +74,7 @@ def test_one_address_and_a_file_have_short_forms(tmp_path: Path) -> None:
     assert file.options.registry == RegistrySettings(file=str(tmp_path / "schemas.json"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "told"),
     [

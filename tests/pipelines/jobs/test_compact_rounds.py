@@ -151,6 +151,7 @@ def test_trouble_with_one_table_does_not_stop_the_others(tmp_path: Path) -> None
     assert 0 not in levels(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_watch_follows_what_is_written_until_a_signal(tmp_path: Path, number: signal.Signals) -> None:
     first, damaged = table(tmp_path, "lake.a"), table(tmp_path, "lake.damaged")
@@ -184,6 +185,7 @@ def test_a_watch_follows_what_is_written_until_a_signal(tmp_path: Path, number: 
         assert left == named
 
 
+@pytest.mark.slow
 def test_a_watch_waits_for_the_first_table(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [*TIDEMARK, "compact", str(tmp_path / "w"), "--watch", "--interval", "300ms"],
@@ -210,6 +212,7 @@ def _wait(process: subprocess.Popen[str], is_done: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_job_that_is_killed_leaves_the_table_and_files_that_remove_orphans_takes(tmp_path: Path) -> None:
     """SIGKILL at whatever moment; the next job does the work, nothing is lost and nothing stays."""
     driver = table(tmp_path, "lake.a")

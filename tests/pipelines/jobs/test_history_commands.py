@@ -160,6 +160,7 @@ def test_tags_keep_their_snapshot_until_they_are_deleted(path: Path) -> None:
     assert len(rows("scan", path)) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "text"),
     [

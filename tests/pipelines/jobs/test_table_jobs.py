@@ -135,6 +135,7 @@ def test_the_pipelines_of_the_table_are_named(tmp_path: Path) -> None:
     assert "written by pipeline shop: a run of it may continue" in run("rescale", driver, "--buckets", "3")
 
 
+@pytest.mark.slow
 def test_an_interrupted_rescale_leaves_the_table_as_it_was(tmp_path: Path) -> None:
     driver = TableDriver(new_table(tmp_path / "t", COLUMNS[:2], ["k"], options={"bucket": "2"}), tmp_path / "lookup")
     driver.commit([["+I", key, 1] for key in range(200_000)])
@@ -204,6 +205,7 @@ def test_a_partition_that_may_be_several_is_not_dropped(tmp_path: Path, spec: st
     assert driver.table.snapshots.latest_id() == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spec", "value"),
     [

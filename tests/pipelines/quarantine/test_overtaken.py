@@ -92,6 +92,7 @@ BATCHES = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(BATCHES, st.sampled_from(("none", "lookup", "input")))
 def test_a_retry_leaves_the_table_as_if_its_records_had_come_in_order(batches: list[list[Op]], producer: str) -> None:

@@ -308,6 +308,7 @@ WINS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "options"), [(where, options) for where, of in WINS.items() for options in of], ids=str
 )
@@ -345,6 +346,7 @@ def test_a_late_record_finds_its_place_among_the_versions_of_its_row(tmp_path: P
     assert offsets_left(tmp_path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [SEQUENCE, {}], ids=["takes late records", "does not"])
 @pytest.mark.parametrize("words", [(), ("--table", "lake.orders"), ("--dry-run",)], ids=str)
 def test_a_reason_that_no_record_has_is_told_with_those_that_there_are(
@@ -448,6 +450,7 @@ class Killed(BaseException):
     """The process is gone."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
 def test_a_retry_that_is_killed_is_finished_by_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
@@ -556,6 +559,7 @@ def test_a_table_that_is_made_anew_opens_them_again(tmp_path: Path) -> None:
     assert offsets_left(tmp_path) == [4, 5, 6]
 
 
+@pytest.mark.slow
 def test_a_retry_that_was_killed_waits_for_a_table_that_reads_again(tmp_path: Path) -> None:
     file = filled(tmp_path)
     widen(file)
@@ -688,6 +692,7 @@ def running(file: Path) -> Iterator[list[str]]:
             thread.join()
 
 
+@pytest.mark.slow
 def test_the_process_that_runs_the_pipeline_applies_the_records(tmp_path: Path) -> None:
     file = filled(tmp_path)
     widen(file)
@@ -734,6 +739,7 @@ def test_many_records_are_retried_in_slices(tmp_path: Path, monkeypatch: pytest.
     assert lines_left(tmp_path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [

@@ -53,6 +53,7 @@ from tests.support.rebuilt_tables import (
 from tests.support.replayed_topic import FINAL, HISTORY, Killed, Topic, delete
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_rebuilt_table_has_the_rows_of_its_topic_and_the_tag_the_old_ones(tmp_path: Path, kind: str) -> None:
     topic = start(tmp_path, KINDS[kind])
@@ -71,6 +72,7 @@ def test_a_rebuilt_table_has_the_rows_of_its_topic_and_the_tag_the_old_ones(tmp_
     assert branches(tmp_path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "options"),
     [
@@ -437,6 +439,7 @@ def test_the_state_of_a_rebuild_is_read_as_it_was_written(tmp_path: Path) -> Non
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [2, 20])
 def test_a_rebuild_follows_the_truncates_of_its_topic(
     tmp_path: Path, most: int, monkeypatch: pytest.MonkeyPatch

@@ -50,6 +50,7 @@ def case(records: str, expect: str, name: str = "one") -> str:
     return f"  - name: {name}\n    topic: shop.public.orders\n    records:\n{lines}    expect:\n{expected}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["quickstart", "shop"])
 def test_the_cases_of_our_own_pipelines_hold_without_spark(name: str) -> None:
     code, modules = imported_by("test", f"configs/{name}.yaml")

@@ -122,6 +122,7 @@ def test_a_file_that_is_there_is_replaced_on_demand_alone(tmp_path: Path) -> Non
     assert load_pipeline(file).name == "shop"
 
 
+@pytest.mark.slow
 def test_without_a_file_it_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     dump(tmp_path, ("orders", {"id": 1}, envelope(id=1)), ("items", {"id": 1}, envelope(id=1)))

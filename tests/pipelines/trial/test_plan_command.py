@@ -251,6 +251,7 @@ def test_a_sample_has_the_first_and_the_newest_records(tmp_path: Path) -> None:
     assert "late" in [column["name"] for column in document["tables"][0]["columns"]]
 
 
+@pytest.mark.slow
 def test_a_plan_needs_no_spark(tmp_path: Path) -> None:
     code, modules = imported_by("plan", str(write(tmp_path, [line(0, {"id": 1, "n": 1})])))
     assert code == 3
