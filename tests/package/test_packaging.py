@@ -17,6 +17,7 @@ import tidemark
 from pipelines.spark.session import CODE_PACKAGES
 from pipelines.version import DISTRIBUTION, version
 from tests.support.small_table import SmallTable
+from tests.support.waiting import seconds
 from tidemark.own_packages import PACKAGES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,7 +40,7 @@ def run_python(
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=seconds(120),
         check=False,
     )
 

@@ -25,6 +25,7 @@ from pipelines.query import PipelineQuery
 from pipelines.report.run_log import naming
 from tests.support.command import TIDEMARK
 from tests.support.pipeline_run import write_pipeline
+from tests.support.waiting import seconds
 
 
 @pytest.mark.slow
@@ -85,7 +86,7 @@ def test_a_signal_while_spark_starts_says_when_the_run_stops(caplog: pytest.LogC
     try:
         run_module._install_signal_handlers(stop, "as soon as Spark has started")
         os.kill(os.getpid(), signal.SIGINT)
-        assert stop.wait(5)
+        assert stop.wait(seconds(5))
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -20,6 +20,7 @@ from paimon_table.storage.file_io import LocalFileIO
 from pipelines.jobs.compact_rounds import TIDIED_AGAIN_MS, Chosen, Rounds
 from tests.support.command import TIDEMARK, tidemark
 from tests.support.table_driver import TableDriver, new_table
+from tests.support.waiting import seconds
 
 WRITE_ONLY = {"write-only": "true", "bucket": "2"}
 
@@ -169,7 +170,7 @@ def test_a_watch_follows_what_is_written_until_a_signal(tmp_path: Path, number: 
         write(first, 12)
         _wait(process, lambda: is_compacted(first))
         process.send_signal(number)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=seconds(30))
     finally:
         process.kill()
     assert process.returncode == 0, err
@@ -199,7 +200,7 @@ def test_a_watch_waits_for_the_first_table(tmp_path: Path) -> None:
         first = table(tmp_path, "lake.a")
         _wait(process, lambda: is_compacted(first))
         process.send_signal(signal.SIGTERM)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=seconds(30))
     finally:
         process.kill()
     assert process.returncode == 0 and err.count("has no table in it") == 1

@@ -19,6 +19,7 @@ from sinks.commit.pipeline_mark import write_mark
 from tests.support.command import TIDEMARK
 from tests.support.plain_values import Plain
 from tests.support.table_driver import TableDriver, new_table
+from tests.support.waiting import seconds
 
 COLUMNS = [("k", "INT"), ("v", "INT"), ("dt", "DATE"), ("region", "STRING")]
 
@@ -150,7 +151,7 @@ def test_an_interrupted_rescale_leaves_the_table_as_it_was(tmp_path: Path) -> No
         assert time.monotonic() < deadline
         time.sleep(0.002)
     os.kill(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=seconds(60))
     if process.returncode:
         assert errors.endswith("interrupted\n")
         assert sorted(Path(driver.table.paths.root).rglob("*.parquet")) == before
