@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.waiting import seconds
 
 _HELD = """
@@ -30,6 +32,7 @@ def _signalled(number: int) -> tuple[int, str, str]:
     return process.returncode, out, errors
 
 
+@pytest.mark.slow
 def test_a_hangup_is_noted_for_later() -> None:
     assert _signalled(signal.SIGHUP) == (0, "True\n", "")
 

@@ -133,6 +133,7 @@ def test_every_snapshot_is_read_with_its_own_vectors(tmp_path: Path) -> None:
         assert content(it, snapshot_id) == seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 def test_predicates_and_columns_leave_marked_rows_out(tmp_path: Path, file_format: str) -> None:
     it = driver(tmp_path, **{"file.format": file_format})

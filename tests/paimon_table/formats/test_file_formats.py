@@ -108,6 +108,7 @@ def test_statistics_do_not_depend_on_the_format(tmp_path: Path, file_format: str
     assert written(file_format) == written("parquet")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file_format", ["orc", "avro"])
 def test_one_table_is_cut_into_files_of_the_target_size(tmp_path: Path, file_format: str) -> None:
     ctx = context(tmp_path, {"id": "INT", "noise": "STRING"}, target__file__size="200 kb", file_format=file_format)

@@ -160,6 +160,7 @@ def test_former_rows_that_expire_while_they_are_looked_for_are_not_there(tmp_pat
     assert after.num_rows == 0
 
 
+@pytest.mark.slow
 def test_many_batches_leave_a_bounded_number_of_files() -> None:
     io = MemoryFileIO()
     table = Table.create("/w/t", orders_schema(), io=io)

@@ -316,6 +316,7 @@ def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schema", [_INT, _TEXT])
 def test_no_flipped_bit_of_a_lookup_file_gives_other_rows(tmp_path: Path, schema: TableSchema) -> None:
     words = _words(schema)

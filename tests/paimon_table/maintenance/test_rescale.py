@@ -360,6 +360,7 @@ def test_a_writer_that_never_rests_is_named_and_loses_nothing(tmp_path: Path) ->
     assert stored_names(table) == ever, "files of the attempts are gone"
 
 
+@pytest.mark.slow
 def test_giving_up_to_make_buckets_dynamic_tells_of_the_option_too(tmp_path: Path) -> None:
     table = plain(tmp_path)
     table.commit(rows(range(100)))

@@ -376,6 +376,7 @@ class _WatchedIO(MemoryFileIO):
         return super().open_input(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["deduplicate", "aggregation"])
 @pytest.mark.parametrize("deletion_vectors", ["false", "true"])
 def test_compaction_decodes_no_data_file_that_has_a_lookup_file(

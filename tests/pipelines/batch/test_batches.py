@@ -47,6 +47,7 @@ def test_captured_shop_equals_its_source(
     assert not Path(quarantine.path).exists()
 
 
+@pytest.mark.slow
 def test_schema_evolution_of_a_capture_is_followed_without_a_restart(tmp_path: Path) -> None:
     exact: list[dict[str, object]] = [
         {"match": {"schema": "public", "table": "acct|acct_full|late"}, "into": "lake.{table}"}

@@ -158,6 +158,7 @@ def test_a_delete_after_a_late_update_deletes_the_row_that_won(
     assert rows == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [[1, 1, 1], [1, 2], [3]])
 def test_a_delete_takes_all_sequence_columns_of_one_row(tmp_path: Path, sizes: list[int]) -> None:
     """A row of (9, 1) is older than one of (10, 0), and a later row of (10, 1) newer than the delete."""

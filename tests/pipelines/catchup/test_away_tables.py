@@ -109,6 +109,7 @@ def test_a_backfill_that_was_not_done_goes_on(tmp_path: Path, slices: int) -> No
     assert sums(back) == ALL
 
 
+@pytest.mark.slow
 def test_a_table_that_failed_before_its_first_rows_has_all_in_the_end(tmp_path: Path) -> None:
     first = process(tmp_path, ITEMS)
     first.run(1)
@@ -188,6 +189,7 @@ def test_a_checkpoint_that_is_lost_meanwhile_takes_no_record_along(
     assert sorted(back.rows("lake.items")) == [*range(COUNT)]
 
 
+@pytest.mark.slow
 def test_one_of_several_sources_that_is_away_and_comes_back_is_told_once_each(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -232,6 +234,7 @@ def test_a_table_that_cannot_be_read_while_it_is_away_keeps_its_place(tmp_path: 
     assert sums(back) == ALL
 
 
+@pytest.mark.slow
 def test_a_table_is_not_caught_up_without_a_rule(tmp_path: Path) -> None:
     """It could not be read when its rule went, so nobody noticed."""
     process(tmp_path, SUMS, ITEMS).run(2)
@@ -249,6 +252,7 @@ def test_a_table_is_not_caught_up_without_a_rule(tmp_path: Path) -> None:
     assert sums(back) == ALL
 
 
+@pytest.mark.slow
 def test_a_table_that_is_away_is_not_compacted(tmp_path: Path) -> None:
     """What that would commit would be taken for rows of the batch that a process was killed in."""
     options = {**SUM_OPTIONS, "changelog-producer": "full-compaction", "full-compaction.delta-commits": "2"}

@@ -97,6 +97,7 @@ def test_of_a_batch_that_was_committed_with_them(tmp_path: Path, monkeypatch: py
     check(again, {27})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_bad_again", [True, False], ids=["bad again", "good again"])
 def test_of_a_table_that_is_rolled_back_once_more(tmp_path: Path, is_bad_again: bool) -> None:
     filled_then_rolled_back(tmp_path)

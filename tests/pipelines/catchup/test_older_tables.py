@@ -247,6 +247,7 @@ def test_a_rollback_of_what_came_beside_the_stream_is_noticed(
     check_sums(summing(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_rollback_of_a_paused_table_is_noticed_when_it_is_resumed(tmp_path: Path) -> None:
     pipeline = summing(tmp_path)
     pipeline.run(4)
@@ -332,6 +333,7 @@ def test_a_rollback_to_what_another_writer_left_is_one(tmp_path: Path) -> None:
     check_sums(again)
 
 
+@pytest.mark.slow
 def test_a_batch_counts_before_it_is_compacted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark closes it then."""
     first = summing(tmp_path)
@@ -390,6 +392,7 @@ def test_a_damaged_count_is_named(tmp_path: Path, histories: list[History]) -> N
         process(tmp_path, histories)
 
 
+@pytest.mark.slow
 def test_a_rollback_to_where_no_position_is_left_is_told(tmp_path: Path) -> None:
     """Another writer's snapshot, behind which those of the pipeline have expired: nobody knows what it lacks."""
     first = summing(tmp_path)
@@ -412,6 +415,7 @@ def test_a_rollback_to_where_no_position_is_left_is_told(tmp_path: Path) -> None
         summing(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_rollback_of_what_another_writer_committed_is_none(tmp_path: Path) -> None:
     """Also where the pipeline's own snapshots have expired meanwhile, as they do in a quiet table."""
     first = summing(tmp_path)

@@ -159,6 +159,7 @@ def test_what_is_refused_again_stays_paused_where_it_is(tmp_path: Path) -> None:
     _check(third, orders, customers)
 
 
+@pytest.mark.slow
 def test_with_stop_a_refused_change_ends_the_pipeline(tmp_path: Path) -> None:
     source, _orders, _customers = _mixed()
     cases: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -283,6 +284,7 @@ def test_with_stop_a_table_that_cannot_be_opened_ends_the_start(tmp_path: Path, 
     assert list(PausedPipeline(tmp_path, source, other).behind) == ["lake.sums"]
 
 
+@pytest.mark.slow
 def test_a_commit_that_is_always_refused_pauses_its_table_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -351,6 +353,7 @@ def _files_without_owner(root: Path, table: Table) -> set[str]:
     return {path.name for path in root.rglob("data-*.parquet")} - named
 
 
+@pytest.mark.slow
 def test_rows_that_a_failed_commit_left_in_the_table_are_not_applied_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -379,6 +382,7 @@ def test_rows_that_a_failed_commit_left_in_the_table_are_not_applied_again(
     assert {key: row["amount"] for key, row in pipeline.rows("lake.sums").items()} == dict.fromkeys(range(5), 6)
 
 
+@pytest.mark.slow
 def test_a_compaction_that_fails_pauses_its_table_behind_the_rows_of_its_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

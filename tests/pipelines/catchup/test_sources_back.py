@@ -164,6 +164,7 @@ def test_a_table_that_was_rolled_back_meanwhile(tmp_path: Path, start_between: b
     check(process(tmp_path, source, ALL), source)
 
 
+@pytest.mark.slow
 def test_a_commit_that_nobody_has_counted_and_that_is_rolled_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,6 +177,7 @@ def test_a_commit_that_nobody_has_counted_and_that_is_rolled_back(
     check(process(tmp_path, source, ALL), source)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["stopped", "running"])
 def test_a_quiet_table_under_a_new_checkpoint_is_counted(tmp_path: Path, how: str) -> None:
     source = listed(*TURNS)

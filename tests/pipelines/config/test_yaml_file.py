@@ -110,7 +110,6 @@ def _problem(text: str) -> tuple[Place, str]:
     return problem.place, problem.text
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "place"),
     [

@@ -107,6 +107,7 @@ def test_a_block_that_cannot_be_meant_is_refused_with_its_place(tmp_path: Path, 
     assert text in str(refusal.value)
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_refused_before_spark_starts(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

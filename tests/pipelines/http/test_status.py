@@ -123,6 +123,7 @@ def test_a_process_that_was_killed_is_not_taken_for_a_running_one(tmp_path: Path
     assert (done.returncode, "it was killed, or its machine went down" in done.stdout) == (1, True)
 
 
+@pytest.mark.slow
 def test_all_pipelines_of_this_user_are_found_without_a_file(tmp_path: Path) -> None:
     file = pipeline_file(tmp_path, "found-without-file")
     with looked_at(file):

@@ -92,6 +92,7 @@ def test_a_dry_run_says_what_a_round_would_compact(tmp_path: Path) -> None:
     assert damaged.returncode == 1 and "lake.a: would compact" in damaged.stdout and "lake.late" in damaged.stderr
 
 
+@pytest.mark.slow
 def test_write_only_tables_are_tidied_too(tmp_path: Path) -> None:
     """Their pipelines leave that to the job, as they leave compactions."""
     options = {**WRITE_ONLY, "snapshot.num-retained.min": "1", "snapshot.num-retained.max": "2"}

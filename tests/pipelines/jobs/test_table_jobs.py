@@ -161,6 +161,7 @@ def test_an_interrupted_rescale_leaves_the_table_as_it_was(tmp_path: Path) -> No
 # ---------------------------------------------------------------- drop-partition
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("specs", "left"),
     [

@@ -103,6 +103,7 @@ def test_different_records_of_one_place_are_all_applied(tmp_path: Path) -> None:
     assert rows_of(tmp_path) == {**ALL, 9: TOO_WIDE + 9} and lines_left(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_slice_that_has_lost_records_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = filled(tmp_path)
     widen(file)
@@ -231,6 +232,7 @@ def test_a_retry_without_a_checkpoint_makes_none(tmp_path: Path) -> None:
     assert not (tmp_path / "checkpoint" / FILE).exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cause", "has_rule"), [(Cause.ASKED, True), (Cause.FAILED, True), (Cause.FAILED, False)])
 def test_records_of_a_table_that_reads_them_again_wait(tmp_path: Path, cause: Cause, has_rule: bool) -> None:
     file = filled(tmp_path)
@@ -405,6 +407,7 @@ def test_where_the_order_does_not_matter_records_are_taken(tmp_path: Path, optio
     assert rows_of(tmp_path) == ALL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_edited", [False, True])
 def test_a_rebuild_has_the_records_of_a_retry_unless_somebody_has_edited_them(tmp_path: Path, is_edited: bool) -> None:
     file = filled(tmp_path)
@@ -534,6 +537,7 @@ def back_to(root: Path, snapshot_id: int) -> None:
     roll_back(context, plan_rollback(context, snapshot_id))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_mended", [False, True], ids=["as it was", "mended by hand"])
 def test_a_rollback_behind_a_retry_opens_its_records_again(tmp_path: Path, is_mended: bool) -> None:
     file = filled(tmp_path)
@@ -608,6 +612,7 @@ def bad_record(offset: int, ts: int = 0, key: int | None = None) -> QuarantineRo
     return replace(row, key=json.dumps({"id": key or offset}).encode(), timestamp_ms=ts, source=source)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", [0, 1])
 def test_of_two_records_in_one_place_the_one_in_the_file_is_applied(tmp_path: Path, which: int) -> None:
     """The topic was made anew in between."""

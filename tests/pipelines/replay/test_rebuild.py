@@ -179,6 +179,7 @@ def test_a_killed_rebuild_goes_on_and_switches_once(
     assert branches(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_rebuild_leaves_no_file_that_nobody_names(tmp_path: Path) -> None:
     topic = start(tmp_path, KINDS["lookup"])
     one, orders = job(topic, most=1), table(tmp_path)
@@ -223,6 +224,7 @@ def test_a_rebuild_is_given_up_by_the_process_that_may_be_at_its_switch(tmp_path
     assert (branches(tmp_path), Replays(Checkpoint(config)).all()) == ([], [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("point", "code", "told"),
     [

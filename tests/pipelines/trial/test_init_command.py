@@ -200,6 +200,7 @@ PLAIN_TOPICS: dict[str, tuple[list[tuple[str, Any, Any]], list[str], list[dict[s
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLAIN_TOPICS)
 def test_plain_records_get_a_file_that_reads_them(tmp_path: Path, name: str) -> None:
     records, lines, rows = PLAIN_TOPICS[name]

@@ -290,6 +290,7 @@ def of_shard(number: int, x: object, of_x: str | None) -> str:
 WHERE = [f"public.items (topic shop_{number}.public.items)" for number in (1, 2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "second", "types", "told"),
     [
