@@ -27,7 +27,7 @@ def test_what_is_lost_stops_a_run_or_is_told_and_passed_over(tmp_path: Path) -> 
     def file(policy: str) -> Path:
         topics, options = {"include": [r"c\..*"]}, {"metadata.max.age.ms": "1000"}
         return write_kafka_pipeline(
-            tmp_path, kafka.bootstrap_servers, topics, options, on_data_loss=policy, interval="4s"
+            tmp_path, kafka.bootstrap_servers, topics, options, on_data_loss=policy, interval="8s"
         )
 
     with running_kafka(tmp_path / "broker") as kafka:
