@@ -10,8 +10,8 @@ BIN := .venv/bin
 SOURCES := tidemark pipelines sources sinks paimon_table
 PYTHON_FILES := $(SOURCES) tests benchmarks scripts
 # What tests share (a broker, a JVM, a Spark session) stays with one worker: tests/support/order.py. They wait for JVMs and
-# brokers half of the time, so two cores have work for three.
-TEST_WORKERS ?= 3
+# brokers half of the time, so two cores have work for four.
+TEST_WORKERS ?= 4
 PYTEST := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup --no-loadscope-reorder --show-failures-at-once
 FAST := not slow and not spark and not stack and not interop and not crash
 PYPAIMON_LOCK := tests/interop/requirements-pypaimon.lock
@@ -24,7 +24,8 @@ help: ## list the targets
 demo: java venv ## replay a dump of shop events into Paimon tables
 	@$(BIN)/tidemark run configs/quickstart.yaml --once
 
-test: java venv-dev static ## everything: static checks and all tests, the fast ones first
+test: java venv-dev static ## everything: static checks and all tests
+	-$(BIN)/python -m tests.stack.class_archive
 	$(PYTEST) --durations=15
 
 check: java venv-dev static ## format, lint, types, layers and the fast tests

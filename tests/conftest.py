@@ -2,9 +2,8 @@
 
 import os
 
+from tests.stack.class_archive import jvm_options
+
 pytest_plugins = ["tests.stack.fixtures", "tests.support.order"]
 
-# Spark's JVM ends with its test: what the second compiler and the verifier of class files take is not given back.
-os.environ.setdefault(
-    "SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
-)
+os.environ.setdefault("SPARK_SUBMIT_OPTS", jvm_options())

@@ -130,11 +130,13 @@ def test_undisturbed_run_gives_the_expected_table() -> None:
     assert operations_without_crash() > 50
 
 
+@pytest.mark.slow
 def test_power_cut_after_any_operation_loses_and_doubles_nothing() -> None:
     for crash_after in range(1, operations_without_crash() + 1):
         check_final(survive(MemoryFileIO(crash_after=crash_after), MemoryFileIO))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("period", [17, 23, 31, 40])
 def test_power_cuts_again_and_again_lose_and_double_nothing(period: int) -> None:
     lives: Iterator[int] = itertools.count(period)
@@ -142,6 +144,7 @@ def test_power_cuts_again_and_again_lose_and_double_nothing(period: int) -> None
     check_final(disk)
 
 
+@pytest.mark.slow
 def test_replay_of_the_very_same_messages_after_any_operation() -> None:
     """Spark may hand the same messages to a new committer; parts that are there are skipped, the others land."""
     messages = {}

@@ -157,6 +157,7 @@ def test_power_cut_after_any_operation_of_a_rollback_to_an_expired_snapshot(tmp_
         assert left.files == whole.files
 
 
+@pytest.mark.slow
 def test_a_rollback_after_an_interrupted_expiry_never_takes_what_it_goes_back_to(tmp_path: Path) -> None:
     """What the expiry was about to take is taken first; then there is nothing to go back to, and nothing else goes."""
     disk, rows, _ = written(tmp_path, {"changelog-producer": "lookup"})

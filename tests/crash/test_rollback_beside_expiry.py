@@ -53,6 +53,7 @@ def refused(work: Callable[[MemoryFileIO], None], io: MemoryFileIO) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, KEEPS_CHANGELOGS], ids=["", "changelogs outlive"])
 @pytest.mark.parametrize("rollback", [rolled_back, rolled_back_far])
 @pytest.mark.parametrize("is_expiry_within", [True, False], ids=["expiry within", "rollback within"])

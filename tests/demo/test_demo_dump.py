@@ -42,6 +42,7 @@ def test_the_dump_holds_every_kind_of_record() -> None:
     assert kinds.total() - kinds["tombstone"] >= 24_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 def test_offsets_rise_by_one_in_every_partition(table: Any) -> None:
     next_offsets = dict.fromkeys(range(table.partitions), 0)

@@ -18,6 +18,7 @@ TEXT = page("COLUMNS.md").read_text(encoding="utf-8")
 EXAMPLES = examples("COLUMNS.md")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.heading)
 def test_an_example_gives_its_table(example: Example, tmp_path: Path) -> None:
     check_example(example, tmp_path, {"MASK_KEY": "the key of the page"})

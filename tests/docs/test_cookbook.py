@@ -16,6 +16,7 @@ from tests.support.command import tidemark
 INDEX = (ROOT / "docs" / "cookbook" / "index.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("test", TESTS, ids=lambda test: str(test.relative_to(EXAMPLES)).removesuffix(".test.yaml"))
 def test_an_example_is_valid_its_cases_hold_and_its_page_shows_it(
     test: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

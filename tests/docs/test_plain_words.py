@@ -46,6 +46,7 @@ def test_pages_use_plain_words(path: Path) -> None:
     assert [f"{path.name}:{number}: {text}" for number, line in lines for text in found_in(line)] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", PACKAGES)
 def test_messages_use_plain_words(package: str) -> None:
     wrong = [

@@ -46,6 +46,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.mark.slow
 def test_every_page_is_in_the_navigation(site: Path) -> None:
     pages = {path.relative_to(ROOT / "docs").with_suffix("") for path in (ROOT / "docs").rglob("*.md")}
     home = (site / "index.html").read_text()
@@ -67,6 +68,7 @@ def test_the_site_loads_nothing_from_other_hosts(site: Path) -> None:
     assert {url for page in site.rglob("*.html") for url in loading.findall(page.read_text())} == set()
 
 
+@pytest.mark.slow
 def test_lost_pages_and_links_that_lead_nowhere_end_the_build(checkout: Path, tmp_path: Path) -> None:
     (checkout / "docs" / "LOST.md").write_text("# Lost\n")
     links = ("NOWHERE.md", "TYPES.md#nowhere", "../NOWHERE", "#no-heading")

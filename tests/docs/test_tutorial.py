@@ -15,6 +15,7 @@ from tests.docs.documents import Block, blocks, page
 from tests.stack.connect import Connect
 from tests.stack.postgres import Postgres
 from tests.stack.topics import Topics
+from tests.support.waiting import seconds
 
 pytestmark = pytest.mark.stack
 NAME = "tutorial"
@@ -46,7 +47,7 @@ def test_every_step_of_the_tutorial_works(tmp_path: Path, kafka: Topics, postgre
                 env=environment,
                 capture_output=True,
                 text=True,
-                timeout=400,
+                timeout=seconds(400),
                 check=False,
             )
             assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"

@@ -12,6 +12,7 @@ from tests.integration.orders_pipeline import events, row, running, written
 from tests.stack.topics import Topics
 from tests.support.command import Done, tidemark_process
 from tests.support.pipeline_run import wait_until
+from tests.support.waiting import seconds
 
 pytestmark = pytest.mark.stack
 
@@ -51,7 +52,7 @@ def test_bad_records_are_retried_and_a_lost_partition_is_replayed(tmp_path: Path
         done = command(*replay)
         assert "the process that ran pipeline again has ended; this command continues the work here" in done.stderr
         assert done.stdout.startswith("replayed 2,0"), done.stdout
-        assert process.wait(30) < 0
+        assert process.wait(seconds(30)) < 0
     assert rows() == expected
 
     kafka.produce(TOPIC, events(map(row, range(2000, 2400))))

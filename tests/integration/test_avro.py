@@ -19,6 +19,7 @@ from tests.support.command import tidemark
 from tests.support.pipeline_run import run_once, running, wait_until
 from tests.support.registry_server import RegistryServer, running_registry
 from tests.support.replay import CAPTURES, final_rows, plain_rows
+from tests.support.waiting import seconds
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -95,7 +96,7 @@ def test_a_run_waits_for_its_registry_and_shows_no_secret(tmp_path: Path) -> Non
             server.failure = None
             wait_until(lambda: "batch 0:" in log.read_text(), 120, "the first batch")
             process.terminate()
-            assert process.wait(timeout=60) == 0, log.read_text()
+            assert process.wait(timeout=seconds(60)) == 0, log.read_text()
         assert {path for path, _ in server.requests} == {f"/schemas/ids/{number}" for number in range(1, 9)}
 
     for table, key in (("customers", ("id",)), ("orders", ("id",)), ("order_items", ("order_id", "line_no"))):

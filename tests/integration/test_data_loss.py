@@ -11,6 +11,7 @@ import pytest
 from tests.stack.kafka import running_kafka
 from tests.support.kafka_pipelines import insert_events, row_ids, write_kafka_pipeline
 from tests.support.pipeline_run import run_together, running, wait_until
+from tests.support.waiting import seconds
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
 CUT, ANEW = "c.cut", "c.anew"
@@ -26,7 +27,7 @@ def test_what_is_lost_stops_a_run_or_is_told_and_passed_over(tmp_path: Path) -> 
     def file(policy: str) -> Path:
         topics, options = {"include": [r"c\..*"]}, {"metadata.max.age.ms": "1000"}
         return write_kafka_pipeline(
-            tmp_path, kafka.bootstrap_servers, topics, options, on_data_loss=policy, interval="4s"
+            tmp_path, kafka.bootstrap_servers, topics, options, on_data_loss=policy, interval="8s"
         )
 
     with running_kafka(tmp_path / "broker") as kafka:
@@ -76,7 +77,7 @@ def test_what_is_lost_stops_a_run_or_is_told_and_passed_over(tmp_path: Path) -> 
             wait_until(holds(ANEW, [*range(200, 205)]), 90, "the rows of the newest topic")
             assert f"topics were recreated: {ANEW}" in log.read_text()
             process.terminate()
-            assert process.wait(timeout=60) == 0, log.read_text()
+            assert process.wait(timeout=seconds(60)) == 0, log.read_text()
 
         shutil.rmtree(tmp_path / "shop-checkpoint")
         kafka.produce(ANEW, insert_events(ANEW, range(205, 215)))

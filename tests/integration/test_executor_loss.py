@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_a_killed_executor_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    history = History("orders", seed=10).extend(4_000)
+    history = History("orders", seed=10).extend(2_500)
     write_dump(tmp_path / "dumps", [history])
     file = write_pipeline(tmp_path, tmp_path / "dumps", max_records=500, master="local-cluster[2,1,1024]")
     log = tmp_path / "tidemark.log"
@@ -46,7 +46,7 @@ def test_rows_that_move_outlive_an_executor_and_the_driver(tmp_path: Path) -> No
     history = History("orders", seed=11, regions=4).extend(1_300)
     write_dump(tmp_path / "dumps", [history])
     rule = "  - { match: { table: orders }, into: lake.orders, partition_by: [region] }\n"
-    buckets = "bucket: -1, dynamic-bucket.initial-buckets: 2, dynamic-bucket.target-row-num: 20"
+    buckets = "bucket: -1, dynamic-bucket.initial-buckets: 2, dynamic-bucket.target-row-num: 40"
     spark = "local-cluster[2,1,1024]"
     file = write_pipeline(tmp_path, tmp_path / "dumps", 300, master=spark, buckets=buckets, rules=rule)
     log = tmp_path / "tidemark.log"

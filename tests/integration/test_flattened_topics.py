@@ -80,7 +80,7 @@ def test_tables_equal_their_source(
 
     with running(file, log) as process:
         workload.run(60)
-        deadline = time.monotonic() + 240
+        deadline = time.monotonic() + seconds(240)
         while (problems := remaining()) and process.poll() is None and time.monotonic() < deadline:
             time.sleep(1)
         assert problems == [], log.read_text()

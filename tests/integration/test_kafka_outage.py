@@ -12,6 +12,7 @@ from paimon_table import CommitKind, Table
 from tests.stack.kafka import KafkaBroker
 from tests.support.kafka_pipelines import insert_events, row_ids, table_names, write_kafka_pipeline
 from tests.support.pipeline_run import run_together, running, wait_until
+from tests.support.waiting import seconds
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
 STEADY, ANEW = "c.steady", "c.anew"
@@ -49,7 +50,7 @@ def test_an_outage_and_a_topic_made_anew_are_told_while_they_last_and_afterwards
             broker.topics.delete(ANEW)
             broker.topics.create(ANEW)
             broker.topics.produce(ANEW, insert_events(ANEW, range(100, 103)))
-            assert process.wait(timeout=120) == 1, log.read_text()
+            assert process.wait(timeout=seconds(120)) == 1, log.read_text()
         last = log.read_text().splitlines()[-1]
         assert f"topic {ANEW} partition 0" in last and "set on_data_loss to continue" in last
         assert "recreated" in last or "the topic was deleted" in last, "seen before it was there again"
@@ -72,7 +73,7 @@ def test_an_outage_and_a_topic_made_anew_are_told_while_they_last_and_afterwards
         with running(file, log) as process:
             wait_until(lambda: "Waiting since" in log.read_text()[began:], 120, "a word about the broker that is down")
             process.send_signal(signal.SIGINT)
-            assert process.wait(timeout=20) == 0, log.read_text()
+            assert process.wait(timeout=seconds(20)) == 0, log.read_text()
     finally:
         broker.stop()
 

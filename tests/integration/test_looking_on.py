@@ -17,6 +17,7 @@ from tests.stack.topics import Topics
 from tests.support.command import tidemark
 from tests.support.kafka_pipelines import insert_event, insert_events, row_ids, write_kafka_pipeline
 from tests.support.pipeline_run import running, wait_until
+from tests.support.waiting import seconds
 
 pytestmark = [pytest.mark.stack, pytest.mark.spark]
 TOPIC = "look.public.orders"
@@ -36,7 +37,7 @@ def group_offsets(kafka: Topics) -> dict[int, int]:
 
 
 def answer(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=20) as found:
+    with urllib.request.urlopen(url, timeout=seconds(20)) as found:
         text: str = found.read().decode()
         return text
 
@@ -52,13 +53,15 @@ def asked(url: str, token: str, action: str) -> str:
     """What the running pipeline says to an action that the page asks for."""
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     body = json.dumps({"pipeline": "shop", "table": f"lake.{TOPIC}", "action": action}).encode()
-    with urllib.request.urlopen(urllib.request.Request(f"{url}/api/actions", body, headers), timeout=20) as answer:
+    with urllib.request.urlopen(
+        urllib.request.Request(f"{url}/api/actions", body, headers), timeout=seconds(20)
+    ) as answer:
         number = json.loads(answer.read())["number"]
     found = {"state": "working", "text": ""}
 
     def is_done() -> bool:
         request = urllib.request.Request(f"{url}/api/actions?number={number}", headers=headers)
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=seconds(20)) as answer:
             found.update(json.loads(answer.read()))
         return found["state"] != "working"
 
@@ -121,5 +124,5 @@ def test_what_is_seen_of_a_running_pipeline_follows_it(kafka: Topics, tmp_path: 
 
         # then Kafka is told of those too, at the latest when the pipeline stops
         process.terminate()
-        assert process.wait(timeout=120) == 0
+        assert process.wait(timeout=seconds(120)) == 0
     assert group_offsets(kafka) == {0: 100, 1: 1}

@@ -63,7 +63,7 @@ def test_tables_fall_behind_and_come_back_alone(tmp_path: Path) -> None:
             assert "is catching up" in _resume(file)
             wait_until(lambda: f"table lake.{REFUSED} stays paused" in log.read_text(), 60, "the second refusal")
             process.terminate()
-            assert process.wait(60) == 0
+            assert process.wait(seconds(60)) == 0
         assert row_ids(tmp_path, REFUSED) == [*range(10)]
         assert table_names(tmp_path) == {REFUSED, FINE}
 
@@ -119,6 +119,6 @@ def test_the_command_that_a_truncate_asks_for_leaves_what_the_source_has(tmp_pat
 def _resume(file: Path) -> str:
     tidemark = Path(sys.executable).with_name("tidemark")
     line = [str(tidemark), "resume", str(file), "--table", f"lake.{REFUSED}"]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=90, check=False)
+    done = subprocess.run(line, capture_output=True, text=True, timeout=seconds(90), check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -16,6 +16,7 @@ from tests.support.changelog import replay_strictly
 from tests.support.command import tidemark
 from tests.support.events import History, write_dump
 from tests.support.pipeline_run import run_once, running, wait_until, write_pipeline
+from tests.support.waiting import seconds
 
 CHANGES = 600
 
@@ -82,7 +83,7 @@ def test_a_table_is_paused_and_resumed_by_hand_while_the_pipeline_runs(tmp_path:
         assert "is catching up" in _asked(file, "resume")
         wait_until(lambda: "table lake.orders has caught up" in log.read_text(), 60, "catching up")
         process.terminate()
-        assert process.wait(60) == 0
+        assert process.wait(seconds(60)) == 0
 
     assert "no table 'lake.order'; did you mean lake.orders?" not in log.read_text()
     _check(tmp_path, histories)
@@ -101,7 +102,7 @@ def _append(dumps: Path, history: History) -> None:
 def _asked(file: Path, command: str, *arguments: str) -> str:
     tidemark = Path(sys.executable).with_name("tidemark")
     line = [str(tidemark), command, str(file), "--table", "lake.orders", *arguments]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=90, check=False)
+    done = subprocess.run(line, capture_output=True, text=True, timeout=seconds(90), check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -35,7 +35,7 @@ def _after_three_batches(directory: Path, history: History) -> Iterator[tuple[Pa
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_cleanly_between_batches(tmp_path: Path, number: signal.Signals) -> None:
-    history = History("orders", seed=9).extend(3_000)
+    history = History("orders", seed=9).extend(1_200)
     with _after_three_batches(tmp_path, history) as (file, log, process):
         process.send_signal(number)
         assert process.wait(timeout=seconds(60)) == 0, log.read_text()
@@ -53,7 +53,7 @@ def test_a_signal_stops_cleanly_between_batches(tmp_path: Path, number: signal.S
 
 def test_a_signal_to_all_processes_stops_cleanly_whichever_gets_it_first(tmp_path: Path) -> None:
     """As systemd's default and `kill -- -PGID` do; the JVM and the workers would end in the middle of a batch."""
-    history = History("orders", seed=12).extend(3_000)
+    history = History("orders", seed=12).extend(1_200)
     with _after_three_batches(tmp_path, history) as (file, log, process):
         others = psutil.Process(process.pid).children(recursive=True)
         assert len(others) >= 3, "JVM, daemon, workers"
@@ -112,7 +112,7 @@ def test_a_compaction_that_fails_beside_an_idle_query_ends_the_run_in_one_line(
 
 
 def test_a_jvm_that_is_killed_is_told_and_loses_nothing(tmp_path: Path) -> None:
-    history = History("orders", seed=11).extend(2_000)
+    history = History("orders", seed=11).extend(1_000)
     with _after_three_batches(tmp_path, history) as (file, log, process):
         (jvm,) = [child for child in psutil.Process(process.pid).children() if "java" in child.name()]
         jvm.kill()

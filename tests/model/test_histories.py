@@ -97,6 +97,7 @@ def test_records_that_get_the_offsets_of_lost_ones_are_read(machine: PipelineMac
     machine.check_at_rest()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 3])
 def test_cuts_of_a_topic_that_is_gone_say_nothing_of_the_new_one(machine: PipelineMachine, count: int) -> None:
     """Cut at the same offset again (3), or at another."""
@@ -183,6 +184,7 @@ def test_a_compaction_that_a_rollback_has_undone_waits_with_a_paused_table(machi
     assert not machine.pipeline.awaits_compaction("lake.orders")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["retry", "replay"])
 def test_rows_of_a_killed_command_are_in_the_changelog_after_the_next_start(
     machine: PipelineMachine, command: str

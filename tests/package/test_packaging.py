@@ -17,6 +17,7 @@ import tidemark
 from pipelines.spark.session import CODE_PACKAGES
 from pipelines.version import DISTRIBUTION, version
 from tests.support.small_table import SmallTable
+from tests.support.waiting import seconds
 from tidemark.own_packages import PACKAGES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,7 +40,7 @@ def run_python(
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=seconds(120),
         check=False,
     )
 
@@ -56,6 +57,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("python_path", [None, ".", "nowhere:."])
 def test_the_command_runs_beside_packages_of_the_same_names(project: Path, python_path: str | None) -> None:
     variables: dict[str, Any] = {} if python_path is None else {"PYTHONPATH": python_path}

@@ -86,6 +86,7 @@ def outcomes(walk: Walk, kind: str, read: Callable[[], Any]) -> Counter[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     [

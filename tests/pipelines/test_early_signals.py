@@ -7,27 +7,32 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from tests.support.waiting import seconds
+
 _HELD = """
-import signal, sys, time
+import sys
 from pipelines.early_signals import hold_signals, was_hung_up
 hold_signals()
 print("held", flush=True)
-time.sleep(2)
+sys.stdin.read()
 print(was_hung_up())
 """
 
 
 def _signalled(number: int) -> tuple[int, str, str]:
     process = subprocess.Popen(
-        [sys.executable, "-c", _HELD], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-c", _HELD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
     )  # fmt: skip
     assert process.stdout is not None and process.stdout.readline() == "held\n"
     process.send_signal(number)
-    out, errors = process.communicate(timeout=30)
+    out, errors = process.communicate(timeout=seconds(30))
     return process.returncode, out, errors
 
 
+@pytest.mark.slow
 def test_a_hangup_is_noted_for_later() -> None:
     assert _signalled(signal.SIGHUP) == (0, "True\n", "")
 
@@ -48,5 +53,5 @@ def test_a_start_that_is_hung_up_lives(tmp_path: Path) -> None:
     while b" typer" not in (line := process.stderr.readline()):
         assert line, "it has ended"
     process.send_signal(signal.SIGHUP)
-    process.communicate(timeout=60)
+    process.communicate(timeout=seconds(60))
     assert process.returncode == 2

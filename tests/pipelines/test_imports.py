@@ -12,11 +12,13 @@ def test_help_loads_neither_spark_nor_arrow(command: tuple[str, ...]) -> None:
     assert imported_by(*command) == (0, set())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["configs/quickstart.yaml", "configs/shop.yaml"])
 def test_validate_loads_neither_spark_nor_arrow(file: str) -> None:
     assert imported_by("validate", file) == (0, set())
 
 
+@pytest.mark.slow
 def test_mistakes_are_told_without_spark_and_arrow() -> None:
     assert imported_by("validate", "tests/pipelines/config/broken/combinations.yaml") == (2, set())
     assert imported_by("validate", "tests/pipelines/config/broken/storage.yaml") == (2, set())

@@ -25,8 +25,10 @@ from pipelines.query import PipelineQuery
 from pipelines.report.run_log import naming
 from tests.support.command import TIDEMARK
 from tests.support.pipeline_run import write_pipeline
+from tests.support.waiting import seconds
 
 
+@pytest.mark.slow
 def test_a_glob_that_matches_nothing_is_refused_without_spark(tmp_path: Path) -> None:
     file = write_pipeline(tmp_path, tmp_path / "dumps" / "*.jsonl")
     done = subprocess.run([*TIDEMARK, "run", str(file), "--once"], capture_output=True, text=True, check=False)
@@ -36,6 +38,7 @@ def test_a_glob_that_matches_nothing_is_refused_without_spark(tmp_path: Path) ->
     assert "starting Spark" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_another_pipeline_is_refused_without_spark(tmp_path: Path) -> None:
     (tmp_path / "dumps").mkdir()
     (tmp_path / "dumps" / "t.jsonl").touch()
@@ -83,7 +86,7 @@ def test_a_signal_while_spark_starts_says_when_the_run_stops(caplog: pytest.LogC
     try:
         run_module._install_signal_handlers(stop, "as soon as Spark has started")
         os.kill(os.getpid(), signal.SIGINT)
-        assert stop.wait(5)
+        assert stop.wait(seconds(5))
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

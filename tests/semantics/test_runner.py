@@ -32,6 +32,7 @@ def test_right_outcome_passes(tmp_path: Path) -> None:
     run_case(CASE, Mode.SESSION, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "wrong",
     [

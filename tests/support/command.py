@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.cli import main
+from tests.support.waiting import seconds
 
 TIDEMARK = (sys.executable, "-m", "tidemark")
 Done = subprocess.CompletedProcess[str]
@@ -33,7 +34,7 @@ def tidemark_process(*arguments: str | Path, **environment: str) -> Done:
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=seconds(120),
         start_new_session=True,
         check=False,
     )

@@ -2,11 +2,13 @@
 
 ``make test`` asks for the last one by ``--show-failures-at-once``, and for several workers that share the tests. What
 is started once for many tests is started by one worker only: tests with a fixture of a module or of the session are a
-group, which pytest-xdist gives to one worker as a whole.
+group, which pytest-xdist gives to one worker as a whole, in the order of the tests. The longest groups begin at once,
+beside the cheap tests, and slow tests that need nothing come last: none of them keeps one worker busy alone at the end.
 """
 
 from __future__ import annotations
 
+import gc
 from typing import cast
 
 import pytest
@@ -17,8 +19,11 @@ from tests.support.waiting import seconds
 _TIMEOUT_S = 600
 _DEAR = ("slow", "interop", "stack", "crash", "spark")
 """Markers from the cheaper tests to the dearer ones; a test without any of them is cheap."""
-_GROUPS = {"connect": "stack", "postgres": "stack", "kafka": "stack"}
+_GROUPS = {"connect": "connect", "postgres": "connect"}
 """Groups of fixtures that need one another; any other fixture of the session is a group of its own name."""
+_LONGEST = ("connect", "kafka")
+"""Groups that last so long that they begin with the run."""
+_LONGEST_ID = 200
 _OWN_OF_PYTEST = ("_pytest.", "pytest_", "xdist.", "_hypothesis")
 
 
@@ -44,7 +49,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         lost = [item for item in items if item.get_closest_marker("xdist_group") and "@" not in item.nodeid]
         if lost:
             raise pytest.UsageError("pytest-xdist does not see the groups of tests: install what the lock file names")
-    items.sort(key=cost)
+        items.sort(key=turn)
+    else:
+        items.sort(key=cost)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    # What was imported and collected stays: nobody looks for garbage in it after each few allocations of the tests.
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """A long text has a short name: ids travel between the workers and into the environment of child processes."""
+    if isinstance(val, str | bytes) and len(val) > _LONGEST_ID:
+        return f"{argname} of {len(val)}"
+    return None
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -64,6 +85,14 @@ def group_of(item: pytest.Item) -> str | None:
 
 def cost(item: pytest.Item) -> int:
     return max((1 + _DEAR.index(mark.name) for mark in item.iter_markers() if mark.name in _DEAR), default=0)
+
+
+def turn(item: pytest.Item) -> tuple[int, int]:
+    """Where the test comes in a run of several workers."""
+    group, dear = group_of(item), cost(item)
+    if group in _LONGEST:
+        return 0, _LONGEST.index(group)
+    return (1, 0) if not dear else (3, 0) if dear == 1 else (2, dear)
 
 
 class _FailuresAtOnce:

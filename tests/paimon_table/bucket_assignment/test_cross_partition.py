@@ -148,6 +148,7 @@ def test_a_deleted_key_of_partial_update_is_free_to_come_elsewhere(tmp_path: Pat
 NOW_S = 1_700_000_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_kept", [True, False], ids=["the index is kept", "the index is lost"])
 @pytest.mark.parametrize("engine", ["partial-update", "aggregation", "first-row"])
 def test_a_key_whose_row_has_expired_is_free_to_come_elsewhere(tmp_path: Path, engine: str, is_kept: bool) -> None:

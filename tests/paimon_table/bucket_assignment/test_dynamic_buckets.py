@@ -235,6 +235,7 @@ def test_contents_are_held_of_newest_index_files_that_are_not_merged(tmp_path: P
     check(of)
 
 
+@pytest.mark.slow
 def test_a_merged_bucket_that_grows_while_its_index_file_is_lost_is_noted_once(tmp_path: Path) -> None:
     limits = {"dynamic_bucket__target_row_num": "10", "dynamic_bucket__max_buckets": "7"}
     of = driver(tmp_path, dynamic_bucket__initial_buckets="1", **limits)

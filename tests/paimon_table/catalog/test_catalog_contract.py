@@ -67,6 +67,7 @@ def test_a_schema_that_no_table_can_have_makes_none(catalog: Catalog) -> None:
     assert catalog.names() == []
 
 
+@pytest.mark.slow
 def test_schemas_are_published_once_and_then_loaded(catalog: Catalog) -> None:
     table = catalog.create(ORDERS, orders_schema())
     evolved = table.evolve(ADDED, time_ms=5)
@@ -75,6 +76,7 @@ def test_schemas_are_published_once_and_then_loaded(catalog: Catalog) -> None:
     assert catalog.load(ORDERS) == evolved
 
 
+@pytest.mark.slow
 def test_snapshots_are_published_once_and_then_found(catalog: Catalog) -> None:
     table = catalog.create(ORDERS, orders_schema())
     commit = committer(table)
@@ -87,6 +89,7 @@ def test_snapshots_are_published_once_and_then_found(catalog: Catalog) -> None:
     assert catalog.files(ORDERS).snapshots.latest() == published
 
 
+@pytest.mark.slow
 def test_a_dropped_table_is_gone_with_all_it_had(catalog: Catalog) -> None:
     other = catalog.create(TableName("lake", "orders2"), orders_schema())
     table = catalog.create(ORDERS, orders_schema())
@@ -134,6 +137,7 @@ class Heard:
         return self.publisher.publish_snapshot(snapshot)
 
 
+@pytest.mark.slow
 def test_changes_and_commits_of_a_table_go_through_its_publisher(catalog: Catalog) -> None:
     heard = Heard(catalog.publisher(ORDERS))
     table = Table(catalog.create(ORDERS, orders_schema()).context, heard)

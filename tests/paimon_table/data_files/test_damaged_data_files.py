@@ -96,6 +96,7 @@ def test_no_flipped_bit_of_a_footer_or_of_page_headers_gives_other_rows(tmp_path
     assert found["other rows"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("file_format", "compression"), UNCHECKED)
 def test_formats_without_checksums_are_read_or_refused(tmp_path: Path, file_format: str, compression: str) -> None:
     """Documented: these formats have no room for a checksum; most damage of ORC's and Avro's structure is noticed."""

@@ -140,6 +140,7 @@ FAR_MICROS = 250_000_000_000_000_000
 MOMENTS_MICROS = [7, FAR_MICROS, -2_001_000, -FAR_MICROS - 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 @settings(max_examples=30, deadline=None)
 @given(

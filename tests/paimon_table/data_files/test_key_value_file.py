@@ -152,6 +152,7 @@ def test_key_copies_stand_in_the_file_only(tmp_path: Path) -> None:
     assert read_key_value_file(ctx, bucket_dir(ctx), meta).to_pylist() == rows.to_pylist()
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.data())
 def test_rows_of_every_type_come_back_as_they_were(

@@ -124,6 +124,7 @@ def test_long_binaries_are_cut_with_carry() -> None:
     assert bounds(stats, "BYTES", "BYTES") == ((b"ab\xff", None), (b"ac", None))
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(max_size=6), min_size=1), st.integers(1, 4))
 def test_cut_bounds_enclose_all_values(values: list[str], length: int) -> None:
     columns = fields("STRING")
@@ -209,6 +210,7 @@ def test_a_part_with_nan_makes_the_whole_range_unknown() -> None:
     assert known.with_more(unknown) == unknown.with_more(known)
 
 
+@pytest.mark.slow
 @given(st.lists(st.none() | st.text(max_size=3), min_size=1))
 def test_sorted_columns_have_the_same_range(values: list[str | None]) -> None:
     ordered = [v for v in values if v is None] + sorted(v for v in values if v is not None)

@@ -24,6 +24,7 @@ def test_vectors_of_java_are_read_at_their_offset(data: bytes, length: int) -> N
     assert decode_vector(b"\x01abc" + data + b"next", 4, length, "f").positions.tolist() == [1, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bitmap64", [False, True])
 @given(positions=st.sets(st.integers(0, 200_000), max_size=300), run=st.integers(0, 70_000))
 def test_any_vector_survives_its_bytes(bitmap64: bool, positions: set[int], run: int) -> None:

@@ -133,6 +133,7 @@ def test_every_snapshot_is_read_with_its_own_vectors(tmp_path: Path) -> None:
         assert content(it, snapshot_id) == seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 def test_predicates_and_columns_leave_marked_rows_out(tmp_path: Path, file_format: str) -> None:
     it = driver(tmp_path, **{"file.format": file_format})
@@ -263,6 +264,7 @@ _CHANGES = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(_CHANGES, st.sampled_from(["none", "lookup"]), st.sampled_from(["0", "0.7"]))
 def test_every_key_holds_the_merge_of_all_its_rows_once(commits: Any, producer: str, small_file_ratio: str) -> None:
@@ -353,6 +355,7 @@ def run_process(io: MemoryFileIO, lookup: Path, batches: Sequence[Rows], complet
         completed.append(number)
 
 
+@pytest.mark.slow
 def test_a_power_cut_after_any_operation_loses_and_doubles_nothing(tmp_path: Path) -> None:
     batches: list[Rows] = [
         adds(range(20), "a"),

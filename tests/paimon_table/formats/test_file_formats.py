@@ -108,6 +108,7 @@ def test_statistics_do_not_depend_on_the_format(tmp_path: Path, file_format: str
     assert written(file_format) == written("parquet")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file_format", ["orc", "avro"])
 def test_one_table_is_cut_into_files_of_the_target_size(tmp_path: Path, file_format: str) -> None:
     ctx = context(tmp_path, {"id": "INT", "noise": "STRING"}, target__file__size="200 kb", file_format=file_format)
@@ -131,6 +132,7 @@ class Every:
         return keep
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 def test_deleted_positions_count_from_the_start_of_the_file(tmp_path: Path, file_format: str) -> None:
     # given a file of several row groups, of which the predicate may leave out the first ones

@@ -97,6 +97,7 @@ def test_a_record_of_a_removal_that_is_damaged_is_told_and_removes_nothing(recor
     assert table.snapshots.earliest_id() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", ["9" * 30, "1e999", "NaN", '"2"', "true", "2.5"])
 def test_a_consumer_whose_snapshot_is_no_number_is_told(number: str) -> None:
     table = expired_table()
@@ -159,6 +160,7 @@ def test_former_rows_that_expire_while_they_are_looked_for_are_not_there(tmp_pat
     assert after.num_rows == 0
 
 
+@pytest.mark.slow
 def test_many_batches_leave_a_bounded_number_of_files() -> None:
     io = MemoryFileIO()
     table = Table.create("/w/t", orders_schema(), io=io)
@@ -187,6 +189,7 @@ def test_many_batches_leave_a_bounded_number_of_files() -> None:
     assert max(counts[200:]) <= max(counts[20:200])
 
 
+@pytest.mark.slow
 def test_tables_in_an_object_store_expire_too() -> None:
     with s3_server() as server:
         settings = {

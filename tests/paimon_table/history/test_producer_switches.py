@@ -143,6 +143,7 @@ class Watched:
         yield from range(store.earliest_id() or 0, (store.latest_id() or 0) + 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), list(permutations(CHANGELOG_PRODUCERS, 2)))
 def test_nothing_is_lost_and_nothing_left_when_the_producer_changes(first: str, second: str, tmp_path: Path) -> None:
     watched = Watched(tmp_path, first)
@@ -155,7 +156,8 @@ def test_nothing_is_lost_and_nothing_left_when_the_producer_changes(first: str, 
                 watched.check()
 
 
-@pytest.mark.parametrize("seed", [*range(6), 16, 19])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [*range(3), 16, 19])
 def test_so_it_is_with_tags_and_expiries_at_any_moment(seed: int, tmp_path: Path) -> None:
     drawn = random.Random(seed)
     watched = Watched(tmp_path, drawn.choice(CHANGELOG_PRODUCERS))

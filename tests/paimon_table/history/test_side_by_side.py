@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from paimon_table.history.retention import Limits
 from paimon_table.maintenance.expiration import Surroundings, expire
 from paimon_table.table import Table
@@ -14,6 +16,7 @@ from tests.support.table_driver import TableDriver, new_table
 COMMITS = 25
 
 
+@pytest.mark.slow
 def test_nobody_is_disturbed_by_those_who_expire(tmp_path: Path) -> None:
     path = tmp_path / "t"
     options = {"changelog-producer": "input", "num-sorted-run.compaction-trigger": "2"}

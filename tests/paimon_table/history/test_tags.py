@@ -206,6 +206,7 @@ def test_no_tag_is_left_of_a_snapshot_that_expires_while_it_is_tagged() -> None:
     assert tagged(table) == {}
 
 
+@pytest.mark.slow
 def test_changes_that_outlive_their_snapshots_stay_when_a_tag_goes(tmp_path: Path) -> None:
     # given a table without a changelog producer, with a tag whose snapshot has expired and whose changelog has not
     options = {

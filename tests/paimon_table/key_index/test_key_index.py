@@ -25,6 +25,7 @@ from paimon_table.schema.table_schema import create_schema
 from paimon_table.types import parse_type
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key_type", ["INT", "STRING"])
 def test_every_key_is_where_it_was_put_last(tmp_path: Path, key_type: str) -> None:
     columns = [(name, parse_type(t)) for name, t in (("pt", "INT"), ("k", key_type))]

@@ -71,6 +71,7 @@ _KEYS: dict[str, tuple[TableSchema, st.SearchStrategy[tuple[Any, ...]]]] = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.data(), st.sampled_from(sorted(_KEYS)), st.booleans(), st.integers(1, 3))
 def test_every_stored_key_is_found_and_no_other(data: st.DataObject, kind: str, weak: bool, pieces: int) -> None:
@@ -315,6 +316,7 @@ def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schema", [_INT, _TEXT])
 def test_no_flipped_bit_of_a_lookup_file_gives_other_rows(tmp_path: Path, schema: TableSchema) -> None:
     words = _words(schema)

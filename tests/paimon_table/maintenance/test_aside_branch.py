@@ -88,6 +88,7 @@ def test_what_is_taken_over_is_seen_in_one_snapshot_and_stays_when_the_branch_go
     assert not (tmp_path / "t" / "branch" / "branch-aside").exists()
 
 
+@pytest.mark.slow
 def test_object_storage_needs_no_other_step(tmp_path: Path) -> None:
     with s3_server() as server:
         access = {"s3.endpoint": server.endpoint, "s3.access-key": "k", "s3.secret-key": "s"}

@@ -102,6 +102,7 @@ def test_a_missing_data_file_is_told_with_all_that_need_it(root: Path, tmp_path:
         path.write_bytes(data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pattern", "what"), [
     ("snapshot/snapshot-3", "is not readable"), ("manifest/manifest-list-*", "is not readable"),
     ("manifest/manifest-[0-9a-f]*", "is not readable"), ("manifest/index-manifest-*", "is not readable"),

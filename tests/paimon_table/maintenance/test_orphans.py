@@ -143,6 +143,7 @@ def test_names_of_others_are_told_and_stay(tmp_path: Path) -> None:
     assert files_of(root) == before
 
 
+@pytest.mark.slow
 def test_tags_branches_and_changelogs_hold_their_files(tmp_path: Path) -> None:
     """All snapshots have expired and left their files: what somebody else names stays, the rest goes."""
     driver = made(tmp_path)
@@ -180,6 +181,7 @@ def test_what_is_published_meanwhile_stays(tmp_path: Path) -> None:
     assert TableDriver(Table.open(str(root)), tmp_path / "lookup2").content(8) == driver.content(8)
 
 
+@pytest.mark.slow
 def test_snapshots_that_appear_while_references_are_read_count(tmp_path: Path) -> None:
     driver = made(tmp_path)
     hidden = tmp_path / "t/snapshot/snapshot-8"
@@ -193,6 +195,7 @@ def test_snapshots_that_appear_while_references_are_read_count(tmp_path: Path) -
     assert find_orphans(driver.table, job(tmp_path, publish), DAY_MS).files == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["snapshot/snapshot-3", "manifest/manifest-list-*", "manifest/index-manifest-*"])
 def test_nothing_goes_where_a_reference_cannot_be_read(tmp_path: Path, pattern: str) -> None:
     driver = made(tmp_path)
@@ -255,6 +258,7 @@ def test_a_removal_that_dies_is_done_by_the_next_one(tmp_path: Path) -> None:
     raise AssertionError("it never ends")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["dt=z", "dt=a/bucket-77"])
 def test_nothing_goes_behind_a_link(tmp_path: Path, place: str) -> None:
     """Here to the directory of another table, whose files nobody names in this one."""

@@ -40,6 +40,7 @@ def job(directory: Path) -> Job:
     return Job(WriterEnvironment(str(directory / "job")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("producer", ["none", "input", "lookup", "full-compaction"])
 @pytest.mark.parametrize("slice_keys", [1 << 23, 3])
 def test_one_row_of_each_key_is_left_and_writing_goes_on(

@@ -324,6 +324,7 @@ def test_a_dynamic_writer_that_does_not_know_starts_no_partition(tmp_path: Path)
 # ---------------------------------------------------------------- others at work
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"changelog-producer": "lookup"}], ids=str)
 @pytest.mark.parametrize(("old", "new"), [(2, 3), (2, -1), (-1, 3)])
 def test_rows_that_come_meanwhile_are_not_lost(tmp_path: Path, options: dict[str, str], old: int, new: int) -> None:
@@ -359,6 +360,7 @@ def test_a_writer_that_never_rests_is_named_and_loses_nothing(tmp_path: Path) ->
     assert stored_names(table) == ever, "files of the attempts are gone"
 
 
+@pytest.mark.slow
 def test_giving_up_to_make_buckets_dynamic_tells_of_the_option_too(tmp_path: Path) -> None:
     table = plain(tmp_path)
     table.commit(rows(range(100)))

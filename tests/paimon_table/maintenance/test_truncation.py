@@ -75,6 +75,7 @@ def next_writer(of: TableDriver, tmp_path: Path) -> TableDriver:
     return TableDriver(Table.open(of.table.paths.root, io=of.table.io), tmp_path / "lookup", "next")
 
 
+@pytest.mark.slow
 @every_kind
 def test_nothing_is_left_and_older_snapshots_stay(tmp_path: Path, kind: Kind) -> None:
     driver = filled(tmp_path, kind)
@@ -94,6 +95,7 @@ def test_nothing_is_left_and_older_snapshots_stay(tmp_path: Path, kind: Kind) ->
     assert [change.rows for change in driver.changes()] == [change.rows for change in changes]
 
 
+@pytest.mark.slow
 @every_kind
 def test_writers_go_on_as_on_a_new_table(tmp_path: Path, kind: Kind) -> None:
     driver = filled(tmp_path, kind)

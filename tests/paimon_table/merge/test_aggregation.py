@@ -79,6 +79,7 @@ def test_default_function_does_not_touch_sequence_fields() -> None:
     assert engine.merged(("+I", 1, 5, 50), ("-D", 1, 6, 50)) == [("+I", 1, None, 0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

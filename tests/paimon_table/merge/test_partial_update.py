@@ -154,6 +154,7 @@ def test_remove_record_on_delete(rows: list[Row], expected: Row, fold: bool) -> 
     assert merged("a b", REMOVE_ON_DELETE, rows, fold) == expected
 
 
+@pytest.mark.slow
 @both_paths
 @pytest.mark.parametrize(
     ("rows", "expected"),

@@ -44,6 +44,7 @@ def test_reading_some_columns_equals_choosing_from_all(table: Table, columns: li
     assert table.to_arrow(columns).num_rows == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("predicate", "keys"),
     [

@@ -113,6 +113,7 @@ def test_rows_sort_by_key_sequence_number_and_kind(case: tuple[TableSchema, list
     assert groups.starts.tolist() == [i for i in range(len(keys)) if i == 0 or keys[i] != keys[i - 1]]
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(_cases())
 def test_counting_rows_below_a_key_agrees_with_the_order(

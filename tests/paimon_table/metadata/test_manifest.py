@@ -284,6 +284,7 @@ def test_groups_close_at_the_target_size_and_order_is_kept() -> None:
     assert [[m.file_name for m in g] for g in groups] == [["m0", "m1"], ["m2"], ["m3", "m4"]]
 
 
+@pytest.mark.slow
 def test_a_long_history_rewrites_each_entry_a_few_times() -> None:
     """Two thousand commits of two files each, far below the target size."""
     store = Store()
@@ -367,6 +368,7 @@ def histories(draw: st.DrawFn) -> History:
     return commits, set(live)
 
 
+@pytest.mark.slow
 @given(histories(), st.sampled_from(["10 b", "100 b", "250 b"]), st.sampled_from(["1", "2", "5"]))
 def test_merging_after_every_commit_never_changes_the_live_files(history: History, target: str, min_count: str) -> None:
     commits, live = history

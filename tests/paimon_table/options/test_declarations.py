@@ -46,6 +46,7 @@ def read_by_properties(path: Path, owner: str) -> dict[str, set[str]]:
     return {node.name: set(attributes_read(node)) for node in body if isinstance(node, ast.FunctionDef)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("owner", OPTION_CLASSES)
 def test_every_declared_option_is_read_by_the_engine(owner: type) -> None:
     declaring = ENGINE / DECLARING.get(owner, "file_index/index_options.py")
@@ -93,6 +94,7 @@ def test_shared_names_are_those_of_options() -> None:
     assert shared <= {*known_names(), *settings}
 
 
+@pytest.mark.slow
 def test_a_name_in_two_modules_is_a_constant() -> None:
     """Texts of messages are free; a name that stands alone is the one its declaration has."""
     words = {"bucket", "type"}  # also columns and keys of other things

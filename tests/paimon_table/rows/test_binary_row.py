@@ -33,6 +33,7 @@ def row_sets(draw: st.DrawFn) -> tuple[list[DataType], list[list[Any]]]:
     return [parse_type(text) for text in texts], draw(st.lists(row, min_size=1, max_size=8))
 
 
+@pytest.mark.slow
 @given(row_sets())
 def test_a_row_comes_back_as_it_was(rows: tuple[list[DataType], list[list[Any]]]) -> None:
     types, values = rows

@@ -134,6 +134,7 @@ def test_large_buckets_come_in_pieces(tmp_path: Path) -> None:
     assert max(pieces) < 200_000
 
 
+@pytest.mark.slow
 def test_parts_of_files_are_skipped_without_bringing_old_versions_back(tmp_path: Path) -> None:
     # given files of several row groups that overlap, so that predicates can skip groups of one file only
     driver = _driver(tmp_path, bucket="1")
@@ -177,6 +178,7 @@ predicates = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(history=histories, predicate=predicates)
 def test_predicates_give_what_filtering_the_whole_table_gives(

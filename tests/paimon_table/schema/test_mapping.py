@@ -171,6 +171,7 @@ def test_multisets_keep_their_counts() -> None:
     assert conform_column(column, field(1, "b", old), field(1, "b", new)).to_pylist() == [[(7, 2)], None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "physical", "value", "expected"),
     [

@@ -104,6 +104,7 @@ def test_server_error_leaves_the_outcome_unknown_or_finds_the_own_object(io: S3F
     assert server.objects["warehouse/t/snapshot/snapshot-2"] == b"2"
 
 
+@pytest.mark.slow
 def test_unreachable_store_leaves_the_outcome_unknown(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     io, path = file_io_for("s3://warehouse/u", options(server))
@@ -113,6 +114,7 @@ def test_unreachable_store_leaves_the_outcome_unknown(server: S3Server, monkeypa
         io.publish(f"{path}/snapshot/snapshot-2", b"2")
 
 
+@pytest.mark.slow
 def test_table_is_created_committed_and_continued(server: S3Server) -> None:
     table = Table.create("s3://warehouse/lake.db/orders", orders_schema(), options(server))
     commit = committer(table)

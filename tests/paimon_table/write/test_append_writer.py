@@ -484,6 +484,7 @@ def damaged(directory: Path, place: int) -> tuple[TableDriver, DataFileMeta]:
     return writer, files[1]
 
 
+@pytest.mark.slow
 def test_a_damaged_file_is_not_hidden_in_a_larger_one(tmp_path: Path) -> None:
     writer, file = damaged(tmp_path, -20)  # in the footer
     with pytest.raises(CorruptFile, match=file.file_name):
@@ -519,6 +520,7 @@ def test_a_writer_goes_on_after_a_compaction_that_failed(
     assert len(left) == 1, "the rows that came, which the writer still has"
 
 
+@pytest.mark.slow
 def test_a_page_that_is_damaged_is_not_copied(tmp_path: Path) -> None:
     writer, file = damaged(tmp_path, 1000)
     ((bucket, files),) = writer.state().files.items()
@@ -552,6 +554,7 @@ def test_files_of_other_writers_are_written_anew(tmp_path: Path) -> None:
     assert sorted(ids(writer.table)) == list(range(120_000))
 
 
+@pytest.mark.slow
 def test_any_number_of_files_is_joined_with_few_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joined_files, "LEAST_GROUP_BYTES", 0)
     collecting = driver(tmp_path, {**UNAWARE, "write-only": "true"})

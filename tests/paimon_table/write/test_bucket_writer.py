@@ -315,6 +315,7 @@ def test_a_crash_between_append_and_compact_loses_no_changelog(lookup_dir: Path)
     assert bucket.new_writer().compact_only().is_empty
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compactor", ["same writer", "same writer without memory", "another writer"])
 @pytest.mark.parametrize(
     "options",
@@ -375,6 +376,7 @@ class _WatchedIO(MemoryFileIO):
         return super().open_input(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["deduplicate", "aggregation"])
 @pytest.mark.parametrize("deletion_vectors", ["false", "true"])
 def test_compaction_decodes_no_data_file_that_has_a_lookup_file(
@@ -405,6 +407,7 @@ def test_compaction_decodes_no_data_file_that_has_a_lookup_file(
 _LAST_SECOND = datetime(1969, 12, 31, 23, 59, 59, 900_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("formats", ["parquet", "orc", "avro", "orc, 5:parquet", "parquet, 5:orc"])
 @pytest.mark.parametrize("sequence", ["", "at"])
 @pytest.mark.parametrize("altered", ["columns", "fields of rows"])

@@ -83,6 +83,7 @@ def test_rows_compacted_before_the_producer_was_chosen_are_known(tmp_path: Path,
     assert _changes(bucket, [("-D", 1, 1), ("+U", 2, 20)]) == [("-D", 1, 1), ("-U", 2, 2), ("+U", 2, 20)]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.booleans(), st.lists(_STEP, max_size=14), st.sampled_from(["2", "3", "6"]))
 def test_the_changelog_leads_from_state_to_state_however_the_levels_change(

@@ -15,6 +15,7 @@ from tests.support.table_driver import TableDriver, new_table
 BUCKET = BucketId(EMPTY_ROW, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

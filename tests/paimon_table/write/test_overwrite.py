@@ -154,6 +154,7 @@ def test_partition_values_compare_as_values() -> None:
 # ---------------------------------------------------------------- what comes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

@@ -112,6 +112,7 @@ def test_upgraded_file_keeps_its_place(tmp_path: Path) -> None:
     assert numbers(files_of(ordered)) == [(3, 3)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

@@ -162,6 +162,7 @@ MAKE: dict[str, Callable[[list[Place]], Entry]] = {
 }
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(st.lists(st.tuples(st.sampled_from(sorted(MAKE)), SETS), max_size=12))
 def test_histories_come_to_what_a_plain_dict_has(

@@ -29,6 +29,7 @@ from tests.support.replay import CAPTURES, final_rows
 from tests.support.source_content import assert_equals_source, open_table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("records", [10_000, 150])
 @pytest.mark.parametrize(("capture", "rules"), [("shop_schema", ALL_TABLES), ("shop_plain", shop_rules())])
 def test_captured_shop_equals_its_source(
@@ -46,6 +47,7 @@ def test_captured_shop_equals_its_source(
     assert not Path(quarantine.path).exists()
 
 
+@pytest.mark.slow
 def test_schema_evolution_of_a_capture_is_followed_without_a_restart(tmp_path: Path) -> None:
     exact: list[dict[str, object]] = [
         {"match": {"schema": "public", "table": "acct|acct_full|late"}, "into": "lake.{table}"}
@@ -301,6 +303,7 @@ def test_a_moved_row_keeps_the_values_that_its_key_change_did_not_send(tmp_path:
     assert rows == {1: "C", 2: "A"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cuts", [cuts for count in range(6) for cuts in combinations(range(1, 6), count)], ids=str)
 def test_a_row_that_goes_on_as_its_batch_ends_takes_its_values_along(tmp_path: Path, cuts: tuple[int, ...]) -> None:
     hidden = "__debezium_unavailable_value"

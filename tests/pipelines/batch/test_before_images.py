@@ -62,6 +62,7 @@ def test_an_unsent_value_of_a_full_image_stays_under_producer_input(tmp_path: Pa
     assert [b for _, rows in table.changes() for b in rows.column("b").to_pylist()] == ["BIG"] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partition_by", [[], ["r"]])
 @pytest.mark.parametrize("sizes", [[1, 1], [2]])
 @pytest.mark.parametrize("producer", ["none", "lookup", "input"])
@@ -107,6 +108,7 @@ def test_an_unsent_value_is_not_counted_again_where_retracts_are_ignored(
     assert rows == [{"id": 1, "b": "BIG", "n": 2}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("producer", ["none", "lookup", "input", "full-compaction"])
 def test_an_update_with_its_old_row_is_summed_once(tmp_path: Path, producer: str) -> None:
     ten, twelve = {"id": 1, "n": 10}, {"id": 1, "n": 12}
@@ -156,6 +158,7 @@ def test_a_delete_after_a_late_update_deletes_the_row_that_won(
     assert rows == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [[1, 1, 1], [1, 2], [3]])
 def test_a_delete_takes_all_sequence_columns_of_one_row(tmp_path: Path, sizes: list[int]) -> None:
     """A row of (9, 1) is older than one of (10, 0), and a later row of (10, 1) newer than the delete."""

@@ -473,6 +473,7 @@ OTHERS = [("other", "c", None, {"id": n}) for n in range(4)]
 OPEN = ("t", "c", None, {"id": 9, "status": "open"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [{"id": 1}, {"id": 1, "status": None}])
 def test_deletes_that_show_no_column_of_a_filter_wait_for_the_first_row(tmp_path: Path, before: Any) -> None:
     batch = two_tables(("t", "d", before, None), *OTHERS, OPEN, ("t", "d", {"id": 9}, None), OPEN)

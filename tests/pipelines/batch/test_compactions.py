@@ -8,6 +8,7 @@ import time
 import pytest
 
 from pipelines.batch.compactions import Compactions
+from tests.support.waiting import seconds
 
 
 def test_work_runs_beside_the_caller_and_in_order() -> None:
@@ -16,7 +17,7 @@ def test_work_runs_beside_the_caller_and_in_order() -> None:
     done: list[int] = []
 
     def first() -> int:
-        may_go_on.wait(10)
+        may_go_on.wait(seconds(10))
         time.sleep(0.02)
         done.append(1)
         return 7
@@ -37,7 +38,7 @@ def test_a_failure_is_told_to_who_waits_and_to_who_asks() -> None:
     may_fail = threading.Event()
 
     def failing() -> None:
-        may_fail.wait(10)
+        may_fail.wait(seconds(10))
         raise OSError("no space left")
 
     compactions.start(failing)

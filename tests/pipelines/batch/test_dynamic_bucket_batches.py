@@ -37,6 +37,7 @@ def assert_every_key_has_one_bucket(table: Table) -> None:
     assert sum(map(len, buckets)) == len(set().union(*buckets))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("records", [10_000, 150])
 def test_captured_shop_equals_its_source(tmp_path: Path, records: int) -> None:
     tables = pipeline_tables(tmp_path, ALL_TABLES, **{"changelog-producer": "lookup", **DYNAMIC})

@@ -48,6 +48,7 @@ def _replayed(table: Table) -> dict[tuple[Any, ...], dict[str, Any]]:
     return replay_strictly((rows for _, rows in table.changes()), ["id"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interval", [None, 1, 3])
 def test_every_nth_batch_publishes_what_changed_since_the_last(tmp_path: Path, interval: int | None) -> None:
     options = {**_FULL, **({"full-compaction.delta-commits": str(interval)} if interval else {})}

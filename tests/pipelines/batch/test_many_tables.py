@@ -112,6 +112,7 @@ def test_where_a_test_asks_for_a_crash_tables_go_in_turn(tmp_path: Path, monkeyp
     assert threads == {threading.get_ident()}
 
 
+@pytest.mark.slow
 def test_a_table_that_cannot_be_published_leaves_the_others_their_rows(tmp_path: Path) -> None:
     def refuse(path: str) -> None:
         if "/one/snapshot/" in path:

@@ -45,6 +45,7 @@ class Source:
         return ("u", None, new)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_one_job", [False, True])
 @pytest.mark.parametrize("producer", ["lookup", "input"])
 def test_rows_follow_their_source_over_restarts_and_changed_slots(

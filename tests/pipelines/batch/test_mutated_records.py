@@ -102,6 +102,7 @@ def test_no_mutated_record_is_lost_or_stops_a_batch(tmp_path: Path, capture: str
     assert_all_accounted_for(tmp_path, SKIPPING, good, again, mutants)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("capture", "unwrap", "mutant_count"),
     [

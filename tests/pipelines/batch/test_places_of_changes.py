@@ -39,6 +39,7 @@ def told_by(capture: str) -> list[tuple[Any, ...]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("capture", ["shop_plain", "shop_schema"])
 def test_each_change_has_its_place_in_the_log_of_the_source(tmp_path: Path, capture: str) -> None:
     assert stored(tmp_path, capture, "debezium-json") == told_by(capture)

@@ -44,6 +44,7 @@ def stored(directory: Path) -> dict[int, int]:
     return dict(zip(rows.column("id").to_pylist(), rows.column("qty").to_pylist(), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "remedy"),
     [

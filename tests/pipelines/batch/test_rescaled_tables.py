@@ -72,6 +72,7 @@ def test_a_running_pipeline_goes_on_with_the_new_number(
         replay_strictly((rows for _, rows in table.changes()), ["id"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_one_job", [False, True], ids=["two jobs", "one job"])
 @pytest.mark.parametrize("step", ["before-decode", "after-decode", "after-write", "before-append", "after-append"])
 @pytest.mark.parametrize("numbers", [(-2, 5), (2, -2), (2, -1), (-1, 3)], ids=str)

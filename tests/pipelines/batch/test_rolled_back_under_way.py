@@ -23,6 +23,7 @@ CHANGES = records(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["after-decode", "before-append"])
 @pytest.mark.parametrize(
     "options",

@@ -39,6 +39,7 @@ def shuffled(capture: str, r: random.Random) -> pa.RecordBatch:
     return records.set_column(index, "offset", pa.array(offsets)).combine_chunks().to_batches()[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("capture", "decoder"),
     [

@@ -83,6 +83,7 @@ def test_a_hot_table_does_not_keep_the_changelog_of_the_others(tmp_path: Path, i
     assert _kinds(tables) == dict.fromkeys(seen, both), "one COMPACT for each table, whatever its buckets"
 
 
+@pytest.mark.slow
 @either_order
 def test_a_stop_between_two_tables_leaves_each_batch_once_in_both(tmp_path: Path, is_one_job: bool) -> None:
     tables, exchange = _hot_and_cool(tmp_path, is_one_job)

@@ -20,6 +20,7 @@ KEYS = {"customers": ["id"], "orders": ["id"], "order_items": ["order_id", "line
 HEARTBEATS = 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("records", [10_000, 150])
 def test_captured_shop_equals_its_source(tmp_path: Path, records: int) -> None:
     tables = pipeline_tables(tmp_path, shop_rules(), **{"changelog-producer": "lookup"})

@@ -29,6 +29,7 @@ def change(table: str, offset: int, op: str, row: dict[str, Any], key: object = 
     return pa.RecordBatch.from_pylist([{**place, **raw}], schema=RECORD_SCHEMA)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "left"),
     [

@@ -46,6 +46,7 @@ def sums(pipeline: PausedPipeline) -> dict[int, int]:
 ALL = dict.fromkeys(range(5), COUNT // 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("away", [1, 4])
 def test_what_came_meanwhile_is_caught_up(tmp_path: Path, away: int) -> None:
     process(tmp_path, SUMS, ITEMS).run(2)
@@ -63,6 +64,7 @@ def test_what_came_meanwhile_is_caught_up(tmp_path: Path, away: int) -> None:
     assert (again.behind, sums(again)) == ({}, ALL)
 
 
+@pytest.mark.slow
 def test_a_table_that_no_rule_writes_is_not_behind(tmp_path: Path) -> None:
     process(tmp_path, SUMS, ITEMS).run(2)
     away = process(tmp_path, ITEMS)
@@ -71,6 +73,7 @@ def test_a_table_that_no_rule_writes_is_not_behind(tmp_path: Path) -> None:
     assert sum(sums(away).values()) == 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cause", [Cause.FAILED, Cause.ASKED])
 def test_a_table_that_was_behind_keeps_its_place_and_its_cause(tmp_path: Path, cause: Cause) -> None:
     first = process(tmp_path, SUMS, ITEMS)
@@ -87,6 +90,7 @@ def test_a_table_that_was_behind_keeps_its_place_and_its_cause(tmp_path: Path, c
     assert sums(back) == ALL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slices", [0, 2])
 def test_a_backfill_that_was_not_done_goes_on(tmp_path: Path, slices: int) -> None:
     process(tmp_path, ITEMS).run(4)
@@ -105,6 +109,7 @@ def test_a_backfill_that_was_not_done_goes_on(tmp_path: Path, slices: int) -> No
     assert sums(back) == ALL
 
 
+@pytest.mark.slow
 def test_a_table_that_failed_before_its_first_rows_has_all_in_the_end(tmp_path: Path) -> None:
     first = process(tmp_path, ITEMS)
     first.run(1)
@@ -117,6 +122,7 @@ def test_a_table_that_failed_before_its_first_rows_has_all_in_the_end(tmp_path: 
     assert sum(sums(back).values()) == COUNT - 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["misspelt", "taken by an earlier rule"])
 def test_a_rule_that_does_not_lead_to_its_table_any_more_is_away(tmp_path: Path, how: str) -> None:
     """By the source tables that fed the table, where the names of table and topic do not tell."""
@@ -132,6 +138,7 @@ def test_a_rule_that_does_not_lead_to_its_table_any_more_is_away(tmp_path: Path,
     assert sums(back) == ALL
 
 
+@pytest.mark.slow
 def test_a_topic_that_began_meanwhile_is_caught_up_too(tmp_path: Path) -> None:
     rule = {"match": {"table": "s[12]"}, "into": "lake.sums", "options": SUM_OPTIONS, "merge_sources": "same_rows"}
     rows: list[dict[str, Any]] = []
@@ -149,6 +156,7 @@ def test_a_topic_that_began_meanwhile_is_caught_up_too(tmp_path: Path) -> None:
     assert sums(back) == ALL
 
 
+@pytest.mark.slow
 def test_a_first_batch_that_was_killed_keeps_the_place_of_its_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +171,7 @@ def test_a_first_batch_that_was_killed_keeps_the_place_of_its_table(
     assert sums(back) == ALL
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_is_lost_meanwhile_takes_no_record_along(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,6 +189,7 @@ def test_a_checkpoint_that_is_lost_meanwhile_takes_no_record_along(
     assert sorted(back.rows("lake.items")) == [*range(COUNT)]
 
 
+@pytest.mark.slow
 def test_one_of_several_sources_that_is_away_and_comes_back_is_told_once_each(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -209,6 +219,7 @@ def snapshot_file(root: Path) -> Path:
     return max((root / "warehouse/lake.db/sums/snapshot").glob("snapshot-*"), key=lambda file: int(file.name[9:]))
 
 
+@pytest.mark.slow
 def test_a_table_that_cannot_be_read_while_it_is_away_keeps_its_place(tmp_path: Path) -> None:
     process(tmp_path, SUMS, ITEMS).run(2)
     process(tmp_path, ITEMS).run(2)
@@ -223,6 +234,7 @@ def test_a_table_that_cannot_be_read_while_it_is_away_keeps_its_place(tmp_path: 
     assert sums(back) == ALL
 
 
+@pytest.mark.slow
 def test_a_table_is_not_caught_up_without_a_rule(tmp_path: Path) -> None:
     """It could not be read when its rule went, so nobody noticed."""
     process(tmp_path, SUMS, ITEMS).run(2)
@@ -240,6 +252,7 @@ def test_a_table_is_not_caught_up_without_a_rule(tmp_path: Path) -> None:
     assert sums(back) == ALL
 
 
+@pytest.mark.slow
 def test_a_table_that_is_away_is_not_compacted(tmp_path: Path) -> None:
     """What that would commit would be taken for rows of the batch that a process was killed in."""
     options = {**SUM_OPTIONS, "changelog-producer": "full-compaction", "full-compaction.delta-commits": "2"}
@@ -316,6 +329,7 @@ def test_a_replay_of_a_table_that_is_away_waits_for_its_stream(tmp_path: Path) -
         check_in_stream(back.config, back.checkpoint, "lake.sums", back.table("lake.sums"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_filled", [False, True])
 def test_a_table_that_was_dropped_meanwhile_is_a_new_one(tmp_path: Path, is_filled: bool) -> None:
     process(tmp_path, SUMS, ITEMS).run(2)
@@ -397,5 +411,5 @@ def test_killed_anywhere_nothing_is_lost_or_applied_twice(tmp_path: Path, monkey
             break
         finished = story(root)
         assert (finished.behind, sums(finished)) == ({}, ALL), f"crash point {step}"
-        step += 3
+        step += 5
     assert points > 8

@@ -51,6 +51,7 @@ def test_they_wait_for_the_only_table_of_their_topic(tmp_path: Path) -> None:
     assert put_aside(pipeline) == [3, 15, 33] and rows(pipeline, 3, 15, 33)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("begin", ["before the stream", "with it"])
 def test_a_table_that_is_filled_from_the_first_record_has_each_once(tmp_path: Path, begin: str) -> None:
     """The stream has put those aside that came after its own first record, for whatever table."""

@@ -51,6 +51,7 @@ def test_of_a_table_that_is_caught_up(tmp_path: Path, on_bad_record: str) -> Non
     check(again, {3})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", range(1, 40, 3))
 def test_whenever_the_process_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
     filled_then_rolled_back(tmp_path)
@@ -96,6 +97,7 @@ def test_of_a_batch_that_was_committed_with_them(tmp_path: Path, monkeypatch: py
     check(again, {27})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_bad_again", [True, False], ids=["bad again", "good again"])
 def test_of_a_table_that_is_rolled_back_once_more(tmp_path: Path, is_bad_again: bool) -> None:
     filled_then_rolled_back(tmp_path)

@@ -31,6 +31,7 @@ def _replaced_by_others(table: Table, lookup: Path) -> None:
     expire(table.context, Surroundings(), Limits(1, 1, 0, 100))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["after-write", "before-closing"])
 def test_a_new_table_takes_the_place_of_one_whose_commits_nobody_can_tell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str

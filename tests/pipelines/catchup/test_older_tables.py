@@ -115,6 +115,7 @@ def test_a_start_notes_all_tables_in_one_write_and_a_batch_in_one(
     assert writes() == 0
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_step_of_it_loses_and_doubles_nothing(
     tmp_path: Path, histories: list[History], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,6 +226,7 @@ def check_sums(pipeline: PausedPipeline) -> None:
     assert {key: row["amount"] for key, row in pipeline.rows("lake.sums").items()} == dict.fromkeys(range(60), 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slices", [6, None], ids=["half way", "caught up"])
 @pytest.mark.parametrize("goes_on", [False, True], ids=["stopped", "running"])
 def test_a_rollback_of_what_came_beside_the_stream_is_noticed(
@@ -245,6 +247,7 @@ def test_a_rollback_of_what_came_beside_the_stream_is_noticed(
     check_sums(summing(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_rollback_of_a_paused_table_is_noticed_when_it_is_resumed(tmp_path: Path) -> None:
     pipeline = summing(tmp_path)
     pipeline.run(4)
@@ -254,6 +257,7 @@ def test_a_rollback_of_a_paused_table_is_noticed_when_it_is_resumed(tmp_path: Pa
     check_sums(pipeline)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["rolled back", "dropped", "dropped while away"])
 def test_a_table_that_is_being_filled_begins_again(tmp_path: Path, how: str) -> None:
     fill = {**SUMS, "backfill": True}
@@ -271,6 +275,7 @@ def test_a_table_that_is_being_filled_begins_again(tmp_path: Path, how: str) -> 
     check_sums(summing(tmp_path, fill, ITEMS))
 
 
+@pytest.mark.slow
 def test_a_table_that_is_older_and_away_keeps_its_place(tmp_path: Path) -> None:
     named = {**SUMS, "match": {"table": "sums", "schema": "public"}, "into": "lake.{table}"}
     first = summing(tmp_path, named, ITEMS)
@@ -282,6 +287,7 @@ def test_a_table_that_is_older_and_away_keeps_its_place(tmp_path: Path) -> None:
     check_sums(summing(tmp_path, named, ITEMS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batches", [0, 1], ids=["before its first batch", "behind it"])
 def test_a_rollback_of_what_earlier_processes_committed_is_noticed(tmp_path: Path, batches: int) -> None:
     """The newest snapshot is a compaction, so that nothing of the table was looked through at the start."""
@@ -295,6 +301,7 @@ def test_a_rollback_of_what_earlier_processes_committed_is_noticed(tmp_path: Pat
     check_sums(summing(tmp_path, compacting, ITEMS))
 
 
+@pytest.mark.slow
 def test_a_table_that_is_opened_late_is_counted(tmp_path: Path) -> None:
     """What its snapshots tell then is less than the checkpoint knows."""
     names = [f"t{n}" for n in range(MOST_TAKEN_UP + 2)]
@@ -313,6 +320,7 @@ def test_a_table_that_is_opened_late_is_counted(tmp_path: Path) -> None:
     assert list(process().behind) == [f"lake.{late}"]
 
 
+@pytest.mark.slow
 def test_a_rollback_to_what_another_writer_left_is_one(tmp_path: Path) -> None:
     first = summing(tmp_path)
     first.run(1)
@@ -325,6 +333,7 @@ def test_a_rollback_to_what_another_writer_left_is_one(tmp_path: Path) -> None:
     check_sums(again)
 
 
+@pytest.mark.slow
 def test_a_batch_counts_before_it_is_compacted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark closes it then."""
     first = summing(tmp_path)
@@ -383,6 +392,7 @@ def test_a_damaged_count_is_named(tmp_path: Path, histories: list[History]) -> N
         process(tmp_path, histories)
 
 
+@pytest.mark.slow
 def test_a_rollback_to_where_no_position_is_left_is_told(tmp_path: Path) -> None:
     """Another writer's snapshot, behind which those of the pipeline have expired: nobody knows what it lacks."""
     first = summing(tmp_path)
@@ -405,6 +415,7 @@ def test_a_rollback_to_where_no_position_is_left_is_told(tmp_path: Path) -> None
         summing(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_rollback_of_what_another_writer_committed_is_none(tmp_path: Path) -> None:
     """Also where the pipeline's own snapshots have expired meanwhile, as they do in a quiet table."""
     first = summing(tmp_path)

@@ -73,6 +73,7 @@ def _check(pipeline: PausedPipeline, orders: History, customers: History) -> Non
         assert replay_strictly(changes, ["id"]) == {(key,): row for key, row in history.rows.items()}
 
 
+@pytest.mark.slow
 def test_a_refused_change_pauses_its_table_alone_and_a_restart_catches_it_up(tmp_path: Path) -> None:
     source, orders, customers = _mixed()
     first = PausedPipeline(tmp_path, source, [REFUSES, ORDERS, CUSTOMERS])
@@ -93,6 +94,7 @@ def test_a_refused_change_pauses_its_table_alone_and_a_restart_catches_it_up(tmp
     _check(second, orders, customers)
 
 
+@pytest.mark.slow
 def test_a_table_is_caught_up_while_the_stream_goes_on(tmp_path: Path) -> None:
     source, orders, customers = _mixed()
     first = PausedPipeline(tmp_path, source, [TAKES, ORDERS, CUSTOMERS])
@@ -111,6 +113,7 @@ def test_a_table_is_caught_up_while_the_stream_goes_on(tmp_path: Path) -> None:
     _check(first, orders, customers)
 
 
+@pytest.mark.slow
 def test_a_table_joins_a_stream_that_never_rests(tmp_path: Path) -> None:
     source, orders, customers = _mixed()
     first = PausedPipeline(tmp_path, source, [TAKES, ORDERS, CUSTOMERS], slice_size=20)
@@ -142,6 +145,7 @@ def test_a_slice_that_was_planned_and_not_done_counts_among_the_records_that_are
     assert again.catch_up("lake.sums").records_left == before
 
 
+@pytest.mark.slow
 def test_what_is_refused_again_stays_paused_where_it_is(tmp_path: Path) -> None:
     source, orders, customers = _mixed()
     PausedPipeline(tmp_path, source, [REFUSES, ORDERS, CUSTOMERS]).run()
@@ -155,6 +159,7 @@ def test_what_is_refused_again_stays_paused_where_it_is(tmp_path: Path) -> None:
     _check(third, orders, customers)
 
 
+@pytest.mark.slow
 def test_with_stop_a_refused_change_ends_the_pipeline(tmp_path: Path) -> None:
     source, _orders, _customers = _mixed()
     cases: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -204,8 +209,8 @@ def test_killed_anywhere_nothing_is_lost_or_applied_twice(tmp_path: Path, monkey
     assert points > 8
 
 
-STRIDE = 7
-"""Every seventh crash point: the steps of a slice repeat, in another order of points each time."""
+STRIDE = 11
+"""Every eleventh crash point: the steps of a slice repeat, in another order of points each time."""
 
 
 def _story(root: Path, source: pa.RecordBatch) -> PausedPipeline:
@@ -237,6 +242,7 @@ def _two_tables() -> pa.RecordBatch:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damaged", ["manifest", "snapshot", "bucket-0"])
 def test_damage_to_one_table_pauses_it_alone(tmp_path: Path, damaged: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of which a start notices two at once, and its first batch the third."""
@@ -278,6 +284,7 @@ def test_with_stop_a_table_that_cannot_be_opened_ends_the_start(tmp_path: Path, 
     assert list(PausedPipeline(tmp_path, source, other).behind) == ["lake.sums"]
 
 
+@pytest.mark.slow
 def test_a_commit_that_is_always_refused_pauses_its_table_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -346,6 +353,7 @@ def _files_without_owner(root: Path, table: Table) -> set[str]:
     return {path.name for path in root.rglob("data-*.parquet")} - named
 
 
+@pytest.mark.slow
 def test_rows_that_a_failed_commit_left_in_the_table_are_not_applied_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -374,6 +382,7 @@ def test_rows_that_a_failed_commit_left_in_the_table_are_not_applied_again(
     assert {key: row["amount"] for key, row in pipeline.rows("lake.sums").items()} == dict.fromkeys(range(5), 6)
 
 
+@pytest.mark.slow
 def test_a_compaction_that_fails_pauses_its_table_behind_the_rows_of_its_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -422,6 +431,7 @@ def _sums_of(pipeline: PausedPipeline) -> int:
     return sum(row["amount"] for row in pipeline.rows("lake.sums").values())
 
 
+@pytest.mark.slow
 def test_a_batch_that_spark_closes_while_a_table_is_about_to_join_is_read_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,6 +75,7 @@ def dies(monkeypatch: pytest.MonkeyPatch, work: Callable[[], object], point: str
         work()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_first", [False, True])
 def test_a_batch_that_the_table_has_and_spark_has_not_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_first: bool
@@ -90,6 +91,7 @@ def test_a_batch_that_the_table_has_and_spark_has_not_closed(
     check(back, source)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["slice-planned", "slice-done"])
 @pytest.mark.parametrize("time", [1, 2])
 def test_a_slice_that_was_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str, time: int) -> None:
@@ -106,6 +108,7 @@ def test_a_slice_that_was_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     check(process(tmp_path, source, rules), source)
 
 
+@pytest.mark.slow
 def test_a_table_that_was_paused_when_the_rule_went(tmp_path: Path) -> None:
     """A partition comes during the pause: the stream has records of it then, the table has none."""
     turns = [("a", 0), ("b", 0), ("items", 0), ("b", 0)] * 8 + [("a", 0), ("b", 0), ("items", 0), ("b", 1)] * 22
@@ -118,6 +121,7 @@ def test_a_table_that_was_paused_when_the_rule_went(tmp_path: Path) -> None:
     check(process(tmp_path, source, ALL), source)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [1, 3, 99])
 def test_a_table_that_goes_away_itself_on_its_way_back(tmp_path: Path, steps: int) -> None:
     source = listed(*TURNS, *TURNS)
@@ -132,6 +136,7 @@ def test_a_table_that_goes_away_itself_on_its_way_back(tmp_path: Path, steps: in
     check(process(tmp_path, source, ALL), source)
 
 
+@pytest.mark.slow
 def test_sources_that_go_together_and_come_back_one_by_one(tmp_path: Path) -> None:
     source = listed(*TURNS, *TURNS)
     process(tmp_path, source, ALL).run(2)
@@ -142,6 +147,7 @@ def test_sources_that_go_together_and_come_back_one_by_one(tmp_path: Path) -> No
     check(process(tmp_path, source, ALL), source)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start_between", [False, True])
 def test_a_table_that_was_rolled_back_meanwhile(tmp_path: Path, start_between: bool) -> None:
     """To before it had records of a partition, of which the stream had passed some when the rule went."""
@@ -158,6 +164,7 @@ def test_a_table_that_was_rolled_back_meanwhile(tmp_path: Path, start_between: b
     check(process(tmp_path, source, ALL), source)
 
 
+@pytest.mark.slow
 def test_a_commit_that_nobody_has_counted_and_that_is_rolled_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +177,7 @@ def test_a_commit_that_nobody_has_counted_and_that_is_rolled_back(
     check(process(tmp_path, source, ALL), source)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["stopped", "running"])
 def test_a_quiet_table_under_a_new_checkpoint_is_counted(tmp_path: Path, how: str) -> None:
     source = listed(*TURNS)

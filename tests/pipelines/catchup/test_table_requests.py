@@ -177,6 +177,7 @@ def test_work_beside_the_stream_waits_for_a_batch_to_be_closed(tmp_path: Path) -
     assert pipeline.stream.is_settled
 
 
+@pytest.mark.slow
 def test_work_beside_the_stream_goes_on_where_a_batch_is_never_closed(tmp_path: Path) -> None:
     pipeline = PausedPipeline(tmp_path, records(event("c", 0, {"id": 0})), [ITEMS])
     pipeline.stream.last_batch = 0

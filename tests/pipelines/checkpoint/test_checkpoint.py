@@ -305,6 +305,7 @@ with held_checkpoints([config]):
 """
 
 
+@pytest.mark.slow
 def test_a_checkpoint_in_use_names_its_process_and_a_killed_one_stops_nobody(tmp_path: Path) -> None:
     config = pipeline_tables(tmp_path, [RULE]).config
     holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE)

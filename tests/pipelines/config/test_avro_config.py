@@ -74,6 +74,7 @@ def test_one_address_and_a_file_have_short_forms(tmp_path: Path) -> None:
     assert file.options.registry == RegistrySettings(file=str(tmp_path / "schemas.json"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "told"),
     [
@@ -130,6 +131,7 @@ def test_a_secret_is_in_no_message_and_no_digest(tmp_path: Path, monkeypatch: py
     assert "s3cret" not in done.stdout + done.stderr and "other" not in done.stderr
 
 
+@pytest.mark.slow
 def test_editors_know_the_options_of_a_registry() -> None:
     schema = json.dumps(pipeline_schema())
 

@@ -40,11 +40,13 @@ def test_every_config_of_the_project_is_valid(file: Path, monkeypatch: pytest.Mo
     load_pipeline(file)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["keys", "values", "not_supported", "structure"])
 def test_broken_files_are_refused_by_the_schema_too(name: str) -> None:
     assert not validator().is_valid(raw((BROKEN / f"{name}.yaml").read_text()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -59,6 +59,7 @@ def test_properties_that_cannot_be_meant_are_refused(options: dict[str, str], na
     assert told in mistakes[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "jaas",
     [

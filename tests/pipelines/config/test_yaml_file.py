@@ -89,6 +89,7 @@ def _block(value: object, indent: int) -> list[str]:
     return lines
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.dictionaries(KEYS, TREES, min_size=1, max_size=3))
 def test_the_place_of_every_scalar_is_where_its_text_stands(tree: dict[str, object]) -> None:
@@ -121,6 +122,7 @@ def test_deep_nesting_has_a_place(text: str, place: Place) -> None:
     assert _problem(text) == (place, "not valid YAML: more than 50 blocks within each other")
 
 
+@pytest.mark.slow
 def test_depth_by_aliases_has_a_place() -> None:
     text = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 3_000))
     assert _problem(text)[1] == "more than 50 blocks within each other, counting aliases"
@@ -128,6 +130,7 @@ def test_depth_by_aliases_has_a_place() -> None:
     assert _problem(merged)[1] == "more than 50 blocks within each other, counting aliases"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["[{0},{0},{0},{0},{0},{0},{0},{0},{0}]", "{{<<: [{0},{0},{0},{0},{0},{0},{0},{0}]}}"])
 def test_aliases_that_multiply_are_refused_soon(step: str) -> None:
     start = "[x]" if step.startswith("[") else "{x: 1}"

@@ -80,6 +80,7 @@ class Command:
         return True
 
 
+@pytest.mark.slow
 def test_a_command_gives_a_run_the_checkpoint_and_works_as_its_guest(tmp_path: Path) -> None:
     config = config_in(tmp_path)
     command = Command(config)
@@ -103,6 +104,7 @@ def test_a_command_gives_a_run_the_checkpoint_and_works_as_its_guest(tmp_path: P
     assert (run.failure, holder_of(config)) == (None, None)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_restarted_soon_keeps_its_guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = config_in(tmp_path)
     command, run = Command(config), Run(config)

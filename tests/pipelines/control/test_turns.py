@@ -6,6 +6,7 @@ import threading
 
 from pipelines.control.turns import Turns
 from tests.support.pipeline_run import wait_until
+from tests.support.waiting import seconds
 
 
 def test_turns_are_given_in_order_and_to_one_at_a_time() -> None:
@@ -24,7 +25,7 @@ def test_turns_are_given_in_order_and_to_one_at_a_time() -> None:
         assert turns.is_wanted
         assert order == []
     for thread in threads:
-        thread.join(5)
+        thread.join(seconds(5))
 
     assert order == [0, 1, 2, 3, 4]
     assert not turns.is_taken
@@ -41,7 +42,7 @@ def test_who_gives_up_waiting_gets_no_turn_and_keeps_nobody_waiting() -> None:
     with turns.turn():
         thread = threading.Thread(target=gives_up)
         thread.start()
-        thread.join(5)
+        thread.join(seconds(5))
     with turns.turn() as is_mine:
         got.append(is_mine)
 

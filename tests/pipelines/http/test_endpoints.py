@@ -32,6 +32,7 @@ from tests.stack.process import free_port
 from tests.support.command import tidemark_process
 from tests.support.local_batches import pipeline_tables, processed, task_settings
 from tests.support.source_items import items
+from tests.support.waiting import seconds
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -42,7 +43,7 @@ def config(directory: Path, **blocks: Any) -> PipelineConfig:
 
 def get(url: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=seconds(10)) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -106,6 +107,7 @@ def test_a_block_that_cannot_be_meant_is_refused_with_its_place(tmp_path: Path, 
     assert text in str(refusal.value)
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_refused_before_spark_starts(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -127,6 +127,7 @@ WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("value", VALUES, ids=["short", "long", "quotes", "more-quotes", "backslashes"])
 def test_a_record_that_pauses_its_table_is_not_told(tmp_path: Path, way: str, value: str) -> None:
@@ -142,6 +143,7 @@ def test_a_record_that_pauses_its_table_is_not_told(tmp_path: Path, way: str, va
         assert pipeline.behind["lake.orders"] in json.loads(asked.with_token())["pipelines"][0]["tables"][1]["reason"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", VALUES)
 def test_bad_records_are_counted_without_their_values(tmp_path: Path, value: str) -> None:
     rule = {"columns": {"types": {"qty": "INT"}}}
@@ -152,6 +154,7 @@ def test_bad_records_are_counted_without_their_values(tmp_path: Path, value: str
         assert SECRET not in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "error",
     [

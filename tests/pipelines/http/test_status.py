@@ -33,6 +33,7 @@ from tests.pipelines.http.looked_at import looked_at, tell
 from tests.pipelines.http.runs import HOSTILE, LONG, pipeline, run, table
 from tests.support.command import TIDEMARK, tidemark
 from tests.support.pipeline_run import wait_until
+from tests.support.waiting import seconds
 
 
 def has_state(file: Path) -> bool:
@@ -95,7 +96,7 @@ def test_a_terminal_follows_the_state_until_the_run_ends(tmp_path: Path) -> None
                 seen += part
                 if seen.count(b"shop") == 2 and process.poll() is None:
                     tell(process, "stop")
-        assert command.wait(60) == 1
+        assert command.wait(seconds(60)) == 1
         os.close(terminal)
     text = seen.decode(errors="replace")
     assert "running" in text and "not running: it was stopped" in text
@@ -117,11 +118,12 @@ def test_a_process_that_was_killed_is_not_taken_for_a_running_one(tmp_path: Path
     with looked_at(file) as process:
         wait_until(lambda: has_state(file), 30, "the first state")
         process.kill()
-        process.wait(60)
+        process.wait(seconds(60))
     done = tidemark("status", file)
     assert (done.returncode, "it was killed, or its machine went down" in done.stdout) == (1, True)
 
 
+@pytest.mark.slow
 def test_all_pipelines_of_this_user_are_found_without_a_file(tmp_path: Path) -> None:
     file = pipeline_file(tmp_path, "found-without-file")
     with looked_at(file):

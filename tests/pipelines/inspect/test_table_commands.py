@@ -191,6 +191,7 @@ def test_a_wrong_request_ends_with_code_2_and_one_line(path: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_output_into_a_closed_pipe_ends_quietly(path: str) -> None:
     command = [*TIDEMARK, "table", "changes", path, *JSON]
     code = f"import subprocess, sys; p = subprocess.Popen({command!r}, stdout=subprocess.PIPE)\n"

@@ -118,6 +118,7 @@ def test_wrong_requests_are_refused(warehouse: Path, arguments: tuple[str, ...])
         run("scan", *(text.format(table=f"{warehouse}/shop.db/orders") for text in arguments))
 
 
+@pytest.mark.slow
 def test_a_full_disk_under_stdout_is_told_as_such(warehouse: Path) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
@@ -130,6 +131,7 @@ def test_a_full_disk_under_stdout_is_told_as_such(warehouse: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments", [("-h",), ("table", "show", "-h"), ("version",), ("schema",), ("validate", "{file}")]
 )

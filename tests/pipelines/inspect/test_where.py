@@ -151,6 +151,7 @@ def test_both_zeros_are_found_by_comparison_and_by_list(type_: pa.DataType, zero
     assert ids(f"x != {zero}") == ids(f"x NOT IN ({zero}, 7)") == [3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("join", ["OR", "AND"])
 def test_a_thousand_comparisons_are_evaluated_and_more_refused(join: str) -> None:
     many = [f"id {'=' if join == 'OR' else '!='} {number}" for number in range(3, 1003)]

@@ -20,6 +20,7 @@ from paimon_table.storage.file_io import LocalFileIO
 from pipelines.jobs.compact_rounds import TIDIED_AGAIN_MS, Chosen, Rounds
 from tests.support.command import TIDEMARK, tidemark
 from tests.support.table_driver import TableDriver, new_table
+from tests.support.waiting import seconds
 
 WRITE_ONLY = {"write-only": "true", "bucket": "2"}
 
@@ -91,6 +92,7 @@ def test_a_dry_run_says_what_a_round_would_compact(tmp_path: Path) -> None:
     assert damaged.returncode == 1 and "lake.a: would compact" in damaged.stdout and "lake.late" in damaged.stderr
 
 
+@pytest.mark.slow
 def test_write_only_tables_are_tidied_too(tmp_path: Path) -> None:
     """Their pipelines leave that to the job, as they leave compactions."""
     options = {**WRITE_ONLY, "snapshot.num-retained.min": "1", "snapshot.num-retained.max": "2"}
@@ -151,6 +153,7 @@ def test_trouble_with_one_table_does_not_stop_the_others(tmp_path: Path) -> None
     assert 0 not in levels(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_watch_follows_what_is_written_until_a_signal(tmp_path: Path, number: signal.Signals) -> None:
     first, damaged = table(tmp_path, "lake.a"), table(tmp_path, "lake.damaged")
@@ -168,7 +171,7 @@ def test_a_watch_follows_what_is_written_until_a_signal(tmp_path: Path, number: 
         write(first, 12)
         _wait(process, lambda: is_compacted(first))
         process.send_signal(number)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=seconds(30))
     finally:
         process.kill()
     assert process.returncode == 0, err
@@ -184,6 +187,7 @@ def test_a_watch_follows_what_is_written_until_a_signal(tmp_path: Path, number: 
         assert left == named
 
 
+@pytest.mark.slow
 def test_a_watch_waits_for_the_first_table(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [*TIDEMARK, "compact", str(tmp_path / "w"), "--watch", "--interval", "300ms"],
@@ -197,7 +201,7 @@ def test_a_watch_waits_for_the_first_table(tmp_path: Path) -> None:
         first = table(tmp_path, "lake.a")
         _wait(process, lambda: is_compacted(first))
         process.send_signal(signal.SIGTERM)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=seconds(30))
     finally:
         process.kill()
     assert process.returncode == 0 and err.count("has no table in it") == 1
@@ -210,6 +214,7 @@ def _wait(process: subprocess.Popen[str], is_done: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_job_that_is_killed_leaves_the_table_and_files_that_remove_orphans_takes(tmp_path: Path) -> None:
     """SIGKILL at whatever moment; the next job does the work, nothing is lost and nothing stays."""
     driver = table(tmp_path, "lake.a")

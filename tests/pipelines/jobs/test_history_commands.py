@@ -83,6 +83,7 @@ def test_expire_says_who_keeps_more(path: Path) -> None:
     assert "snapshot 3 and later ones are kept: consumer 'slow' reads it next" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "text"),
     [
@@ -138,6 +139,7 @@ def test_expire_drops_old_partitions_and_tags(tmp_path: Path) -> None:
     assert TagStore(driver.table.io, driver.table.paths).names() == []
 
 
+@pytest.mark.slow
 def test_tags_keep_their_snapshot_until_they_are_deleted(path: Path) -> None:
     before = files(path)
     assert done("tags", "create", path, "monday", "--snapshot", "2", "--dry-run") == "would tag snapshot 2 as monday\n"
@@ -160,6 +162,7 @@ def test_tags_keep_their_snapshot_until_they_are_deleted(path: Path) -> None:
     assert len(rows("scan", path)) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "text"),
     [

@@ -19,6 +19,7 @@ from sinks.commit.pipeline_mark import write_mark
 from tests.support.command import TIDEMARK
 from tests.support.plain_values import Plain
 from tests.support.table_driver import TableDriver, new_table
+from tests.support.waiting import seconds
 
 COLUMNS = [("k", "INT"), ("v", "INT"), ("dt", "DATE"), ("region", "STRING")]
 
@@ -135,6 +136,7 @@ def test_the_pipelines_of_the_table_are_named(tmp_path: Path) -> None:
     assert "written by pipeline shop: a run of it may continue" in run("rescale", driver, "--buckets", "3")
 
 
+@pytest.mark.slow
 def test_an_interrupted_rescale_leaves_the_table_as_it_was(tmp_path: Path) -> None:
     driver = TableDriver(new_table(tmp_path / "t", COLUMNS[:2], ["k"], options={"bucket": "2"}), tmp_path / "lookup")
     driver.commit([["+I", key, 1] for key in range(200_000)])
@@ -149,7 +151,7 @@ def test_an_interrupted_rescale_leaves_the_table_as_it_was(tmp_path: Path) -> No
         assert time.monotonic() < deadline
         time.sleep(0.002)
     os.kill(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=seconds(60))
     if process.returncode:
         assert errors.endswith("interrupted\n")
         assert sorted(Path(driver.table.paths.root).rglob("*.parquet")) == before
@@ -159,6 +161,7 @@ def test_an_interrupted_rescale_leaves_the_table_as_it_was(tmp_path: Path) -> No
 # ---------------------------------------------------------------- drop-partition
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("specs", "left"),
     [
@@ -204,6 +207,7 @@ def test_a_partition_that_may_be_several_is_not_dropped(tmp_path: Path, spec: st
     assert driver.table.snapshots.latest_id() == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spec", "value"),
     [

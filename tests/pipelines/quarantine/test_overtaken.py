@@ -92,6 +92,7 @@ BATCHES = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(BATCHES, st.sampled_from(("none", "lookup", "input")))
 def test_a_retry_leaves_the_table_as_if_its_records_had_come_in_order(batches: list[list[Op]], producer: str) -> None:
@@ -117,6 +118,7 @@ def test_a_row_that_was_deleted_since_does_not_come_back(tmp_path: Path) -> None
     assert (rows_of(tmp_path), offsets_left(tmp_path)) == ({1: 0, 3: 3}, [1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["expired", "overwritten", "too many"])
 def test_where_the_history_is_not_there_the_record_stays(
     tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
@@ -133,6 +135,7 @@ def test_where_the_history_is_not_there_the_record_stays(
     assert offsets_left(tmp_path) == [1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leaving", [envelope(1, 7).replace(b'"c"', b'"u"'), value(1, "delete", 7)], ids=["u", "d"])
 def test_a_version_that_a_filter_may_have_ended_since_waits(tmp_path: Path, leaving: bytes) -> None:
     file = write_pipeline(tmp_path)

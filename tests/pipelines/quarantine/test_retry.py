@@ -103,6 +103,7 @@ def test_different_records_of_one_place_are_all_applied(tmp_path: Path) -> None:
     assert rows_of(tmp_path) == {**ALL, 9: TOO_WIDE + 9} and lines_left(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_slice_that_has_lost_records_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = filled(tmp_path)
     widen(file)
@@ -231,6 +232,7 @@ def test_a_retry_without_a_checkpoint_makes_none(tmp_path: Path) -> None:
     assert not (tmp_path / "checkpoint" / FILE).exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cause", "has_rule"), [(Cause.ASKED, True), (Cause.FAILED, True), (Cause.FAILED, False)])
 def test_records_of_a_table_that_reads_them_again_wait(tmp_path: Path, cause: Cause, has_rule: bool) -> None:
     file = filled(tmp_path)
@@ -308,6 +310,7 @@ WINS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "options"), [(where, options) for where, of in WINS.items() for options in of], ids=str
 )
@@ -345,6 +348,7 @@ def test_a_late_record_finds_its_place_among_the_versions_of_its_row(tmp_path: P
     assert offsets_left(tmp_path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [SEQUENCE, {}], ids=["takes late records", "does not"])
 @pytest.mark.parametrize("words", [(), ("--table", "lake.orders"), ("--dry-run",)], ids=str)
 def test_a_reason_that_no_record_has_is_told_with_those_that_there_are(
@@ -403,6 +407,7 @@ def test_where_the_order_does_not_matter_records_are_taken(tmp_path: Path, optio
     assert rows_of(tmp_path) == ALL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_edited", [False, True])
 def test_a_rebuild_has_the_records_of_a_retry_unless_somebody_has_edited_them(tmp_path: Path, is_edited: bool) -> None:
     file = filled(tmp_path)
@@ -448,6 +453,7 @@ class Killed(BaseException):
     """The process is gone."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
 def test_a_retry_that_is_killed_is_finished_by_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
@@ -531,6 +537,7 @@ def back_to(root: Path, snapshot_id: int) -> None:
     roll_back(context, plan_rollback(context, snapshot_id))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_mended", [False, True], ids=["as it was", "mended by hand"])
 def test_a_rollback_behind_a_retry_opens_its_records_again(tmp_path: Path, is_mended: bool) -> None:
     file = filled(tmp_path)
@@ -556,6 +563,7 @@ def test_a_table_that_is_made_anew_opens_them_again(tmp_path: Path) -> None:
     assert offsets_left(tmp_path) == [4, 5, 6]
 
 
+@pytest.mark.slow
 def test_a_retry_that_was_killed_waits_for_a_table_that_reads_again(tmp_path: Path) -> None:
     file = filled(tmp_path)
     widen(file)
@@ -604,6 +612,7 @@ def bad_record(offset: int, ts: int = 0, key: int | None = None) -> QuarantineRo
     return replace(row, key=json.dumps({"id": key or offset}).encode(), timestamp_ms=ts, source=source)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", [0, 1])
 def test_of_two_records_in_one_place_the_one_in_the_file_is_applied(tmp_path: Path, which: int) -> None:
     """The topic was made anew in between."""
@@ -688,6 +697,7 @@ def running(file: Path) -> Iterator[list[str]]:
             thread.join()
 
 
+@pytest.mark.slow
 def test_the_process_that_runs_the_pipeline_applies_the_records(tmp_path: Path) -> None:
     file = filled(tmp_path)
     widen(file)
@@ -734,6 +744,7 @@ def test_many_records_are_retried_in_slices(tmp_path: Path, monkeypatch: pytest.
     assert lines_left(tmp_path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [

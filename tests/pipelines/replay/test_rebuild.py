@@ -53,6 +53,7 @@ from tests.support.rebuilt_tables import (
 from tests.support.replayed_topic import FINAL, HISTORY, Killed, Topic, delete
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_rebuilt_table_has_the_rows_of_its_topic_and_the_tag_the_old_ones(tmp_path: Path, kind: str) -> None:
     topic = start(tmp_path, KINDS[kind])
@@ -71,6 +72,7 @@ def test_a_rebuilt_table_has_the_rows_of_its_topic_and_the_tag_the_old_ones(tmp_
     assert branches(tmp_path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "options"),
     [
@@ -177,6 +179,7 @@ def test_a_killed_rebuild_goes_on_and_switches_once(
     assert branches(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_rebuild_leaves_no_file_that_nobody_names(tmp_path: Path) -> None:
     topic = start(tmp_path, KINDS["lookup"])
     one, orders = job(topic, most=1), table(tmp_path)
@@ -221,6 +224,7 @@ def test_a_rebuild_is_given_up_by_the_process_that_may_be_at_its_switch(tmp_path
     assert (branches(tmp_path), Replays(Checkpoint(config)).all()) == ([], [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("point", "code", "told"),
     [
@@ -437,6 +441,7 @@ def test_the_state_of_a_rebuild_is_read_as_it_was_written(tmp_path: Path) -> Non
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [2, 20])
 def test_a_rebuild_follows_the_truncates_of_its_topic(
     tmp_path: Path, most: int, monkeypatch: pytest.MonkeyPatch

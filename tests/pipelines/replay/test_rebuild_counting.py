@@ -47,6 +47,7 @@ def once_more(root: Path) -> None:
     run_batch(root, root / FILE, 3, record(10, envelope(9, 99, v=1), key=9))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_of_a_large_table_are_counted_between_the_turns(tmp_path: Path, kind: str) -> None:
     topic = start(tmp_path, KINDS[kind])

@@ -96,6 +96,7 @@ def test_wrong_requests_are_told(tmp_path: Path) -> None:
     assert "say --into-place" in tidemark("replay", file, "--table", "lake.orders", *FROM).stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "reason"),
     [

@@ -191,6 +191,7 @@ def test_a_table_whose_past_has_just_expired_is_replayed_into(tmp_path: Path, mo
 STEPS = ("slice-planned", *(p for p in faults.POINTS if p != "between-compactions"), "slice-done")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("from_kafka", [True, False], ids=["by position", "by number"])
 @pytest.mark.parametrize("step", STEPS)
 def test_a_killed_replay_goes_on_and_commits_no_slice_twice(

@@ -240,6 +240,7 @@ except session.SinkUnavailable as error:
 """
 
 
+@pytest.mark.slow
 def test_a_jvm_that_ends_while_spark_starts_is_told_as_that(tmp_path: Path) -> None:
     config = pickle.dumps(pipeline_tables(tmp_path, _RULES).config)
     command = [sys.executable, "-c", _KILLED_AS_IT_STARTS, config.hex()]

@@ -7,11 +7,14 @@ import zipfile
 from importlib.resources import files
 from pathlib import Path
 
+import pytest
+
 import pipelines.spark
 
 LOGGER = re.compile(r"^logger\.\w+\.name = (\S+)$", re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_every_silenced_class_has_one_of_its_names_in_the_installed_spark() -> None:
     names = LOGGER.findall(Path(pipelines.spark.__path__[0], "log4j2.properties").read_text())
     found: set[str] = set()

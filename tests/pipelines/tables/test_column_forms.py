@@ -219,6 +219,7 @@ def drop_column(table: Path, name: str) -> None:
     (table / "schema" / "schema-1").write_text(json.dumps({**schema, "id": 1, "fields": fields}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schema", [False, True])
 def test_a_column_that_comes_again_begins_anew(tmp_path: Path, schema: bool) -> None:
     tables, _ = ran(pipeline_tables(tmp_path, RULE), tmp_path, change(1, True, m="MDk=", s="x"))

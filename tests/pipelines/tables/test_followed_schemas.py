@@ -114,6 +114,7 @@ def content(tables: PipelineTables) -> dict[int, dict[str, Any]]:
     return {row["id"]: row for row in open_table(tables, "items").to_arrow().to_pylist()}
 
 
+@pytest.mark.slow
 def test_any_history_of_ddl_gives_the_rows_of_a_plain_fold(tmp_path: Path) -> None:
     """Several changes may fall into one batch; every third batch a new process begins, some run twice."""
     for seed in range(4):
@@ -146,6 +147,7 @@ def test_any_history_of_ddl_gives_the_rows_of_a_plain_fold(tmp_path: Path) -> No
         assert not list(Path(quarantine.path).rglob("*.jsonl")), f"seed {seed}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "in_avro"), [(1, False), (1000, False), (5, True)])
 def test_captured_alter_tables_of_postgresql_are_followed(tmp_path: Path, size: int, in_avro: bool) -> None:
     """Columns were added, widened, renamed and dropped: the table has the columns and rows of the source."""

@@ -59,6 +59,7 @@ def content(table: Table) -> dict[int, dict[str, Any]]:
     return {row["id"]: row for row in table.to_arrow().to_pylist()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

@@ -109,6 +109,7 @@ def test_a_masked_column_that_comes_later_opens_nothing(tmp_path: Path) -> None:
     assert rows(run(tmp_path, config, 0, first, later)) == [{"id": 1, "a": 1, "b": None}, {"id": 2, "a": 2, "b": "***"}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "told"),
     [

@@ -138,6 +138,7 @@ def written(root: Path, config: PipelineConfig, batches: Sequence[Sequence[Chang
     return tables
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(arrivals())
 def test_whatever_order_changes_arrive_in_the_versions_are_those_of_the_source(

@@ -62,6 +62,7 @@ def test_a_changed_rule_of_an_own_table_is_told_before_spark_starts(tmp_path: Pa
     assert table(tmp_path).schema.id == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", CHANGES)
 def test_a_table_that_somebody_else_has_made_is_looked_at_before_spark_starts(tmp_path: Path, how: str) -> None:
     file = written(tmp_path)

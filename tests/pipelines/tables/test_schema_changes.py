@@ -75,6 +75,7 @@ class Naive:
         return {key: {name: row.get(name) for name in self.types} for key, row in self.rows.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("add", ["apply", "ignore", "quarantine"])
 @pytest.mark.parametrize(("widen", "retype"), [("apply", "cast"), ("apply", "to_string"), ("cast", "to_string")])
 def test_any_history_of_schemas_gives_what_the_words_say(tmp_path: Path, add: str, widen: str, retype: str) -> None:

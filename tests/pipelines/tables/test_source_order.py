@@ -44,6 +44,7 @@ OPTIONS: list[dict[str, str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_any_order_of_records_gives_the_fold_in_the_order_of_the_source(
     tmp_path: Path, options: dict[str, str]
@@ -79,6 +80,7 @@ def test_an_older_event_never_undoes_a_newer_update_or_delete(tmp_path: Path) ->
     assert content(open_table(tables, "items")) == {1: 10, 3: 3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [mysql, sqlserver, oracle, other])
 def test_each_source_has_an_order_of_its_own(tmp_path: Path, place: Callable[[int], dict[str, Any]]) -> None:
     r = random.Random(3)

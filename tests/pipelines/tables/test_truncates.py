@@ -37,6 +37,7 @@ APPLY: list[dict[str, object]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "producer"), [(1, "lookup"), (3, "input"), (1000, "none"), (1000, "lookup")])
 @pytest.mark.parametrize("is_one_job", [False, True])
 def test_a_captured_truncate_is_followed(tmp_path: Path, size: int, producer: str, is_one_job: bool) -> None:
@@ -90,6 +91,7 @@ OPTIONS: list[dict[str, str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [{}, {"source": KAFKA}], ids=["dumps", "kafka"])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_any_history_gives_the_rows_and_the_changes_of_its_source(

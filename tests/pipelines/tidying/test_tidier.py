@@ -20,6 +20,7 @@ from tests.support.builders import orders_schema
 from tests.support.pipeline_run import wait_until
 from tests.support.table_driver import TableDriver
 from tests.support.table_sinks import rows, table
+from tests.support.waiting import seconds
 
 NOTHING = Tidied((), (), (), (), Expired())
 NEWEST_ALONE = {"snapshot.num_retained.min": "1", "snapshot.time_retained": "0 ms"}
@@ -48,13 +49,13 @@ def test_a_table_that_waits_is_not_queued_again_and_nobody_waits_for_it(tmp_path
 
     def slow(target: Table, *_: object, **__: object) -> Tidied:
         begun.set()
-        assert may_end.wait(10)
+        assert may_end.wait(seconds(10))
         done.append(target.paths.root)
         return NOTHING
 
     working, target = tidier(tmp_path, slow), table(MemoryDisk())
     working.note("lake.t", target)
-    assert begun.wait(10)
+    assert begun.wait(seconds(10))
     for _ in range(50):
         working.note("lake.t", target)
         working.note("lake.other", target)
@@ -69,18 +70,18 @@ def test_a_stop_waits_for_the_table_that_is_tidied_and_no_other(tmp_path: Path) 
 
     def slow(*_: object, **__: object) -> Tidied:
         begun.set()
-        assert may_end.wait(10)
+        assert may_end.wait(seconds(10))
         done.append("one")
         return NOTHING
 
     working, target = tidier(tmp_path, slow), table(MemoryDisk())
     working.note("lake.t", target)
-    assert begun.wait(10)
+    assert begun.wait(seconds(10))
     working.note("lake.other", target)
     ending = threading.Thread(target=lambda: working.close(drains=False))
     ending.start()
     may_end.set()
-    ending.join(10)
+    ending.join(seconds(10))
     working.note("lake.t", target)
 
     assert done == ["one"]

@@ -50,6 +50,7 @@ def case(records: str, expect: str, name: str = "one") -> str:
     return f"  - name: {name}\n    topic: shop.public.orders\n    records:\n{lines}    expect:\n{expected}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["quickstart", "shop"])
 def test_the_cases_of_our_own_pipelines_hold_without_spark(name: str) -> None:
     code, modules = imported_by("test", f"configs/{name}.yaml")
@@ -127,6 +128,7 @@ def test_each_kind_of_difference_is_told(tmp_path: Path, expect: str, told: list
     assert [line for line in text if not line.startswith("log: ")][: len(told)] == told, extra
 
 
+@pytest.mark.slow
 def test_what_stops_or_pauses_a_pipeline_can_be_expected(tmp_path: Path) -> None:
     bad = "\n".join(insert(key, n="x") for key in range(4))
     file = write(tmp_path, case(bad, "paused: { lake.orders: records are bad }"))
@@ -265,6 +267,7 @@ def test_a_pipeline_without_cases_is_told_where_to_write_them(tmp_path: Path) ->
     assert tidemark("test", file, "--cases", tmp_path / "other.yaml").returncode == 0
 
 
+@pytest.mark.slow
 def test_as_a_process_of_its_own_it_prints_nothing_else(tmp_path: Path) -> None:
     done = tidemark_process("test", write(tmp_path, case(insert(1, n=1), "tables: { lake.orders: [{ n: 1 }] }")))
     assert (done.returncode, done.stderr, len(done.stdout.splitlines())) == (0, "", 2)

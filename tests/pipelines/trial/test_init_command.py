@@ -122,6 +122,7 @@ def test_a_file_that_is_there_is_replaced_on_demand_alone(tmp_path: Path) -> Non
     assert load_pipeline(file).name == "shop"
 
 
+@pytest.mark.slow
 def test_without_a_file_it_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     dump(tmp_path, ("orders", {"id": 1}, envelope(id=1)), ("items", {"id": 1}, envelope(id=1)))
@@ -199,6 +200,7 @@ PLAIN_TOPICS: dict[str, tuple[list[tuple[str, Any, Any]], list[str], list[dict[s
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLAIN_TOPICS)
 def test_plain_records_get_a_file_that_reads_them(tmp_path: Path, name: str) -> None:
     records, lines, rows = PLAIN_TOPICS[name]

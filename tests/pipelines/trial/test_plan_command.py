@@ -269,6 +269,7 @@ def test_a_sample_has_the_first_and_the_newest_records(tmp_path: Path) -> None:
     assert "late" in [column["name"] for column in document["tables"][0]["columns"]]
 
 
+@pytest.mark.slow
 def test_a_plan_needs_no_spark(tmp_path: Path) -> None:
     code, modules = imported_by("plan", str(write(tmp_path, [line(0, {"id": 1, "n": 1})])))
     assert code == 3
@@ -307,6 +308,7 @@ def of_shard(number: int, x: object, of_x: str | None) -> str:
 WHERE = [f"public.items (topic shop_{number}.public.items)" for number in (1, 2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "second", "types", "told"),
     [

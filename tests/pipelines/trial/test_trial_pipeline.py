@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -75,6 +76,7 @@ def played(history: Sequence[Sequence[tuple[int, str, int]]], of_kafka: bool, ki
         return outcome_of(pipeline, None)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(histories, st.booleans(), st.lists(st.booleans(), min_size=1, max_size=4))
 def test_kills_and_restarts_change_nothing(

@@ -30,6 +30,7 @@ def filled(driver: TableDriver, lookup: Path) -> Filled:
     return ArrivedRows(Target("t", ctx, live), blobs, open_assigner(ctx, live, environment), environment).filled(lane)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("is_kept", [True, False], ids=["the same process", "after a restart"])
 @pytest.mark.parametrize("producer", ["none", "input", "lookup"])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -146,6 +147,7 @@ def in_any_order(draw: st.DrawFn) -> list[list[Change]]:
     return batches_of(draw, draw(st.permutations([*changes, *again])))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(in_any_order(), st.booleans())
 def test_versions_follow_from_the_changes_whatever_order_they_arrive_in(
@@ -181,6 +183,7 @@ def in_order(draw: st.DrawFn) -> list[list[Change]]:
     return batches_of(draw, changes)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(in_order())
 def test_values_that_were_not_sent_are_those_of_the_version_before(batches: list[list[Change]]) -> None:

@@ -109,6 +109,7 @@ def test_the_format_of_a_topic_is_that_of_its_first_records(tmp_path: Path, name
     assert report.counts.accounted == len(values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["canal", "ticdc", "maxwell", "ogg", "dms"])
 def test_the_json_of_replication_tools_is_known(tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")

@@ -74,6 +74,7 @@ def both_forms(name: str, directory: Path, rows: int) -> tuple[Replay, Replay]:
     return avro, replay_capture(name, rows=rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [10_000, 7])
 @pytest.mark.parametrize("name", ["types_schema", "evolve_schema", "shop_schema"])
 def test_every_type_and_every_change_of_schema_gives_what_json_gives(name: str, rows: int, tmp_path: Path) -> None:

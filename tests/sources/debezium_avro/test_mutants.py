@@ -9,6 +9,7 @@ from collections import defaultdict
 
 import psutil
 import pyarrow as pa
+import pytest
 
 from sources.avro.registry_settings import RegistrySettings
 from sources.changes import RECORD_SCHEMA
@@ -41,6 +42,7 @@ def mixed(good: list[Record], mutants: list[Record], r: random.Random) -> list[R
     return rows
 
 
+@pytest.mark.slow
 def test_no_mutated_record_is_lost_stops_a_batch_or_harms_a_good_one() -> None:
     r = random.Random(1)
     targets = replay_capture("shop_avro.raw", decoder=decoder()).targets

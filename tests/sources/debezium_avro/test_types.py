@@ -190,6 +190,7 @@ def test_a_column_of_each_kind_has_the_type_and_the_values_of_its_json_form(name
     assert not any(d.quarantine for d in avro.decoded)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("declared", DECLARED)
 def test_a_declared_type_takes_of_each_kind_what_it_takes_of_json(declared: str, tmp_path: Path) -> None:
     target = DecodeTarget((("id", parse_type("INT")), ("c", parse_type(declared))), ("id",), declared=frozenset("c"))

@@ -60,6 +60,7 @@ def test_shop_without_any_types_keeps_every_text_and_number() -> None:
     assert_final(replay, "shop", "orders", ["id"], without=SHOP_TYPES["orders"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [10_000, 1])
 @pytest.mark.parametrize("table", ["varied", "varied_full"])
 @pytest.mark.parametrize(("name", "declared"), [("types_schema", {}), ("types_plain", VARIED_TYPES)])

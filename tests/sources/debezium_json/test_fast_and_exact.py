@@ -198,7 +198,7 @@ _INTEGERS = {32: pa.int32(), 64: pa.int64()}
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     st.lists(envelopes(), min_size=1, max_size=10)
     | st.lists(envelopes(), min_size=18, max_size=40)

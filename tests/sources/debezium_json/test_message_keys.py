@@ -60,6 +60,7 @@ def test_keys_of_one_source_table_are_told_apart_by_their_fields(values: list[di
     assert [set(fields) for fields in told([written(value, 0) for value in values])] == [set(v) for v in values]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("style", [0, 1, 2])
 def test_alike_keys_are_parsed_once(style: int, monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[bytes | None] = []

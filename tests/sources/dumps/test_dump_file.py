@@ -59,6 +59,7 @@ def test_a_compressed_file_that_lost_lines_is_refused(tmp_path: Path) -> None:
         DumpFile(str(path)).read(10_000, 10)
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=20), st.integers(1, 200))
 def test_boundaries_cut_between_lines(tmp_path_factory: pytest.TempPathFactory, sizes: list[int], step: int) -> None:
     path = tmp_path_factory.mktemp("dump") / "d.jsonl"

@@ -101,6 +101,7 @@ def test_many_bad_rows_do_not_take_a_query_each(monkeypatch: pytest.MonkeyPatch)
     assert len(found.problems) == 5_000 and len(calls) < 200
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(-3, 3) | st.none(), max_size=40))
 def test_rows_are_evaluated_as_one_by_one(values: list[int | None]) -> None:
     found = over(of("12 // i"), i=values)

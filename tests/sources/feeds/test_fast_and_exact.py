@@ -114,6 +114,7 @@ def shown(decoded: Decoded) -> Any:
     return changes, [(row.offset, row.reason) for row in decoded.quarantine]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [False, True], ids=["after", "before and after"])
 @pytest.mark.parametrize("form", MAKERS)
 def test_both_ways_give_the_same(tmp_path: Path, form: str, before: bool) -> None:

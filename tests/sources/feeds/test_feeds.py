@@ -253,6 +253,7 @@ def test_the_full_load_of_a_transmission_service_is_a_snapshot(tmp_path: Path) -
     assert run.report.counts.control == 1
 
 
+@pytest.mark.slow
 def test_the_time_zone_of_the_machine_changes_nothing(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from tests.support.feed_records import Run, batch_of, canal\n"

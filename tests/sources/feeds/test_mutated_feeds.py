@@ -35,6 +35,7 @@ def rows_by_offset(changes: tuple[ChangeBatch, ...]) -> dict[int, list[tuple[Sou
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COUNTS)
 def test_no_mutated_record_is_lost(tmp_path: Path, name: str) -> None:
     r = random.Random(COUNTS[name])

@@ -16,6 +16,7 @@ from sources.kafka.settings import KafkaSettings
 from sources.kafka.start_offsets import check_listed
 from sources.topics import TopicSelection
 from tests.stack.topics import Topics
+from tests.support.waiting import seconds
 
 
 def text(value: str | None) -> bytes:
@@ -46,7 +47,7 @@ def broker(answer: bytes) -> Iterator[str]:
         thread = threading.Thread(target=serve)
         thread.start()
         yield f"127.0.0.1:{listener.getsockname()[1]}"
-        thread.join(10)
+        thread.join(seconds(10))
 
 
 def test_it_tells_the_topics_but_those_of_kafka_itself() -> None:

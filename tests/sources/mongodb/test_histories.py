@@ -88,6 +88,7 @@ def stored(run: Run) -> list[Json]:
     return sorted(rows, key=lambda row: str(row["_id"]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_a_table_is_what_its_collection_is_in_the_end(tmp_path: Path, seed: int) -> None:
     r = random.Random(seed)
@@ -117,6 +118,7 @@ def document_mutant(record: Record, r: random.Random) -> Record:
     return record if key_names(key) not in (None, key_names(record["key"])) else {**record, "key": key}
 
 
+@pytest.mark.slow
 def test_no_mutated_record_is_lost(tmp_path: Path) -> None:
     r = random.Random(MUTANTS)
     events, _ = history(r, 60)

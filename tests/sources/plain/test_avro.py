@@ -239,6 +239,7 @@ def test_options_that_do_not_go_together_are_refused(tmp_path: Path, options: di
         PlainPipeline(tmp_path, {"avro": options})
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_any_value_is_stored_as_fastavro_reads_it(

@@ -127,6 +127,7 @@ def test_what_pythons_writer_writes_is_read_as_it_was(fields: list[str], quoting
         assert [value or "" for value in found.values()] == fields
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.text(st.sampled_from('ab,"\n\r\\'), max_size=8), min_size=1, max_size=6))
 def test_many_lines_at_once_are_read_as_each_alone(lines: list[str]) -> None:

@@ -177,6 +177,7 @@ _KEYS = st.integers(1, 4)
 _VALUES = st.one_of(st.none(), st.fixed_dictionaries({"v": st.sampled_from(["a", "é", None])}))
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(_KEYS, _VALUES, st.booleans()), min_size=1, max_size=60))
 def test_any_history_leaves_the_newest_row_of_each_key(

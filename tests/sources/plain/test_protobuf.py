@@ -306,6 +306,7 @@ def messages(draw: st.DrawFn, level: int = 0) -> tuple[Any, st.SearchStrategy[di
     return message, st.fixed_dictionaries({}, optional=values)
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_any_message_is_stored_as_its_json_says(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:

@@ -43,6 +43,7 @@ def drawn(r: random.Random) -> dict[str, Any]:
     return {**among, **row, **{name: value for name, value in behind.items() if name not in among}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_all_ways_give_the_same(seed: int) -> None:
     r = random.Random(seed)

@@ -51,6 +51,7 @@ def replayed(capture: str, unwrap: Unwrap, rows: int = 10_000, policies: UpsertP
     return replay_batches(batches, declared, rows, UpsertJsonDecoder(policies))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [10_000, 97])
 @pytest.mark.parametrize("schemas", [True, False])
 @pytest.mark.parametrize("unwrap", UNWRAPS.values(), ids=UNWRAPS)
@@ -62,6 +63,7 @@ def test_flattened_rows_end_as_their_envelopes_do(unwrap: Unwrap, schemas: bool,
     assert_same(flat, whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unwrap", UNWRAPS.values(), ids=UNWRAPS)
 @pytest.mark.parametrize("capture", ["types_schema", "types_plain"])
 def test_flattened_values_of_all_types_end_as_their_envelopes_do(capture: str, unwrap: Unwrap) -> None:

@@ -119,6 +119,7 @@ ARROW: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
 ]
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_columns_convert_like_their_values(data: st.DataObject) -> None:
