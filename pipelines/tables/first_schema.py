@@ -39,10 +39,16 @@ _NAME_OF_ORDER = (
 )
 
 
+_NAME_OF_KEPT_DELETES = (
+    "deletes that stay, under `where` with 'sequence.field', have their own values under this name; rename the column"
+    " (`columns.rename`)"
+)
+
+
 def name_of_own(rule: TargetRule, name: str) -> str:
     """Why a source cannot have a column that Tidemark fills itself."""
     if name in dict(rule.order_columns):
-        return _NAME_OF_ORDER
+        return _NAME_OF_ORDER if rule.orders_by_position else _NAME_OF_KEPT_DELETES
     if name == rule.deleted_at:
         return _NAME_OF_DELETES
     return NAME_OF_LOG if rule.versions is None else _NAME_OF_VERSIONS
