@@ -116,8 +116,8 @@ class DmsFeed:
     def place_of(self, value: Row) -> PlaceOfChange:
         """See ``feed.Feed``."""
         told = value.get("metadata")
-        found = told.get if isinstance(told, Mapping) else {}.get
-        return place(found("stream-position"), found("transaction-id"), found("transaction-record-id"))
+        fields: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
+        return place(fields.get("stream-position"), fields.get("transaction-id"), fields.get("transaction-record-id"))
 
     def image_fields(self, plan: Plan) -> list[pa.Field]:
         """See ``feed.Feed``."""
