@@ -18,6 +18,7 @@ from paimon_table.types import DataType, string
 from sources.column_forms import ColumnForms
 from sources.column_paths import ColumnPath
 from sources.event_columns import OnChange
+from sources.position_kinds import POSITION
 
 _T = TypeVar("_T")
 
@@ -34,6 +35,10 @@ order: of a delete the new key, of a row with values that were not sent the old 
 WEAK_COLUMN = "_WEAK"
 """Column of change rows of a table that keeps versions: whether a row leaves no trace where it changes nothing, as the
 snapshot read of a row that is there."""
+
+ORDERED_COLUMN = "_ORDERED"
+"""Optional column of change rows: whether a delete has sequence columns of its own, those of the update that it is in
+the source. Everywhere else it takes its place from the row that it meets."""
 
 RECORD_SCHEMA = pa.schema(
     [
@@ -166,8 +171,8 @@ class DecodeTarget:
     drops: Callable[[str], bool] | None = None
     """Tells (picklable) which columns of the source ``columns.drop`` means: newest rows say which they have."""
     ordering: tuple[tuple[str, DataType], ...] = ()
-    """The columns that the rows have behind their own where source positions order them: the first one is ``POSITION``,
-    others stay NULL."""
+    """The columns that the rows have behind their own where deletes have their order: ``POSITION`` first where source
+    positions tell it, others stay NULL."""
     tells_events: bool = False
     """The rows have the event columns behind their own, whatever the table stores of them."""
     tells_places: bool = False
@@ -260,7 +265,12 @@ class DecodeTarget:
     def needs_events(self) -> bool:
         """Whether the rows take operations and times from their events."""
         is_told = self.tells_events or self.tells_places or self.on_change == "log"
-        return is_told or bool(self.deleted_at or self.versions or self.ordering)
+        return is_told or bool(self.deleted_at or self.versions or self.orders_by_position)
+
+    @property
+    def orders_by_position(self) -> bool:
+        """Whether the rows have the positions of their changes."""
+        return any(name == POSITION for name, _ in self.ordering)
 
     @property
     def own_columns(self) -> tuple[str, ...]:

@@ -54,6 +54,8 @@ class RecordFormat:
     """Whether a record can show that a column is gone, and not only NULL."""
     tells_positions: bool = True
     """Whether records may tell their place in the log of a source (``sources.position_kinds``)."""
+    untold: frozenset[str] = frozenset()
+    """The metadata (``sources.expressions.rule_words``) that no record of the format tells."""
 
     @property
     def options(self) -> tuple[FormatOption, ...]:
@@ -168,6 +170,11 @@ def _auto(options: AutoOptions) -> Decoder:
     return AutoDecoder(decoders, options.registry)
 
 
+_ORDER_HERE = frozenset({"data_collection_order"})
+_ORDERS = _ORDER_HERE | {"total_order"}
+_PLACES = _ORDERS | {"position", "transaction"}
+_EVENTS = _PLACES | {"op", "source_time"}
+
 FORMATS: Mapping[str, RecordFormat] = {
     "debezium-json": RecordFormat(
         "Debezium's JSON envelopes",
@@ -185,10 +192,15 @@ FORMATS: Mapping[str, RecordFormat] = {
         problem=document_problem,
     ),
     "canal-json": RecordFormat(
-        "Canal's flat JSON messages", (FeedOptions, CanalOptions), _canal_json, has_schemas=False
+        "Canal's flat JSON messages", (FeedOptions, CanalOptions), _canal_json, has_schemas=False, untold=_PLACES
     ),
     "maxwell-json": RecordFormat(
-        "Maxwell's JSON records", (FeedOptions,), _maxwell_json, has_schemas=False, tells_drops=False
+        "Maxwell's JSON records",
+        (FeedOptions,),
+        _maxwell_json,
+        has_schemas=False,
+        tells_drops=False,
+        untold=_ORDER_HERE,
     ),
     "ogg-json": RecordFormat(
         "GoldenGate's JSON operations",
@@ -196,6 +208,7 @@ FORMATS: Mapping[str, RecordFormat] = {
         _ogg_json,
         has_schemas=False,
         tells_drops=False,
+        untold=_ORDERS,
     ),
     "dms-json": RecordFormat(
         "JSON records of AWS DMS",
@@ -204,6 +217,7 @@ FORMATS: Mapping[str, RecordFormat] = {
         names_keys=False,
         has_schemas=False,
         tells_drops=False,
+        untold=_ORDER_HERE,
     ),
     "json": RecordFormat(
         "Plain JSON objects",
@@ -214,6 +228,7 @@ FORMATS: Mapping[str, RecordFormat] = {
         has_schemas=False,
         tells_drops=False,
         tells_positions=False,
+        untold=_EVENTS,
     ),
     "avro": RecordFormat(
         "Plain Avro records",
@@ -222,8 +237,11 @@ FORMATS: Mapping[str, RecordFormat] = {
         reads_paths=True,
         problem=avro_problem,
         tells_positions=False,
+        untold=_EVENTS,
     ),
-    "csv": RecordFormat("Lines of CSV", (PlainOptions, CsvOptions), _csv, problem=csv_problem, tells_positions=False),
+    "csv": RecordFormat(
+        "Lines of CSV", (PlainOptions, CsvOptions), _csv, problem=csv_problem, tells_positions=False, untold=_EVENTS
+    ),
     "protobuf": RecordFormat(
         "Messages of Protocol Buffers",
         (PlainOptions, ProtobufSchemas),
@@ -231,6 +249,7 @@ FORMATS: Mapping[str, RecordFormat] = {
         reads_paths=True,
         problem=protobuf_problem,
         tells_positions=False,
+        untold=_EVENTS,
     ),
     "auto": RecordFormat(
         "Records of each topic in the format that its first ones show",

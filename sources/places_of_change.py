@@ -16,6 +16,11 @@ PlaceOfChange: TypeAlias = tuple[str | None, str | None, int | None, int | None]
 UNKNOWN_PLACE: PlaceOfChange = (None, None, None, None)
 
 
+def place(position: Any, transaction: Any, total_order: Any = None) -> PlaceOfChange:
+    """What a record tells in fields of these values."""
+    return _text(position), _text(transaction), _number(total_order), None
+
+
 def place_of_change(envelope: Any) -> PlaceOfChange:
     """What an envelope tells; None for what it does not."""
     if not isinstance(envelope, Mapping):

@@ -16,13 +16,14 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from paimon_table.nearest_name import nearest
+from paimon_table.options.names import SEQUENCE_FIELD
 from pipelines.config.column_rules import KeyedHash
 from pipelines.config.config_values import ConfigModel, Duration, Location, OptionOrNull, OptionText, Text, refused
 from pipelines.config.error_budget import NEARLY_ALL, MaxBadRecords
 from pipelines.config.history_rules import history_problem
 from pipelines.config.key_options import without_key_options
 from pipelines.config.look_config import Metrics, WebPage
-from pipelines.config.order_config import options_of_order, order_problems
+from pipelines.config.order_config import options_of_filter, options_of_order, order_problems
 from pipelines.config.own_columns import taken_name
 from pipelines.config.retry_config import Retry
 from pipelines.config.row_rules import mask_key_name
@@ -343,9 +344,12 @@ class PipelineConfig(ConfigModel):
         return target if rule.tells_key else self._or_log(target, rule.options)
 
     def _rule_options(self, rule: TableRule) -> tuple[dict[str, str], frozenset[str]]:
-        """The effective options, with those that the order of a rule stands for."""
+        """The effective options, with those that the order and the filter of a rule stand for."""
         options, assumed = self._effective_options(rule.options, rule.mode or "upsert")
         ordering = options_of_order(rule.order_by, keeps_rows=rule.history is not None)
+        if rule.mode != "append" and rule.order_by is None and rule.history is None and SEQUENCE_FIELD in options:
+            is_filtered = any(other.where is not None for other in self.tables if other.into == rule.into)
+            ordering = options_of_filter(options) if is_filtered else {}
         return {**options, **ordering}, assumed - frozenset(ordering)
 
     def _or_log(self, target: TargetRule, of_rule: Mapping[str, str | None]) -> TargetRule:

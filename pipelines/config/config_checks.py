@@ -15,7 +15,7 @@ from paimon_table import TableSchema, validate_new_table
 from paimon_table.catalog.table_name import DATABASE_SUFFIX
 from paimon_table.errors import ConfigError
 from paimon_table.nearest_name import did_you_mean
-from paimon_table.options.names import KEEP_DELETES
+from paimon_table.options.names import KEEP_DELETES, SEQUENCE_FIELD
 from paimon_table.schema.schema_options import BUCKET_KEY
 from paimon_table.storage.s3_io import S3Settings
 from paimon_table.types import DataField, DataType, Root
@@ -401,7 +401,7 @@ def _option_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
             *options_without_effect(stated, rule.options),
             *options_of_other_tables(stated, rule.options, rule.on_change is None, _can_move(rule)),
             *options_replaced(stated, rule.options, rule.on_change is None, bool(rule.partition_by)),
-            *misspelt_options([n for n in rule.options if n != KEEP_DELETES or not rule.orders_by_position]),
+            *misspelt_options([n for n in rule.options if n != KEEP_DELETES or SEQUENCE_FIELD not in rule.options]),
         ]
         for name, text in mistakes:
             if name in _KEYS_OF_THE_RULE:

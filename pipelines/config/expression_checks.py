@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from paimon_table.options.names import CHANGELOG_PRODUCER, MERGE_ENGINE, SEQUENCE_FIELD
 from paimon_table.types import DataType, sql
 from pipelines.config.column_rules import KeyedHash, pattern_of
 from pipelines.config.config import PipelineConfig
@@ -12,6 +11,7 @@ from pipelines.config.config_errors import problem_at
 from pipelines.config.row_rules import row_problems
 from pipelines.config.table_rules import TableRule, TargetRule
 from pipelines.config.yaml_file import KeyPath, Problem, YamlFile
+from sources.expressions.rule_words import METADATA
 
 
 def expression_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
@@ -22,6 +22,7 @@ def expression_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Prob
             continue
         at: KeyPath = ("tables", i)
         wrong = {path: text for path, text in _wrong_expressions(rule) if text is not None}
+        wrong |= {path: text for path, text in _untold_metadata(config, rule) if path not in wrong}
         for path, text in wrong.items():
             yield problem_at(file, (*at, *path), text)
         yield from _open_secrets(rule, file, at)
@@ -40,6 +41,21 @@ def _wrong_expressions(rule: TableRule) -> Iterator[tuple[KeyPath, str | None]]:
         yield ("where",), problem_of(rule.where, columns=types, is_condition=True)
 
 
+def _untold_metadata(config: PipelineConfig, rule: TableRule) -> Iterator[tuple[KeyPath, str]]:
+    """Expressions over metadata that would be NULL for every record of the format."""
+    from sources.expressions.computed import metadata_of, problem_of
+
+    form = config.source.format
+    texts: list[tuple[KeyPath, str]] = [] if rule.where is None else [(("where",), rule.where)]
+    for block, found in (("add", rule.columns.add), ("replace", rule.columns.replace)):
+        texts += [(("columns", block, name), text) for name, text in found.items()]
+    for path, text in texts if form.untold else ():
+        untold = [] if problem_of(text, columns={}) else [name for name in metadata_of(text) if name in form.untold]
+        if untold:
+            told = ", ".join(f"${name}" for name in METADATA if name not in form.untold)
+            yield path, f"records of the format {form.name} do not tell ${untold[0]}; they tell {told}"
+
+
 def _open_secrets(rule: TableRule, file: YamlFile, at: KeyPath) -> Iterator[Problem]:
     """Keys of masks that stand in the file."""
     for name, mask in rule.columns.mask.items():
@@ -50,14 +66,8 @@ def _open_secrets(rule: TableRule, file: YamlFile, at: KeyPath) -> Iterator[Prob
 
 
 def _wrong_rows(rule: TargetRule, file: YamlFile, at: KeyPath) -> Iterator[Problem]:
-    if rule.on_change is None:
-        engine = rule.options.get(MERGE_ENGINE, "deduplicate")
-        producer = rule.options.get(CHANGELOG_PRODUCER, "none")
-        key = rule.primary_key or ("",)
-    else:
-        engine, producer, key = "deduplicate", "none", ()
-    sequence = [name for name in rule.options.get(SEQUENCE_FIELD, "").split(",") if name.strip()]
-    for path, text in row_problems(rule, key, engine, producer, sequence):
+    key = rule.primary_key or ("",) if rule.on_change is None else ()
+    for path, text in row_problems(rule, key, rule.options if rule.on_change is None else {}):
         yield problem_at(file, (*at, *path), text)
 
 

@@ -114,6 +114,11 @@ class ChosenFormat(ConfigModel):
         return self.formats[self.name].tells_drops
 
     @property
+    def untold(self) -> frozenset[str]:
+        """The metadata that no record tells."""
+        return self.formats[self.name].untold
+
+    @property
     def tells_positions(self) -> bool:
         """Whether records may tell their place in the log of a source."""
         return self.formats[self.name].tells_positions

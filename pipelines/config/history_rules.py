@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from paimon_table.options.names import BUCKET, IGNORE_DELETE, MERGE_ENGINE, ROWKIND_FIELD, SEQUENCE_FIELD
+from paimon_table.options.names import BUCKET, IGNORE_DELETE, KEEP_DELETES, MERGE_ENGINE, ROWKIND_FIELD, SEQUENCE_FIELD
 from paimon_table.schema.schema_options import BUCKET_KEY
 from pipelines.config.table_rules import TargetRule
 from sinks.exchange.version_columns import VersionColumns
@@ -18,11 +18,11 @@ def history_problem(rule: TargetRule) -> str | None:
 
 
 def _of_soft_delete(rule: TargetRule) -> str | None:
-    if rule.where is not None:
-        return (
-            "with soft_delete an update that `where` does not take would have to mark its row as deleted, and nothing"
-            " tells whether the table has that row: remove one of them, or use scd2, which stores every version"
-        )
+    ordered = ordered_filter_problem(rule, rule.options)
+    if ordered is not None:
+        return ordered
+    if KEEP_DELETES in rule.options:
+        return f"soft_delete stores no deletes that could stay; remove the option '{KEEP_DELETES}'"
     if rule.schema_changes.truncate == "apply":
         return "`schema_changes: {truncate: apply}` deletes rows that soft_delete keeps; say skip or pause"
     if rule.schema_changes.retype == "new_column":
@@ -30,6 +30,17 @@ def _of_soft_delete(rule: TargetRule) -> str | None:
     if _engine(rule) != "deduplicate" or rule.options.get(BUCKET) == "-2":
         return f"soft_delete needs '{MERGE_ENGINE}' = deduplicate and another '{BUCKET}' than -2: it looks up rows"
     return None
+
+
+def ordered_filter_problem(rule: TargetRule, options: Mapping[str, str]) -> str | None:
+    """What is wrong with a filter over a table with these options that marks deleted rows."""
+    if rule.deleted_at is None or rule.where is None or not options.get(SEQUENCE_FIELD):
+        return None
+    by = "`order_by`" if rule.orders_by_position else f"the option '{SEQUENCE_FIELD}'"
+    return (
+        "under `where` soft_delete takes records in the order in which they come: a row that leaves the condition"
+        f" before its older records come has no row to mark; remove {by}, or use scd2, which stores every version"
+    )
 
 
 def _of_versions(rule: TargetRule, columns: VersionColumns) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from paimon_table.nearest_name import SURE, nearest
-from paimon_table.options.names import KEEP_DELETES
+from paimon_table.options.names import KEEP_DELETES, SEQUENCE_FIELD
 from paimon_table.options.option_facts import is_typed, known_names
 from paimon_table.options.option_names import (
     HONOURED,
@@ -102,7 +102,11 @@ def misspelt_options(stated: Collection[str]) -> Iterator[tuple[str, str]]:
     """
     for name in stated:
         if name == KEEP_DELETES:
-            yield name, f"option '{name}' is said by `order_by: {{source_position: {{keep_deletes: TIME}}}}`; remove it"
+            yield (
+                name,
+                f"option '{name}' needs a '{SEQUENCE_FIELD}'; with `order_by` say it as `{{source_position:"
+                " {keep_deletes: TIME}}`",
+            )
         elif name.startswith(OWN_PREFIX):
             yield name, f"option '{name}' is where Tidemark remembers what it has learnt of the table; remove it"
     for name in _unknown(stated):

@@ -41,11 +41,14 @@ def _check_duration(value: str) -> str:
 _Duration = Annotated[str, AfterValidator(_check_duration), WithJsonSchema({"type": "string", "examples": ["7 d"]})]
 
 
+KEPT_FOR = "7 d"
+
+
 class SourcePosition(ConfigModel):
     """By the place of the change in the log of the source."""
 
     keep_deletes: _Duration = Field(
-        default="7 d",
+        default=KEPT_FOR,
         description="How long the table remembers a delete after it was written. An older record of the key that comes "
         "within this time is left out; a later one brings the row back. Take at least the retention of the topics.",
     )
@@ -78,6 +81,30 @@ def options_of_order(order: OrderBy | None, *, keeps_rows: bool) -> dict[str, st
     return {SEQUENCE_FIELD: POSITION, **kept}
 
 
+def options_of_filter(options: Mapping[str, str]) -> dict[str, str]:
+    """The table options that a filter (`where`) adds to these, which have a ``sequence.field``.
+
+    A row that leaves the filter is a delete in that order. A compaction would drop it, and an older row that comes
+    later would bring its key back.
+    """
+    return {} if KEEP_DELETES in options or lacking_for_deletes(options) else {KEEP_DELETES: KEPT_FOR}
+
+
+def lacking_for_deletes(options: Mapping[str, str]) -> str | None:
+    """What a table needs whose deletes are to stay in their order, and does not have under these options."""
+    if _word(options, MERGE_ENGINE, "deduplicate") != "deduplicate":
+        return f"'{MERGE_ENGINE}' = deduplicate"
+    if _word(options, CHANGELOG_PRODUCER, "none") == "input":
+        return f"another '{CHANGELOG_PRODUCER}' than input"
+    if _word(options, DELETION_VECTORS, "false") == "true":
+        return f"a table without '{DELETION_VECTORS}'"
+    return f"another '{BUCKET}' than -2" if _word(options, BUCKET, "") == "-2" else None
+
+
+def _word(options: Mapping[str, str], name: str, default: str) -> str:
+    return options.get(name, default).strip().lower()
+
+
 def order_problems(stated: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """(option, what is wrong) of the options that a file states beside ``order_by``."""
     engine = stated.get(MERGE_ENGINE, "deduplicate").strip().lower()
@@ -107,6 +134,5 @@ def order_problems(stated: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def columns_of_order(options: Mapping[str, str]) -> tuple[tuple[str, DataType], ...]:
     """The columns that a table with these options gets for its order."""
-    if options.get(SEQUENCE_FIELD) != POSITION:
-        return ()
-    return ((POSITION, POSITION_TYPE), *(((DELETE_TIME, DELETE_TIME_TYPE),) if KEEP_DELETES in options else ()))
+    of_positions = ((POSITION, POSITION_TYPE),) if options.get(SEQUENCE_FIELD) == POSITION else ()
+    return of_positions + (((DELETE_TIME, DELETE_TIME_TYPE),) if KEEP_DELETES in options else ())

@@ -30,7 +30,8 @@ def makers(rule: TargetRule) -> dict[str, Maker]:
         found[rule.deleted_at] = Maker("history: soft_delete", _DELETES)
     if rule.versions is not None:
         found |= dict.fromkeys(rule.versions.names, Maker("history: scd2", _VERSIONS))
-    return found | dict.fromkeys(dict(rule.order_columns), Maker("order_by: source_position"))
+    order = "order_by: source_position" if rule.orders_by_position else "where` with `sequence.field"
+    return found | dict.fromkeys(dict(rule.order_columns), Maker(order))
 
 
 def name_of_own(rule: TargetRule, name: str) -> str:

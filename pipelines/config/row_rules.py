@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
+from paimon_table.options.names import CHANGELOG_PRODUCER, MERGE_ENGINE, ROWKIND_FIELD, SEQUENCE_FIELD
 from pipelines.config.column_rules import ColumnRules, KeyedHash
+from pipelines.config.history_rules import ordered_filter_problem
+from pipelines.config.order_config import lacking_for_deletes
 from pipelines.config.table_rules import TargetRule
 from sources.expressions.rule_words import OF_SOURCE, Leaving
-from sources.position_kinds import POSITION
 
 
 def mask_key_name(rule: int, column: str) -> str:
@@ -37,13 +39,14 @@ def leaving_of(primary_key: Collection[str], merge_engine: str, changelog_produc
 
 
 def row_problems(
-    rule: TargetRule,
-    primary_key: Collection[str],
-    merge_engine: str,
-    changelog_producer: str,
-    sequence_fields: Collection[str],
+    rule: TargetRule, primary_key: Collection[str], options: Mapping[str, str]
 ) -> Iterator[tuple[tuple[str, ...], str]]:
-    """(keys below the rule, what is wrong) for a filter or a key that the events of the source cannot serve."""
+    """(keys below the rule, what is wrong) for a filter or a key that the events of the source cannot serve.
+
+    ``options`` are those of the table, as texts.
+    """
+    merge_engine = options.get(MERGE_ENGINE, "deduplicate").strip().lower()
+    changelog_producer = options.get(CHANGELOG_PRODUCER, "none").strip().lower()
     leaving = leaving_of(primary_key, merge_engine, changelog_producer)
     if rule.where is not None and rule.before != "full" and leaving is Leaving.REFUSED:
         yield (
@@ -52,12 +55,8 @@ def row_problems(
             " every update and delete: let the source send whole old rows (PostgreSQL: REPLICA IDENTITY FULL;"
             " MySQL and MariaDB always do), and say `before: full` in the rule",
         )
-    if rule.where is not None and primary_key and {*sequence_fields} - {POSITION}:
-        yield (
-            ("where",),
-            "with 'sequence.field' a row that leaves the condition cannot be deleted in the right order: an older"
-            " update would delete a newer row, or bring a deleted one back; remove one of the two",
-        )
+    if rule.where is not None and leaving is not Leaving.OMITTED:
+        yield from ((("where",), text) for text in _filter_problems(rule, options))
     yield from _varying_problems(rule, primary_key, merge_engine, changelog_producer)
     for name in primary_key:
         text = _key_problem(rule, name)
@@ -68,6 +67,24 @@ def row_problems(
             source = rule.columns.source_of(name)
             if name and source is not None and rule.columns.leaves_out(source):
                 yield (key,), f"column {name!r} is left out of the table by `columns`: keep it"
+
+
+def _filter_problems(rule: TargetRule, options: Mapping[str, str]) -> Iterator[str]:
+    """What keeps a row that leaves the filter from being deleted, or from being deleted in its order."""
+    if options.get(ROWKIND_FIELD):
+        yield (
+            f"a row that leaves the condition is deleted, and option '{ROWKIND_FIELD}' takes the kind of each row from"
+            " a column: remove one of the two"
+        )
+    marked = ordered_filter_problem(rule, options)
+    lacking = lacking_for_deletes(options) if options.get(SEQUENCE_FIELD) else None
+    if marked is not None:
+        yield marked
+    elif lacking is not None:
+        yield (
+            f"with '{SEQUENCE_FIELD}' a row that leaves the condition is a delete that stays for a while, so that no"
+            f" older record brings the row back; that needs {lacking}: change that, or remove one of the two"
+        )
 
 
 def _varying_problems(

@@ -13,13 +13,14 @@ from pydantic_core import CoreSchema
 
 from paimon_table import TableName, TableSchema
 from paimon_table.errors import ConfigError
+from paimon_table.options.names import KEEP_DELETES, SEQUENCE_FIELD
 from paimon_table.types import DataType
 from pipelines.config.column_rules import ColumnRules, Expression, first_match
 from pipelines.config.config_values import ConfigModel, OptionOrNull, Patterns, Text, refused
 from pipelines.config.error_budget import NEARLY_ALL, Budget, MaxBadRecords
 from pipelines.config.history_config import History
 from pipelines.config.key_options import without_key_options
-from pipelines.config.order_config import OrderBy, columns_of_order
+from pipelines.config.order_config import OrderBy, columns_of_order, options_of_filter
 from pipelines.config.schema_changes import EVOLVE, SchemaChanges
 from pipelines.config.table_name import name_problem
 from pipelines.config.watermark import Watermark
@@ -27,6 +28,7 @@ from sinks.exchange.version_columns import VersionColumns
 from sources.column_sources import OPTION as COLUMN_SOURCES
 from sources.column_sources import ColumnSources
 from sources.event_columns import EVENT_COLUMNS, TIME_TYPE, OnChange
+from sources.position_kinds import POSITION
 from sources.topics import any_matches
 
 PLACEHOLDERS = ("database", "schema", "table", "topic")
@@ -185,7 +187,8 @@ class TableRule(ConfigModel):
     where: Expression | None = Field(
         default=None,
         description="An SQL condition over the columns of the source: only rows for which it is true are in the table."
-        " A row that leaves the condition is deleted, one that enters it is inserted.",
+        " A row that leaves the condition is deleted, one that enters it is inserted. With `history` such a row is"
+        " marked, or its version ends.",
     )
     new_columns: NewColumns | None = Field(
         default=None, description="How many columns are added; it wins over `defaults.new_columns`."
@@ -389,16 +392,25 @@ class TargetRule:
     def for_table(self, schema: TableSchema) -> TargetRule:
         """The rule for a table that exists: that of a log of events if it is one.
 
-        Columns of the source that go on in another column of the table have the name of that one.
+        Columns of the source that go on in another column of the table have the name of that one. A table whose deletes
+        stay for a while goes on to keep them.
         """
         is_log = not schema.primary_keys and all(schema.has_column(name) for name, _ in EVENT_COLUMNS)
         rule = self.for_keys(None if is_log else ())
+        rule = replace(rule, options={**rule._kept_deletes(schema.options), **rule.options})
         continued = ColumnSources.parsed(schema.options.get(COLUMN_SOURCES)).continued
         if not continued:
             return rule
         stored = {source: names[-1] for source, names in continued.items() if schema.has_column(names[-1])}
         columns = rule.columns.model_copy(update={"rename": {**rule.columns.rename, **stored}})
         return replace(rule, columns=columns)
+
+    def _kept_deletes(self, of_table: Mapping[str, str]) -> dict[str, str]:
+        """The option of a table whose deletes stay for a while, or are to stay from now on because of the filter."""
+        if KEEP_DELETES in of_table:
+            return {KEEP_DELETES: of_table[KEEP_DELETES]}
+        is_ordered = self.where is not None and SEQUENCE_FIELD in of_table
+        return options_of_filter(of_table) if is_ordered and self.versions is None and self.deleted_at is None else {}
 
     @property
     def changes_rows(self) -> bool:
@@ -440,8 +452,9 @@ class TargetRule:
 
     @property
     def order_columns(self) -> tuple[tuple[str, DataType], ...]:
-        """Those of them that order the rows."""
-        return columns_of_order(self.options) if self.orders_by_position else ()
+        """Those of them that order the rows and their deletes."""
+        found = columns_of_order(self.options) if self.on_change is None else ()
+        return tuple((name, t) for name, t in found if name != POSITION or self.orders_by_position)
 
     def row_key(self, primary_key: Iterable[str]) -> tuple[str, ...]:
         """The columns of the table's primary key that tell rows of the source apart."""

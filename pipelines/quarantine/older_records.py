@@ -15,6 +15,7 @@ from pipelines.quarantine.overtaken import History, Key, keys_of
 from sinks.exchange.version_columns import HISTORY_OPTION
 from sources.changes import (
     OFFSET_COLUMN,
+    ORDERED_COLUMN,
     ChangeBatch,
     DecodeCounts,
     Decoded,
@@ -119,7 +120,10 @@ class LateRecords:
             return dict.fromkeys(change.rows.column(OFFSET_COLUMN).to_pylist(), _FILTERED_VERSION)
         rows, keys = change.rows, keys_of(change.rows, table.schema.primary_keys)
         of_order = refusal(identifier, table)
-        deletes = pc.equal(rows.column(VALUE_KIND), RowKind.DELETE).to_pylist()
+        is_delete_of_source = pc.equal(rows.column(VALUE_KIND), RowKind.DELETE)
+        if ORDERED_COLUMN in rows.column_names:
+            is_delete_of_source = pc.and_not(is_delete_of_source, rows.column(ORDERED_COLUMN))
+        deletes = is_delete_of_source.to_pylist()
         judged = [
             (offset, key, delete_refusal(identifier, table) if is_delete else of_order)
             for offset, key, is_delete in zip(rows.column(OFFSET_COLUMN).to_pylist(), keys, deletes, strict=True)

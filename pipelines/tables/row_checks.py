@@ -6,7 +6,6 @@ import logging
 
 from paimon_table import AddColumn, SchemaChange, Table, TableSchema, WidenColumn
 from paimon_table.errors import ConfigError, SchemaChangeRefused
-from paimon_table.options.option_parsing import parse_options
 from paimon_table.types import sql, string
 from pipelines.config.row_rules import row_problems
 from pipelines.config.table_rules import TargetRule
@@ -18,10 +17,7 @@ log = logging.getLogger(__name__)
 
 def check_rows(rule: TargetRule, schema: TableSchema) -> None:
     """ConfigError for a rule whose rows the table cannot take."""
-    options = parse_options(schema.options, schema)
-    key = rule.row_key(schema.primary_keys)
-    found = row_problems(rule, key, options.merge_engine, options.changelog_producer, options.sequence_fields)
-    for _, text in found:
+    for _, text in row_problems(rule, rule.row_key(schema.primary_keys), schema.options):
         raise ConfigError(f"rule into {rule.into}: {text}")
 
 

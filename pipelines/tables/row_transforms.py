@@ -14,6 +14,7 @@ from sources.expressions.computed import computed_column, condition, masked_colu
 from sources.expressions.evaluation import Column
 from sources.expressions.rule_words import OF_EVENTS, OF_PLACES, Leaving
 from sources.expressions.transform import Transform, Unfed
+from sources.position_kinds import POSITION
 
 
 def transform_of(rule: TargetRule, table: Table, ingested_ms: int, passed: tuple[str, ...]) -> Transform:
@@ -36,11 +37,14 @@ def transform_of(rule: TargetRule, table: Table, ingested_ms: int, passed: tuple
             columns.append((f.name, _column(layout, f.name, f.type) if is_computed else Unfed(f.type)))
     refused = traits.refused_deletes
     computed = {name for name, origin in columns if isinstance(origin, Column)}
+    leaving = leaving_of(schema.primary_keys, table.options.merge_engine, table.options.changelog_producer)
+    own = {*rule.row_key(schema.primary_keys), POSITION}
+    sequence = [name for name in table.options.sequence_fields if name not in own]
     return Transform(
         columns=tuple(columns),
         primary_key=rule.row_key(schema.primary_keys),
         where=None if rule.where is None else condition(f"where: {rule.where}", rule.where, layout.types),
-        leaving=leaving_of(schema.primary_keys, table.options.merge_engine, table.options.changelog_producer),
+        leaving=leaving,
         has_whole_before=rule.before == "full",
         wants_update_before=traits.wants_update_before,
         needs_retracts=bool(traits.accumulating),
@@ -49,6 +53,7 @@ def transform_of(rule: TargetRule, table: Table, ingested_ms: int, passed: tuple
         keeps_events=rule.on_change == "log",
         passed=passed,
         deleted_at=rule.deleted_at,
+        sequence=tuple(sequence) if leaving is Leaving.DELETED else (),
         hides_values=bool(rule.columns.mask),
         ingested_ms=ingested_ms,
     )
@@ -68,7 +73,7 @@ def _column(layout: Layout, name: str, t: DataType) -> Column:
 
 def tells_events(rule: TargetRule, transform: Transform) -> bool:
     """Whether the decoder is to tell operations and times."""
-    keyed_filter = rule.where is not None and transform.leaving is Leaving.DELETED
+    keyed_filter = rule.where is not None and transform.leaving is Leaving.DELETED and not transform.sequence
     return keyed_filter or bool(transform.metadata & (OF_EVENTS.keys() - OF_PLACES.keys()))
 
 

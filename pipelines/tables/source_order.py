@@ -1,4 +1,4 @@
-"""The order by source positions (`order_by: source_position`) in a table that exists already."""
+"""The order of rows and of deletes (`order_by: source_position`, `where`) in a table that exists already."""
 
 from __future__ import annotations
 
@@ -20,11 +20,8 @@ def with_order_of(rule: TargetRule, table: Table, identifier: str, pipeline: str
     if not missing:
         return table
     names = ", ".join(name for name, _ in missing)
-    log.info(
-        "pipeline %s: %s: columns %s added, as `order_by: source_position` says; the rows that are there count as older"
-        " than every record to come",
-        pipeline, identifier, names,
-    )  # fmt: skip
+    older = "; the rows that are there count as older than every record to come" if rule.orders_by_position else ""
+    log.info("pipeline %s: %s: columns %s added, as %s says%s", pipeline, identifier, names, _said_by(rule), older)
     return table.evolve([AddColumn(name, t) for name, t in missing], time_ms)
 
 
@@ -38,8 +35,7 @@ def check_order_of(rule: TargetRule, table: Table, identifier: str) -> None:
                 " compaction has met yet would win: say `order_by: source_position` in the rule, or write into a"
                 " new table (another `into`, with `backfill: true`)"
             )
-        return
-    if present not in ((), (POSITION,)) and table.snapshots.latest_id() is not None:
+    elif present not in ((), (POSITION,)) and table.snapshots.latest_id() is not None:
         raise ConfigError(
             f"table {identifier} exists and its rows are ordered by 'sequence.field' = {','.join(present)}; `order_by:"
             " source_position` needs a new table (another `into`, with `backfill: true`)"
@@ -47,7 +43,12 @@ def check_order_of(rule: TargetRule, table: Table, identifier: str) -> None:
     for name, t in rule.order_columns:
         if table.schema.has_column(name) and table.schema.field(name).type != t:
             raise ConfigError(
-                f"table {identifier} exists and has {name} as {sql(table.schema.field(name).type)}; `order_by:"
-                f" source_position` stores {sql(t)} there: rename the column in the connector, and write into a new"
-                " table (another `into`)"
+                f"table {identifier} exists and has {name} as {sql(table.schema.field(name).type)}; {_said_by(rule)}"
+                f" stores {sql(t)} there: rename the column in the connector, and write into a new table (another"
+                " `into`)"
             )
+
+
+def _said_by(rule: TargetRule) -> str:
+    """The words of the rule for which the table has columns of an order."""
+    return "`order_by: source_position`" if rule.orders_by_position else "`where` with 'sequence.field'"

@@ -198,8 +198,13 @@ class PipelineTables:
 
     def with_history(self, target: Target) -> Target:
         """A target with what its table keeps of changed and deleted rows."""
-        rule = self._routing.rules.get(target.identifier)
-        return target if rule is None else replace(target, deleted_at=rule.deleted_at, versions=rule.versions)
+        name = target.identifier
+        rule = self._routing.rules.get(name)
+        if rule is None:
+            return target
+        fed = (self._routing.rule_of[source] for source, into in self.routes.items() if into == name)
+        is_filtered = any(of_source.where is not None for of_source in fed)
+        return replace(target, deleted_at=rule.deleted_at, versions=rule.versions, is_filtered=is_filtered)
 
     @property
     def event_time_columns(self) -> Mapping[int, str]:

@@ -18,6 +18,9 @@ order: of a delete the new key, of a row with values that were not sent the old 
 WEAK = "_WEAK"
 """Column of change rows of a table that keeps versions: a row that leaves no trace where it changes nothing."""
 
+ORDERED = "_ORDERED"
+"""Optional column of change rows: whether a delete has sequence columns of its own."""
+
 OFFSET = "_OFFSET"
 """Column of change rows: Kafka offset of the record a row came from."""
 
@@ -55,5 +58,7 @@ class Target:
     """The column with the time of the delete, where a delete keeps its row."""
     versions: VersionColumns | None = None
     """Where the table keeps every version of a row."""
+    is_filtered: bool = False
+    """Whether some rows of a source are left out: a row that is gone may have changed since, and come back."""
     is_paused: bool = False
     """Whether the batch goes on without the table: nothing of it is read or written."""

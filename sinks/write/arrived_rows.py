@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -65,7 +66,22 @@ class ArrivedRows:
         filled, column = self._filled(lane), self._target.deleted_at
         if column is None:
             return filled
-        return replace(filled, rows=_kept_deletes(filled.rows, column))
+        rows = filled.rows.filter(self._has_effect(lane)) if self._target.is_filtered else filled.rows
+        return replace(filled, rows=_kept_deletes(rows, column))
+
+    def _has_effect(self, lane: Lane) -> pa.Array:
+        """Which rows of a lane are no deletes of rows that the table does not have, or has marked as deleted already.
+
+        Under a filter most of these deletes are updates of rows that never were in the table.
+        """
+        rows = self._rows(lane)
+        kept = np.asarray(pc.not_equal(rows.column(VALUE_KIND), RowKind.DELETE)).copy()
+        histories, deletes = self._histories_of(lane, rows), np.flatnonzero(~kept).tolist()
+        if deletes:
+            histories.prepare(deletes)
+        for number in deletes:
+            kept[number] = histories.is_there(number)
+        return pa.array(kept)
 
     def _filled(self, lane: Lane) -> Filled:
         rows = self._rows(lane)
@@ -185,9 +201,15 @@ class ArrivedRows:
         if bucket not in self._writers:
             state = self._target.live.of(bucket)
             self._writers[bucket] = open_writer(self._context, bucket, state, self._environment)
-        return self._writers[bucket].lookup(keys)
+        found = self._writers[bucket].lookup(keys)
+        if self._target.deleted_at is None or not self._target.is_filtered:
+            return found
+        return found.filter(pc.is_null(found.column(self._target.deleted_at)))
 
     def _former_rows(self, bucket: BucketId, keys: pa.Table) -> pa.Table:
+        """Rows that were in the table once; none under a filter: outside of it they may have changed."""
+        if self._target.is_filtered:
+            return self._context.schema.arrow_schema.empty_table()
         if self._target.versions is not None:
             return newest_versions(self._stored_versions(bucket, keys), self._key, self._target.versions)
         return former_rows(self._context, bucket, keys, self._environment, self._target.live.of(bucket).files)

@@ -15,16 +15,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.row_kind import VALUE_KIND, RowKind
-from sinks.exchange.target import UNAVAILABLE
+from sinks.exchange.target import ORDERED, UNAVAILABLE
 
 
 def without_sequence_of_deletes(rows: pa.Table, sequence_fields: Sequence[str], key: Sequence[str]) -> pa.Table:
     """``rows`` with the sequence columns of deletes named in ``_UNAVAILABLE``, beside what it names already.
 
-    Columns of the primary key ``key`` are always true and stay.
+    Columns of the primary key ``key`` are always true and stay. So are those of deletes that are updates in the source.
     """
     positions = [rows.schema.get_field_index(name) for name in sequence_fields if name not in key]
     deletes = np.asarray(pc.equal(rows.column(VALUE_KIND), RowKind.DELETE))
+    if ORDERED in rows.column_names:
+        deletes = deletes & ~np.asarray(rows.column(ORDERED))
+        rows = rows.drop_columns([ORDERED])
     if not positions or not deletes.any():
         return rows
     known = rows.column(UNAVAILABLE).to_pylist() if UNAVAILABLE in rows.column_names else [[]] * len(rows)

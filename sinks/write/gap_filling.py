@@ -98,6 +98,13 @@ class Histories:
     def kind(self, number: int) -> RowKind:
         return RowKind(self._column(VALUE_KIND)[number])
 
+    def is_there(self, number: int) -> bool:
+        """Whether the row of the key is in the table when this change arrives."""
+        earlier = [n for n in self.numbers(self._keys[number]) if n < number]
+        if earlier:
+            return self.kind(earlier[-1]) is not RowKind.DELETE
+        return self.current(self._keys[number]) is not None
+
     def hidden(self, number: int) -> Sequence[int]:
         """Positions of the columns that the source did not send."""
         return (self._column(UNAVAILABLE)[number] or ()) if UNAVAILABLE in self._rows.column_names else ()
@@ -246,7 +253,7 @@ class GapFiller:
         """The sequence columns of the newest row of the key of a delete; empty when there is none."""
         key = histories.key_of(number)
         earlier = [n for n in histories.numbers(key) if n < number]
-        deletes = [i for i, n in enumerate(earlier) if histories.kind(n) is RowKind.DELETE]
+        deletes = [i for i, n in enumerate(earlier) if self._takes_newest(histories, n)]
         rows = [{name: self._value(histories, n, name, _Search()) for name in self._sequence} for n in earlier]
         if deletes:
             rows = rows[deletes[-1] + 1 :]
@@ -257,6 +264,11 @@ class GapFiller:
             if not newest or not _is_older(list(row.values()), list(newest.values()), self._descending):
                 newest = row
         return newest
+
+    def _takes_newest(self, histories: Histories, number: int) -> bool:
+        """Whether a row is a delete that gets the sequence of the newest row, so that none before it is left."""
+        is_delete = histories.kind(number) is RowKind.DELETE
+        return is_delete and any(histories.value(number, name) is _UNKNOWN for name in self._sequence)
 
     def _value(self, histories: Histories, number: int, name: str, search: _Search) -> Any:
         """The value of a column after row ``number``."""

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from sources.places_of_change import PlaceOfChange, place_of_change
+
 
 class RecordShape(Protocol):
     """Makes an envelope of a value: the rest of the decoder knows envelopes only. Picklable."""
@@ -22,6 +24,10 @@ class RecordShape(Protocol):
 
     def event(self, value: Any) -> Any:
         """The envelope that a parsed payload stands for, with ``before`` or ``after``; a MalformedRecord stays one."""
+        ...
+
+    def place(self, payload: Any) -> PlaceOfChange:
+        """Where a parsed payload says that its change stands in the log of the source."""
         ...
 
     def is_metadata(self, name: str) -> bool:
@@ -41,6 +47,9 @@ class Envelopes:
 
     def event(self, value: Any) -> Any:
         return value
+
+    def place(self, payload: Any) -> PlaceOfChange:
+        return place_of_change(payload)
 
     def is_metadata(self, name: str) -> bool:
         return False

@@ -8,7 +8,7 @@ parsed one by one.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from sources.debezium_json.event_sorting import TableEvents
 from sources.debezium_json.record_shapes import RecordShape
 from sources.json_changes.exact_parse import parse_exactly
 from sources.json_changes.text_parts import slices
+from sources.places_of_change import PlaceOfChange
 from sources.position_kinds import TEXTS
 from sources.source_positions import columns_of
 
@@ -43,6 +44,14 @@ def source_fields(events: TableEvents, wanted: Sequence[str]) -> Mapping[str, pa
     if found is None:
         found = columns_of([_source_of(_parsed(events, index), shape) for index in range(len(events.ops))])
     return found
+
+
+def places(events: TableEvents) -> Iterator[PlaceOfChange]:
+    """Where each event stands in the log of its source."""
+    shape = events.texts.shape
+    if shape.source_names is None:
+        return map(shape.place, events.envelopes())
+    return (shape.place(_parsed(events, index)) for index in range(len(events.ops)))
 
 
 def _parsed(events: TableEvents, index: int) -> Any:

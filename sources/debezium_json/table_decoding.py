@@ -32,7 +32,7 @@ from sources.debezium_json.message_keys import KeyForms
 from sources.debezium_json.ops import LETTERS, OPS, TRUNCATE
 from sources.debezium_json.policies import DebeziumPolicies
 from sources.debezium_json.record_shapes import ENVELOPES, RecordShape
-from sources.debezium_json.source_fields import source_fields
+from sources.debezium_json.source_fields import places, source_fields
 from sources.debezium_json.source_times import source_times
 from sources.debezium_json.strange_values import missing_row
 from sources.debezium_json.texts import Records, SourceNames, Texts
@@ -59,7 +59,6 @@ from sources.json_changes.observing import (
 from sources.json_changes.outcome import RECORD_FAULTS, Outcome, fault_text
 from sources.json_changes.row_conversion import ConvertedRows
 from sources.json_changes.table_rows import TableRows
-from sources.places_of_change import place_of_change
 from sources.position_kinds import POSITION, fields_of, kind_of
 from sources.record_rows import timestamp_ms_of
 from sources.values.inference import iso_type
@@ -286,12 +285,12 @@ class TableDecoding:
         log = EventLog(self.topic, self.partition, self.outcome.offsets, (*LETTERS, None))
         for part in parts:
             log.note(part.texts.positions, part.ops, source_times(part))
-            if target.ordering:
+            if target.orders_by_position:
                 kind = kind_of(target.forms.of(POSITION))
                 fields = source_fields(part, fields_of(kind))
                 log.note_positions(part.texts.positions, fields, part.ops == OPS["r"], kind)
             if target.tells_places:
-                log.note_places(part.texts.positions, map(place_of_change, part.envelopes()))
+                log.note_places(part.texts.positions, places(part))
         return log
 
     # ------------------------------------------------------------ change rows

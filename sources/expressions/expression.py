@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from paimon_table.nearest_name import nearest
 from paimon_table.types import BINARIES, CHARACTERS, MAX_LENGTH, DataType, Root, arrow_type, sql
-from sources.expressions import engine
+from sources.expressions import engine, paimon_functions
 from sources.expressions.result_types import NoType, data_type, duck_type, quoted
 from sources.expressions.rule_words import METADATA
 
@@ -82,9 +82,7 @@ _OF_THE_MOMENT = frozenset(
 )
 _MOMENT = "gives another value each time that a record is read: take $ingested_at, or $source_time"
 _ELSEWHERE = {
-    "date_format": "strftime(c, '%Y-%m-%d')",
     "from_unixtime": "to_timestamp(c)",
-    "truncate": "trunc(c), or left(c, 10) for a text",
     "nvl": "coalesce",
     "get_json_object": "c ->> '$.field'",
     "sha2": "sha256",
@@ -144,7 +142,7 @@ def unknown_column(name: str, columns: Collection[str]) -> str:
     return f"there is no column {name!r}{hint} The source has: {', '.join(columns) or 'none'}"
 
 
-def bound(expression: Expression, columns: Collection[str]) -> Bound:
+def bound(expression: Expression, columns: Mapping[str, DataType]) -> Bound:
     """The expression over ``columns``; BadExpression for a name that means none of them."""
     actual: dict[str, str] = {}
     for name in expression.columns:
@@ -161,7 +159,39 @@ def bound(expression: Expression, columns: Collection[str]) -> Bound:
         elif node.get("class") == "COLUMN_REF" and node["column_names"][0].lower() not in local:
             node["column_names"][0] = column_name(actual[node["column_names"][0]])
     inputs = tuple(dict.fromkeys(actual.values()))
+    _replace_functions(tree, rows_schema({name: columns[name] for name in inputs}), inputs)
     return Bound(expression.text, engine.text_of(tree), inputs, expression.metadata)
+
+
+def _replace_functions(tree: Mapping[str, Any], schema: pa.Schema, inputs: Sequence[str]) -> None:
+    """Write functions of ``paimon_functions`` in terms of the engine, inner ones first."""
+    root = _expression_of(tree)
+    for node in reversed(list(engine.walk(root))):
+        name = str(node.get("function_name", "")).lower()
+        if node.get("class") != "FUNCTION" or name not in paimon_functions.USAGE:
+            continue
+        arguments = [argument["expression"] for argument in node["arguments"]]
+        literal = arguments[1].get("literal") if len(arguments) == 2 else None
+        try:
+            if literal is None:
+                raise paimon_functions.Unusable(paimon_functions.USAGE[name])
+            value = _text_of(tree, arguments[0])
+            t = data_type(engine.described([value], schema)[0])
+            sql_ = paimon_functions.sql_of(name, f"({value})", t, str(literal["text"]))
+        except engine.EngineError as error:
+            raise BadExpression(plain(error, inputs)) from error
+        except (NoType, paimon_functions.Unusable) as error:
+            raise BadExpression(str(error)) from error
+        written = _expression_of(engine.syntax_tree(sql_))
+        node.clear()
+        node.update(written)
+
+
+def _text_of(tree: Mapping[str, Any], node: Mapping[str, Any]) -> str:
+    """A part of a tree as SQL."""
+    one = copy.deepcopy(tree)
+    one["statements"][0]["node"]["select_list"] = [node]
+    return engine.text_of(one)
 
 
 def rows_schema(types: Mapping[str, DataType]) -> pa.Schema:
@@ -271,7 +301,7 @@ def _nodes(node: Any, local: frozenset[str]) -> Any:
 def _check_function(node: Mapping[str, Any]) -> None:
     name, known = str(node["function_name"]), engine.functions()
     kinds = known.get(name.lower(), frozenset())
-    if node.get("is_operator"):
+    if node.get("is_operator") or name.lower() in paimon_functions.USAGE:
         return
     if not kinds:
         close = _ELSEWHERE.get(name.lower()) or nearest(name, known)
@@ -305,10 +335,8 @@ def _check_divisions(expression: Bound, schema: pa.Schema) -> None:
             continue
         sides = []
         for argument in node["arguments"]:
-            one = copy.deepcopy(tree)
-            one["statements"][0]["node"]["select_list"] = [argument["expression"]]
             try:
-                sides += engine.described([engine.text_of(one)], schema)
+                sides += engine.described([_text_of(tree, argument["expression"])], schema)
             except engine.EngineError:
                 sides.append("")  # a parameter of a lambda
         if any(side.startswith("DECIMAL") for side in sides) and not {"DOUBLE", "FLOAT"} & set(sides):

@@ -44,7 +44,7 @@ def fates_of(
     """``is_match`` tells which rows the filter takes, ``moved`` which ones have another key than the next row."""
     count = len(kinds)
     kinds, kept, refused = kinds.copy(), np.ones(count, np.bool_), np.zeros(count, np.bool_)
-    old, new = _pairs(offsets, kinds)
+    old, new = pairs(offsets, kinds)
     stays, leaves, enters = (
         is_match[old] & is_match[new],
         is_match[old] & ~is_match[new],
@@ -96,7 +96,7 @@ def _decide_alone(
             refused[rows[updates]] = True
 
 
-def _pairs(
+def pairs(
     offsets: npt.NDArray[np.int64], kinds: npt.NDArray[np.int8]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Rows with the old and the new image of one record."""

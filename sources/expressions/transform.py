@@ -20,6 +20,7 @@ from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.types import DataType, arrow_type
 from sources.changes import (
     OFFSET_COLUMN,
+    ORDERED_COLUMN,
     OTHER_KEY_COLUMN,
     UNAVAILABLE_COLUMN,
     WEAK_COLUMN,
@@ -31,7 +32,7 @@ from sources.event_columns import EVENT_NAMES, TOLD_NAMES
 from sources.expressions.evaluation import Column, Evaluation, evaluated
 from sources.expressions.expression import Bound, column_name, metadata_name
 from sources.expressions.metadata import metadata_columns
-from sources.expressions.row_fates import Fates, fates_of
+from sources.expressions.row_fates import Fates, fates_of, pairs
 from sources.expressions.rule_words import OF_EVENTS, OF_SOURCE, Leaving
 
 Mask = npt.NDArray[np.bool_]
@@ -75,6 +76,8 @@ class Transform:
     """Columns that the decoder fills itself and the rows keep as they are (``DecodeTarget.own_columns``)."""
     deleted_at: str | None = None
     """That of them with the time of deletes, where deletes leave the other columns of their row as they are."""
+    sequence: tuple[str, ...] = ()
+    """The columns of the table that order its rows: an update that takes a row away has its place among them."""
     hides_values: bool = False
     """Whether reasons of bad records show no values."""
     lacks_columns: bool = False
@@ -108,6 +111,14 @@ class Transform:
         return names | set(() if self.where is None else self.where.inputs)
 
 
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """Of deletes in a table with sequence columns: the row that has theirs, and whether it tells them."""
+
+    row_of: npt.NDArray[np.int64]
+    told: Mask
+
+
 class _Transformation:
     """One change on its way."""
 
@@ -133,19 +144,21 @@ class _Transformation:
         is_match = self._matches(found)
         computed = {name: found[i] for i, (name, _) in enumerate(transform.computed)}
         key_columns = self._key_columns(computed)
+        tells_ops = _OP in self._rows.column_names and not transform.sequence
         fates = fates_of(
             self._offsets,
             self._kinds,
             is_match,
             self._moved(key_columns),
-            self._rows.column(_OP) if _OP in self._rows.column_names else None,
+            self._rows.column(_OP) if tells_ops else None,
             transform.leaving,
             wants_update_before=transform.wants_update_before,
         )
-        self._note_problems(computed, fates)
+        orders = self._orders(fates)
+        self._note_problems(computed, fates, orders)
         bad = np.isin(self._offsets, self._offsets[list(self._problems)]) if self._problems else None
         kept = fates.kept if bad is None else fates.kept & ~bad
-        rows = self._table(computed, fates.kinds)
+        rows = self._table(computed, fates.kinds, orders)
         if not kept.all():
             rows = rows.filter(pa.array(kept))
         problems = {int(self._offsets[row]): reason for row, reason in sorted(self._problems.items(), reverse=True)}
@@ -215,12 +228,28 @@ class _Transformation:
             moved[: max(self._count - 1, 0)] |= np.asarray(differs)
         return moved
 
-    def _note_problems(self, computed: Mapping[str, Evaluation], fates: Fates) -> None:
+    def _orders(self, fates: Fates) -> Orders:
+        """Where deletes take their place from: an old row from the new one, and what was no delete from itself."""
+        found = Orders(np.arange(self._count), np.zeros(self._count, np.bool_))
+        if not self._transform.sequence:
+            return found
+        deletes = fates.kept & (fates.kinds == RowKind.DELETE)
+        old, new = pairs(self._offsets, self._kinds)
+        is_gone = deletes[old]
+        found.row_of[old[is_gone]] = new[is_gone]
+        found.told[:] = deletes & (self._kinds != RowKind.DELETE)
+        found.told[old[is_gone]] = True
+        return found
+
+    def _note_problems(self, computed: Mapping[str, Evaluation], fates: Fates, orders: Orders) -> None:
         transform = self._transform
         retracts = np.isin(fates.kinds, (RowKind.DELETE, RowKind.UPDATE_BEFORE))
         for name, column in transform.computed:
             is_key = name in transform.primary_key
             concerned = fates.kept if is_key or transform.needs_retracts else fates.kept & ~retracts
+            if name in transform.sequence and orders.told.any():
+                concerned = concerned.copy()
+                concerned[orders.row_of[orders.told]] = True
             for row, reason in computed[name].problems.items():
                 if concerned[row]:
                     self._problem(row, f"column {name}: {column.text}: {reason}")
@@ -236,10 +265,14 @@ class _Transformation:
                 self._note_moved_gaps(fates.kept & ~retracts)
         for row in np.flatnonzero(fates.refused & fates.kept).tolist():
             self._problem(row, f"where: the row leaves the table, and the old row is not in the event: {_FULL}")
+        made = fates.kept & (fates.kinds == RowKind.DELETE) & (self._kinds != RowKind.DELETE)
         if transform.refused_deletes is not None:
-            made = fates.kept & (fates.kinds == RowKind.DELETE) & (self._kinds != RowKind.DELETE)
             for row in np.flatnonzero(made).tolist():
                 self._problem(row, transform.refused_deletes)
+        if transform.deleted_at is not None:
+            lacks_time = np.asarray(self._rows.column(transform.deleted_at).is_null())
+            for row in np.flatnonzero(made & lacks_time).tolist():
+                self._problem(row, "neither the event nor its record tells a time")
 
     def _note_unsent(self, name: str, column: Column, concerned: Mask, is_key: bool) -> None:
         """Values that were not sent: what depends on nothing else is not sent either, anything else is not known."""
@@ -267,14 +300,16 @@ class _Transformation:
     def _problem(self, row: int, reason: str) -> None:
         self._problems.setdefault(row, without_values(reason) if self._transform.hides_values else reason)
 
-    def _table(self, computed: Mapping[str, Evaluation], kinds: npt.NDArray[np.int8]) -> pa.Table:
+    def _table(self, computed: Mapping[str, Evaluation], kinds: npt.NDArray[np.int8], orders: Orders) -> pa.Table:
         transform, rows = self._transform, self._rows
         arrays: list[pa.Array | pa.ChunkedArray] = []
         for name, origin in transform.columns:
             if isinstance(origin, Unfed):
                 arrays.append(pa.nulls(self._count, arrow_type(origin.type)))
-            else:
-                arrays.append(computed[name].values if isinstance(origin, Column) else rows.column(origin))
+                continue
+            values = computed[name].values if isinstance(origin, Column) else rows.column(origin)
+            is_placed = name in transform.sequence and orders.told.any()
+            arrays.append(values.take(pa.array(orders.row_of)) if is_placed else values)
         names = [name for name, _ in transform.columns]
         if transform.keeps_events:
             names += EVENT_NAMES
@@ -287,11 +322,14 @@ class _Transformation:
             arrays.append(self._own(name, kinds))
         if self._unsent or keeps_row.any():
             names.append(UNAVAILABLE_COLUMN)
-            arrays.append(self._unavailable(keeps_row))
+            arrays.append(self._unavailable(keeps_row, orders))
         is_same_key = not any(name in computed for name in transform.primary_key)
         if OTHER_KEY_COLUMN in rows.column_names and is_same_key:
             names.append(OTHER_KEY_COLUMN)
             arrays.append(rows.column(OTHER_KEY_COLUMN))
+        if orders.told.any():
+            names.append(ORDERED_COLUMN)
+            arrays.append(pa.array(orders.told))
         return pa.table(arrays, names=names).combine_chunks()
 
     def _own(self, name: str, kinds: npt.NDArray[np.int8]) -> pa.Array | pa.ChunkedArray:
@@ -323,14 +361,17 @@ class _Transformation:
     def _unsent_in(self, name: str) -> Mask:
         return self._unsent.get(name, np.zeros(self._count, np.bool_))
 
-    def _unavailable(self, keeps_row: Mask) -> pa.Array:
+    def _unavailable(self, keeps_row: Mask, orders: Orders) -> pa.Array:
         """Positions, among the columns of the table, of those that were not sent, or that the row keeps."""
         lists: list[list[int]] = [[] for _ in range(self._count)]
         for position, (name, origin) in enumerate(self._transform.columns):
             if isinstance(origin, Unfed):
                 continue
             inputs = origin.inputs if isinstance(origin, Column) else (origin,)
-            hidden = np.logical_or.reduce([self._unsent_in(column) for column in inputs]) if inputs else False
+            none = np.zeros(self._count, np.bool_)
+            hidden = np.logical_or.reduce([self._unsent_in(column) for column in inputs]) if inputs else none
+            if name in self._transform.sequence:
+                hidden = hidden[orders.row_of]
             if name not in self._transform.primary_key:
                 hidden = hidden | keeps_row
             for row in np.flatnonzero(hidden).tolist():

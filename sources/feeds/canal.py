@@ -41,6 +41,7 @@ from sources.feeds.feed import (
 from sources.json_changes.change_rows import DELETE, INSERT, UPDATE
 from sources.json_changes.column_plan import Plan
 from sources.json_changes.gaps import Mask
+from sources.places_of_change import UNKNOWN_PLACE, PlaceOfChange
 
 _ROW = TRUNCATE + 1
 _OPS = {"INSERT": INSERT, "UPDATE": UPDATE, "DELETE": DELETE, "INIT": SNAPSHOT, "ROW": _ROW}
@@ -141,6 +142,10 @@ class CanalFeed:
         """See ``feed.Feed``; rows that were read from the table have the time 0."""
         usable = pc.and_(pc.greater(raw, 0), pc.less(raw, 1 << 53))
         return pc.if_else(usable, raw, pa.scalar(None, pa.int64()))
+
+    def place_of(self, value: Row) -> PlaceOfChange:
+        """See ``feed.Feed``."""
+        return UNKNOWN_PLACE
 
     def image_fields(self, plan: Plan) -> list[pa.Field]:
         """See ``feed.Feed``."""

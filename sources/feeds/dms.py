@@ -41,6 +41,7 @@ from sources.feeds.feed_options import DmsOptions
 from sources.json_changes.change_rows import DELETE, INSERT, UPDATE
 from sources.json_changes.column_plan import Plan
 from sources.json_changes.gaps import Mask
+from sources.places_of_change import PlaceOfChange, place
 
 _OPS = {"insert": INSERT, "update": UPDATE, "delete": DELETE, "load": SNAPSHOT}
 _CHANGES = ("update", "delete")
@@ -111,6 +112,12 @@ class DmsFeed:
     def times_ms(self, raw: pa.Array) -> pa.Array:
         """See ``feed.Feed``."""
         return epoch_ms(raw, "UTC")
+
+    def place_of(self, value: Row) -> PlaceOfChange:
+        """See ``feed.Feed``."""
+        told = value.get("metadata")
+        fields: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
+        return place(fields.get("stream-position"), fields.get("transaction-id"), fields.get("transaction-record-id"))
 
     def image_fields(self, plan: Plan) -> list[pa.Field]:
         """See ``feed.Feed``."""

@@ -20,6 +20,7 @@ from sources.debezium_json.message_keys import KeyFields
 from sources.json_changes.change_rows import DELETE, UPDATE
 from sources.json_changes.column_plan import Plan
 from sources.json_changes.gaps import Mask
+from sources.places_of_change import PlaceOfChange
 from sources.values.iso_time import parse_timestamp
 
 Head: TypeAlias = Mapping[str, Any]
@@ -177,6 +178,10 @@ class Feed(Protocol):
 
     def times_ms(self, raw: pa.Array) -> pa.Array:
         """Milliseconds since the epoch (int64) from ``raw_times``; NULL where they do not tell."""
+        ...
+
+    def place_of(self, value: Row) -> PlaceOfChange:
+        """Where a record parsed exactly says that its change stands in the log of the source."""
         ...
 
     def image_fields(self, plan: Plan) -> list[pa.Field]:

@@ -44,6 +44,7 @@ from sources.feeds.presence import Elsewhere, absent_columns
 from sources.json_changes.change_rows import DELETE, INSERT, UPDATE
 from sources.json_changes.column_plan import Plan
 from sources.json_changes.gaps import Mask
+from sources.places_of_change import PlaceOfChange, place
 
 _OPS = {"I": INSERT, "U": UPDATE, "D": DELETE, "T": TRUNCATE}
 _MISSING = "_isMissing"
@@ -129,6 +130,10 @@ class GoldenGateFeed:
     def times_ms(self, raw: pa.Array) -> pa.Array:
         """See ``feed.Feed``; the times are those of the trail, in UTC unless the option says otherwise."""
         return epoch_ms(raw, self.options.time_zone if self.options.has_zone else "UTC")
+
+    def place_of(self, value: Row) -> PlaceOfChange:
+        """See ``feed.Feed``."""
+        return place(value.get("pos"), value.get("xid"))
 
     def image_fields(self, plan: Plan) -> list[pa.Field]:
         """See ``feed.Feed``."""

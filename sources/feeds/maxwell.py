@@ -43,6 +43,7 @@ from sources.feeds.presence import absent_columns
 from sources.json_changes.change_rows import DELETE, INSERT, UPDATE
 from sources.json_changes.column_plan import Plan
 from sources.json_changes.gaps import Mask
+from sources.places_of_change import PlaceOfChange, place
 
 _OPS = {"insert": INSERT, "update": UPDATE, "delete": DELETE, "bootstrap-insert": SNAPSHOT}
 _CONTROL = {
@@ -137,6 +138,10 @@ class MaxwellFeed:
         """See ``feed.Feed``; the times are in seconds."""
         usable = pc.and_(pc.greater(raw, 0), pc.less(raw, 1 << 40))
         return pc.multiply(pc.if_else(usable, raw, pa.scalar(None, pa.int64())), 1000)
+
+    def place_of(self, value: Row) -> PlaceOfChange:
+        """See ``feed.Feed``."""
+        return place(value.get("position"), value.get("xid"), value.get("xoffset"))
 
     def image_fields(self, plan: Plan) -> list[pa.Field]:
         """See ``feed.Feed``."""

@@ -36,6 +36,7 @@ from sources.json_changes.observing import (
 from sources.json_changes.outcome import RECORD_FAULTS, Outcome, fault_text
 from sources.json_changes.table_rows import TableRows
 from sources.observed_columns import merged
+from sources.places_of_change import UNKNOWN_PLACE
 from sources.values.encodings import Encoding
 from sources.values.value_forms import ValueForms
 
@@ -131,18 +132,22 @@ class FeedDecoding:
 
     def _decode_known(self, source: SourceTable, target: DecodeTarget, records: TableRecords) -> None:
         plan = reading_plan(self.feed, target, self.forms)
-        log = self._event_log(records) if target.needs_events else None
+        log = self._event_log(records, target) if target.needs_events else None
         reader = RowReader(self.feed, target, plan, self.outcome, self.parsed)
         for group in reader.groups(records):
             self._decode_group(source, target, group, log)
         if self.feed.tells_every_column:
             self._note_newest(source, target, records)
 
-    def _event_log(self, records: TableRecords) -> EventLog:
+    def _event_log(self, records: TableRecords, target: DecodeTarget) -> EventLog:
         log = EventLog(self.topic, self.partition, self.outcome.offsets, self.feed.op_names)
         times = self.feed.times_ms(records.times)
         log.note(records.texts.positions, records.ops, times)
         log.note_positions(records.texts.positions, {"ts_ms": times}, np.zeros(len(records), np.bool_), None)
+        if target.tells_places:
+            values = (self.outcome.parsed("value", position) for position in records.texts.positions.tolist())
+            told = (self.feed.place_of(value) if isinstance(value, dict) else UNKNOWN_PLACE for value in values)
+            log.note_places(records.texts.positions, told)
         return log
 
     def _decode_group(self, source: SourceTable, target: DecodeTarget, group: EventGroup, log: EventLog | None) -> None:

@@ -125,7 +125,10 @@ class TableRows:
                 stored_parts = list(map(self._with_versions, stored_parts))
                 columns += tuple(zip((*self.target.versions, WEAK_COLUMN), _VERSION_TYPES, strict=True))
             if self.target.ordering:
-                stored_parts = self._with_positions(stored_parts)
+                is_placed = self.target.orders_by_position
+                stored_parts = self._with_positions(stored_parts) if is_placed else stored_parts
+                rest = [t for name, t in self.target.ordering if name != POSITION]
+                stored_parts = [_with_nulls(part, rest) for part in stored_parts]
                 columns += self.target.ordering
             rows = rows_table(stored_parts, columns, self.outcome.offsets)
             stored, left_out = record_counts(converted)
@@ -138,10 +141,11 @@ class TableRows:
 
         A delete leaves the other columns of its row as they are, so it has none of them but the key.
         """
-        deletes = part.kinds == RowKind.DELETE
-        # A transform may make a delete of an old row, and takes the other times away.
-        timed = np.isin(part.kinds, (RowKind.DELETE, RowKind.UPDATE_BEFORE)) if self.target.transform else deletes
-        times = pc.if_else(pa.array(timed), self._times(part), None)
+        deletes, transform = part.kinds == RowKind.DELETE, self.target.transform
+        # A transform may make a delete of an old row, or of any row that its filter leaves out.
+        timed = np.isin(part.kinds, (RowKind.DELETE, RowKind.UPDATE_BEFORE)) if transform is not None else deletes
+        is_told = np.ones_like(timed) if transform is not None and transform.filters else timed
+        times = pc.if_else(pa.array(is_told), self._times(part), None)
         stored, unavailable = list(part.columns), dict(part.unavailable)
         for position, (name, _) in enumerate(self.target.columns) if deletes.any() else ():
             if name not in self.target.primary_key:
@@ -173,8 +177,7 @@ class TableRows:
                 why = TOMBSTONE if self.outcome.cell("value", position) is None else reason
                 self.outcome.quarantine(position, why)
                 part.problems.setdefault(row, why)
-            rest = [pa.nulls(len(found.texts), arrow_type(t)) for _, t in self.target.ordering[1:]]
-            placed.append(replace(part, columns=[*part.columns, found.texts, *rest]))
+            placed.append(replace(part, columns=[*part.columns, found.texts]))
         return placed
 
     def _source_positions(self, part: ConvertedRows) -> SourcePositions:
@@ -222,6 +225,11 @@ class TableRows:
         telling = [part.positions[list(part.problems)] for part in converted if part.problems]
         telling += [e.positions[_has_unexpected(e, self.target)] for e in events]
         return np.unique(np.concatenate(telling)) if telling else np.empty(0, np.int64)
+
+
+def _with_nulls(part: ConvertedRows, types: Sequence[DataType]) -> ConvertedRows:
+    """The rows with columns of these types behind, which the writer fills."""
+    return replace(part, columns=[*part.columns, *(pa.nulls(len(part.kinds), arrow_type(t)) for t in types)])
 
 
 def with_one_text_per_number(values: pa.Array | list[Any], stored: pa.Array) -> pa.Array:

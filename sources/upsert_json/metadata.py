@@ -8,6 +8,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
+from sources.places_of_change import UNKNOWN_PLACE, PlaceOfChange, place_of_change
 from sources.position_kinds import FIELDS
 
 DELETED_FIELD = "__deleted"
@@ -126,6 +127,18 @@ class Metadata:
         return found | {role.value: self.named(role) for role in TIMES}
 
     @cached_property
+    def place_names(self) -> Mapping[str, Mapping[str, str]]:
+        """Of the structs ``source`` and ``transaction`` of the envelope the fields of rows, by what they are there.
+
+        Of two names for one field the one that names its struct counts.
+        """
+        found: dict[str, dict[str, str]] = {"source": {}, "transaction": {}}
+        for reference in self._references:
+            if reference.struct in found:
+                found[reference.struct].setdefault(reference.field, reference.name)
+        return found
+
+    @cached_property
     def _references(self) -> list[_Reference]:
         if not self.is_of_connector:
             return []
@@ -163,6 +176,14 @@ class FlatRows:
         row = {name: field for name, field in value.items() if not self.is_metadata(name)}
         return {"before" if self.is_delete(value) else "after": row}
 
+    def place(self, payload: Any) -> PlaceOfChange:
+        if not isinstance(payload, Mapping):
+            return UNKNOWN_PLACE
+        names = self.metadata.place_names
+        return place_of_change(
+            {struct: {field: payload.get(name) for field, name in of.items()} for struct, of in names.items()}
+        )
+
     def is_metadata(self, name: str) -> bool:
         return name in (self.metadata.named(Role.DELETED) if self.is_kept else self.metadata.names)
 
@@ -193,6 +214,9 @@ class KeyRows:
 
     def event(self, value: Any) -> Any:
         return {"before": value} if isinstance(value, dict) else value
+
+    def place(self, payload: Any) -> PlaceOfChange:
+        return UNKNOWN_PLACE
 
     def is_metadata(self, name: str) -> bool:
         return False

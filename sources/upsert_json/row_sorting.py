@@ -30,6 +30,7 @@ from sources.json_changes.change_rows import DELETE
 from sources.json_changes.column_plan import Plan, PlannedColumn
 from sources.json_changes.exact_parse import parse_exactly
 from sources.json_changes.outcome import Outcome
+from sources.places_of_change import UNKNOWN_PLACE, PlaceOfChange
 from sources.upsert_json.metadata import OPERATION_HEADER, TIMES, FlatRows, Metadata, Role
 from sources.upsert_json.record_headers import RecordHeaders
 from sources.upsert_json.row_split import SplitRows, split_rows
@@ -53,6 +54,9 @@ class _WholeRows:
 
     def event(self, value: Any) -> Any:
         return {"after": value} if isinstance(value, dict) else value
+
+    def place(self, payload: Any) -> PlaceOfChange:
+        return UNKNOWN_PLACE
 
     def is_metadata(self, name: str) -> bool:
         return False

@@ -34,7 +34,7 @@ def test_the_types_of_metadata_are_those_of_the_page() -> None:
     for names, types in rows:
         listed, of_names = re.findall(r"\$(\w+)", names), types.split(", ")
         told |= dict(zip(listed, of_names if len(of_names) == len(listed) else of_names * len(listed), strict=True))
-    found: dict[str, Any] = {name: result_type(bound(parsed(f"${name}"), ()), {}) for name in METADATA}
+    found: dict[str, Any] = {name: result_type(bound(parsed(f"${name}"), {}), {}) for name in METADATA}
     assert told.pop("headers") == "MAP of STRING to STRING" and str(found.pop("headers")) == "MAP<STRING, STRING>"
     assert {name: str(parse_type(t)) for name, t in told.items()} == {name: str(t) for name, t in found.items()}
 

@@ -183,6 +183,41 @@ def test_a_row_that_leaves_or_enters_the_filter_is_deleted_or_inserted(tmp_path:
     assert run.reports[0].counts.filtered == 1
 
 
+def test_a_filter_that_comes_to_an_ordered_table_later_keeps_its_deletes(tmp_path: Path) -> None:
+    """So does the table when the filter is gone again, and the rule of another source without one."""
+    options = {"sequence.field": "n", "full-compaction.delta-commits": "1", "changelog-producer": "none"}
+    run = Run(tmp_path, {}, **options).take([("c", None, ROW), ("c", None, {**ROW, "id": 2})])
+
+    run.start({"where": "name = 'bob'"})
+    run.take([("u", None, {**ROW, "n": 9, "name": "x"})], [("u", None, {**ROW, "n": 8})])
+    assert [row["id"] for row in run.rows] == [2]
+    run.start({})
+    run.take([("u", None, {**ROW, "n": 7})], [("u", None, {**ROW, "id": 2, "n": 10, "name": "x"})])
+
+    assert [(row["id"], row["n"], row["_tidemark_deleted_at"]) for row in run.rows] == [(2, 10, None)]
+    assert run.table.schema.options["tidemark.keep-deletes"] == "7 d" and run.reasons == {}
+
+
+def test_deletes_stay_as_long_as_the_file_says(tmp_path: Path) -> None:
+    rule = {"where": "n > 5", "options": {"sequence.field": "n", "tidemark.keep-deletes": "3 h"}}
+    run = Run(tmp_path, rule).take([("c", None, ROW)])
+    assert run.table.schema.options["tidemark.keep-deletes"] == "3 h"
+
+
+def test_a_row_that_left_the_filter_lends_no_values_to_the_key_that_it_goes_to(tmp_path: Path) -> None:
+    """It changed outside of the filter, so what the table had of it is not what the source left out."""
+    run = Run(tmp_path, {"where": "n > 5"}, **LOOKUP)
+    run.take([("c", None, ROW)], [("u", None, {**ROW, "n": 1, "note": "changed"})])
+    moved = records([("d", ROW, None), ("c", None, {**ROW, "id": 2, "note": HIDDEN})], first=2).to_pylist()
+    moved[0]["headers"] = [{"key": "__debezium.newkey", "value": b'{"id": 2}'}]
+    moved[1]["headers"] = [{"key": "__debezium.oldkey", "value": b'{"id": 1}'}]
+
+    batch = pa.RecordBatch.from_pylist(moved, schema=RECORD_SCHEMA)
+    reported_batches(run.tables, [batch], run.directory, 2, run.config.decoder)
+
+    assert run.rows == [{**ROW, "id": 2, "note": None}]
+
+
 def test_logs_and_append_tables_hold_the_rows_that_match(tmp_path: Path) -> None:
     of_log = {"mode": "append", "on_change": "log", "where": "n > 5", "columns": {"add": {"o": "$op"}}}
     log = Run(tmp_path / "log", of_log, bucket="-1")
@@ -426,7 +461,20 @@ def test_the_word_of_whole_old_rows_never_keeps_a_row_that_its_source_deleted(
 @pytest.mark.parametrize(
     ("rule", "options", "told"),
     [
-        ({"where": "n > 5"}, {"sequence.field": "n"}, "with 'sequence.field' a row that leaves the condition"),
+        ({"where": "n > 5"}, {"rowkind.field": "name"}, "'rowkind.field' takes the kind of each row from a column"),
+        *(
+            (
+                {"where": "n > 5", "before": "full"},
+                {"sequence.field": "n", **more},
+                f"with 'sequence.field' a row .* needs {told}",
+            )
+            for more, told in (
+                ({"merge-engine": "partial-update"}, "'merge-engine' = deduplicate"),
+                ({"changelog-producer": "input"}, "another 'changelog-producer' than input"),
+                ({"deletion-vectors.enabled": "true"}, "a table without 'deletion-vectors.enabled'"),
+                ({"bucket": "-2"}, "another 'bucket' than -2"),
+            )
+        ),
         ({"where": "$offset > 5"}, {}, "it depends on \\$offset, which differs from record to record"),
         ({"where": "$position > ''"}, {}, "it depends on \\$position"),
         ({"primary_key": ["id", "m"], "columns": {"add": {"m": "$transaction"}}}, {}, "depends on \\$transaction"),

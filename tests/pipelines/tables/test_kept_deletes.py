@@ -200,7 +200,9 @@ def test_a_column_of_the_source_that_has_the_name_is_refused(tmp_path: Path) -> 
         ({"columns": {"replace": {"deleted_at": "1"}}}, "`history: soft_delete` stores its own values"),
         ({"order_by": "source_position", "columns": {"types": {"_tidemark_position": "INT"}}}, "`order_by: source_pos"),
         ({"columns": {"rename": {"gone": "deleted_at"}}}, "`history: soft_delete` stores its own values"),
-        ({"where": "n > 1"}, "an update that `where` does not take would have to mark its row"),
+        ({"where": "n > 1", "options": {"sequence.field": "n"}}, "remove the option 'sequence.field', or use scd2"),
+        ({"where": "n > 1", "order_by": "source_position"}, "remove `order_by`, or use scd2"),
+        ({"options": {"sequence.field": "n", "tidemark.keep-deletes": "1 d"}}, "stores no deletes that could stay"),
         ({"history": {"soft_delete": {}, "scd2": {}}}, "expected one of soft_delete and scd2"),
     ],
 )

@@ -269,7 +269,8 @@ def test_a_delete_has_the_sequence_of_the_newest_row_which_need_not_be_the_last(
 def test_the_sequence_of_a_delete_counts_from_the_delete_before() -> None:
     bucket = Bucket(["INT"], {1: (9,)}, sequence=["a"])
 
-    assert bucket.values(delete(1, 9), put(1, 3), delete(1, HIDDEN), delete(1, HIDDEN)) == [9, 3, 3, None]
+    assert bucket.values(delete(1, HIDDEN), put(1, 3), delete(1, HIDDEN), delete(1, HIDDEN)) == [9, 3, 3, None]
+    assert bucket.values(delete(1, 5), put(1, 3), delete(1, HIDDEN), delete(1, HIDDEN)) == [5, 3, 9, None]
     assert bucket.values(delete(1, HIDDEN)) == [9]
     assert Bucket(["INT"], {1: (None,)}, sequence=["a"]).values(put(1, 0), delete(1, HIDDEN)) == [0, 0]
 

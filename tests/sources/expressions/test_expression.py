@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from decimal import Decimal
 from typing import Any
 
@@ -56,9 +57,60 @@ def test_the_type_of_an_expression_is_known_before_any_row(text: str, wanted: st
     assert str(found) == str(parse_type(wanted))
 
 
+MOMENT = dt.datetime(2024, 2, 29, 23, 5, 9, 120_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "wanted", "given_type"),
+    [
+        *((f"{part}(ts)", {"ts": [MOMENT]}, value, "BIGINT") for part, value in (
+            ("year", 2024), ("month", 2), ("day", 29), ("hour", 23), ("minute", 5), ("second", 9),
+        )),
+        ("year(day)", {"day": [dt.date(1999, 12, 31)]}, 1999, "BIGINT"),
+        ("hour(tz)", {"tz": [MOMENT.replace(tzinfo=dt.UTC)]}, 23, "BIGINT"),
+        ("year(CAST(s AS TIMESTAMP))", {"s": ["2024-01-02 03:04:05"]}, 2024, "BIGINT"),
+        ("year(epoch_ms(l))", {"l": [1_704_153_600_000]}, 2024, "BIGINT"),
+        ("date_format(ts, 'yyyy-MM-dd" "''T''HH:mm:ss.SSS')", {"ts": [MOMENT]}, "2024-02-29T23:05:09.120", "STRING"),
+        ("date_format(day, 'd.M.yy (EEE, MMM) 100%')", {"day": [MOMENT.date()]}, "29.2.24 (Thu, Feb) 100%", "STRING"),
+        ("date_format(tz, 'HHmm')", {"tz": [MOMENT.replace(tzinfo=dt.UTC)]}, "2305", "STRING"),
+        ("substring(s, 3)", {"s": ["abcdef"]}, "cdef", "STRING"),
+        ("substring(s, 3, 3)", {"s": ["abcdef"]}, "cde", "STRING"),
+        ("truncate(i, 10)", {"i": [-1]}, -10, "INT"), ("truncate(l, 100)", {"l": [1234]}, 1200, "BIGINT"),
+        ("truncate(d, 50)", {"d": [Decimal("10.65")]}, Decimal("10.50"), "DECIMAL(10, 2)"),
+        ("truncate(d, 250)", {"d": [Decimal("-0.01")]}, Decimal("-2.50"), "DECIMAL(10, 2)"),
+        ("truncate(trim(s), 2)", {"s": [" äbc "]}, "äb", "STRING"),
+        ("truncate(truncate(i, 10) + 7, 5)", {"i": [29]}, 25, "INT"),
+        ("CAST(s AS INTEGER)", {"s": ["12"]}, 12, "INT"), ("CAST(l AS VARCHAR)", {"l": [12]}, "12", "STRING"),
+        ("upper(s) || lower(s)", {"s": ["aB"]}, "ABab", "STRING"), ("trim(s)", {"s": [" a "]}, "a", "STRING"),
+        ("d * 0.19 + i", {"d": [Decimal("10.05")], "i": [2]}, Decimal("3.9095"), "DECIMAL(15, 4)"),
+        ("CASE WHEN i > 1 THEN 'many' ELSE 'one' END", {"i": [2]}, "many", "STRING"),
+        ("coalesce(s, 'none')", {"s": [None]}, "none", "STRING"),
+        ("concat(s, i)", {"s": [None], "i": [1]}, "1", "STRING"),
+        ("concat_ws('-', s, i)", {"s": ["a"], "i": [1]}, "a-1", "STRING"),
+        ("regexp_replace(s, '[0-9]+', '#', 'g')", {"s": ["a1b22"]}, "a#b#", "STRING"),
+        ("regexp_extract(s, '([a-z]+)@', 1)", {"s": ["me@x.org"]}, "me", "STRING"),
+        ("regexp_matches(s, '^a')", {"s": ["ab"]}, True, "BOOLEAN"),
+        ("s ->> '$.a[1].b'", {"s": ['{"a": [1, {"b": "x"}]}']}, "x", "STRING"),
+        ("CAST(s ->> '$.n' AS DECIMAL(20, 4))", {"s": ['{"n": 1.2345}']}, Decimal("1.2345"), "DECIMAL(20, 4)"),
+    ],
+)  # fmt: skip
+def test_functions_that_users_of_paimon_know(
+    text: str, values: dict[str, list[Any]], wanted: Any, given_type: str
+) -> None:
+    found = over(of(text), **values)
+    assert found.values.to_pylist() == [wanted] and not found.problems
+    assert str(result_type(bound(parsed(text), TYPES), TYPES)) == str(parse_type(given_type))
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
+        ("date_format(ts)", "takes a value and a pattern"), ("date_format(ts, s)", "takes a value and a pattern"),
+        ("date_format(ts, 'yyyy-QQ')", "no letters 'QQ': say it with strftime"),
+        ("date_format(ts, '" + "''x')", "has no end"),
+        ("date_format(s, 'yyyy')", "add explicit type casts"), ("truncate(i, 0)", "a whole number above 0"),
+        ("truncate(i, i)", "a whole number above 0"), ("truncate(f, 10)", "takes integers, decimals and texts"),
+        ("truncate(upper(i), 1)", "No function matches"), ("truncate()", "a whole number above 0"),
         ("d / 3", "not exact"), ("3 / d", "not exact"), ("round(d // 3, 1)", "not exact"), ("NULL", "give it a type"),
         ("ts - ts", "date_diff"), ("CAST(l AS HUGEINT)", "DECIMAL(38, 0)"), ("upper(i)", "No function matches"),
         ("CASE", "syntax error"), ("cas", "no column 'cas'; did you mean"), ("CASE_", "no column 'CASE_'"),

@@ -1,0 +1,272 @@
+"""Filters with every order and history of rows: random histories against a fold of their events.
+
+Events come in any order and again where the table orders them itself, and each batch runs twice, as after a kill.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pipelines.tables.tables import PipelineTables
+from sources.changes import RECORD_SCHEMA
+from tests.support.changelog import replay_strictly
+from tests.support.column_rules import HIDDEN
+from tests.support.local_batches import processed, shop_config, task_settings
+from tests.support.source_content import open_table
+
+Row = dict[str, Any]
+Key = tuple[int, ...]
+TYPES = {"id": "INT", "n": "INT", "amount": "INT", "status": "STRING", "note": "STRING"}
+START_MS = 1_700_000_000_000
+SEQUENCE = {"sequence.field": "n"}
+LATE = ("sequence", "order_by", "scd2")
+WORDS: Mapping[str, Mapping[str, object]] = {
+    "plain": {},
+    "sequence": {},
+    "order_by": {"order_by": "source_position"},
+    "soft_delete": {"history": "soft_delete"},
+    "scd2": {"history": "scd2"},
+}
+PRODUCERS = (
+    {"changelog-producer": "lookup"},
+    {"changelog-producer": "lookup", "num-levels": "2", "num-sorted-run.compaction-trigger": "1"},
+    {"changelog-producer": "none", "full-compaction.delta-commits": "1"},
+    {"changelog-producer": "full-compaction", "full-compaction.delta-commits": "1"},
+)
+
+
+@dataclass(frozen=True)
+class Event:
+    """A change in the source; ``number`` tells its place there, whenever it arrives."""
+
+    number: int
+    op: str
+    before: Row | None
+    after: Row | None
+    hides_note: bool = False
+
+    def record(self, with_before: bool) -> dict[str, Any]:
+        n, row = self.number, self.after or self.before
+        assert row is not None
+        source = {
+            "db": "shop", "schema": "public", "table": "items", "connector": "postgresql", "ts_ms": START_MS + n,
+            "lsn": 1000 + n, "sequence": json.dumps([str(990 + n), str(1000 + n)]),
+        }  # fmt: skip
+        before = self.before if with_before or self.before is None else {**dict.fromkeys(row), "id": row["id"]}
+        before = before if with_before or self.op == "d" else None
+        after = {**self.after, "note": HIDDEN} if self.after is not None and self.hides_note else self.after
+        value = {"op": self.op, "before": before, "after": after, "source": source}
+        return {
+            "topic": "shop.public.items", "partition": 0, "offset": n, "timestamp": 0, "headers": None,
+            "key": json.dumps({"id": row["id"]}).encode(), "value": json.dumps(value).encode(),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """A word of the rule under a filter, and how the table is keyed."""
+
+    word: str
+    keyed_by: str
+    """``id``, ``computed`` (a column of the key changes), or ``partition`` (a partition column beside the key does)."""
+    options: Mapping[str, str]
+    is_dynamic: bool = False
+
+    @property
+    def rule(self) -> dict[str, object]:
+        rule: dict[str, object] = {"match": {"table": "items"}, "into": "lake.items", "where": "status = 'on'"}
+        columns: dict[str, object] = {"types": TYPES}
+        if self.keyed_by != "id":
+            columns["add"] = {"third": "amount % 3"}
+            rule["partition_by"] = ["third"]
+            rule["primary_key"] = ["third", "id"] if self.keyed_by == "computed" else ["id"]
+        if self.is_moved:
+            rule["before"] = "full"
+        return {**rule, "columns": columns, **WORDS[self.word]}
+
+    @property
+    def table_options(self) -> dict[str, str]:
+        is_dynamic = self.keyed_by == "partition" or (self.is_dynamic and self.word != "scd2")
+        bucket = {"bucket": "-1" if is_dynamic else "1"}
+        return {**bucket, **self.options, **(SEQUENCE if self.word == "sequence" else {})}
+
+    @property
+    def is_moved(self) -> bool:
+        return self.keyed_by == "computed"
+
+    def stored(self, row: Row) -> Row:
+        return dict(row) if self.keyed_by == "id" else {**row, "third": row["amount"] % 3}
+
+    def key(self, row: Row) -> Key:
+        return (row["amount"] % 3, row["id"]) if self.is_moved else (row["id"],)
+
+    def effects(self, event: Event) -> Iterator[tuple[Key, Row | None]]:
+        """What an event makes of keys of the table: a row, or none."""
+        if event.after is None:
+            assert event.before is not None
+            yield self.key(event.before), None
+            return
+        key = self.key(event.after)
+        if self.is_moved and event.before is not None and self.key(event.before) != key:
+            yield self.key(event.before), None
+        if event.after["status"] == "on":
+            yield key, self.stored(event.after)
+        elif event.op != "c" or self.word == "sequence":
+            yield key, None
+
+
+def in_order(case: Case, events: Sequence[Event]) -> dict[Any, Row]:
+    """Each event changes what is there. A note that was not sent is that of the row, if the table has it."""
+    rows: dict[Key, Row] = {}
+    for event in events:
+        for key, row in case.effects(event):
+            known = rows.get(key)
+            if row is None:
+                rows.pop(key, None)
+            else:
+                is_unknown = event.hides_note
+                rows[key] = {**row, "note": None if known is None else known["note"]} if is_unknown else row
+    return rows
+
+
+def by_position(case: Case, events: Sequence[Event]) -> dict[Any, Row]:
+    return in_order(case, sorted(events, key=lambda event: event.number))
+
+
+def by_sequence(case: Case, events: Sequence[Event]) -> dict[Any, Row]:
+    """The highest number wins; a delete of the source has that of the row which it meets."""
+    newest: dict[Key, tuple[int, Row | None]] = {}
+    for event in events:
+        for key, row in case.effects(event):
+            number, _ = newest.get(key, (-1, None))
+            if event.op == "d":
+                newest[key] = number, None
+            elif event.number >= number:
+                newest[key] = event.number, row
+    return {key: row for key, (_, row) in newest.items() if row is not None}
+
+
+def soft_deleted(case: Case, events: Sequence[Event]) -> dict[Any, Row]:
+    rows: dict[Key, Row] = {}
+    for event in events:
+        for key, row in case.effects(event):
+            known = rows.get(key)
+            is_open = known is not None and known["deleted_at"] is None
+            if row is not None:
+                note = (known["note"] if known is not None and is_open else None) if event.hides_note else row["note"]
+                rows[key] = {**row, "note": note, "deleted_at": None}
+            elif known is not None and is_open:
+                rows[key] = {**known, "deleted_at": moment(event.number)}
+    return rows
+
+
+def versions(case: Case, batches: Sequence[Sequence[Event]]) -> dict[Any, Row]:
+    """A version holds until the next event of its key; a delete that follows no version is forgotten."""
+    known: dict[Key, dict[int, Row | None]] = {}
+    for events in batches:
+        for event in events:
+            for key, row in case.effects(event):
+                known.setdefault(key, {})[event.number] = row
+        for places in known.values():
+            is_held = False
+            for number in sorted(places):
+                if places[number] is None and not is_held:
+                    del places[number]
+                else:
+                    is_held = places[number] is not None
+    found: dict[Any, Row] = {}
+    for key, places in known.items():
+        order = sorted(places)
+        for number in order:
+            row, following = places[number], next((later for later in order if later > number), None)
+            if row is None:
+                continue
+            own = {"valid_from": moment(number), "valid_from_offset": number, "valid_to_offset": following}
+            end = None if following is None else moment(following)
+            found[*key, number] = {**row, **own, "valid_to": end, "is_current": following is None}
+    return found
+
+
+def moment(number: int) -> datetime:
+    return datetime.fromtimestamp((START_MS + number) / 1000, UTC)
+
+
+def expected(case: Case, batches: Sequence[Sequence[Event]]) -> dict[Any, Row]:
+    events = [event for batch in batches for event in batch]
+    if case.word == "scd2":
+        return versions(case, batches)
+    folds = {"sequence": by_sequence, "order_by": by_position, "soft_delete": soft_deleted, "plain": in_order}
+    return folds[case.word](case, events)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    word = draw(st.sampled_from([*WORDS]))
+    by_partition = ["partition"] if word in ("plain", "soft_delete") else []
+    keyed_by = draw(st.sampled_from(["id", "computed", *by_partition]))
+    return Case(word, keyed_by, draw(st.sampled_from(PRODUCERS)), draw(st.booleans()))
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[Case, list[list[Event]]]:
+    """A case, and its batches; the first one makes the table."""
+    case = draw(cases())
+    rows: dict[int, Row] = {}
+    events: list[Event] = []
+    for number in range(1, draw(st.integers(1, 16)) + 1):
+        key, is_delete = draw(st.integers(0, 2)), draw(st.integers(0, 4)) == 0
+        old = rows.get(key)
+        if old is not None and is_delete:
+            events.append(Event(number, "d", rows.pop(key), None))
+            continue
+        status, note = draw(st.sampled_from(["on", "on", "off"])), draw(st.sampled_from([None, "a", "b"]))
+        rows[key] = {"id": key, "n": number, "amount": draw(st.integers(0, 4)), "status": status, "note": note}
+        is_unsent = not (case.word in LATE or case.is_moved or old is None or note is None or note != old["note"])
+        is_read = draw(st.booleans()) and not (case.is_moved or case.word == "scd2" or is_unsent)
+        op = "c" if old is None else "r" if is_read else "u"
+        events.append(Event(number, op, old, rows[key], is_unsent))
+    if case.word in LATE:
+        events = [*draw(st.permutations(events)), *draw(st.lists(st.sampled_from(events), max_size=4))]
+    first = {"id": 9, "n": 0, "amount": 0, "status": "on", "note": "x"}
+    batches = [[Event(0, "c", None, first)]]
+    while events:
+        size = draw(st.integers(1, 6))
+        batches.append(events[:size])
+        events = events[size:]
+    return case, batches
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(histories())
+def test_a_filtered_table_is_the_fold_of_its_events(drawn: tuple[Case, list[list[Event]]]) -> None:
+    case, batches = drawn
+    with TemporaryDirectory() as directory:
+        root = Path(directory)
+        config = shop_config(root, [case.rule], case.table_options)
+        for number, events in enumerate(batches):
+            records = [event.record(with_before=case.is_moved) for event in events]
+            batch = pa.RecordBatch.from_pylist(records, schema=RECORD_SCHEMA)
+            for _ in range(2):  # the second time in a new process
+                tables = PipelineTables(config, "tidemark-shop-test")
+                processed(tables, [batch], task_settings(root, decoder=config.decoder), number)
+
+        wanted, table = expected(case, batches), open_table(tables, "items")
+        names = [name for name in table.schema.column_names if not name.startswith("_tidemark")]
+        assert sorted(table.to_arrow().select(names).to_pylist(), key=repr) == sorted(
+            ({name: row[name] for name in names} for row in wanted.values()), key=repr
+        )
+        if case.options["changelog-producer"] != "none":
+            told = replay_strictly((rows for _, rows in table.changes()), table.schema.primary_keys)
+            assert sorted(({n: r[n] for n in names} for r in told.values()), key=repr) == sorted(
+                table.to_arrow().select(names).to_pylist(), key=repr
+            )
