@@ -27,7 +27,9 @@ def history() -> pa.RecordBatch:
     events, n = [], 0
     for form in forms:
         for _ in range(2):
-            row = {name: n if kind in (I32, I64) else str(n) for name, kind in form.items()} | {"id": n % 7}
+            row: dict[str, Any] = {name: n if kind in (I32, I64) else str(n) for name, kind in form.items()} | {
+                "id": n % 7
+            }
             key, value = typed(row["id"], row, form)
             for column in value["schema"]["fields"][0]["fields"]:
                 column |= {"doc": f"the {column['field']}"}
@@ -61,9 +63,10 @@ def test_a_table_that_catches_up_is_the_table_of_the_stream(tmp_path: Path, word
     stated, columns = WORDS[words]
     rules = [{"match": {"table": "items"}, "into": "lake.items", "schema_changes": stated, **mode}]
 
-    def pipeline(name: str, **sizes: int) -> PausedPipeline:
-        sizes, decoder = {"batch_size": 2, **sizes}, shop_config(tmp_path, rules, {}).decoder
-        return PausedPipeline(tmp_path / name, history(), rules, has_quarantine=True, decoder=decoder, **sizes)
+    def pipeline(name: str) -> PausedPipeline:
+        decoder = shop_config(tmp_path, rules, {}).decoder
+        of_two: dict[str, Any] = {"batch_size": 2, "slice_size": 2}
+        return PausedPipeline(tmp_path / name, history(), rules, decoder=decoder, has_quarantine=True, **of_two)
 
     pipeline("stream").run()
     for _ in range(5):
@@ -72,7 +75,7 @@ def test_a_table_that_catches_up_is_the_table_of_the_stream(tmp_path: Path, word
     behind.run(1)
     behind.pause("lake.items")
     behind.run()
-    pipeline("catch-up", slice_size=2).caught_up()
+    pipeline("catch-up").caught_up()
 
     streamed = seen(pipeline("stream"))
     assert [name for name, _, _ in streamed[0] if not name.startswith("event_")] == columns

@@ -56,7 +56,7 @@ def test_another_case_is_told_with_what_to_do_and_that_does_it(tmp_path: Path) -
 
 
 def test_a_rename_to_another_case_is_followed_where_the_rule_asks_for_it(tmp_path: Path) -> None:
-    words = {"schema_changes": {"rename": "apply"}}
+    words: dict[str, Any] = {"schema_changes": {"rename": "apply"}}
     field_id = run(tmp_path, OLD, **words).schema.field("name").id
 
     table = run(tmp_path, NEW, at(LOWER, id=3, name="late", v=3), first=1, **words)

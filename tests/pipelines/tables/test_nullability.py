@@ -76,9 +76,13 @@ def test_any_history_of_nullability_gives_what_the_word_says(tmp_path: Path, wor
         for batch in range(8):
             if r.random() < 0.3:
                 nullable = r.choice(["", "a", "b", "ab"])
-            drawn: list[tuple[dict[str, Any], str]] = []
+            drawn: list[tuple[dict[str, Any], str]] = []  # rows, and the columns that their schema lets be NULL
             for _ in range(r.randint(1, 4)):
-                row = {"id": r.randrange(4), "a": r.choice([1, 2, None]), "b": r.choice(["x", "y", None])}
+                row: dict[str, Any] = {
+                    "id": r.randrange(4),
+                    "a": r.choice([1, 2, None]),
+                    "b": r.choice(["x", "y", None]),
+                }
                 drawn.append((row, nullable))
             taken |= {name for _, names in drawn for name in names} if word == "apply" else set()
             for row, _ in drawn:
@@ -197,7 +201,8 @@ def test_a_replay_lets_the_table_take_null_as_the_stream_does(tmp_path: Path) ->
 @pytest.mark.parametrize("word", ["apply", "pause"])
 def test_records_without_schemas_never_say_that_a_column_takes_null(tmp_path: Path, word: str) -> None:
     source = {"files": {"path": str(tmp_path)}, "format": "maxwell-json"}
-    rule = {"match": {"table": "items"}, "into": "lake.items", "schema_changes": {"nullability": word}}
+    rule: dict[str, object] = {"match": {"table": "items"}, "into": "lake.items"}
+    rule["schema_changes"] = {"nullability": word}
     with pytest.raises(ValidationError, match="needs schemas in the records, and those of maxwell-json have none"):
         shop_config(tmp_path, [rule], {}, source=source)
 
