@@ -331,6 +331,8 @@ class ObservedColumn:
     """Whether the type is guessed from values of which DOUBLE holds every integer exactly."""
     has_default: bool = field(default=False, compare=False)
     """Whether an embedded schema states a default for it."""
+    takes_null: bool = field(default=False, compare=False)
+    """Whether an embedded schema lets it be NULL, and the column of the target does not."""
 
     @property
     def settled_type(self) -> DataType | None:

@@ -29,8 +29,14 @@ def joined(left: ObservedColumn, right: ObservedColumn) -> ObservedColumn:
     """
     is_alike = left.looks_like == right.looks_like or right.type is None
     looks_like = right.looks_like if left.type is None else left.looks_like if is_alike else None
-    form, fits_double = told_together(left.form, right.form), left.fits_double and right.fits_double
-    return replace(_joined_type(left, right), form=form, looks_like=looks_like, fits_double=fits_double)
+    return replace(
+        _joined_type(left, right),
+        form=told_together(left.form, right.form),
+        looks_like=looks_like,
+        fits_double=left.fits_double and right.fits_double,
+        has_default=left.has_default or right.has_default,
+        takes_null=left.takes_null or right.takes_null,
+    )
 
 
 def _joined_type(left: ObservedColumn, right: ObservedColumn) -> ObservedColumn:

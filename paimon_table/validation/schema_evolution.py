@@ -1,8 +1,9 @@
 """Changes of a table's schema and the next schema version that they give.
 
-Implements the part of Paimon's ALTER TABLE that pipelines need: added, dropped and renamed columns, wider types, added
-fields of rows, comments, options. Field ids are never reused; a column keeps its id when its name or its type changes.
-Files keep the values of dropped columns until a compaction rewrites them, and no reader shows these.
+Implements the part of Paimon's ALTER TABLE that pipelines need: added, dropped and renamed columns, wider types,
+columns that take NULL, added fields of rows, comments, options. Field ids are never reused; a column keeps its id when
+its name or its type changes. Files keep the values of dropped columns until a compaction rewrites them, and no reader
+shows these.
 """
 
 from __future__ import annotations
@@ -58,6 +59,13 @@ class TextColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class NullableColumn:
+    """A column takes NULL from now on. Nothing makes it NOT NULL again: rows may have NULL by then."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class DropColumn:
     """A column goes; one of the same name that is added later is another column, without its values."""
 
@@ -88,7 +96,9 @@ class SetOption:
     value: str | None
 
 
-SchemaChange = AddColumn | WidenColumn | TextColumn | DropColumn | RenameColumn | DescribeColumn | SetOption
+SchemaChange = (
+    AddColumn | WidenColumn | TextColumn | NullableColumn | DropColumn | RenameColumn | DescribeColumn | SetOption
+)
 
 
 def apply_changes(
@@ -109,6 +119,8 @@ def apply_changes(
                 changed = _with_wider_column(changed, change)
             case TextColumn():
                 changed = _with_text_column(changed, change.name)
+            case NullableColumn():
+                changed = _with_nullable_column(changed, change.name)
             case DropColumn():
                 changed = _without_column(changed, change.name)
             case RenameColumn():
@@ -211,6 +223,18 @@ def _with_text_column(schema: TableSchema, name: str) -> TableSchema:
             column=name,
         )
     return _with_type(schema, name, wanted)
+
+
+def _with_nullable_column(schema: TableSchema, name: str) -> TableSchema:
+    if schema.field(name).type.nullable:
+        return schema
+    if name in schema.primary_keys:
+        raise SchemaChangeRefused(
+            f"column {name!r} cannot become nullable: it is part of the primary key; write into a new table",
+            column=name,
+        )
+    field = schema.field(name)
+    return _with_field(schema, name, replace(field, type=field.type.with_nullable(True)))
 
 
 def _without_column(schema: TableSchema, name: str) -> TableSchema:

@@ -16,15 +16,15 @@ Preset = Literal["evolve", "lenient", "freeze"]
 PRESETS: Mapping[str, Mapping[str, str]] = {
     "evolve": {
         "add": "apply", "drop": "keep_null", "rename": "add_and_keep", "widen": "apply", "retype": "cast",
-        "comment": "apply", "default": "ignore", "truncate": "pause",
+        "nullability": "apply", "comment": "apply", "default": "ignore", "primary_key": "pause", "truncate": "pause",
     },
     "lenient": {
         "add": "apply", "drop": "keep_null", "rename": "add_and_keep", "widen": "apply", "retype": "to_string",
-        "comment": "apply", "default": "ignore", "truncate": "skip",
+        "nullability": "apply", "comment": "apply", "default": "ignore", "primary_key": "pause", "truncate": "skip",
     },
     "freeze": {
         "add": "pause", "drop": "pause", "rename": "pause", "widen": "pause", "retype": "pause",
-        "comment": "ignore", "default": "pause", "truncate": "pause",
+        "nullability": "pause", "comment": "ignore", "default": "pause", "primary_key": "pause", "truncate": "pause",
     },
 }  # fmt: skip
 """What each preset says of every kind."""
@@ -32,11 +32,20 @@ PRESETS: Mapping[str, Mapping[str, str]] = {
 _REFUSED_WORDS = {
     ("default", "apply"): "no reader of Paimon gives rows from before a column its default; say pause to fill them with"
     " a rebuild (`tidemark replay --rebuild`), or ignore to leave them NULL",
+    ("primary_key", "new_table"): "Tidemark makes no second table of its own accord; say pause, and name the new table"
+    " in the rule once the key has changed (another `into`, the new primary_key, `backfill: true`)",
 }
 """Words that one may expect, and why this version does not have them."""
 
 
-BY_SCHEMA = (("rename", "apply"), ("rename", "pause"), ("comment", "apply"), ("default", "pause"))
+BY_SCHEMA = (
+    ("rename", "apply"),
+    ("rename", "pause"),
+    ("nullability", "apply"),
+    ("nullability", "pause"),
+    ("comment", "apply"),
+    ("default", "pause"),
+)
 """Kinds and words that need records with a schema."""
 
 
@@ -44,20 +53,17 @@ class SchemaChanges(ConfigModel):
     """One word for each kind of change; a kind without a word has that of the preset."""
 
     NOT_YET: ClassVar[Mapping[str, str]] = {
-        "nullability": "columns take NULL, except those of the key, so NOT NULL in the source changes nothing",
         "defaults": "use `default`",
         "comments": "use `comment`",
         "recreated": "records do not tell a table that was dropped and created again from one with other columns, and"
         " the schema change topic has no common order with them. Write the new one into a table of its own (another"
         " `into`)",
-        "primary_key": "another primary key always pauses the table, because its rows have the old one; write into a"
-        " new table (another `into`, with `backfill: true`)",
     }
 
     preset: Preset | None = Field(
         default=None,
         description="Where the kinds begin that have no word here: `evolve` follows the source and keeps all values, "
-        "`lenient` goes on whatever comes, `freeze` pauses the table at any change.",
+        "`lenient` goes on wherever rows stay right, `freeze` pauses the table at any change.",
         json_schema_extra={"default": "evolve"},
     )
     add: Literal["apply", "ignore", "quarantine", "pause"] | None = Field(
@@ -88,6 +94,12 @@ class SchemaChanges(ConfigModel):
         "`cast`. `new_column`: store new values in a column of the new type beside it, such as `price_v2`. `pause`: "
         "pause the table.",
     )
+    nullability: Literal["apply", "ignore", "pause"] | None = Field(
+        default=None,
+        description="An embedded schema lets a column be NULL that is NOT NULL in the table, as in one that another "
+        "program has made. `apply`: let the table take NULL. `ignore`: keep NOT NULL, and put records with NULL there "
+        "into the quarantine. `pause`: pause the table.",
+    )
     comment: Literal["apply", "ignore"] | None = Field(
         default=None,
         description="A column whose embedded schema has a text of documentation: make it the comment of the column, or "
@@ -97,6 +109,11 @@ class SchemaChanges(ConfigModel):
         default=None,
         description="An added column for which an embedded schema states a default: rows from before it have NULL, or "
         "the table is paused, so that a rebuild can fill them.",
+    )
+    primary_key: Literal["pause"] | None = Field(
+        default=None,
+        description="The message key has other fields than the primary key of the table. Its rows lie by the old key, "
+        "so Tidemark pauses the table before the first record with the new one.",
     )
     truncate: Literal["apply", "skip", "pause"] | None = Field(
         default=None,

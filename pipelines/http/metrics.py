@@ -334,7 +334,7 @@ METRICS: tuple[Metric, ...] = (
         "tidemark_table_schema_changes_total",
         ("pipeline", "table", "kind"),
         "Changes of the source's schema that the table has followed (`add`, `drop`, `rename`, `widen`, `retype`,"
-        " `comment`, `truncate`), and others that somebody has made.",
+        " `nullability`, `comment`, `truncate`), and others that somebody has made.",
         _schema_changes,
     ),
     Metric(

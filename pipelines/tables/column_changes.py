@@ -15,6 +15,7 @@ from paimon_table import (
     AddColumn,
     DescribeColumn,
     DropColumn,
+    NullableColumn,
     RenameColumn,
     SchemaChange,
     SetOption,
@@ -118,6 +119,22 @@ def column_changes(
     return ColumnChanges(tuple(changes), refused, tuple(left), pausing, continued)
 
 
+def nullable_changes(schema: TableSchema, names: Collection[str], policy: SchemaChanges) -> tuple[NullableColumn, ...]:
+    """What follows for NOT NULL columns of a table that take NULL in the source; PausingChange where a word says so.
+
+    Values that are NULL in a column that stays NOT NULL go to quarantine.
+    """
+    found = [name for name in schema.column_names if name in names and not schema.field(name).type.nullable]
+    found = [name for name in found if name not in schema.primary_keys]
+    if found and policy.nullability == "pause":
+        raise PausingChange(
+            f"column {', '.join(found)} takes NULL in the source and none in the table:"
+            " `schema_changes: {nullability: pause}`; say apply to let the table take it, or ignore to put records"
+            " with NULL there into the quarantine"
+        )
+    return tuple(map(NullableColumn, found)) if policy.nullability == "apply" else ()
+
+
 class PausingChange(Exception):
     """By policy the table is to be paused."""
 
@@ -197,7 +214,8 @@ def name_refusal(name: str, present: Collection[str]) -> str | None:
         return None
     return (
         f"its name differs from column {twin!r} in case only, and readers such as Spark could tell neither from the"
-        " other; rename it or leave it out in the connector, or declare its type under columns.types to have both"
+        " other; rename it or leave it out in the connector, or declare its type under columns.types to have both. If"
+        f" the source has renamed the column, say `columns.rename: {{{name}: {twin}}}`"
     )
 
 
@@ -246,7 +264,9 @@ def column_differences(before: TableSchema, after: TableSchema) -> list[tuple[st
             found.append(("rename", f"{was.name} renamed to {f.name}"))
         if was.description != f.description and f.description is not None:
             found.append(("comment", f"{f.name} described as {f.description!r}"))
-        if sql(was.type) != sql(f.type):
+        if was.type.nullable != f.type.nullable:
+            found.append(("nullability", f"{f.name} {'takes NULL' if f.type.nullable else 'is NOT NULL'}"))
+        if sql(was.type.with_nullable(True)) != sql(f.type.with_nullable(True)):
             kind = "widen" if common_type(was.type, f.type) is not None else "retype"
             found.append((kind, f"{f.name} {sql(was.type)} -> {sql(f.type)}"))
     return found
@@ -265,6 +285,8 @@ def _told(change: SchemaChange, schema: TableSchema) -> str:
             return f"column {name} widened from {sql(schema.field(name).type)} to {sql(wider)}"
         case TextColumn(name):
             return f"column {name} changed from {sql(schema.field(name).type)} to STRING"
+        case NullableColumn(name):
+            return f"column {name} takes NULL"
         case DropColumn(name):
             return f"column {name} dropped"
         case RenameColumn(name, to):

@@ -23,7 +23,7 @@ from paimon_table.types import DataType
 from pipelines.config.config import PipelineConfig
 from pipelines.config.own_columns import name_of_own
 from pipelines.config.table_rules import TargetRule
-from pipelines.tables.column_changes import added_within_a_day, column_changes, told
+from pipelines.tables.column_changes import PausingChange, added_within_a_day, column_changes, nullable_changes, told
 from pipelines.tables.column_layout import Layout, hidden_changes, layout_of, stored_columns
 from pipelines.tables.observed_columns import Seen
 from pipelines.tables.renames import Followed, followed, named_columns
@@ -93,7 +93,7 @@ class Evolution:
         sources = renamed.sources.with_own_columns(found.added)
         for name, other in found.continued.items():
             sources = sources.with_new_column(of_source.columns.source_of(name) or name, name, other)
-        columns = [*renamed.changes, *found.changes]
+        columns = [*renamed.changes, *found.changes, *self._nullable(rule, of_source, source, schema, seen)]
         learnt = self._learnt_forms(sink, schema, columns, seen, layout) + remembered
         if not columns and not learnt and not renamed.old_names:
             return is_news or bool(found.left)
@@ -159,6 +159,16 @@ class Evolution:
                 " and `schema_changes: {default: pause}`; say ignore and resume: older rows then have NULL there until"
                 " the table is rebuilt (`tidemark replay --rebuild`) from records that have the default"
             ).without_values()
+
+    def _nullable(
+        self, rule: TargetRule, of_source: TargetRule, source: SourceTable, schema: TableSchema, seen: Seen
+    ) -> tuple[SchemaChange, ...]:
+        """The columns that take NULL from now on; SchemaChangeRefused where the rule says to pause instead."""
+        names = {name for column in seen.nullable if (name := of_source.columns.stored_as(column)) is not None}
+        try:
+            return nullable_changes(schema, names, rule.schema_changes)
+        except PausingChange as error:
+            raise SchemaChangeRefused(f"{source.topic}: {error}").without_values() from error
 
     def describe(self, sink: TableSink, rule: TargetRule, comments: Mapping[str, str], now_ms: int) -> bool:
         """Give columns the comments that the source has for them; returns whether one is news."""

@@ -30,6 +30,8 @@ class Seen:
     """The embedded schemas of the records, the oldest first, where the table asks for them."""
     defaults: frozenset[str] = frozenset()
     """The columns for which embedded schemas state a default."""
+    nullable: frozenset[str] = frozenset()
+    """The columns that take NULL in embedded schemas, and none in the table."""
 
     def without(self, names: Collection[str]) -> Seen:
         """What was seen of all other columns."""
@@ -59,5 +61,6 @@ def merged(observations: Iterable[Observation]) -> dict[SourceTable, Seen]:
             observation.has_rows or (source in seen and before.has_rows),
             merged_schemas((before.schemas, observation.schemas)),
             before.defaults | {column.name for column in observation.columns if column.has_default},
+            before.nullable | {column.name for column in observation.columns if column.takes_null},
         )
     return seen

@@ -42,8 +42,8 @@ def changed_key(fields: Sequence[str], rule: KeyRule, primary_key: Sequence[str]
     before = f"was ({', '.join(rule.first)}) and " if rule.is_stated else ""
     text = (
         f"its message key {before}is now ({now}), the primary key of table {rule.table} is ({keyed}): rows would be"
-        " mixed up; if the source table has another primary key now, write it into a new table (another `into` with"
-        f" primary_key: [{now}]) from a new snapshot of the connector"
+        " mixed up; if the source table has another primary key now, write it into a new table: another `into`,"
+        f" primary_key: [{now}], and `backfill: true` or a new snapshot of the connector"
     )
     if set(fields) < set(primary_key):
         text += f"; if ({keyed}) is meant, state primary_key: [{keyed}] in the rule"

@@ -50,8 +50,9 @@ def changed_key(fields: Sequence[str], rule: KeyRule, primary_key: Sequence[str]
     before = f"was ({', '.join(rule.first)}) and " if rule.is_stated else ""
     return (
         f"the primary key that its records name {before}is now ({now}), that of table {rule.table} is ({keyed}): rows"
-        " would be mixed up; write the source table into a new table (another `into`) from a new snapshot, or state"
-        f" primary_key: [{keyed}] in the rule if that still tells the rows apart"
+        " would be mixed up; write the source table into a new table (another `into`, primary_key:"
+        f" [{now}], and `backfill: true` or a new snapshot), or state primary_key: [{keyed}] in the rule if that still"
+        " tells the rows apart"
     )
 
 

@@ -47,10 +47,20 @@ def _guessed(name: str, t: DataType | None, values: Sequence[Any]) -> ObservedCo
 
 
 def changed_by_schema(schema: EmbeddedSchema, target: DecodeTarget, record_count: int) -> tuple[ObservedColumn, ...]:
-    """Columns of the schema that the target lacks, or whose type the target's does not hold."""
+    """Columns of the schema that the target lacks, or whose type or NULL the target's does not hold."""
     known = dict(target.columns)
-    news = (_of_schema(c, record_count) for c in schema.columns if _is_news(c.name, c.type, known, target))
-    return tuple(replace(c, form=None) if c.name in known else c for c in news)
+    found: list[ObservedColumn] = []
+    for column in schema.columns:
+        takes_null = column.is_optional and _is_not_null(column.name, known, target)
+        if takes_null or _is_news(column.name, column.type, known, target):
+            news = replace(_of_schema(column, record_count), takes_null=takes_null)
+            found.append(replace(news, form=None) if column.name in known else news)
+    return tuple(found)
+
+
+def _is_not_null(name: str, known: Mapping[str, DataType], target: DecodeTarget) -> bool:
+    """Whether the target has the column as NOT NULL, outside of its key."""
+    return name in known and not known[name].nullable and name not in target.primary_key
 
 
 def changed_by_values(

@@ -61,5 +61,6 @@ class MessageRows:
 def message_rows(message: Descriptor) -> MessageRows:
     """How the values of a message type become rows. Raises MalformedRecord where they cannot."""
     columns = field_columns(message)
-    struct = {"fields": [{**column.schema, "field": column.name, "optional": True} for column in columns]}
+    takes_null = {field.name: field.has_presence for field in message.fields}
+    struct = {"fields": [{**c.schema, "field": c.name, "optional": takes_null[c.name]} for c in columns]}
     return MessageRows(message, message_class(message), columns, EmbeddedSchema(struct_columns(struct)))

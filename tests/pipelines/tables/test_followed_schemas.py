@@ -398,6 +398,17 @@ def test_an_added_column_with_a_default_pauses_where_older_rows_would_lack_it(tm
     assert content(tables)[2]["b"] == "x"
 
 
+def test_a_default_is_seen_in_whichever_partition_of_a_batch_it_is(tmp_path: Path) -> None:
+    event = at(2, AB, a=2, b="x")
+    event[1]["schema"]["fields"][0]["fields"][2]["default"] = "none"
+    run(tmp_path, {"default": "pause"}, records(at(1, A, a=1)))
+
+    both = two_partitions((0, 1, event), (1, 0, at(3, AB, a=3, b="y")))
+    for batch in (both, both.take(pa.array([1, 0]))):
+        with pytest.raises(SchemaChangeRefused, match="default: pause"):
+            run(tmp_path, {"default": "pause"}, batch, first=1)
+
+
 def test_an_expression_that_a_new_type_breaks_pauses_before_the_column_changes(tmp_path: Path) -> None:
     rule: dict[str, Any] = {"columns": {"add": {"twice": "a * 2"}}}
     tables = run(tmp_path, {"retype": "to_string"}, records(at(1, A, a=1)), **rule)

@@ -21,6 +21,7 @@ from sources.plain.decoder import PlainDecoder
 from sources.plain.options import PlainOptions
 from sources.plain.protobuf_options import ProtobufSchemas
 from sources.plain.protobuf_values import ProtobufFormat
+from sources.protobuf.message_rows import message_rows
 from sources.values.value_forms import ValueForms
 from tests.support.plain_pipeline import TOPIC, PlainPipeline, plain_batch
 from tests.support.protobuf_messages import (
@@ -86,6 +87,8 @@ def test_columns_and_values_of_all_kinds(tmp_path: Path) -> None:
     unset |= {"total": 0, "lines": [], "tags": [], "raw": b""}
     assert second == {"id": 2, "state": "9", **unset}
     assert empty == {"id": 0, "state": "NEW", **unset}
+    takes_null = {column.name for column in message_rows(cls.DESCRIPTOR).schema.columns if column.is_optional}
+    assert takes_null == {name for name, value in unset.items() if value is None}
 
 
 def test_deletes_and_fields_that_the_file_does_not_have(tmp_path: Path) -> None:
