@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from paimon_table.errors import ConfigError
-from pipelines.batch.decode_task import DecodeReport
+from pipelines.batch.decode_report import DecodeReport
 from pipelines.config.error_budget import NEARLY_ALL, Budget, NearlyAll, Share
 from pipelines.tables.record_notes import RecordShares
 from pipelines.tables.table_failure import TooManyBadRecords
@@ -113,7 +113,7 @@ def budgets_of(tables: PipelineTables, topic: str, source: SourceTable | None) -
 def _topic_budget(tables: PipelineTables, topic: str) -> Budget | None:
     """The limit for bad records of a topic that feeds no table; None where there is none."""
     is_fed = any(known.topic == topic for known in tables.routes)
-    if tables.is_retry or tables.is_catch_up or is_fed or topic in tables.topics_behind:
+    if tables.is_retry or tables.is_catch_up or is_fed or topic in tables.paused_topics:
         return None
     return None if tables.config.defaults.max_bad_records is None else NEARLY_ALL
 
