@@ -17,7 +17,7 @@ from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.batch.spark_exchange import MakeExchange
 from pipelines.batch.step_facts import AllOpen
 from pipelines.catchup.reading import InStream, Reading, StreamEnd, Work
-from pipelines.catchup.shown_standing import Standing, say_paused
+from pipelines.catchup.shown_standing import TableStanding, say_paused
 from pipelines.catchup.side_work import COMMANDS, SideWork, TableRequests
 from pipelines.catchup.slices import SLICE_S, SlicePace, SparkSlices, paced
 from pipelines.catchup.table_standings import TableStandings
@@ -85,9 +85,9 @@ class BesideQuery:
         self._has_looked = not self._checkpoint.is_new
         self._first_look: Callable[[], object] = lambda: None
         say_paused(self.paused.pauses)
-        self._shown.look()
+        self._shown.refresh()
         if self._has_looked:
-            self.standing.look()
+            self.standing.note_all()
         of.seen.without_tables(self.paused.ruleless)
         self.work = SideWork(self.turns, self.paused, self._catch_up, self.settle, of.guarded, self._stops_with)
 
@@ -108,7 +108,7 @@ class BesideQuery:
     def begin(self) -> None:
         """A batch begins: under a new checkpoint the first one tells where the stream begins."""
         if not self._has_looked:
-            self.standing.look()
+            self.standing.note_all()
             self._has_looked = True
 
     def settle(self) -> None:
@@ -116,7 +116,7 @@ class BesideQuery:
         self._of.compactions.wait()
         self.stream.await_closing()
 
-    def standings(self) -> Mapping[str, Standing]:
+    def standings(self) -> Mapping[str, TableStanding]:
         """The tables that are not in the stream, by identifier. Safe from any thread."""
         return self.work.standings()
 
@@ -141,12 +141,12 @@ class BesideQuery:
             work = ReplayWork(self._slices(), self.stream, self._shown.slice_done, SLICE_S)
             self._replays = ReplaySlices(self.config, self._checkpoint, self._own, work, tables.commit_user)
         answer, id_ = self._replays.handle(request, tell), request.text("replay")
-        self._shown.look({id_: answer.details.get("records_left")})
+        self._shown.refresh({id_: answer.details.get("records_left")})
         return answer
 
     def _give_up(self, request: Request, tell: Tell) -> Answer:
         answer = giving_up(self._checkpoint, self._own)(request, tell)
-        self._shown.look()
+        self._shown.refresh()
         return answer
 
     def _known_tables(self) -> set[str]:
@@ -212,7 +212,7 @@ class BesideQuery:
             if table is not None:
                 self._of.compactions.start(partial(compact_left, {name: table}, self._of.scratch_dir))
 
-        to = InStream(identifier, self.paused, self.stream, open_tables, rejoin, self.standing.look_at)
+        to = InStream(identifier, self.paused, self.stream, open_tables, rejoin, self.standing.note_paused)
         work = Work(self._reader.slices(), paced(run, pace, note), lambda: pace.records, self.stream.by_number)
         return Reading(to, self.stream, work)
 

@@ -23,14 +23,13 @@ from paimon_table.storage.outages import storage_failure
 from pipelines.inspect.table_arguments import Storage
 from pipelines.jobs.history_commands import table_app
 from pipelines.quarantine.quarantine_commands import quarantine_app
-from pipelines.report.arguments import GivenOnce, PipelineFile, PipelineFiles
+from pipelines.report.arguments import FAILED, GivenOnce, PipelineFile, PipelineFiles
 from pipelines.report.json_log import LogFormat, failure_line
 from pipelines.report.output import checked_output, quiet_pipe
 from pipelines.report.safe_text import shown
 from pipelines.trial import trial_commands
 from pipelines.version import version
 
-FAILED = 1
 WRONG_REQUEST = 2
 _INTERRUPTED = 130
 """What typer exits with after Ctrl-C."""
@@ -149,14 +148,14 @@ def run(
                 done.written_tables(),
                 done.totals,
                 done.losses,
-                done.behind,
+                done.standings,
                 done.unfinished,
                 done.why_nothing,
             )
             print_summary(replace(summary, waited_s=done.waited_s, file=file_of[done.config.name]))
     drained = [done for done in ended.finished if once or done.config.trigger.available_now]
     unfinished = [f"pipeline {done.config.name}: {text}" for done in drained for text in done.unfinished]
-    paused = [text for done in ended.finished if once for text in failed_words(done.config.name, done.behind)]
+    paused = [text for done in ended.finished if once for text in failed_words(done.config.name, done.standings)]
     if ended.spoils_others:
         raise SinkUnavailable("\n".join([*paused, *unfinished, str(ended.failure)])) from ended.failure
     if paused or unfinished:

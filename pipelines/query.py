@@ -32,14 +32,14 @@ from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_commit import compact_batch, unfinished_batches
 from pipelines.batch.batch_report import BatchObserver, BatchReport
 from pipelines.batch.compactions import Compactions
+from pipelines.batch.decode_report import DecodeReport
 from pipelines.batch.decode_stream import decoded
-from pipelines.batch.decode_task import DecodeReport
 from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.batch.spark_exchange import compacted_by, spark_exchange
 from pipelines.batch.spooled_writes import SpooledWrites
 from pipelines.batch.step_facts import AheadOfStream, AllOpen
 from pipelines.beside_query import BesideQuery, OfQuery
-from pipelines.catchup.shown_standing import Standing
+from pipelines.catchup.shown_standing import TableStanding
 from pipelines.catchup.table_standings import entry_of
 from pipelines.checkpoint.checkpoint import commit_user
 from pipelines.control.request_desk import Handler
@@ -354,7 +354,7 @@ class PipelineQuery:
         if unfinished:
             self._compactions.start(finish)
 
-    def standings(self) -> Mapping[str, Standing]:
+    def standings(self) -> Mapping[str, TableStanding]:
         """The tables that are not in the stream, by identifier. Safe from any thread."""
         return self._beside.standings()
 

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from paimon_table import Table
 from paimon_table.errors import SinkUnavailable, TidemarkError
-from pipelines.catchup.shown_standing import Standing
+from pipelines.catchup.shown_standing import TableStanding
 from pipelines.checkpoint.lock import held_checkpoints, run_comes_first
 from pipelines.config.config import PipelineConfig
 from pipelines.early_signals import was_hung_up
@@ -72,7 +72,7 @@ class FinishedRun:
     totals: Totals
     losses: Losses
     """Records that were gone before they were read."""
-    behind: Mapping[str, Standing]
+    standings: Mapping[str, TableStanding]
     """Tables that do not have all that was read."""
     waited_s: float
     """How long it has waited for trouble to pass."""

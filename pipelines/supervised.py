@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from paimon_table.errors import ConfigError, TidemarkError, public_text
 from paimon_table.storage.outages import storage_failure
 from pipelines.batch.batch_report import BatchObserver, BatchReport
-from pipelines.catchup.shown_standing import Standing
+from pipelines.catchup.shown_standing import Standing, TableStanding
 from pipelines.catchup.side_work import COMMANDS
 from pipelines.checkpoint.book import Cause
 from pipelines.config.config import PipelineConfig
@@ -33,7 +33,6 @@ from pipelines.query import PipelineQuery
 from pipelines.report.heartbeat import duration_words
 from pipelines.report.run_log import in_pipeline, naming
 from pipelines.trouble import Patience, Trouble, may_pass
-from pipelines.views import table_views
 from pipelines.views.pipeline_state import PipelineState
 from pipelines.views.table_counts import OutOfStream
 from pipelines.views.table_views import EventKind, Phase
@@ -110,7 +109,7 @@ class SupervisedPipeline:
         self._replaced: _Wanted | None = None
         """What the pipeline goes back to if it cannot begin with what was wanted."""
         self._is_back = False
-        self._behind: Mapping[str, Standing] = {}
+        self._standings: Mapping[str, TableStanding] = {}
         seen.commands = COMMANDS
 
     def start(self) -> None:
@@ -269,10 +268,10 @@ class SupervisedPipeline:
                 self._trouble = None
             self._failed(error, self._now())
 
-    def _show(self, behind: Mapping[str, Standing]) -> None:
+    def _show(self, standings: Mapping[str, TableStanding]) -> None:
         """Let those who look see which tables are not in the stream."""
-        for name, standing in behind.items():
-            if standing != self._behind.get(name):
+        for name, standing in standings.items():
+            if standing != self._standings.get(name):
                 out = OutOfStream(
                     standing.reason,
                     standing.public_reason,
@@ -281,10 +280,10 @@ class SupervisedPipeline:
                     standing.topics,
                     standing.cause is Cause.BAD_RECORDS,
                 )
-                self._seen.put_table(name, table_views.Standing(standing.state.value), out)
-        for name in self._behind.keys() - behind.keys():
-            self._seen.put_table(name, table_views.Standing.RUNNING)
-        self._behind = behind
+                self._seen.put_table(name, standing.state, out)
+        for name in self._standings.keys() - standings.keys():
+            self._seen.put_table(name, Standing.RUNNING)
+        self._standings = standings
 
     def _offsets(self, position: str | None) -> Mapping[Place, int] | None:
         """A position of the source as offsets, where it is one."""

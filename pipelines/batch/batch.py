@@ -29,7 +29,7 @@ from pipelines.batch.batch_checks import keep_budgets, stop_on_refusals
 from pipelines.batch.batch_commit import AppendedBatch, append, compact_batch
 from pipelines.batch.batch_report import BatchReport, Stopwatch
 from pipelines.batch.compactions import Compactions
-from pipelines.batch.decode_task import DecodeReport
+from pipelines.batch.decode_report import DecodeReport
 from pipelines.batch.exchange import Exchange, Written
 from pipelines.batch.plan import BatchPlan, BatchRun, TaskSettings, plan_batch, plan_decode
 from pipelines.batch.step_facts import StepFacts, step_facts

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC
 
 from paimon_table.errors import BrokenInvariant, MalformedRecord, SchemaChangeRefused
-from pipelines.batch.decode_task import DecodeReport
+from pipelines.batch.decode_report import DecodeReport
 from pipelines.batch.error_budgets import exceeded_budgets
 from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.tables.table_failure import TableFailure

@@ -15,7 +15,7 @@ from paimon_table.side_by_side import Start, side_by_side
 from paimon_table.surroundings import now_ms
 from pipelines.batch.batch_checks import check_accounted, counted
 from pipelines.batch.batch_report import BatchReport, Stopwatch, TableReport
-from pipelines.batch.decode_task import DecodeReport
+from pipelines.batch.decode_report import DecodeReport
 from pipelines.batch.exchange import Written
 from pipelines.batch.job_result import JobResult, unpacked
 from pipelines.batch.plan import BatchPlan, BatchRun, TaskSettings, plan_write

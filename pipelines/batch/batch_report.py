@@ -12,7 +12,7 @@ from sinks.write.unsent import Unsent
 from sources.changes import DecodeCounts
 
 if TYPE_CHECKING:
-    from pipelines.batch.decode_task import BadKind
+    from pipelines.batch.decode_report import BadKind
 
 
 @dataclass(frozen=True, slots=True)

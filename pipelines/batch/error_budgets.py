@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from paimon_table.errors import ConfigError
-from pipelines.batch.decode_task import DecodeReport
+from pipelines.batch.decode_report import DecodeReport
 from pipelines.config.error_budget import NEARLY_ALL, Budget, NearlyAll, Share
 from pipelines.tables.record_notes import RecordShares
 from pipelines.tables.table_failure import TooManyBadRecords

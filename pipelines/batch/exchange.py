@@ -15,7 +15,8 @@ from typing import Protocol
 
 from paimon_table import BucketId
 from paimon_table.errors import BrokenInvariant
-from pipelines.batch.decode_task import DecodeReport, DecodeTask
+from pipelines.batch.decode_report import DecodeReport
+from pipelines.batch.decode_task import DecodeTask
 from pipelines.batch.job_result import JobResult
 from sinks.exchange.blob import REPORT, Blob
 from sinks.write.bucket_task import CompactTask, WriteTask

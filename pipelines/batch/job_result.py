@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
 from paimon_table import BucketId, CommitMessage
-from pipelines.batch.decode_task import DecodeReport
+from pipelines.batch.decode_report import DecodeReport
 from sinks.write.bucket_task import Failed, Waited, WriteResult, WriteTask
 from sinks.write.discard import discard
 from sinks.write.unsent import Became, Unsent

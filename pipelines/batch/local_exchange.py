@@ -1,4 +1,4 @@
-"""All tasks of a batch as plain function calls, one after the other, without Spark: for tests and for measuring."""
+"""All tasks of a batch as plain function calls, one after the other, without Spark: for retries, trials and tests."""
 
 from __future__ import annotations
 
@@ -10,9 +10,15 @@ from itertools import chain
 import pyarrow as pa
 
 from paimon_table import BucketId
-from pipelines.batch.decode_task import DecodeReport, DecodeTask
+from pipelines.batch.batch import CheckRead, process_batch
+from pipelines.batch.batch_report import BatchReport
+from pipelines.batch.compactions import Compactions
+from pipelines.batch.decode_report import DecodeReport
+from pipelines.batch.decode_task import DecodeTask
 from pipelines.batch.exchange import DecodedBlobs, HeldWrites, Written
 from pipelines.batch.job_result import JobResult, unpack, unpacked
+from pipelines.batch.plan import BatchRun, TaskSettings
+from pipelines.tables.tables import PipelineTables
 from sinks.exchange.blob import Blob, from_record_batch
 from sinks.write.bucket_task import CompactTask, SlotWriter, WriteTask
 
@@ -58,6 +64,23 @@ class LocalExchange:
     def _decoded_and_appended(self, decode: DecodeTask, task: WriteTask) -> JobResult:
         decoded = DecodedBlobs.of(self._blobs(decode))
         return _appended(decoded, _writers(task, decoded.slots))
+
+
+def process_locally(
+    batch: BatchRun,
+    tables: PipelineTables,
+    settings: TaskSettings,
+    records: pa.RecordBatch,
+    check_read: CheckRead = lambda _: None,
+) -> BatchReport:
+    """``process_batch`` in this process; returns once the compactions of the batch are committed too."""
+    compactions, reports = Compactions(), list[BatchReport]()
+    try:
+        process_batch(batch, tables, settings, LocalExchange([records]), compactions, reports.append, check_read)
+        compactions.wait()
+    finally:
+        compactions.close()
+    return reports[0]
 
 
 def _writers(task: WriteTask, shares: Iterable[Sequence[Blob]]) -> list[SlotWriter]:

@@ -22,8 +22,9 @@ from pyspark.sql import DataFrame
 from paimon_table import BucketId
 from paimon_table.errors import BrokenInvariant
 from pipelines.batch.compactions import Compactions
+from pipelines.batch.decode_report import DecodeReport
 from pipelines.batch.decode_stream import publish
-from pipelines.batch.decode_task import DecodeReport, DecodeTask
+from pipelines.batch.decode_task import DecodeTask
 from pipelines.batch.exchange import DecodedBlobs, Exchange, HeldWrites, Written
 from pipelines.batch.job_result import JobResult, unpack, unpacked
 from pipelines.batch.spooled_writes import SpooledWrites

@@ -20,7 +20,8 @@ from uuid import uuid4
 from paimon_table import Catalog, Snapshot
 from pipelines.bad_records.facts import OpenOffsets, TableJudge, evidence_of, facts_of, found_commit, settle
 from pipelines.bad_records.log import Applied, Place, QuarantineLog, Sealed, stretches
-from pipelines.batch.decode_task import DecodeReport, ReadAgain, RecordAt
+from pipelines.batch.decode_report import DecodeReport, RecordAt
+from pipelines.batch.decode_task import ReadAgain
 from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.storage import catalog_of

@@ -23,8 +23,9 @@ from paimon_table import Catalog, TableName
 from paimon_table.surroundings import now_ms
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.plan import BatchRun
-from pipelines.checkpoint.book import Pause, Reached
+from pipelines.checkpoint.book import Pause
 from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.reached import Reached
 from pipelines.config.config import PipelineConfig
 from pipelines.tables.paused_tables import PausedTables
 from pipelines.tables.table_failure import TableFailure

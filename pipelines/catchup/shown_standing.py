@@ -14,8 +14,8 @@ from pipelines.tables.table_failure import way_on
 log = logging.getLogger(__name__)
 
 
-class TableState(StrEnum):
-    """What a table of a running pipeline does."""
+class Standing(StrEnum):
+    """How a table takes part in the stream of its pipeline."""
 
     RUNNING = "running"
     PAUSED = "paused"
@@ -23,11 +23,11 @@ class TableState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class TableStanding:
     """A table that is not in the stream."""
 
     table: str
-    state: TableState
+    state: Standing
     cause: Cause
     reason: str
     since_ms: int
@@ -73,7 +73,7 @@ def say_paused(pauses: Mapping[str, Pause]) -> None:
             )
 
 
-def failed_words(pipeline: str, standings: Mapping[str, Standing]) -> Iterator[str]:
+def failed_words(pipeline: str, standings: Mapping[str, TableStanding]) -> Iterator[str]:
     """What a run that ends says of tables that it could not write."""
     for name, standing in standings.items():
         if standing.has_failed:

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from paimon_table.errors import ConfigError, TidemarkError, public_text
 from paimon_table.nearest_name import nearest
 from pipelines.catchup.reading import Reading, Step
-from pipelines.catchup.shown_standing import Standing, TableState
+from pipelines.catchup.shown_standing import Standing, TableStanding
 from pipelines.checkpoint.book import Cause, Pause
 from pipelines.control.request_desk import Handler, RequestDesk, Tell
 from pipelines.control.requests import Answer, Request, State
@@ -114,18 +114,18 @@ class SideWork:
         self._wanted.discard(identifier)
         self._trials.pop(identifier, None)
 
-    def standings(self) -> Mapping[str, Standing]:
+    def standings(self) -> Mapping[str, TableStanding]:
         """The tables that are not in the stream, for anybody who asks at any time."""
         trials = dict(self._trials)
         return {name: self._standing(pause, trials.get(name)) for name, pause in self._paused.pauses.items()}
 
-    def _standing(self, pause: Pause, trial: _Trial | None) -> Standing:
+    def _standing(self, pause: Pause, trial: _Trial | None) -> TableStanding:
         is_due = pause.table in self._wanted or pause.cause is Cause.NEW
-        state = TableState.CATCHING_UP if is_due else TableState.PAUSED
+        state = Standing.CATCHING_UP if is_due else Standing.PAUSED
         left = None if trial is None else trial.records_left
         read = 0 if trial is None else trial.catch_up.record_count
         told = pause.reason, pause.since_ms, left, read, pause.position, pause.public_reason, pause.topics
-        return Standing(pause.table, state, pause.cause, *told)
+        return TableStanding(pause.table, state, pause.cause, *told)
 
     def _due(self) -> list[str]:
         return [name for name, m in self._paused.pauses.items() if name in self._wanted or m.cause is Cause.NEW]

@@ -28,7 +28,7 @@ from typing import Protocol
 
 from paimon_table.errors import ConfigError
 from pipelines.checkpoint.book import UNKNOWN, Cause, Entry, Pause, Ruleless
-from pipelines.tables.merged_sources import told
+from pipelines.tables.merged_sources import source_words
 from pipelines.tables.paused_tables import FILLED
 from sinks.commit.positions import FedBy, Position
 from sources.positions import Place
@@ -143,7 +143,7 @@ def standing(table: TableFacts, stream: StreamFacts, source: Offsets) -> Verdict
     return _with_commits(table, _rolled_back(table, stream, source, verdict))
 
 
-def looked_at(table: TableFacts, stream: StreamFacts, source: Offsets) -> Verdict:
+def standing_of_paused(table: TableFacts, stream: StreamFacts, source: Offsets) -> Verdict:
     """How a paused table stands before a step that catches it up: somebody may have changed it since the last one.
 
     ConfigError as ``standing``.
@@ -166,7 +166,7 @@ def lacks_commits(table: TableFacts) -> bool:
     where they do not say it and are older than those that had been there.
     """
     entry, files = table.entry, table.files
-    if files is None or entry.commits <= table.commits or files.created_ms != entry.created_ms:
+    if files is None or not entry.missing_commits(files.created_ms, table.commits):
         return False
     if table.position is not None or not files.has_expired:
         return True
@@ -227,9 +227,9 @@ def _with_sources(table: TableFacts, stream: StreamFacts, source: Offsets, verdi
     batch = before.batch if before is not None and not before.has_rule else stream.batch
     begin = stream.begin if before is None else before.position
     kept = [known.get(one) or Ruleless(one, batch, begin) for one in sources if one in table.rules.ruleless]
-    gone = sorted({one.source for one in kept} - known.keys(), key=told)
+    gone = sorted({one.source for one in kept} - known.keys(), key=source_words)
     words = "no rule leads records of %s to it any more; from batch %d on they are not in it"
-    remarks = [_line(table, words % (told(one), batch)) for one in gone] if len(kept) < len(sources) else []
+    remarks = [_line(table, words % (source_words(one), batch)) for one in gone] if len(kept) < len(sources) else []
     verdict = verdict.but(replace(entry, ruleless=tuple(kept)), *remarks)
     back = [one for one in entry.ruleless if one.source not in table.rules.ruleless]
     return _with_sources_back(table, table.position, back, stream, source, verdict) if back else verdict
@@ -249,7 +249,7 @@ def _with_sources_back(
     could read what it misses without reading again what it has.
     """
     topics, batch = {one.source.topic for one in back}, min(one.batch for one in back)
-    names = ", ".join(map(told, sorted((one.source for one in back), key=told)))
+    names = ", ".join(map(source_words, sorted((one.source for one in back), key=source_words)))
     gone_on = position.sources.keys() - {one.source for one in back} - table.rules.ruleless
     unnamed = {topic for topic, _ in position.offsets} - {one.topic for one in position.sources}
     begin = _place_of_all(position, back, verdict.entry.pause, stream, source)

@@ -15,15 +15,15 @@ from pipelines.catchup.standing import (
     StreamFacts,
     TableFacts,
     Verdict,
-    looked_at,
     paused_anew,
     standing,
+    standing_of_paused,
 )
 from pipelines.checkpoint.book import UNKNOWN, Book, Entry
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import PLACEHOLDER
-from pipelines.tables.known_routes import is_led_elsewhere, leading_rules, topics_for
+from pipelines.tables.known_routes import is_ruleless, leading_rules, topics_for
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.paused_tables import PausedTables
 from sinks import faults
@@ -49,9 +49,7 @@ def entry_of(sink: TableSink) -> Entry:
 def missing_commits(config: PipelineConfig, entry: Entry, table: Table) -> int:
     """How many of the commits that the checkpoint has noted a table lacks; 0 where its snapshots do not tell."""
     position = newest_position(table.snapshots, config.name)
-    if position is None or entry.created_ms != table.created_ms:
-        return 0
-    return max(0, entry.commits - position.commit_count)
+    return 0 if position is None else entry.missing_commits(table.created_ms, position.commit_count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +65,7 @@ class TableStandings:
     """Of the topics that are read."""
     now_ms: Callable[[], int] = now_ms
 
-    def look(self) -> None:
+    def note_all(self) -> None:
         """Note how each table stands, in one write, and say it. ConfigError as ``standing``."""
         book, passed, stream = self.paused.book, self._passed(), self._stream()
         found = dict(self._tables(book, passed))
@@ -90,7 +88,7 @@ class TableStandings:
             if entry.pause is not None:
                 yield name, entry
 
-    def look_at(self, identifier: str) -> bool:
+    def note_paused(self, identifier: str) -> bool:
         """Whether a paused table is caught up from another place than before: it was rolled back, restored or dropped.
 
         To be called before each step that catches it up. ConfigError as ``standing``.
@@ -101,7 +99,7 @@ class TableStandings:
         snapshots = self.own.catalog.files(TableName.of(identifier)).snapshots
         position = newest_position(snapshots, self.config.name)
         table = _with_files(self.own, TableFacts(identifier, entry, position))
-        verdict = looked_at(table, self._stream(), self.slices)
+        verdict = standing_of_paused(table, self._stream(), self.slices)
         if verdict.is_moved:
             self.paused.book.put({identifier: verdict.entry})
             faults.reached("table-paused", self.paused.next_batch[0])
@@ -153,7 +151,7 @@ class TableStandings:
         sources = frozenset[FedBy]() if table.position is None else frozenset(table.position.sources)
         rules = leading_rules(self.config, name, sources, table.topics)
         topics = None if passed is None else frozenset(topics_for(self.config, name, passed))
-        ruleless = frozenset(one for one in sources if is_led_elsewhere(self.config, name, one))
+        ruleless = frozenset(one for one in sources if is_ruleless(self.config, name, one))
         is_filled = any(rule.backfill for rule in rules)
         return replace(table, rules=RuleFacts(bool(rules), is_filled, topics, ruleless))
 

@@ -25,6 +25,7 @@ from pydantic import NonNegativeInt, TypeAdapter
 from paimon_table.errors import WHERE_MORE, ConfigError
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.document import FORMAT, NEWEST
+from pipelines.checkpoint.reached import Reached, moved, places_in
 from sinks.commit.positions import FedBy, Position, cut_key
 from sources.positions import Place
 
@@ -51,30 +52,6 @@ class Cause(StrEnum):
     """Somebody has paused it, and only a request ends that."""
     NEW = "new"
     """It is filled from the first record (``backfill``)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reached:
-    """How far a reading beside the stream has come. Positions are in the text of the source."""
-
-    position: str | None = None
-    """Where its next slice begins; None: at the first record that there is."""
-    number: NonNegativeInt = 0
-    """Of that slice."""
-    at_ms: NonNegativeInt = 0
-    """When this was noted: no commit of that slice is older."""
-    end: str | None = None
-    """Where that slice ends, if it is planned: noted before it is read where only its number tells who has it."""
-    after: NonNegativeInt = 0
-    """The newest snapshot of the table then, where others commit to it too: that slice's come behind it."""
-
-    def done(self, end: str, at_ms: int, after: int = 0) -> Reached:
-        """Behind that slice, which ended at ``end``."""
-        return Reached(end, self.number + 1, at_ms, after=after)
-
-    def moved(self, places: Mapping[Place, int | None]) -> Reached:
-        """With other positions in partitions of Kafka, see ``Book.move``."""
-        return replace(self, position=moved(self.position, places), end=moved(self.end, places))
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +170,10 @@ class Entry:
     def without(self, recreated: Collection[str]) -> Entry:
         """Without offsets of topics that were recreated."""
         return replace(self, offsets={topic: of for topic, of in self.offsets.items() if topic not in recreated})
+
+    def missing_commits(self, created_ms: int | None, commits: int) -> int:
+        """How many of the noted commits a table lacks that has so many; 0 for another table of the name."""
+        return max(0, self.commits - commits) if self.created_ms == created_ms else 0
 
     def next_pause_ms(self, now_ms: int) -> int:
         """``since_ms`` of a pause that begins now."""
@@ -398,7 +379,7 @@ class Book:
         for pause in self.pauses.values():
             positions += [pause.begin, pause.after]
             positions += [] if pause.reached is None else [pause.reached.position, pause.reached.end]
-        return {place for position in positions for place in _places_in(position)}
+        return {place for position in positions for place in places_in(position)}
 
     def move(self, places: Mapping[Place, int | None]) -> None:
         """Change where tables go on that are not in the stream, in partitions of Kafka.
@@ -435,23 +416,3 @@ def _warn_of_lost(pause: Pause, places: Iterable[Place]) -> None:
                 f"{at:,}",
                 pause.table,
             )
-
-
-def _places_in(position: str | None) -> set[Place]:
-    """The partitions of a position in Kafka."""
-    nested = {} if position is None else json.loads(position)
-    return {(topic, int(partition)) for topic, offsets in nested.items() for partition in offsets}
-
-
-def moved(position: str | None, places: Mapping[Place, int | None]) -> str | None:
-    """A position in Kafka as if these partitions had not been there yet (None), or no further than an offset."""
-    if position is None:
-        return None
-    nested = {topic: dict(offsets) for topic, offsets in json.loads(position).items()}
-    for (topic, partition), end in places.items():
-        at = nested.get(topic, {})
-        if end is None:
-            at.pop(str(partition), None)
-        elif str(partition) in at:
-            at[str(partition)] = min(end, at[str(partition)])
-    return json.dumps({topic: offsets for topic, offsets in nested.items() if offsets}, separators=(",", ":"))

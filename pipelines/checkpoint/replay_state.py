@@ -9,8 +9,8 @@ from enum import StrEnum
 from pydantic import TypeAdapter
 
 from paimon_table.errors import ConfigError
-from pipelines.checkpoint.book import Reached
 from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.reached import Reached
 
 DIRECTORY = "tidemark/replays"
 

@@ -9,6 +9,7 @@ done twice. Identifiers sort by the time at which requests were left.
 from __future__ import annotations
 
 import getpass
+import hashlib
 import json
 import logging
 import os
@@ -21,12 +22,13 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Self
 
-from paimon_table.errors import CorruptFile, UnsupportedFeature
+from paimon_table.errors import ConfigError, CorruptFile, UnsupportedFeature
 from paimon_table.storage.file_io import FileIO, LocalFileIO
 from paimon_table.surroundings import now_ms
 from pipelines.checkpoint.checkpoint import NOT_AS_WRITTEN
 from pipelines.checkpoint.document import check_format
 from pipelines.config.config import PipelineConfig
+from pipelines.config.row_rules import mask_digests
 from pipelines.storage import storage_of
 
 log = logging.getLogger(__name__)
@@ -34,6 +36,9 @@ log = logging.getLogger(__name__)
 DIRECTORY = "tidemark/requests"
 KEPT_MS = 24 * 3600 * 1000
 """How long answered requests stay."""
+
+RULES = "rules"
+"""Argument of a request: the digest of the rules that the command has read."""
 
 _REQUEST = re.compile(r"([0-9T]+-[0-9a-f]{8})\.json")
 _ANSWER_SUFFIX = ".answer.json"
@@ -230,3 +235,19 @@ def _me() -> str:
     except (KeyError, OSError):
         user = str(os.getuid())
     return f"{user}, process {os.getpid()} on {socket.gethostname()}"
+
+
+def digest_of_rules(config: PipelineConfig) -> str:
+    """What decides how records are read and where they go; equal in two processes with the same pipeline file."""
+    rules = (config.source.format, config.source.on_bad_record, config.defaults, config.tables, config.otherwise)
+    masks = [mask_digests(rule.columns) for rule in config.tables]
+    return hashlib.sha256(repr((rules, masks, config.quarantine, config.catalog.warehouse)).encode()).hexdigest()
+
+
+def check_rules(config: PipelineConfig, request: Request) -> None:
+    """Refuse a request of somebody who has read other rules."""
+    if request.text(RULES) != digest_of_rules(config):
+        raise ConfigError(
+            f"the running pipeline {config.name} has other rules than the file: let it take the file first"
+            " (tidemark reload, or a restart), then call again"
+        )

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from pipelines.views.table_views import Phase, PipelineView, RunView, Standing
+from pipelines.catchup.shown_standing import Standing
+from pipelines.views.table_views import Phase, PipelineView, RunView
 
 Document = dict[str, Any]
 

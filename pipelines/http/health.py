@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipelines.views.table_views import Phase, RunView, Standing
+from pipelines.catchup.shown_standing import Standing
+from pipelines.views.table_views import Phase, RunView
 
 STUCK_S = 300.0
 """How long the main thread may be silent. It waits for Kafka and for storages, within bounds that are shorter."""

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pipelines.views.table_views import BadGroup, Beside, Phase, PipelineView, RunView, Standing, TableView
+from pipelines.catchup.shown_standing import Standing
+from pipelines.views.table_views import BadGroup, Beside, Phase, PipelineView, RunView, TableView
 from sources.lag import PlaceLag
 from sources.wording import BadReason
 

@@ -18,7 +18,7 @@ from paimon_table.errors import TidemarkError
 from pipelines.bad_records.dead_letters import DeadLetters
 from pipelines.bad_records.facts import Facts
 from pipelines.bad_records.log import QuarantineLog
-from pipelines.batch.decode_task import kind_of_reason
+from pipelines.batch.decode_report import kind_of_reason
 from pipelines.config.config import PipelineConfig
 from pipelines.tables.target_names import SourceNames, TargetNames
 from pipelines.views.bad_counts import Group

@@ -29,6 +29,7 @@ from paimon_table.storage.file_io import FileIO, file_io_for
 from pipelines.inspect.table_views import Options, storage_options
 from pipelines.jobs.job_progress import BarProgress, new_job, watched
 from pipelines.jobs.table_jobs import tell_due
+from pipelines.report.arguments import FAILED
 from pipelines.report.json_log import LogFormat, line
 from pipelines.report.say import say
 from pipelines.tidying.pipeline_claims import pipeline_claims
@@ -223,7 +224,7 @@ def compact_warehouse(
         failed = f", {len(rounds.troubles)} could not be compacted" if rounds.troubles else ""
         tell(f"{counted(found, 'table')} looked at, {changed} compacted{failed}")
     if rounds.troubles:
-        raise typer.Exit(1)
+        raise typer.Exit(FAILED)
 
 
 def _watch(rounds: Rounds, progress: BarProgress, interval_s: float) -> None:

@@ -17,6 +17,7 @@ from pipelines.inspect.table_views import Options, open_table, storage_options
 from pipelines.jobs.given_duration import given_duration_ms
 from pipelines.jobs.job_progress import new_job, watched
 from pipelines.jobs.remedies import remedies
+from pipelines.report.arguments import FAILED
 from pipelines.report.say import say
 from sources.wording import counted, first_of
 
@@ -70,7 +71,7 @@ def repair(path: str, deep: bool, dry_run: bool, storage: Options) -> None:
     else:
         say(f"{checked}: nothing is damaged" + (", but hints are wrong" if found.hints and dry_run else ""))
     if found.damages or (found.hints and dry_run):
-        raise typer.Exit(1)
+        raise typer.Exit(FAILED)
 
 
 def _damage_text(ctx: TableContext, damage: Damage) -> str:

@@ -23,11 +23,9 @@ from pipelines.bad_records.dead_letters import DeadLetters
 from pipelines.bad_records.facts import TableJudge, settle
 from pipelines.bad_records.log import Applied as AppliedEntry
 from pipelines.bad_records.log import Closed, Place, Sealed, stretches
-from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_report import BatchReport
-from pipelines.batch.compactions import Compactions
-from pipelines.batch.decode_task import kind_of_reason
-from pipelines.batch.local_exchange import LocalExchange
+from pipelines.batch.decode_report import kind_of_reason
+from pipelines.batch.local_exchange import process_locally
 from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.batch.step_facts import AllOpen
 from pipelines.checkpoint.document import known_fields
@@ -35,19 +33,18 @@ from pipelines.config.config import PipelineConfig
 from pipelines.control.asking import done_or_raised, wait_for
 from pipelines.control.guest import Guest
 from pipelines.control.request_desk import Handler, Tell
-from pipelines.control.requests import Answer, Request, State
-from pipelines.control.same_rules import check_rules, digest_of_rules
+from pipelines.control.requests import Answer, Request, State, check_rules, digest_of_rules
 from pipelines.prepared import own_tables
 from pipelines.quarantine.older_records import LateRecords, WithoutLateRecords
 from pipelines.quarantine.overtaken import steps_of
 from pipelines.quarantine.slices import Slice, Slices
 from pipelines.storage import quarantine_of
-from pipelines.tables.opening import BesideStream
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.table_failure import TableFailure
 from pipelines.tables.tables import PipelineTables
+from pipelines.tables.writing_scope import BesideStream
+from sinks.commit.own_position import OwnReading
 from sinks.commit.positions import RETRY_EDITED_PROPERTY, RETRY_PROPERTY
-from sinks.commit.table_sink import OwnReading
 from sinks.quarantine import Quarantine
 from sources.changes import SourceTable
 from sources.dumps.dump_lines import MALFORMED_PREFIX
@@ -152,16 +149,11 @@ def _run(
         topic_ids=lambda: slice_.topic_ids,
         reads_again=AllOpen(records.log, own.catalog, lambda: slice_.topic_ids),
     )
-    reports: list[BatchReport] = []
-    compactions = Compactions()
-    exchange = LocalExchange([Slices(io, path).records(slice_, but)])
     run = BatchRun(slice_.number, slice_.started_ms)
     try:
-        process_batch(run, tables, settings, exchange, compactions, reports.append)
-        compactions.wait()
+        return process_locally(run, tables, settings, Slices(io, path).records(slice_, but))
     except TableFailure as failure:
         raise failure.error from failure
-    return reports[0]
 
 
 def _late(slice_: Slice, records: DeadLetters, tables: PipelineTables) -> LateRecords:

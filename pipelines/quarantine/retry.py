@@ -33,6 +33,7 @@ from pipelines.quarantine.overtaken import History, steps_of
 from pipelines.quarantine.selection import Opened, Selection
 from pipelines.quarantine.slices import Slice, Slices, alone
 from pipelines.quarantine.waiting import Waiting
+from pipelines.report.arguments import FAILED
 from pipelines.report.safe_text import shown
 from pipelines.report.say import say
 from sinks import faults
@@ -43,8 +44,6 @@ SLICE_BYTES = 32 << 20
 """What is in memory at once is a few times as large."""
 
 _REASONS_TOLD = 5
-_ALL_FAILED = 1
-"""The exit code when no record is in its table or skipped: what made them bad is not mended."""
 
 Chosen: TypeAlias = tuple[BadLine, bytes]
 """A record in the quarantine, and its line as it is to be read."""
@@ -205,7 +204,7 @@ def retry(file: Path, selection: Selection, edited_file: Path | None, even_if_ol
         numbers = ", ".join(first_of([str(number) for number in unknown], 10))
         _tell(f"{counted(len(unknown), 'line')} of --file are of records that are not there (any more): line {numbers}")
     if total.records and total.failed == total.records:
-        raise typer.Exit(_ALL_FAILED)
+        raise typer.Exit(FAILED)  # what made them bad is not mended
 
 
 def retried(job: Retry, progress: BarProgress, tell: Callable[[str], None]) -> Applied:

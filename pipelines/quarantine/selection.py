@@ -9,7 +9,7 @@ from paimon_table.errors import ConfigError
 from paimon_table.nearest_name import did_you_mean
 from pipelines.bad_records.dead_letters import BadLine, DamagedLine, DeadLetters
 from pipelines.bad_records.facts import Facts
-from pipelines.batch.decode_task import kind_of_reason
+from pipelines.batch.decode_report import kind_of_reason
 from pipelines.config.config import PipelineConfig
 from pipelines.jobs.job_progress import BarProgress
 from pipelines.prepared import own_tables, table_names

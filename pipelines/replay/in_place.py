@@ -10,7 +10,7 @@ table: whatever the stream did to a key meanwhile has been read again then, in i
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from paimon_table import TableName
@@ -18,13 +18,14 @@ from paimon_table.errors import ConfigError
 from paimon_table.surroundings import now_ms
 from pipelines.batch.batch_report import BatchReport
 from pipelines.catchup.reading import Step
-from pipelines.checkpoint.book import Reached
+from pipelines.checkpoint.reached import Reached
 from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
 from pipelines.config.config import PipelineConfig
 from pipelines.replay.replay_range import position_of_places
-from pipelines.tables.opening import BesideStream
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.tables import PipelineTables
+from pipelines.tables.writing_scope import BesideStream
+from sinks.commit.own_position import OwnReading
 from sinks.commit.positions import (
     REPLAY_PROPERTY,
     REPLAYED_PROPERTY,
@@ -32,7 +33,6 @@ from sinks.commit.positions import (
     departed_property,
     offsets_text,
 )
-from sinks.commit.table_sink import OwnReading
 from sources.slices import SliceReader
 
 
@@ -49,26 +49,26 @@ def commit_user_of(config: PipelineConfig, state: ReplayState) -> str:
     return f"replay-{state.id}-{config.name}"
 
 
+@dataclass(frozen=True, slots=True)
+class ReplayContext:
+    """What the replays of a pipeline are done with, in one process."""
+
+    config: PipelineConfig
+    own: OwnTables
+    replays: Replays
+    reader: SliceReader
+    stream: Stream
+    stream_user: str
+    """The commit user of the checkpoint."""
+    now_ms: Callable[[], int] = now_ms
+
+
 class InPlace:
     """``Destination`` of a replay: the table itself, as it is. Keeps the state of the replay."""
 
-    def __init__(
-        self,
-        config: PipelineConfig,
-        own: OwnTables,
-        replays: Replays,
-        state: ReplayState,
-        reader: SliceReader,
-        stream: Stream,
-        now_ms: Callable[[], int] = now_ms,
-    ) -> None:
-        self.config = config
-        self.own = own
+    def __init__(self, context: ReplayContext, state: ReplayState) -> None:
+        self.context = context
         self.state = state
-        self.reader = reader
-        self.stream = stream
-        self.now_ms = now_ms
-        self._replays = replays
 
     @property
     def topics(self) -> Collection[str] | None:
@@ -102,14 +102,14 @@ class InPlace:
             )
         if not state.is_begun:
             limit = None if state.end is None else self._named(state.end)
-            position, at_ms = self._named(state.begin), self.now_ms()
+            position, at_ms = self._named(state.begin), self.context.now_ms()
             self._check_range(position, limit)
             reached = Reached(position, at_ms=at_ms, after=self._newest_snapshot())
             self.keep(replace(state, limit=limit, begun_at_ms=at_ms, reached=reached))
         return False
 
     def open(self) -> PipelineTables:
-        return self._tables(self.own, self.recorded, after=self.reached.after)
+        return self._tables(self.context.own, self.recorded, after=self.reached.after)
 
     def check(self, limit: str) -> None: ...
 
@@ -127,7 +127,7 @@ class InPlace:
 
     def has_met(self, end: str | None) -> bool:
         is_named = self.state.end is not None
-        return is_named or not (self.stream.is_beyond(self.state.table) or self.stream.end != end)
+        return is_named or not (self.context.stream.is_beyond(self.state.table) or self.context.stream.end != end)
 
     def finish(self) -> Step:
         self.keep(replace(self.state, is_done=True))
@@ -140,38 +140,38 @@ class InPlace:
 
     def keep(self, state: ReplayState) -> None:
         """Make a state durable, and go on from it."""
-        self._replays.put(state)
+        self.context.replays.put(state)
         self.state = state
 
     def _tables(
         self, own: OwnTables, properties_of: Callable[[Position], dict[str, str]], after: int
     ) -> PipelineTables:
-        state, by_offsets = self.state, self.config.source.files is None
+        state, by_offsets = self.state, self.context.config.source.files is None
         reading = OwnReading(properties_of, by_offsets, state.begun_at_ms, {state.table: after})
-        user = commit_user_of(self.config, state)
-        return PipelineTables(self.config, user, own, only=state.table, beside=BesideStream(reading))
+        user = commit_user_of(self.context.config, state)
+        return PipelineTables(self.context.config, user, own, only=state.table, beside=BesideStream(reading))
 
     def _newest_snapshot(self) -> int:
-        return self.own.catalog.files(TableName.of(self.state.table)).snapshots.latest_id() or 0
+        return self.context.own.catalog.files(TableName.of(self.state.table)).snapshots.latest_id() or 0
 
     def _named(self, point: Point) -> str | None:
         match point.kind:
             case Kind.EARLIEST:
                 return None
             case Kind.TIMESTAMP:
-                return self.reader.position_at(int(point.value), self.state.topics)
+                return self.context.reader.position_at(int(point.value), self.state.topics)
             case Kind.POSITION:
                 return point.value
             case Kind.PLACES:
-                return position_of_places(point.value, self.reader, self.state.topics)
+                return position_of_places(point.value, self.context.reader, self.state.topics)
 
     def _check_range(self, begin: str | None, limit: str | None) -> None:
         """Refuse a range that holds nothing, which is a slip: of what was named by a time, or by its end."""
-        state, end = self.state, self.stream.end
+        state, end = self.state, self.context.stream.end
         if end is None or (state.begin.kind is not Kind.TIMESTAMP and state.end is None):
             return
-        until = end if limit is None else self.reader.earlier(limit, end)
-        if self.reader.left(begin, until, self.topics) == 0:
+        until = end if limit is None else self.context.reader.earlier(limit, end)
+        if self.context.reader.left(begin, until, self.topics) == 0:
             raise ConfigError(
                 f"there are no records {state.words} among those that the stream has read, which go up to {end}; give"
                 " another --from" + (" or --to" if state.end is not None else "")

@@ -85,7 +85,7 @@ def give_up(replays: Replays, state: ReplayState, table: Table) -> None:
     aside_branch(table, rebuild).remove(is_taken=not is_known)
 
 
-def told(state: ReplayState) -> Sequence[str]:
+def end_words(state: ReplayState) -> Sequence[str]:
     """What a finished rebuild says."""
     assert state.rebuild is not None
     switch = _switch_of(state.rebuild)

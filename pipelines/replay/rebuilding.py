@@ -13,7 +13,7 @@ The turn is as long as the metadata of both is: rows that only data files tell a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -22,17 +22,16 @@ from paimon_table.catalog.aside_catalog import AsideCatalog
 from paimon_table.errors import CommitConflict, CommitOutcomeUnknown, ConfigError
 from paimon_table.history.tags import TagStore
 from paimon_table.maintenance.aside_branch import AsideBranch
-from paimon_table.maintenance.job import ATTEMPTS, Job
+from paimon_table.maintenance.job import ATTEMPTS
 from paimon_table.maintenance.row_counts import RowCounting
 from paimon_table.maintenance.take_over import settle, take_over
 from pipelines.batch.batch_report import BatchReport
 from pipelines.catchup.reading import Step
-from pipelines.checkpoint.book import Reached
-from pipelines.checkpoint.replay_state import Rebuild, Replays, ReplayState, Switch
-from pipelines.config.config import PipelineConfig
-from pipelines.replay.in_place import InPlace, Stream, commit_user_of
+from pipelines.checkpoint.reached import Reached
+from pipelines.checkpoint.replay_state import Rebuild, ReplayState, Switch
+from pipelines.jobs.job_progress import new_job
+from pipelines.replay.in_place import InPlace, ReplayContext, commit_user_of
 from pipelines.replay.rebuild_rules import check_topics, counted, pin, rows_of_others
-from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.tables import PipelineTables
 from sinks import faults
 from sinks.commit.positions import (
@@ -42,7 +41,6 @@ from sinks.commit.positions import (
     newest_position,
     to_properties,
 )
-from sources.slices import SliceReader
 
 COUNTED_IN_TURN = 200_000
 """So many stored rows are read within the turn of a switch to count them; more are counted beside the stream."""
@@ -82,27 +80,10 @@ def is_switched(table: Table, rebuild: Rebuild) -> bool:
 
 
 class Rebuilding(InPlace):
-    """``Destination`` of a rebuild: a branch, whose content the table takes over at the end.
+    """``Destination`` of a rebuild: a branch, whose content the table takes over at the end."""
 
-    ``stream_user`` is the commit user of the checkpoint.
-    """
-
-    def __init__(
-        self,
-        config: PipelineConfig,
-        own: OwnTables,
-        replays: Replays,
-        state: ReplayState,
-        reader: SliceReader,
-        stream: Stream,
-        *,
-        stream_user: str,
-        new_job: Callable[[], Job],
-        counted_in_turn: int = COUNTED_IN_TURN,
-    ) -> None:
-        super().__init__(config, own, replays, state, reader, stream)
-        self._stream_user = stream_user
-        self._new_job = new_job
+    def __init__(self, context: ReplayContext, state: ReplayState, counted_in_turn: int = COUNTED_IN_TURN) -> None:
+        super().__init__(context, state)
         self._counted_in_turn = counted_in_turn
 
     @property
@@ -113,23 +94,23 @@ class Rebuilding(InPlace):
 
     def open(self) -> PipelineTables:
         def properties(position: Position) -> dict[str, str]:
-            return {**to_properties(self.config.name, position), **self.recorded(position)}
+            return {**to_properties(self.context.config.name, position), **self.recorded(position)}
 
-        catalog = AsideCatalog(self.own.catalog, TableName.of(self.state.table), self._begun())
+        catalog = AsideCatalog(self.context.own.catalog, TableName.of(self.state.table), self._begun())
         # Snapshots of the branch are numbered apart from the table's: none of them is passed over.
-        return self._tables(self.own.through(catalog), properties, after=0)
+        return self._tables(self.context.own.through(catalog), properties, after=0)
 
     def check(self, limit: str) -> None:
         state, table, rebuild = self.state, self._table(), self._rebuild
-        check_topics(self.config, table, state)
+        check_topics(self.context.config, table, state)
         if state.number:
             _check_buckets(state, table, self._branch(table).open())
         if rebuild.allows_missing:
             return
         newest_id = table.snapshots.latest_id() or 0
         # Before each slice, because the snapshots of others may expire while the rest is read.
-        _refuse(state, rows_of_others(self.config, table, rebuild.checked_id))
-        gone = self.reader.missing(self.reached.position, limit, state.topics)
+        _refuse(state, rows_of_others(self.context.config, table, rebuild.checked_id))
+        gone = self.context.reader.missing(self.reached.position, limit, state.topics)
         if gone is not None:
             raise ConfigError(
                 f"table {state.table} cannot be rebuilt whole: {gone}. Rows that only those records made would be lost"
@@ -139,7 +120,7 @@ class Rebuilding(InPlace):
 
     def note(self, reached: Reached, report: BatchReport | None = None) -> None:
         if report is not None:
-            self._branch(self._table()).tidy(commit_user_of(self.config, self.state))
+            self._branch(self._table()).tidy(commit_user_of(self.context.config, self.state))
         super().note(reached, report)
 
     def finish(self) -> Step:
@@ -149,7 +130,7 @@ class Rebuilding(InPlace):
         options = self._rebuild.options
         if options:
             changes = [SetOption(name, value) for name, value in options.items()]
-            table.evolve(changes, self.now_ms(), rows_fit=True)
+            table.evolve(changes, self.context.now_ms(), rows_fit=True)
             faults.reached("rebuild-options-set", self.state.number)
         branch.remove(is_taken=True)
         return super().finish()
@@ -160,7 +141,7 @@ class Rebuilding(InPlace):
         return self.state.rebuild
 
     def _table(self) -> Table:
-        return self.own.catalog.load(TableName.of(self.state.table))
+        return self.context.own.catalog.load(TableName.of(self.state.table))
 
     def _branch(self, table: Table) -> AsideBranch:
         return aside_branch(table, self._rebuild)
@@ -172,10 +153,11 @@ class Rebuilding(InPlace):
         return branch
 
     def _position(self, table: Table) -> Position:
-        position = newest_position(table.snapshots, self.config.name)
-        if position is None or position.commit_user != self._stream_user:
+        pipeline = self.context.config.name
+        position = newest_position(table.snapshots, pipeline)
+        if position is None or position.commit_user != self.context.stream_user:
             raise ConfigError(
-                f"table {self.state.table} has no position of this checkpoint of pipeline {self.config.name} (any"
+                f"table {self.state.table} has no position of this checkpoint of pipeline {pipeline} (any"
                 " more): let the pipeline write it first, then call again"
             )
         return position
@@ -187,13 +169,13 @@ class Rebuilding(InPlace):
         """Let the table take the branch over; False when rows are to be counted first."""
         number, built = self.state.number, branch.open()
         if built.options.hides_level0:
-            settle(built, self._new_job(), fully=False)  # else rows are not counted that readers are about to see
+            settle(built, new_job(), fully=False)  # else rows are not counted that readers are about to see
         if self._must_count(self._table(), built):
             return False
-        settle(built, self._new_job(), fully=bool(self._rebuild.options) or built.options.snapshot_ordering)
+        settle(built, new_job(), fully=bool(self._rebuild.options) or built.options.snapshot_ordering)
         faults.reached("rebuild-compacted", number)
         # In microseconds: those who catch tables up have milliseconds in their names.
-        user = aside_user(self._stream_user, self.state.begun_at_ms * 1000)
+        user = aside_user(self.context.stream_user, self.state.begun_at_ms * 1000)
         properties = {
             REPLAY_PROPERTY: self.state.id,
             **key_lane_properties(built.schema, built.options, built.state().live_files()),
@@ -205,7 +187,7 @@ class Rebuilding(InPlace):
             rows = self._rows(table, built)
             if rows is None:
                 return False
-            switch = Switch(user, self.now_ms(), tag_of(self.state.id), *rows)
+            switch = Switch(user, self.context.now_ms(), tag_of(self.state.id), *rows)
             _check_buckets(self.state, table, built)
             self._check_rows(table, switch)
             self._keep_rebuild(replace(self._rebuild, switch=switch))
@@ -213,7 +195,7 @@ class Rebuilding(InPlace):
             _tag(table, switch.tag, old)
             faults.reached("rebuild-tagged", number)
             try:
-                position = to_properties(self.config.name, self._position(table))
+                position = to_properties(self.context.config.name, self._position(table))
                 take_over(built, commit, 0, {**position, **properties})
                 break
             except CommitConflict:
@@ -246,10 +228,10 @@ class Rebuilding(InPlace):
 
     def _check_rows(self, table: Table, switch: Switch) -> None:
         """Refuse to lose rows that nobody has agreed to lose."""
-        check_topics(self.config, table, self.state)
+        check_topics(self.context.config, table, self.state)
         if self._rebuild.allows_missing:
             return
-        why = rows_of_others(self.config, table, self._rebuild.checked_id)
+        why = rows_of_others(self.context.config, table, self._rebuild.checked_id)
         if switch.new_rows < switch.old_rows:
             at = "" if switch.counted_at is None else f" (counted at snapshot {switch.counted_at})"
             why = [f"it has {switch.new_rows:,} rows, and the table has {switch.old_rows:,}{at}", *why]

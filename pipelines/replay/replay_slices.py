@@ -29,11 +29,9 @@ from pipelines.checkpoint.checkpoint import Checkpoint, commit_user
 from pipelines.checkpoint.replay_state import Replays, ReplayState
 from pipelines.config.config import PipelineConfig
 from pipelines.control.request_desk import Tell
-from pipelines.control.requests import Answer, Request, State
-from pipelines.control.same_rules import check_rules
-from pipelines.jobs.job_progress import new_job
+from pipelines.control.requests import Answer, Request, State, check_rules
 from pipelines.prepared import prepared
-from pipelines.replay.in_place import InPlace
+from pipelines.replay.in_place import InPlace, ReplayContext
 from pipelines.replay.rebuild_requests import give_up
 from pipelines.replay.rebuilding import Rebuilding
 from pipelines.replay.replay_progress import Progress, progress
@@ -42,7 +40,7 @@ from pipelines.spark.session import lookup_root, open_session, spool, write_slot
 from pipelines.spark.spark_errors import told_by_spark
 from pipelines.storage import quarantine_of, quarantine_under
 from pipelines.tables.known_routes import led_to
-from pipelines.tables.merged_sources import told
+from pipelines.tables.merged_sources import source_words
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.tables import PipelineTables
 from pipelines.views.pipeline_state import PipelineState
@@ -111,10 +109,9 @@ class ReplaySlices:
         """``commit_user`` is that of the stream."""
         self._config = config
         self._checkpoint = checkpoint
-        self._replays = Replays(checkpoint)
-        self._own = own
         self._work = work
-        self._commit_user = commit_user
+        reader = work.slices.reader.slices()
+        self._context = ReplayContext(config, own, Replays(checkpoint), reader, work.stream, commit_user)
         self._readings: dict[str, tuple[InPlace, Reading]] = {}
 
     def handle(self, request: Request, _tell: Tell) -> Answer:
@@ -127,25 +124,18 @@ class ReplaySlices:
 
     def do(self, id_: str) -> Progress:
         """Do one slice."""
-        state = self._replays.get(id_)
-        table = self._own.catalog.load(TableName.of(state.table))
+        state = self._context.replays.get(id_)
+        table = self._context.own.catalog.load(TableName.of(state.table))
         check_in_stream(self._config, self._checkpoint, state.table, table)
         known = self._readings.get(id_)
         if known is None or known[0].state != state:
-            to = self._destination(state)
+            to = InPlace(self._context, state) if state.rebuild is None else Rebuilding(self._context, state)
             known = self._readings[id_] = to, Reading(to, self._work.stream, self._work.of(state))
         to, reading = known
         done = progress(reading, reading.step(), to)
         if done.step is Step.DONE:
             del self._readings[id_]
         return done
-
-    def _destination(self, state: ReplayState) -> InPlace:
-        reader, stream = self._work.slices.reader.slices(), self._work.stream
-        of = self._config, self._own, self._replays, state, reader, stream
-        if state.rebuild is None:
-            return InPlace(*of)
-        return Rebuilding(*of, stream_user=self._commit_user, new_job=new_job)
 
 
 def check_in_stream(config: PipelineConfig, checkpoint: Checkpoint, identifier: str, table: Table) -> None:
@@ -166,8 +156,8 @@ def check_in_stream(config: PipelineConfig, checkpoint: Checkpoint, identifier: 
     back = [one.source for one in entry.ruleless if led_to(config, one.source)]
     if back:
         raise ConfigError(
-            f"table {identifier} lacks records of {told(back[0])}, whose rule was away: start the pipeline, which reads"
-            " them, then replay"
+            f"table {identifier} lacks records of {source_words(back[0])}, whose rule was away: start the pipeline,"
+            " which reads them, then replay"
         )
     missing = missing_commits(config, entry, table)
     if missing:
@@ -188,7 +178,7 @@ class ShownReplays:
         self._catalog = catalog
         self._seen = seen
 
-    def look(self, left: Mapping[str, int | None] | None = None) -> None:
+    def refresh(self, left: Mapping[str, int | None] | None = None) -> None:
         """Look at all of them; ``left``, as for ``unfinished_replays``, names those that have just gone on.
 
         A table that a rebuild among these has been switched to is shown as it is now. Raises nothing for what cannot

@@ -23,17 +23,16 @@ from pipelines.checkpoint.replay_state import Replays, ReplayState
 from pipelines.config.config import PipelineConfig
 from pipelines.control.asking import done_or_raised, wait_for
 from pipelines.control.guest import Guest
-from pipelines.control.requests import Answer, State
-from pipelines.control.same_rules import RULES, digest_of_rules
+from pipelines.control.requests import RULES, Answer, State, digest_of_rules
 from pipelines.prepared import own_tables
-from pipelines.replay.rebuild_requests import give_up, note_end, taken_up, told, with_rebuild
+from pipelines.replay.rebuild_requests import end_words, give_up, note_end, taken_up, with_rebuild
 from pipelines.replay.rebuild_rules import count_pinned, unpin
 from pipelines.replay.rebuilding import aside_branch, tag_of
 from pipelines.replay.replay_progress import Progress, ReplayProgress, shown_progress
 from pipelines.replay.replay_range import point_of, read_of, refusal
 from pipelines.replay.replay_slices import COMMAND, GIVE_UP, check_in_stream, local_slices
 from pipelines.report.say import say
-from pipelines.tables.merged_sources import told as source_told
+from pipelines.tables.merged_sources import source_words
 from pipelines.tables.own_tables import OwnTables
 from sinks.commit.positions import newest_position
 from sources.wording import counted
@@ -95,10 +94,10 @@ def replay(config: PipelineConfig, wanted: Wanted) -> None:
         say(f"{counted(good, 'record')} left the quarantine: the table has them now")
     for one in Book(checkpoint).entry(state.table).ruleless if state.rebuild is not None else ():
         say(
-            f"no rule leads records of {source_told(one.source)} to {state.table} now, so it has none of them any more:"
-            " rebuild it once a rule does again"
+            f"no rule leads records of {source_words(one.source)} to {state.table} now, so it has none of them any"
+            " more: rebuild it once a rule does again"
         )
-    for line in told(state) if state.rebuild is not None else ():
+    for line in end_words(state) if state.rebuild is not None else ():
         say(line)
 
 

@@ -12,6 +12,10 @@ PipelineFile = Annotated[Path, typer.Argument(metavar="FILE", help="Pipeline fil
 PipelineFiles = Annotated[list[Path], typer.Argument(metavar="FILE", help="Pipeline files.", show_default=False)]
 
 
+FAILED = 1
+"""What a command exits with that has failed, or found what must not be."""
+
+
 class GivenOnce(TyperGroup):
     """Commands that refuse an option which is given twice: the value that counts would be the last, in silence."""
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from paimon_table import Table
 from paimon_table.errors import TidemarkError
 from paimon_table.row_kind import VALUE_KIND, RowKind
-from pipelines.catchup.shown_standing import Standing
+from pipelines.catchup.shown_standing import TableStanding
 from pipelines.config.config import PipelineConfig
 from pipelines.report.run_totals import Totals
 from pipelines.report.summary import RunSummary, TableSample, TableSummary
@@ -28,7 +28,7 @@ def summarize(
     tables: Mapping[str, Table],
     totals: Totals,
     losses: Losses | None = None,
-    behind: Mapping[str, Standing] | None = None,
+    behind: Mapping[str, TableStanding] | None = None,
     unfinished: Sequence[str] = (),
     why_nothing: str | None = None,
 ) -> RunSummary:

@@ -8,7 +8,6 @@ from collections.abc import Collection, Sequence
 from paimon_table import CommitKind, Table, TableName
 from paimon_table.errors import ConfigError, public_text
 from pipelines.checkpoint.book import Cause
-from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.known_routes import (
     agreed_rule,
@@ -18,11 +17,10 @@ from pipelines.tables.known_routes import (
 )
 from pipelines.tables.merged_sources import check_sources, fed_by
 from pipelines.tables.opening import Opening
-from pipelines.tables.own_tables import OwnTables
-from pipelines.tables.paused_tables import PausedTables
 from pipelines.tables.table_failure import TableFailure, blaming
 from pipelines.tables.table_routes import TableRoutes
 from pipelines.tables.writable_tables import check_rule, check_writable, rule_of_found
+from pipelines.tables.writing_scope import WritingScope
 from pipelines.tables.written_tables import WrittenTable
 from sinks.commit.positions import checkpoint_user
 
@@ -47,27 +45,17 @@ MOST_TAKEN_UP = 16
 class EarlierTables:
     """Opens these tables, once."""
 
-    def __init__(
-        self,
-        config: PipelineConfig,
-        commit_user: str,
-        own: OwnTables,
-        opening: Opening,
-        paused: PausedTables | None,
-        only: str | None,
-        topics_to_read: Collection[str],
-        routes: TableRoutes,
-    ) -> None:
-        """See ``PipelineTables``; ``routes`` get what is opened."""
+    def __init__(self, scope: WritingScope, opening: Opening, routes: TableRoutes) -> None:
+        """``routes`` get what is opened."""
         self.uncompacted: dict[str, Table] = {}
         """Tables with rows of earlier slices, commands or checkpoints that were killed before they compacted these."""
-        self._config = config
-        self._commit_user = commit_user
-        self._own = own
+        self._config = scope.config
+        self._commit_user = scope.commit_user
+        self._own = scope.own
         self._opening = opening
-        self._paused = paused
-        self._only = only
-        self._topics_to_read = topics_to_read
+        self._paused = scope.paused
+        self._only = scope.only
+        self._topics_to_read = scope.topics_to_read
         self._routes = routes
 
     def open(self) -> None:

@@ -79,7 +79,7 @@ def led_to(config: PipelineConfig, source: FedBy) -> TableName | None:
     return _rule_of(config, source)[1]
 
 
-def is_led_elsewhere(config: PipelineConfig, name: TableName, source: FedBy) -> bool:
+def is_ruleless(config: PipelineConfig, name: TableName, source: FedBy) -> bool:
     """Whether no rule leads a source table to ``name``; False where only its events can tell."""
     rule, target = _rule_of(config, source)
     return rule is None or target not in (None, name)

@@ -24,18 +24,18 @@ def check_sources(source: SourceTable, sink: TableSink, rule: TargetRule) -> Non
         return
     if any(fed_by(source).is_same(other) for other in sink.sources):
         return  # whose rows are in the table, by a rule that allowed it
-    others = [told(other) for other in sink.sources]
+    new, others = source_words(fed_by(source)), [source_words(other) for other in sink.sources]
     others += [f"topic {topic}" for topic in sorted(sink.unnamed_topics - {source.topic})]
     if others and rule.is_log_assumed:
         raise ConfigError(
-            f"table {sink.identifier} is a log of the events of {others[0]}, now events of {told(fed_by(source))} come:"
+            f"table {sink.identifier} is a log of the events of {others[0]}, now events of {new} come:"
             " say `mode: append` and `on_change: log` in the rule to have several source tables in one log, or give"
             " each its own table, with {database}, {schema}, {table} or {topic} in `into`"
         ).without_values()
     if others:
         key = ", ".join(sink.table.schema.primary_keys)
         raise ConfigError(
-            f"table {sink.identifier} holds rows of {others[0]}, now rows of {told(fed_by(source))} come: rows with the"
+            f"table {sink.identifier} holds rows of {others[0]}, now rows of {new} come: rows with the"
             f" same key ({key}) would overwrite each other. If both hold the same rows, or it is one table under a new"
             " topic, say `merge_sources: same_rows` in the rule. If no two of them share a key, say `merge_sources:"
             " disjoint_keys`. If the same key occurs in several of them, put a column that tells them apart into"
@@ -43,7 +43,7 @@ def check_sources(source: SourceTable, sink: TableSink, rule: TargetRule) -> Non
         ).without_values()
 
 
-def told(source: FedBy) -> str:
+def source_words(source: FedBy) -> str:
     """The source table's full name and its topic."""
     names = (source.database, source.schema, source.table)
     return f"{'.'.join(name for name in names if name)} (topic {source.topic})"

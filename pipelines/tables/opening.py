@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 
 from paimon_table import Table, TableName, outcome_unknown
 from paimon_table.errors import ConfigError
 from paimon_table.surroundings import now_ms
-from pipelines.checkpoint.book import UNKNOWN, Book, Entry
-from pipelines.config.config import PipelineConfig
+from pipelines.checkpoint.book import UNKNOWN, Entry
 from pipelines.config.table_name import alike_text, folded
 from pipelines.config.table_rules import TargetRule
+from pipelines.tables.added_columns import with_deleted_at, with_order_of
 from pipelines.tables.checkpoint_record import older_copy
 from pipelines.tables.declared_columns import check_declared, with_types_of
 from pipelines.tables.evolution import Evolution
-from pipelines.tables.kept_deletes import with_deleted_at
 from pipelines.tables.new_table import NewTable
 from pipelines.tables.observed_columns import Seen
-from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.renames import with_renames
 from pipelines.tables.row_checks import with_computed_of
 from pipelines.tables.rule_options import with_options_of
-from pipelines.tables.source_order import with_order_of
 from pipelines.tables.watermarks import check_event_time
 from pipelines.tables.writable_tables import check_keys, check_writable
+from pipelines.tables.writing_scope import WritingScope
 from sinks.commit.positions import has_expired, offsets_of
-from sinks.commit.table_sink import OwnReading, TableSink, TopicIds, rolled_back
+from sinks.commit.table_sink import TableSink, rolled_back
 from sources.changes import SourceTable
 
 log = logging.getLogger(__name__)
@@ -41,31 +38,16 @@ _BELOW = (
 class Opening:
     """Opens tables of one pipeline, and makes those that are not there."""
 
-    def __init__(
-        self,
-        config: PipelineConfig,
-        own: OwnTables,
-        commit_user: str,
-        evolution: Evolution,
-        beside: BesideStream | None,
-        topic_ids: TopicIds,
-        first_own: int | None,
-        book: Book | None,
-    ) -> None:
-        """With ``beside`` the commits are those of work beside the stream.
-
-        ``topic_ids`` gives the ids of the topics that are read, ``first_own`` the first batch that no earlier process
-        can have begun, ``book`` how many commits the tables have.
-        """
-        self._book = book
-        self._config = config
-        self._own = own
-        self._catalog = own.catalog
-        self._commit_user = commit_user
+    def __init__(self, scope: WritingScope, evolution: Evolution) -> None:
+        self._book = scope.book
+        self._config = scope.config
+        self._own = scope.own
+        self._catalog = scope.own.catalog
+        self._commit_user = scope.commit_user
         self._evolution = evolution
-        self._beside = beside
-        self._topic_ids = topic_ids
-        self._first_own = first_own
+        self._beside = scope.beside
+        self._topic_ids = scope.topic_ids
+        self._first_own = scope.first_own
         self._made: list[TableName] = []
 
     def open_or_create(
@@ -164,18 +146,8 @@ class Opening:
 
     def _check_count(self, sink: TableSink) -> None:
         """RolledBack for a table that lacks commits: the pipeline began with all of them."""
-        known = None if self._book is None else self._book.entry(sink.identifier)
-        if known is None or known.created_ms != sink.table.created_ms or sink.position.commit_count >= known.commits:
+        known = UNKNOWN if self._book is None else self._book.entry(sink.identifier)
+        if not known.missing_commits(sink.table.created_ms, sink.position.commit_count):
             return
         if sink.position.commit_count or not has_expired(sink.table.snapshots):
             raise rolled_back(sink.identifier, self._config.name)
-
-
-@dataclass(frozen=True, slots=True)
-class BesideStream:
-    """What is otherwise with such records: they move no position of the stream, and what nobody can tell stops nothing.
-
-    Where the stream would stop, or skip a record because no rule is about it, they go to quarantine with the reason.
-    """
-
-    reading: OwnReading

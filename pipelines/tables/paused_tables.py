@@ -8,7 +8,8 @@ from typing import Protocol
 
 from paimon_table.errors import WHERE_MORE
 from paimon_table.surroundings import now_ms
-from pipelines.checkpoint.book import Book, Cause, Entry, Pause, Reached, Ruleless
+from pipelines.checkpoint.book import Book, Cause, Entry, Pause, Ruleless
+from pipelines.checkpoint.reached import Reached
 from sinks import faults
 from sinks.commit.positions import FedBy
 

@@ -10,7 +10,7 @@ from paimon_table.types import TIMESTAMPS, DataType, timestamp_unit
 from pipelines.config.error_budget import NEWEST, Share
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_layout import layout_of
-from pipelines.tables.merged_sources import told
+from pipelines.tables.merged_sources import source_words
 from pipelines.tables.observed_columns import Seen
 from sinks.commit.table_sink import TableSink
 from sinks.write.unsent import Became, Unsent, unsent_texts
@@ -265,7 +265,7 @@ class MessageKeyWarnings:
             and not (beyond or is_computed)
             and len(sink.sources) > 1
         ):
-            first, second, *_ = map(told, sink.sources)
+            first, second, *_ = map(source_words, sink.sources)
             self._tell(
                 (sink.identifier, "sources"),
                 topic,

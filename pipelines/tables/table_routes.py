@@ -8,21 +8,19 @@ from dataclasses import replace
 from paimon_table import Table, TableName
 from paimon_table.errors import ConfigError
 from pipelines.checkpoint.book import Cause
-from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_layout import names_decoded
-from pipelines.tables.known_routes import is_led_elsewhere, possible_rules
-from pipelines.tables.merged_sources import check_sources, fed_by
-from pipelines.tables.merged_sources import told as told_source
+from pipelines.tables.known_routes import is_ruleless, possible_rules
+from pipelines.tables.merged_sources import check_sources, fed_by, source_words
 from pipelines.tables.new_table import Rejected
 from pipelines.tables.observed_columns import Seen
-from pipelines.tables.opening import BesideStream, Opening
-from pipelines.tables.own_tables import OwnTables
-from pipelines.tables.paused_tables import FILLED, PausedTables
+from pipelines.tables.opening import Opening
+from pipelines.tables.paused_tables import FILLED
 from pipelines.tables.record_notes import MessageKeyWarnings
 from pipelines.tables.repeated_reads import check_repeated_reads
 from pipelines.tables.table_failure import TableFailure, blaming
 from pipelines.tables.writable_tables import check_same_mode
+from pipelines.tables.writing_scope import WritingScope
 from sinks.commit.positions import newest_position
 from sinks.commit.table_sink import TableSink
 from sources.changes import Rejection, SourceTable
@@ -35,16 +33,7 @@ log = logging.getLogger(__name__)
 class TableRoutes:
     """The routes of one pipeline from source tables to tables, and the tables that are open."""
 
-    def __init__(
-        self,
-        config: PipelineConfig,
-        own: OwnTables,
-        opening: Opening,
-        beside: BesideStream | None,
-        paused: PausedTables | None,
-        only: str | None,
-    ) -> None:
-        """See ``PipelineTables``."""
+    def __init__(self, scope: WritingScope, opening: Opening) -> None:
         self.sinks: dict[str, TableSink] = {}
         self.routes: dict[SourceTable, str | None] = {}
         self.rejections: dict[SourceTable, Rejection] = {}
@@ -57,12 +46,12 @@ class TableRoutes:
         self.rule_of: dict[SourceTable, TargetRule] = {}
         """The rule of each source table; several rules may write one table."""
         self.key_warnings = MessageKeyWarnings()
-        self._config = config
-        self._own = own
+        self._config = scope.config
+        self._own = scope.own
         self._opening = opening
-        self._beside = beside
-        self._paused = paused
-        self._only = only
+        self._beside = scope.beside
+        self._paused = scope.paused
+        self._only = scope.only
 
     def route(self, source: SourceTable, seen: Seen) -> bool:
         """Find the route of a source table, or why it has none; returns whether that is news."""
@@ -107,7 +96,7 @@ class TableRoutes:
                     " add a rule, or set `otherwise` to skip or create"
                 )
             self.routes[source] = None
-            log.info("source table %s: no rule matches, its records are skipped", told_source(fed_by(source)))
+            log.info("source table %s: no rule matches, its records are skipped", source_words(fed_by(source)))
             return
         try:
             target = rule.target(*names)
@@ -128,22 +117,22 @@ class TableRoutes:
             self.routes[source] = identifier
             return
         if self._paused is not None and identifier in self._paused.ruleless:
-            self._take_from_elsewhere(identifier, source)
+            self._resume_for_other_sources(identifier, source)
         with blaming(identifier):
             self._lead(source, seen, target, rule)
 
-    def _take_from_elsewhere(self, identifier: str, source: SourceTable) -> None:
+    def _resume_for_other_sources(self, identifier: str, source: SourceTable) -> None:
         """Let a table without a rule into the stream for records of other sources than those that fed it."""
         assert self._paused is not None
         pause, name = self._paused.book.pauses[identifier], TableName.of(identifier)
         position = newest_position(self._own.catalog.files(name).snapshots, self._config.name)
         fed = () if position is None else position.sources
-        self._paused.resume(identifier, [one for one in fed if is_led_elsewhere(self._config, name, one)])
+        self._paused.resume(identifier, [one for one in fed if is_ruleless(self._config, name, one)])
         log.warning(
             "table %s now gets records of %s, and no rule matches its earlier sources (%s) any more: it lacks their"
             " records from batch %d on",
             identifier,
-            told_source(fed_by(source)),
+            source_words(fed_by(source)),
             ", ".join(pause.topics) or "topics that are not known",
             pause.batch,
         )
@@ -193,7 +182,7 @@ class TableRoutes:
                 " records that the stream has passed (`tidemark replay FILE --table %s` reads them)",
                 source.topic,
                 identifier,
-                told_source(fed_by(source)),
+                source_words(fed_by(source)),
                 identifier,
             )
         key = seen.key_columns or ()

@@ -23,7 +23,7 @@ from pipelines.tables.decode_targets import decode_target
 from pipelines.tables.earlier_tables import EarlierTables
 from pipelines.tables.evolution import Evolution, check_droppable, feeds_alone
 from pipelines.tables.observed_columns import merged
-from pipelines.tables.opening import BesideStream, Opening
+from pipelines.tables.opening import Opening
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.paused_tables import PausedTables
 from pipelines.tables.record_notes import (
@@ -40,6 +40,7 @@ from pipelines.tables.table_failure import TableFailure, TooManyBadRecords, blam
 from pipelines.tables.table_routes import TableRoutes
 from pipelines.tables.truncates import Truncates
 from pipelines.tables.watermarks import Watermarks
+from pipelines.tables.writing_scope import BesideStream, WritingScope
 from sinks.commit.positions import TopicPartition
 from sinks.commit.table_sink import RunTwice, TableSink, TopicIds
 from sinks.exchange.target import Target
@@ -66,13 +67,7 @@ class PipelineTables:
         first_own: int | None = None,
         book: Book | None = None,
     ) -> None:
-        """``paused`` keeps the tables that are paused; without it none can be, and each that fails ends the run.
-
-        With ``only`` all other tables are as if no rule led to them: for bringing up a single one from
-        ``topics_to_read``. ``topic_ids`` gives
-        the ids of the topics that are read. ``first_own`` is the first batch that no earlier process can have begun.
-        ``book`` says how many commits of the pipeline the tables have.
-        """
+        """See ``WritingScope``."""
         self.config = config
         self._beside = beside
         self._own = own or OwnTables(config, catalog_of(config))
@@ -81,8 +76,11 @@ class PipelineTables:
         self.catalog = self._own.catalog
         self.commit_user = commit_user
         self._evolution = Evolution(config, is_beside=beside is not None)
-        self._opening = Opening(config, self._own, commit_user, self._evolution, beside, topic_ids, first_own, book)
-        self._routing = TableRoutes(config, self._own, self._opening, beside, paused, only)
+        scope = WritingScope(
+            config, commit_user, self._own, beside, paused, only, topics_to_read, topic_ids, first_own, book
+        )
+        self._opening = Opening(scope, self._evolution)
+        self._routing = TableRoutes(scope, self._opening)
         self._vanished = VanishedColumns()
         self._repeated = RepeatedOffsets()
         self.unsent_warnings = UnsentWarnings()
@@ -99,9 +97,7 @@ class PipelineTables:
         self._watermarks = Watermarks()
         self._encoded = EncodedColumns(config.name, precision_tells_unit=config.source.format.precision_tells_unit)
         if beside is None:
-            earlier = EarlierTables(
-                config, commit_user, self._own, self._opening, paused, only, topics_to_read, self._routing
-            )
+            earlier = EarlierTables(scope, self._opening, self._routing)
             earlier.open()
             self.uncompacted = earlier.uncompacted
 

@@ -20,7 +20,7 @@ from paimon_table.options.bucket_mode import bucket_mode
 from paimon_table.options.names import BUCKET
 from paimon_table.surroundings import now_ms
 from paimon_table.types import sql
-from pipelines.batch.decode_task import DecodeReport, kind_of_reason
+from pipelines.batch.decode_report import DecodeReport, kind_of_reason
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import TargetRule

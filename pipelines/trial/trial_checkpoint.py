@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from paimon_table.surroundings import now_ms
-from sinks.commit.positions import nested_offsets
+from sinks.commit.positions import offsets_text
 from sources.positions import Place
 
 
@@ -26,8 +26,8 @@ class TrialCheckpoint:
     def plan(self, batch_id: int, ends: Mapping[Place, int]) -> None:
         """Note where a batch ends, before it runs; one that was planned before keeps its time."""
         if not self._path("offsets", batch_id).exists():
-            lines = {"batchTimestampMs": now_ms()}, nested_offsets(ends)
-            self._path("offsets", batch_id).write_text("\n".join(["v1", *map(json.dumps, lines)]))
+            lines = "v1", json.dumps({"batchTimestampMs": now_ms()}), offsets_text(ends)
+            self._path("offsets", batch_id).write_text("\n".join(lines))
 
     def close(self, batch_id: int) -> None:
         """Note that a batch is done."""

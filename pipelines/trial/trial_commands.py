@@ -10,10 +10,9 @@ from typing import Annotated
 import typer
 
 from paimon_table.errors import ConfigError
-from pipelines.report.arguments import PipelineFile
+from pipelines.report.arguments import FAILED, PipelineFile
 from pipelines.report.say import say
 
-FAILED = 1
 SOMETHING_TO_DO = 3
 """What `plan` exits with when a run would make or change a table."""
 

@@ -18,11 +18,11 @@ from paimon_table import Catalog, Table
 from pipelines.bad_records.dead_letters import BadLine, DeadLetters
 from pipelines.bad_records.facts import TableJudge, settle
 from pipelines.bad_records.log import QuarantineLog
-from pipelines.batch.batch import CheckRead, append_batch, process_batch
+from pipelines.batch.batch import CheckRead, append_batch
 from pipelines.batch.batch_commit import compact_batch, unfinished_batches
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.compactions import Compactions
-from pipelines.batch.local_exchange import LocalExchange
+from pipelines.batch.local_exchange import LocalExchange, process_locally
 from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.batch.step_facts import AheadOfStream, AllOpen
 from pipelines.catchup.table_standings import entry_of
@@ -137,20 +137,12 @@ class TrialPipeline:
         self._process = None
 
     def _run(self, records: pa.RecordBatch, *, is_again: bool = False) -> None:
-        process, reports = self._running(), list[BatchReport]()
-        compactions, exchange = Compactions(), LocalExchange([records])
-        try:
-            process_batch(
-                self._batch(), process.tables, process.settings, exchange, compactions, reports.append, self.check_read
-            )
-            compactions.wait()
-        finally:
-            compactions.close()
+        process = self._running()
+        report = process_locally(self._batch(), process.tables, process.settings, records, self.check_read)
         process.book.note_commits({n: entry_of(s) for n, s in process.tables.sinks.items() if s.position.commit_count})
-        self.reports += reports
-        for report in reports:
-            counts = replace(report.counts, already_stored=0) if is_again else report.counts
-            self.skipped.update(counts.skipped)
+        self.reports.append(report)
+        counts = replace(report.counts, already_stored=0) if is_again else report.counts
+        self.skipped.update(counts.skipped)
 
     def _plan(self, records: pa.RecordBatch) -> None:
         for topic, partition, offset in zip(*(records.column(i).to_pylist() for i in range(3)), strict=True):

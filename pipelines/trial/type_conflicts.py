@@ -10,7 +10,7 @@ from paimon_table.types import DataType, sql, string
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_changes import widened
 from pipelines.tables.merged_sources import fed_by as as_fed
-from pipelines.tables.merged_sources import told
+from pipelines.tables.merged_sources import source_words
 from pipelines.tables.observed_columns import merged
 from sources.changes import Observation, SourceTable
 from sources.wording import first_of
@@ -59,5 +59,5 @@ def _types(
         for name, t in observed.columns.items():
             stored = renamed.get(name, name)
             if t is not None and (stored not in declared or (source, name) in by_schema):
-                found[stored].setdefault(t.with_nullable(True), []).append(told(as_fed(source)))
+                found[stored].setdefault(t.with_nullable(True), []).append(source_words(as_fed(source)))
     return found

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from pipelines.views.table_views import EventKind, EventView, Phase, Standing
+from pipelines.catchup.shown_standing import Standing
+from pipelines.views.table_views import EventKind, EventView, Phase
 
 EVENTS_KEPT = 40
 

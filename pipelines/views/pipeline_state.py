@@ -15,12 +15,13 @@ from typing import Protocol
 
 from paimon_table.errors import WHERE_MORE
 from pipelines.batch.batch_report import BatchReport
+from pipelines.catchup.shown_standing import Standing
 from pipelines.config.config import PipelineConfig
 from pipelines.tables.target_names import NO_TABLE, TargetNames
 from pipelines.views.bad_counts import BadCounts, Group, TableOf
 from pipelines.views.event_log import EventLog
 from pipelines.views.table_counts import OpenTable, OutOfStream, TableCounts
-from pipelines.views.table_views import BatchView, Beside, Durations, EventKind, Phase, PipelineView, Point, Standing
+from pipelines.views.table_views import BatchView, Beside, Durations, EventKind, Phase, PipelineView, Point
 from sources.lag import Lag
 from sources.loss import Losses
 

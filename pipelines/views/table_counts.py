@@ -10,13 +10,12 @@ from typing import Protocol
 from paimon_table import Snapshot, Table, TableSchema, TableState
 from paimon_table.errors import WHERE_MORE
 from pipelines.batch.batch_report import TableReport
-from pipelines.catchup.shown_standing import Standing as Behind
-from pipelines.catchup.shown_standing import TableState as BehindState
+from pipelines.catchup.shown_standing import Standing, TableStanding
 from pipelines.checkpoint.book import Cause
 from pipelines.checkpoint.replay_state import ReplayState
 from pipelines.tables.column_changes import column_differences
 from pipelines.views.table_shape import TableShape, table_shape
-from pipelines.views.table_views import Beside, Standing, TableView
+from pipelines.views.table_views import Beside, TableView
 from sinks.commit.positions import Position
 from sinks.write.unsent import Became
 from sources.lag import PlaceLag
@@ -159,7 +158,7 @@ def schema_change(before: TableSchema, after: TableSchema) -> str:
     return f"schema {after.id}: {words}"
 
 
-def catching_up(standings: Mapping[str, Behind]) -> dict[str, Beside]:
+def catching_up(standings: Mapping[str, TableStanding]) -> dict[str, Beside]:
     """Those of the tables that are being caught up, by identifier, with how far they are."""
     return {
         name: Beside(
@@ -169,7 +168,7 @@ def catching_up(standings: Mapping[str, Behind]) -> dict[str, Beside]:
             position_words(one.position),
         )
         for name, one in standings.items()
-        if one.state is BehindState.CATCHING_UP
+        if one.state is Standing.CATCHING_UP
     }
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from paimon_table.errors import WHERE_MORE
+from pipelines.catchup.shown_standing import Standing
 from pipelines.views.process_memory import ProcessUse
 from pipelines.views.table_shape import TableShape
 from sinks.write.unsent import Unsent
@@ -25,14 +26,6 @@ class Phase(StrEnum):
     STOPPING = "stopping"
     ENDED = "ended"
     FAILED = "failed"
-
-
-class Standing(StrEnum):
-    """How a table takes part in the stream of its pipeline."""
-
-    RUNNING = "running"
-    PAUSED = "paused"
-    CATCHING_UP = "catching-up"
 
 
 @dataclass(frozen=True, slots=True)

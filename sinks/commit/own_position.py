@@ -19,7 +19,7 @@ from paimon_table import (
     outcome_unknown,
 )
 from sinks.commit.known_positions import KnownPositions
-from sinks.commit.positions import Position, TopicPartition, has_expired
+from sinks.commit.positions import Position, TopicPartition, has_expired, of_reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +157,42 @@ class OwnPosition:
         self.base = self.position = self._known.recorded.position_of(snapshot, self._name) or self.position
         self._at, self._has_looked = snapshot.identity, True
         self._is_hidden = self._is_trying = False
+
+
+PropertiesOf = Callable[[Position], Mapping[str, str]]
+"""Gives the snapshot properties of a commit up to a position."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnReading:
+    """A reading beside the stream, whose snapshots carry its own position and leave that of the pipeline as it is."""
+
+    properties_of: PropertiesOf
+    """What its snapshots record."""
+    by_offsets: bool = True
+    """Whether its position has offsets; without, the numbers of its slices tell what is there."""
+    since_ms: int | None = None
+    """When it began, from where on its earlier slices are looked for; None: each of its slices stands for itself."""
+    after: Mapping[str, int] = field(default_factory=dict)
+    """By table a snapshot behind which the slice comes that is read next."""
+
+    def position_in(self, table: Table, identifier: str, user: str) -> OwnPosition:
+        """Its position in a table, which others may commit to between its slices."""
+        snapshots, after = table.snapshots, self.after.get(identifier, 0)
+        since_ms = None if self.since_ms is None else self.since_ms - CLOCK_SKEW_MS
+
+        def may_be(snapshot: Snapshot) -> bool:
+            return snapshot.id > after if since_ms is None else snapshot.time_ms >= since_ms
+
+        return OwnPosition(
+            snapshots,
+            KnownPositions(snapshots, of_reading(user), may_be),
+            user,
+            user,
+            by_offsets=self.by_offsets,
+            counted=lambda position: position,
+            has_written=lambda: (snapshots.earliest_id() or 0) > after + 1,
+        )
 
 
 def has_step(table: Table, pipeline: str, commit_user: str, number: int, started_ms: int | None) -> bool:

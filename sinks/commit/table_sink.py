@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 
 from paimon_table import (
-    CLOCK_SKEW_MS,
     BucketId,
     CommitKind,
     CommitMessage,
@@ -23,7 +22,6 @@ from paimon_table import (
     FilePacker,
     LiveFiles,
     SchemaChange,
-    Snapshot,
     SnapshotIdentity,
     Table,
     TableCommit,
@@ -33,7 +31,7 @@ from paimon_table import (
 )
 from paimon_table.errors import BucketCountChanged, CommitConflict, ConfigError, RolledBack
 from sinks.commit.known_positions import KnownPositions
-from sinks.commit.own_position import OwnPosition, Step
+from sinks.commit.own_position import OwnPosition, OwnReading, Step
 from sinks.commit.pipeline_mark import has_mark, marking_pipelines
 from sinks.commit.positions import (
     EMPTIED_PROPERTY,
@@ -41,7 +39,6 @@ from sinks.commit.positions import (
     Position,
     TopicPartition,
     checkpoint_user,
-    of_reading,
     to_properties,
 )
 from sinks.exchange.target import Routing, Target
@@ -49,44 +46,9 @@ from sinks.exchange.target import Routing, Target
 TopicIds = Callable[[], Mapping[str, str]]
 """Gives the topics that are read, by name the id that they got when they were made."""
 
-PropertiesOf = Callable[[Position], Mapping[str, str]]
-"""Gives the snapshot properties of a commit up to a position."""
-
 
 class RunTwice(ConfigError):
     """Two processes run one pipeline under different checkpoints, and both write the table."""
-
-
-@dataclass(frozen=True, slots=True)
-class OwnReading:
-    """A reading beside the stream, whose snapshots carry its own position and leave that of the pipeline as it is."""
-
-    properties_of: PropertiesOf
-    """What its snapshots record."""
-    by_offsets: bool = True
-    """Whether its position has offsets; without, the numbers of its slices tell what is there."""
-    since_ms: int | None = None
-    """When it began, from where on its earlier slices are looked for; None: each of its slices stands for itself."""
-    after: Mapping[str, int] = field(default_factory=dict)
-    """By table a snapshot behind which the slice comes that is read next."""
-
-    def position_in(self, table: Table, identifier: str, user: str) -> OwnPosition:
-        """Its position in a table, which others may commit to between its slices."""
-        snapshots, after = table.snapshots, self.after.get(identifier, 0)
-        since_ms = None if self.since_ms is None else self.since_ms - CLOCK_SKEW_MS
-
-        def may_be(snapshot: Snapshot) -> bool:
-            return snapshot.id > after if since_ms is None else snapshot.time_ms >= since_ms
-
-        return OwnPosition(
-            snapshots,
-            KnownPositions(snapshots, of_reading(user), may_be),
-            user,
-            user,
-            by_offsets=self.by_offsets,
-            counted=lambda position: position,
-            has_written=lambda: (snapshots.earliest_id() or 0) > after + 1,
-        )
 
 
 def rolled_back(identifier: str, pipeline: str) -> RolledBack:

@@ -14,15 +14,16 @@ import pytest
 from pipelines.bad_records.facts import TableJudge
 from pipelines.bad_records.log import QuarantineLog
 from pipelines.catchup.reading import InStream
-from pipelines.checkpoint.book import Book, Reached
+from pipelines.checkpoint.book import Book
 from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.reached import Reached
 from sinks.commit.own_position import OwnPosition
 from sinks.commit.table_sink import TableSink
+from sources.kafka.offset_ranges import offsets_of, text_of
 from sources.kafka.slices import KafkaSlices
 from sources.positions import Place
 from tests.model.judged import ONE
 from tests.model.machine import PipelineMachine
-from tests.model.stand_in_spark import places_of, text_of
 
 SUMS, ORDERS = "lake.sums", "lake.orders"
 
@@ -119,7 +120,7 @@ def _one_record_late(patch: pytest.MonkeyPatch) -> None:
         reached: Reached = right.__get__(to)
         if to._pause.reached is not None or reached.position is None:
             return reached
-        later = {place: at + 1 for place, at in places_of(reached.position).items()}
+        later = {place: at + 1 for place, at in offsets_of(reached.position).items()}
         return replace(reached, position=text_of(later))
 
     patch.setattr(InStream, "reached", property(late))
@@ -139,7 +140,7 @@ def _added_partitions_skipped(patch: pytest.MonkeyPatch) -> None:
 
     def skipping(slices: KafkaSlices, begin: str | None, limit: str, topics: Collection[str] | None) -> Range:
         begins, ends = right(slices, begin, limit, topics)
-        known: Mapping[Place, int] = begins if begin is None else places_of(begin)
+        known: Mapping[Place, int] = begins if begin is None else offsets_of(begin)
         return {place: at if place in known else ends[place] for place, at in begins.items()}, ends
 
     patch.setattr(KafkaSlices, "_range", skipping)

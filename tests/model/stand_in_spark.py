@@ -8,14 +8,15 @@ the adapter hands them to ``LocalExchange``.
 
 from __future__ import annotations
 
-import json
-import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow as pa
 
+from pipelines.trial.trial_checkpoint import TrialCheckpoint
+from sources.kafka.offset_ranges import offsets_of, text_of
 from sources.positions import Place
 from tests.model.broker import Broker
 from tests.model.fuse import At, Fuse
@@ -66,7 +67,7 @@ class _Reading:
         options = self._options
         if "endingOffsets" not in options:
             return Frame(self._spark, {}, {}, options)
-        begins, ends = places_of(options["startingOffsets"]), places_of(options["endingOffsets"])
+        begins, ends = offsets_of(options["startingOffsets"]), offsets_of(options["endingOffsets"])
         return Frame(self._spark, begins, ends, options)
 
 
@@ -127,12 +128,9 @@ class StandInQuery:
         self._directory = checkpoint
         self.runId = "run"
         self.isActive = True
-        id_ = self._read("metadata")
-        if id_ is None:
-            self._write("metadata", json.dumps({"id": str(uuid.uuid4())}))
-            id_ = self._read("metadata")
-        assert id_ is not None
-        self._spark.query_id = json.loads(id_)["id"]
+        with self._writing("metadata"):
+            self._checkpoint = TrialCheckpoint(checkpoint)
+        self._spark.query_id = self._checkpoint.query_id
 
     def stop(self) -> None:
         self.isActive = False
@@ -149,24 +147,29 @@ class StandInQuery:
             ends = self._planned_ends(begins, most_records)
             if ends == begins and planned > 0:
                 return False
-            self._write(f"offsets/{planned}", f'v1\n{{"batchTimestampMs":{_now_ms()}}}\n{text_of(ends)}')
-        begins, ends = self._begins(planned), places_of(str(self._read(f"offsets/{planned}")).split("\n")[2])
+            with self._writing(f"offsets/{planned}"):
+                self._checkpoint.plan(planned, ends)
+        begins, ends = self._begins(planned), offsets_of(str(self._read(f"offsets/{planned}")).split("\n")[2])
         self._run(Frame(self._spark, begins, ends, self._options), planned)
         self._spark.fuse.passes(At.POINT, "before-closing")
-        self._write(f"commits/{planned}", 'v1\n{"nextBatchWatermarkMs":0}')
+        with self._writing(f"commits/{planned}"):
+            self._checkpoint.close(planned)
         return True
 
     def _begins(self, batch: int) -> dict[Place, int]:
         if batch:
-            return places_of(str(self._read(f"offsets/{batch - 1}")).split("\n")[2])
+            return offsets_of(str(self._read(f"offsets/{batch - 1}")).split("\n")[2])
         first = self._read("sources/0/0")
         if first is None:
             starting = self._options.get("startingOffsets", "earliest")
-            named = {} if starting == "earliest" else places_of(starting)
+            named = {} if starting == "earliest" else offsets_of(starting)
             begins = {place: max(0, named.get(place, 0)) for place in self._spark.broker.ends()}
-            self._write("sources/0/0", f"v1\n{text_of(begins)}")
+            with self._writing("sources/0/0"):
+                path = self._directory / "sources/0/0"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(f"v1\n{text_of(begins)}")
             return begins
-        return places_of(first.split("\n")[1])
+        return offsets_of(first.split("\n")[1])
 
     def _planned_ends(self, begins: Mapping[Place, int], most_records: int) -> dict[Place, int]:
         """Up to so many records, from one partition after the other."""
@@ -184,26 +187,12 @@ class StandInQuery:
         path = self._directory / name
         return path.read_text() if path.exists() else None
 
-    def _write(self, name: str, text: str) -> None:
-        self._spark.fuse.passes(At.BEFORE, name)
-        path = self._directory / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        self._spark.fuse.passes(At.AFTER, name)
-
-
-def places_of(text: str) -> dict[Place, int]:
-    return {(topic, int(p)): int(at) for topic, of_topic in json.loads(text).items() for p, at in of_topic.items()}
-
-
-def text_of(places: Mapping[Place, int]) -> str:
-    nested: dict[str, dict[str, int]] = {}
-    for (topic, partition), at in sorted(places.items()):
-        nested.setdefault(topic, {})[str(partition)] = at
-    return json.dumps(nested, separators=(",", ":"))
-
-
-def _now_ms() -> int:
-    from paimon_table.surroundings import now_ms
-
-    return now_ms()
+    @contextmanager
+    def _writing(self, name: str) -> Iterator[None]:
+        """A file is written in the block: two more steps at which the process may be killed, if it is not there yet."""
+        is_new = not (self._directory / name).exists()
+        if is_new:
+            self._spark.fuse.passes(At.BEFORE, name)
+        yield
+        if is_new:
+            self._spark.fuse.passes(At.AFTER, name)

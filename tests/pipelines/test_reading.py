@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from paimon_table import TableName
-from pipelines.checkpoint.book import Book, Cause, Entry, Pause, Reached
+from pipelines.checkpoint.book import Book, Cause, Entry, Pause
 from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.reached import Reached
 from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
 from pipelines.config.config import PipelineConfig
 from pipelines.reading import CheckpointStanding, source_reader

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.batch.decode_task import kind_of_reason
+from pipelines.batch.decode_report import kind_of_reason
 from sources.changes import SKIPS
 from sources.wording import BadReason, bad_reason, counted, first_of, position_words, skip_words
 

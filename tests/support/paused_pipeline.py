@@ -21,7 +21,7 @@ from pipelines.bad_records.log import QuarantineLog
 from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.compactions import Compactions
-from pipelines.batch.local_exchange import LocalExchange
+from pipelines.batch.local_exchange import LocalExchange, process_locally
 from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.batch.step_facts import AheadOfStream, AllOpen
 from pipelines.catchup.reading import InStream, Reading, Step, StreamEnd, Work
@@ -156,7 +156,7 @@ class PausedPipeline:
         self.standings = TableStandings(self.config, self._own, self.checkpoint, self.paused, self._slices, dict)
         self._has_looked = not self.checkpoint.is_new
         if self._has_looked:
-            self.standings.look()
+            self.standings.note_all()
         record.start()
         self.tables = self._opened()
         settle(self._opened_letters.log, TableJudge(catalog))
@@ -182,7 +182,7 @@ class PausedPipeline:
             return False
         self._log("offsets", number, f'v1\n{{"batchTimestampMs":0}}\n{position(last)}')
         if not self._has_looked:
-            self.standings.look()
+            self.standings.note_all()
             self._has_looked, self.tables = True, self._opened()
         part = self.records.slice(first, last - first)
         self.book.note_topics({topic: f"id of {topic}" for topic in set(part.column("topic").to_pylist())})
@@ -216,7 +216,7 @@ class PausedPipeline:
     def catch_up(self, table: str) -> Reading:
         run = self._runner(lambda: slice_settings(self.settings, self.paused.pauses[table], self._opened_letters))
         work = Work(self._slices, run, lambda: self._slice_size, self.stream.by_number)
-        to = InStream(table, self.paused, self.stream, self._aside, self.tables.reopen, self.standings.look_at)
+        to = InStream(table, self.paused, self.stream, self._aside, self.tables.reopen, self.standings.note_paused)
         return Reading(to, self.stream, work)
 
     def caught_up(self, *tables: str, batch_between: bool = False) -> None:
@@ -243,12 +243,9 @@ class PausedPipeline:
 
     def _runner(self, settings: Callable[[], TaskSettings]) -> Callable[..., BatchReport]:
         def run(batch: BatchRun, tables: PipelineTables, piece: Slice, topics: Collection[str] | None) -> BatchReport:
-            compactions, reports = Compactions(), list[BatchReport]()
-            exchange = LocalExchange([self._slices.taken(piece, topics)])
-            process_batch(batch, tables, settings(), exchange, compactions, reports.append)
-            compactions.wait()
+            report = process_locally(batch, tables, settings(), self._slices.taken(piece, topics))
             self.book.note_commits({name: entry_of(sink) for name, sink in tables.sinks.items()})
-            return reports[0]
+            return report
 
         return run
 

@@ -12,8 +12,8 @@ from pipelines.catchup.reading import Step
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
 from pipelines.config.config_file import load_pipeline
-from pipelines.jobs.job_progress import new_job
 from pipelines.prepared import own_tables
+from pipelines.replay.in_place import ReplayContext
 from pipelines.replay.rebuild_requests import taken_up, with_rebuild
 from pipelines.replay.rebuild_rules import count_pinned, unpin
 from pipelines.replay.rebuilding import COUNTED_IN_TURN, Rebuilding, aside_branch
@@ -85,9 +85,8 @@ def job(topic: Topic, most: int = 3, counted_in_turn: int = COUNTED_IN_TURN, **w
 def job_of(topic: Topic, one: ReplayState, most: int = 3, counted_in_turn: int = COUNTED_IN_TURN) -> ReplayReading:
     config = load_pipeline(topic.root / FILE)
     topic.rebuild = one.id
-    of = config, own_tables(config), Replays(Checkpoint(config)), one, topic, topic
-    to = Rebuilding(*of, stream_user=USER, new_job=new_job, counted_in_turn=counted_in_turn)
-    return ReplayReading(to, topic, most)
+    context = ReplayContext(config, own_tables(config), Replays(Checkpoint(config)), topic, topic, USER)
+    return ReplayReading(Rebuilding(context, one, counted_in_turn), topic, most)
 
 
 def finish(one: ReplayReading) -> ReplayState:

@@ -12,10 +12,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.bad_records.log import QuarantineLog
-from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_report import BatchReport
-from pipelines.batch.compactions import Compactions
-from pipelines.batch.local_exchange import LocalExchange
+from pipelines.batch.local_exchange import process_locally
 from pipelines.batch.plan import BatchRun
 from pipelines.batch.step_facts import AllOpen
 from pipelines.catchup.reading import Reading, Work
@@ -93,17 +91,14 @@ class Topic:
         settings = again_settings(
             task_settings(self.root, None, slots=1), Quarantine(bad.io, bad.path), opened, self.rebuild
         )
-        compactions, reports = Compactions(), list[BatchReport]()
-        process_batch(batch, tables, settings, LocalExchange([rows]), compactions, reports.append)
-        compactions.wait()
-        return reports[0]
+        return process_locally(batch, tables, settings, rows)
 
 
 class ReplayReading(Reading):
     """The reading of a replay as a new process takes it up."""
 
     def __init__(self, to: InPlace, topic: Topic, most: int) -> None:
-        super().__init__(to, topic, Work(topic, topic.run, lambda: most, to.config.source.files is not None))
+        super().__init__(to, topic, Work(topic, topic.run, lambda: most, to.context.config.source.files is not None))
         self._replay = to
 
     @property

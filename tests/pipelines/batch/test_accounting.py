@@ -11,7 +11,7 @@ import pytest
 from paimon_table.errors import BrokenInvariant, SchemaChangeRefused
 from paimon_table.table import Table
 from pipelines.batch.batch_checks import check_accounted
-from pipelines.batch.decode_task import DecodeReport
+from pipelines.batch.decode_report import DecodeReport
 from pipelines.tables.tables import PipelineTables
 from sources.changes import DecodeCounts
 from sources.positions import ReadOffsets

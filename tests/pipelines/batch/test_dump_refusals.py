@@ -9,7 +9,7 @@ import pytest
 from paimon_table.errors import MalformedRecord
 from paimon_table.ids import Offset
 from pipelines.batch.batch_checks import stop_on_refusals
-from pipelines.batch.decode_task import DecodeReport
+from pipelines.batch.decode_report import DecodeReport
 from pipelines.batch.plan import TaskSettings
 from sources.changes import QuarantineRow
 from sources.debezium_json.decoder import DebeziumJsonDecoder

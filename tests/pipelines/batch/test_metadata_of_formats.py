@@ -89,8 +89,8 @@ RECORDS: Mapping[str, tuple[Any, dict[str, Any]]] = {
     ),
     "ogg-json": (
         golden_gate("I", None, {"ID": 1, "V": "a"}, xid="1.2.3"),
-        {"op": "I", "source_time": MOMENT, "position": "00000000000000002928", "transaction": "1.2.3", "database": "SHOP",
-         "schema": "SHOP", "table": "ORDERS"},
+        {"op": "I", "source_time": MOMENT, "position": "00000000000000002928", "transaction": "1.2.3",
+         "database": "SHOP", "schema": "SHOP", "table": "ORDERS"},
     ),
     "dms-json": (
         dms_in_transaction(),

@@ -20,7 +20,8 @@ from paimon_table.validation.schema_evolution import AddColumn
 from pipelines.batch.batch import MAX_PLANS, process_batch
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.compactions import Compactions
-from pipelines.batch.decode_task import DecodeReport, DecodeTask
+from pipelines.batch.decode_report import DecodeReport
+from pipelines.batch.decode_task import DecodeTask
 from pipelines.batch.local_exchange import LocalExchange
 from pipelines.batch.plan import BatchRun
 from pipelines.report.table_report import all_snapshots

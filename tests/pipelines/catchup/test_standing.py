@@ -20,10 +20,11 @@ from pipelines.catchup.standing import (
     TableFacts,
     Verdict,
     lacks_commits,
-    looked_at,
     standing,
+    standing_of_paused,
 )
-from pipelines.checkpoint.book import Cause, Entry, Pause, Reached, Ruleless
+from pipelines.checkpoint.book import Cause, Entry, Pause, Ruleless
+from pipelines.checkpoint.reached import Reached
 from pipelines.tables.paused_tables import FILLED
 from sinks.commit.positions import FedBy, Position
 from sources.kafka.settings import KafkaSettings
@@ -365,7 +366,7 @@ UNDER_WAY = replace(FAILED, reached=Reached(at(a=25), 5, 600))
     ids=["as it was", "rolled back", "dropped", "dropped while it was filled", "has no rows yet"],
 )
 def test_a_paused_table_is_looked_at_before_each_slice(found: TableFacts, noted: Entry | None) -> None:
-    verdict = looked_at(found, STREAM, KAFKA)
+    verdict = standing_of_paused(found, STREAM, KAFKA)
     assert (verdict.is_moved, normal(verdict.entry)) == (noted is not None, normal(noted or found.entry))
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from paimon_table.errors import ConfigError
-from pipelines.checkpoint.book import CHECKED_AGAIN_S, Book, Cause, Entry, Pause, Reached, Ruleless
+from pipelines.checkpoint.book import CHECKED_AGAIN_S, Book, Cause, Entry, Pause, Ruleless
 from pipelines.checkpoint.checkpoint import Checkpoint
+from pipelines.checkpoint.reached import Reached
 from pipelines.tables.paused_tables import PausedTables
 from sinks.commit.positions import FedBy, Position
 from tests.support.local_batches import ALL_TABLES, pipeline_tables

@@ -13,10 +13,11 @@ import pytest
 
 from paimon_table.errors import CorruptFile, UnsupportedFeature
 from pipelines.checkpoint import lock, replay_state
-from pipelines.checkpoint.book import FILE, Book, Cause, Entry, Pause, Reached, Ruleless
+from pipelines.checkpoint.book import FILE, Book, Cause, Entry, Pause, Ruleless
 from pipelines.checkpoint.checkpoint import WAY_OUT, Checkpoint
 from pipelines.checkpoint.document import FORMAT, NEWEST
 from pipelines.checkpoint.lock import Holder, held_checkpoints, holder_of
+from pipelines.checkpoint.reached import Reached
 from pipelines.checkpoint.replay_state import (
     Counts,
     Kind,

@@ -12,7 +12,7 @@ import pytest
 
 from pipelines.config.config_file import load_pipeline
 from pipelines.config.json_schema import pipeline_schema
-from pipelines.control.same_rules import digest_of_rules
+from pipelines.control.requests import digest_of_rules
 from sources.avro.registry_settings import RegistrySettings
 from sources.debezium_avro.decoder import DebeziumAvroDecoder
 from sources.debezium_avro.options import AvroOptions

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.config.config import PipelineConfig
-from pipelines.control.same_rules import digest_of_rules
+from pipelines.control.requests import digest_of_rules
 from pipelines.replay.rebuild_rules import rules_digest
 from tests.support.local_batches import shop_config
 

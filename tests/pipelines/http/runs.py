@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pipelines.catchup.shown_standing import Standing
 from pipelines.views.process_memory import ProcessUse
 from pipelines.views.table_shape import LevelShape, TableShape
 from pipelines.views.table_views import (
@@ -17,7 +18,6 @@ from pipelines.views.table_views import (
     PipelineView,
     Point,
     RunView,
-    Standing,
     TableView,
 )
 from sinks.write.unsent import Became

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from pipelines.catchup.shown_standing import Standing
 from pipelines.http.metrics import DURATIONS, METRICS, PIPELINE
 from pipelines.http.metrics_reference import with_metrics
-from pipelines.views.table_views import Phase, Standing
+from pipelines.views.table_views import Phase
 
 ROOT = Path(__file__).resolve().parents[3]
 LABELS = {

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from pipelines.catchup.shown_standing import Standing
 from pipelines.http.document import advice, document, state_kind, state_words, without_values
-from pipelines.views.table_views import BatchView, EventKind, EventView, Phase, PipelineView, Standing
+from pipelines.views.table_views import BatchView, EventKind, EventView, Phase, PipelineView
 from tests.pipelines.http.runs import pipeline, run, table
 
 PAUSED, CATCHING_UP = table("lake.p", Standing.PAUSED), table("lake.c", Standing.CATCHING_UP)

@@ -16,7 +16,8 @@ import pytest
 
 from paimon_table.errors import CommitConflict, CorruptFile, Outage, SinkUnavailable
 from paimon_table.storage.file_io import LocalFileIO
-from pipelines.batch.decode_task import kind_of_reason
+from pipelines.batch.decode_report import kind_of_reason
+from pipelines.catchup.shown_standing import Standing
 from pipelines.checkpoint.book import Book
 from pipelines.config.config import PipelineConfig
 from pipelines.config.look_config import Metrics, WebPage
@@ -25,7 +26,7 @@ from pipelines.http.page.token_file import token_path
 from pipelines.tables.table_failure import TableFailure
 from pipelines.views.run_state import RunState
 from pipelines.views.table_counts import OutOfStream
-from pipelines.views.table_views import Phase, Standing
+from pipelines.views.table_views import Phase
 from sinks.quarantine import Quarantine
 from sources.changes import RECORD_SCHEMA
 from tests.stack.process import free_port

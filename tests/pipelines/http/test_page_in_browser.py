@@ -16,8 +16,9 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from pipelines.bad_records.dead_letters import DeadLetters
 from pipelines.bad_records.log import Closed, stretches
+from pipelines.catchup.shown_standing import Standing
 from pipelines.views.table_counts import OutOfStream
-from pipelines.views.table_views import Beside, Phase, Standing
+from pipelines.views.table_views import Beside, Phase
 from tests.pipelines.http.live_page import HUGE, NAME, TAG, TURNED, LivePage, desk, live_page
 from tests.support.browser import chromium, keep_screenshot, prefer, resize
 from tests.support.waiting import seconds

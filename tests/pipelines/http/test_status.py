@@ -16,9 +16,10 @@ from subprocess import Popen
 import pytest
 from rich.console import Console
 
-from pipelines.checkpoint.book import Reached
+from pipelines.catchup.shown_standing import Standing
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.lock import held_checkpoints
+from pipelines.checkpoint.reached import Reached
 from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
 from pipelines.config.config_file import load_pipeline
 from pipelines.http.document import document
@@ -27,7 +28,7 @@ from pipelines.http.status import holder_by_process
 from pipelines.http.status_view import status_view
 from pipelines.views.run_state import RunState
 from pipelines.views.table_shape import TableShape
-from pipelines.views.table_views import Phase, RunView, Standing
+from pipelines.views.table_views import Phase, RunView
 from tests.pipelines.http.files import pipeline_file
 from tests.pipelines.http.looked_at import looked_at, tell
 from tests.pipelines.http.runs import HOSTILE, LONG, pipeline, run, table

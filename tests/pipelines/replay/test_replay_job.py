@@ -14,7 +14,7 @@ from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
 from pipelines.config.config_file import load_pipeline
 from pipelines.prepared import own_tables
-from pipelines.replay.in_place import InPlace
+from pipelines.replay.in_place import InPlace, ReplayContext
 from sinks import faults
 from tests.support.quarantined import (
     QUERY,
@@ -63,8 +63,8 @@ def job(topic: Topic, most: int = 3) -> ReplayReading:
     if not replays.all():
         replays.put(state())
     (found,) = replays.all()
-    to = InPlace(config, own_tables(config), replays, found, topic, topic)
-    return ReplayReading(to, topic, most)
+    context = ReplayContext(config, own_tables(config), replays, topic, topic, "stream")
+    return ReplayReading(InPlace(context, found), topic, most)
 
 
 def finish(one: ReplayReading) -> ReplayState:

@@ -28,18 +28,18 @@ def test_a_rebuild_is_shown_until_its_switch_and_then_the_table_as_it_became(tmp
     topic, state = start(tmp_path), PipelineState("shop")
     shown = shown_of(tmp_path, state)
     rebuild = job(topic)
-    shown.look({"r1": 10})
+    shown.refresh({"r1": 10})
     assert shown.unfinished == {"lake.orders": Beside("rebuild", 0, 10, "the first record")}
 
     finish(rebuild)
-    shown.look({"r1": 0})
+    shown.refresh({"r1": 0})
     assert shown.unfinished == {}
     (view,) = state.view().tables
     assert view.snapshot_id == table(tmp_path).snapshots.latest_id()
 
     # the stream goes on: what is done is not looked at for ever
     run_batch(tmp_path, tmp_path / FILE, 2, delete(20, 3))
-    shown.look()
+    shown.refresh()
     (later,) = state.view().tables
     assert later.snapshot_id == view.snapshot_id
 
@@ -52,6 +52,6 @@ def test_replays_that_cannot_be_read_end_nothing(tmp_path: Path, caplog: pytest.
     directory.mkdir(parents=True)
     (directory / "r1.json").write_text("{")
     with caplog.at_level(logging.WARNING):
-        shown.look()
+        shown.refresh()
     assert "replays cannot be shown" in caplog.text
     assert shown.unfinished == {}

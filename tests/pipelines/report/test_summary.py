@@ -12,7 +12,7 @@ from rich.console import Console
 
 from paimon_table.errors import MalformedRecord
 from pipelines.batch.batch_report import BatchReport, TableReport
-from pipelines.batch.decode_task import kind_of_reason
+from pipelines.batch.decode_report import kind_of_reason
 from pipelines.config.config_file import load_pipeline
 from pipelines.report.progress import ProgressLine, progress_line, reasons_text
 from pipelines.report.run_summary import summarize

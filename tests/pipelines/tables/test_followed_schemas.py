@@ -25,11 +25,11 @@ from paimon_table.errors import ConfigError, SchemaChangeRefused
 from paimon_table.types import parse_type
 from pipelines.config.schema_changes import PRESETS
 from pipelines.tables.column_changes import column_differences
-from pipelines.tables.opening import BesideStream
 from pipelines.tables.renames import Renames, renames
 from pipelines.tables.tables import PipelineTables
+from pipelines.tables.writing_scope import BesideStream
 from pipelines.trial.ddl import alter_table
-from sinks.commit.table_sink import OwnReading
+from sinks.commit.own_position import OwnReading
 from sources.changes import RECORD_SCHEMA
 from sources.column_sources import OPTION
 from tests.support.avro_topics import AvroTopics

@@ -10,7 +10,8 @@ import pytest
 
 from pipelines.batch.batch import process_batch
 from pipelines.batch.compactions import Compactions
-from pipelines.batch.decode_task import DecodeReport, DecodeTask
+from pipelines.batch.decode_report import DecodeReport
+from pipelines.batch.decode_task import DecodeTask
 from pipelines.batch.local_exchange import LocalExchange
 from pipelines.batch.plan import BatchRun
 from pipelines.tables.earlier_tables import MOST_TAKEN_UP

@@ -16,10 +16,10 @@ from paimon_table.errors import SchemaChangeRefused
 from paimon_table.types import parse_type
 from pipelines.config.schema_changes import PRESETS
 from pipelines.tables.column_changes import column_differences
-from pipelines.tables.opening import BesideStream
 from pipelines.tables.tables import PipelineTables
+from pipelines.tables.writing_scope import BesideStream
 from pipelines.trial.ddl import alter_table
-from sinks.commit.table_sink import OwnReading
+from sinks.commit.own_position import OwnReading
 from tests.support.avro_topics import AvroTopics
 from tests.support.item_batches import records, typed
 from tests.support.local_batches import pipeline_tables, reported_batches, shop_config

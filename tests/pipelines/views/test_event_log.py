@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pipelines.catchup.shown_standing import Standing
 from pipelines.views.event_log import EVENTS_KEPT, EventLog
 from pipelines.views.pipeline_state import PipelineState
 from pipelines.views.table_counts import OutOfStream
-from pipelines.views.table_views import EventKind, Phase, Standing
+from pipelines.views.table_views import EventKind, Phase
 
 
 def told(state: PipelineState) -> list[tuple[str, str, str]]:

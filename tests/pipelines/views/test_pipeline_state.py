@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from pipelines.batch.batch_report import BatchReport, TableReport
+from pipelines.catchup.shown_standing import Standing
 from pipelines.views.bad_counts import GROUPS_KEPT, OTHER_REASONS, OTHER_TABLES
 from pipelines.views.pipeline_state import POINT_EVERY_S, PipelineState
 from pipelines.views.table_counts import Opened, OutOfStream
-from pipelines.views.table_views import Beside, EventKind, Phase, Standing
+from pipelines.views.table_views import Beside, EventKind, Phase
 from sinks.write.unsent import Became
 from sources.changes import DecodeCounts
 from sources.lag import Lag

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.batch.decode_task import kind_of_reason
+from pipelines.batch.decode_report import kind_of_reason
 from sources.changes import SourceTable
 from sources.debezium_json.decoder import DebeziumJsonDecoder
 from tests.support.envelope_records import SOURCE, TOPIC, TWO_COLUMNS, Json, event, records

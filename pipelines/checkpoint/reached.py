@@ -1,0 +1,55 @@
+"""How far a reading beside the stream has come, and its positions in Kafka once topics or partitions have changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from pydantic import NonNegativeInt
+
+from sources.positions import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """How far a reading beside the stream has come. Positions are in the text of the source."""
+
+    position: str | None = None
+    """Where its next slice begins; None: at the first record that there is."""
+    number: NonNegativeInt = 0
+    """Of that slice."""
+    at_ms: NonNegativeInt = 0
+    """When this was noted: no commit of that slice is older."""
+    end: str | None = None
+    """Where that slice ends, if it is planned: noted before it is read where only its number tells who has it."""
+    after: NonNegativeInt = 0
+    """The newest snapshot of the table then, where others commit to it too: that slice's come behind it."""
+
+    def done(self, end: str, at_ms: int, after: int = 0) -> Reached:
+        """Behind that slice, which ended at ``end``."""
+        return Reached(end, self.number + 1, at_ms, after=after)
+
+    def moved(self, places: Mapping[Place, int | None]) -> Reached:
+        """With other positions in partitions of Kafka, see ``Book.move``."""
+        return replace(self, position=moved(self.position, places), end=moved(self.end, places))
+
+
+def places_in(position: str | None) -> set[Place]:
+    """The partitions of a position in Kafka."""
+    nested = {} if position is None else json.loads(position)
+    return {(topic, int(partition)) for topic, offsets in nested.items() for partition in offsets}
+
+
+def moved(position: str | None, places: Mapping[Place, int | None]) -> str | None:
+    """A position in Kafka as if these partitions had not been there yet (None), or no further than an offset."""
+    if position is None:
+        return None
+    nested = {topic: dict(offsets) for topic, offsets in json.loads(position).items()}
+    for (topic, partition), end in places.items():
+        at = nested.get(topic, {})
+        if end is None:
+            at.pop(str(partition), None)
+        elif str(partition) in at:
+            at[str(partition)] = min(end, at[str(partition)])
+    return json.dumps({topic: offsets for topic, offsets in nested.items() if offsets}, separators=(",", ":"))
