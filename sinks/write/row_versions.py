@@ -157,7 +157,7 @@ def _events(stored: pa.Table, arrived: pa.Table, key_numbers: Numbers, names: Ve
 
 
 def _one_at_each_place(events: _Events) -> _Events:
-    """The last given event of each place: one that is read again may have other values than before."""
+    """The last given event of each place, weak if all are: one that is read again may have other values than before."""
     order = np.lexsort((np.arange(len(events.key)), events.offset, events.time, events.key))
     key, time, offset = events.key[order], events.time[order], events.offset[order]
     is_first = np.r_[True, (key[1:] != key[:-1]) | (time[1:] != time[:-1]) | (offset[1:] != offset[:-1])][: len(key)]
@@ -165,13 +165,14 @@ def _one_at_each_place(events: _Events) -> _Events:
     ends = np.r_[starts[1:], len(key)][: len(starts)] - 1
     last = order[ends]
     stored = np.maximum.reduceat(events.stored[order], starts) if len(starts) else events.stored[:0]
+    is_weak = np.logical_and.reduceat(events.is_weak[order], starts) if len(starts) else events.is_weak[:0]
     return _Events(
         events.key[last],
         events.time[last],
         events.offset[last],
         events.row[last],
         events.is_delete[last],
-        events.is_weak[last] & (starts == ends),
+        is_weak,
         stored,
     )
 
