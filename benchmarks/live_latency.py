@@ -67,7 +67,7 @@ def live(root: Path, broker: KafkaBroker, mode: str, interval: str, fetch_wait: 
     """The pipeline at an interval, from the newest record on, with one wait of Kafka's fetches."""
     wait = {} if fetch_wait == "DEFAULT" else {"options": {"fetch.max.wait.ms": fetch_wait}}
     more = {"start": "latest", **wait}
-    return pipeline(root, broker, 50_000, rule(mode, 2, "lookup"), 2, {"interval": interval}, more)
+    return pipeline(root, broker, 50_000, rule(mode, 2, "lookup"), {"master": "local[2]"}, {"interval": interval}, more)
 
 
 def run_pass(spark: SparkSession, config: PipelineConfig, seconds: int) -> Sequence[tuple[float, float]]:

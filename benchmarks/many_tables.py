@@ -1,13 +1,13 @@
 """The same records over one table and over many: what a batch costs for each table that it touches.
 
-    python -m benchmarks.many_tables [--tables 1,10,100,500] [--records 20000] [--batches 5] [--producer lookup]
-                                     [--rounds 1] [--latency-ms 0] [--one-job] [--profile]
+    python -m benchmarks.many_tables [--on disk,s3] [--tables 1,10,100,500] [--records 20000] [--batches 3] [--rounds 1]
+                                     [--latency-ms 50] [--producer lookup] [--requests] [--one-job] [--profile]
 
 Brings batches in through ``process_batch`` with all tasks in this process, without Spark. The first batches make the
 tables and are not counted. CPU seconds tell what a busy machine hides; requests and syncs per table and batch do not
-depend on the machine at all. With ``--latency-ms`` the warehouse is in memory and each request takes so long, as on
-object storage: the wall time then tells how many requests wait for each other. The numbers of tables take turns, round
-after round.
+depend on the machine at all. ``s3`` is a server on loopback that answers each request so much later, in a process of
+its own: its CPU seconds do not count. "beside" compares a number of tables with the first one of the same run. The
+numbers of tables take turns, round after round. ``--requests`` says what a table asks of the store in a batch.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
 
 from benchmarks.events import COLUMN_TYPES, events
+from benchmarks.slow_store import SlowStore, kind_of_file, slow_store
 from paimon_table.catalog.filesystem import FilesystemCatalog
 from paimon_table.storage.counting_io import CountingFileIO
-from paimon_table.storage.file_io import FileIO, LocalFileIO
-from paimon_table.storage.memory_io import MemoryFileIO
+from paimon_table.storage.file_io import LocalFileIO, file_io_for
 from pipelines.batch.batch import process_batch
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.compactions import Compactions
@@ -45,12 +46,15 @@ from sources.debezium_json.decoder import DebeziumJsonDecoder
 WARM_BATCHES = 2
 """The first makes the tables, the second is the first one that goes on from rows."""
 SLOTS = 2
+DECODED_AT_ONCE = 10_000
+"""Records, as readers of Kafka hand them on."""
 
 
 @dataclass(slots=True)
 class Cost:
     """What the counted batches of one number of tables took together."""
 
+    tables: int
     batches: int = 0
     records: int = 0
     wall_s: float = 0.0
@@ -65,16 +69,26 @@ class Cost:
         self.requests += other.requests
         self.steps_s += other.steps_s
 
-    def line(self, tables: int) -> str:
-        per_table = self.batches * tables
-        asked = " ".join(f"{kind} {count / per_table:.1f}" for kind, count in sorted(self.requests.items()))
+    @property
+    def per_cpu_s(self) -> float:
+        return self.records / self.cpu_s
+
+    @property
+    def per_s(self) -> float:
+        return self.records / self.wall_s
+
+    def line(self, first: Cost) -> str:
+        per_table = self.batches * self.tables
         steps = " ".join(f"{step} {1000 * seconds / self.batches:.0f}" for step, seconds in self.steps_s.items())
         return (
-            f"{tables:>6} {1000 * self.wall_s / self.batches:>9.0f} {1000 * self.cpu_s / self.batches:>9.0f}"
-            f" {1000 * self.cpu_s / per_table:>9.1f} {self.records / self.cpu_s:>9,.0f}"
-            f" {sum(self.requests.values()) / per_table:>8.1f} {self.syncs / per_table:>6.1f}   {asked}\n"
-            f"{'':>6} steps (ms): {steps}"
+            f"{self.tables:>6} {1000 * self.wall_s / self.batches:>8.0f} {1000 * self.cpu_s / self.batches:>8.0f}"
+            f" {1000 * self.cpu_s / per_table:>10.1f} {self.per_cpu_s:>10,.0f} {self.per_cpu_s / first.per_cpu_s:>7.2f}"
+            f" {self.per_s:>9,.0f} {self.per_s / first.per_s:>7.2f} {sum(self.requests.values()) / per_table:>9.1f}"
+            f" {self.syncs / per_table:>6.1f}   {steps}"
         )
+
+
+TITLES = "tables  wall ms   CPU ms  CPU ms/table  rec/CPU s  beside     rec/s  beside  requests  syncs   steps (ms)"
 
 
 class Syncs:
@@ -90,14 +104,15 @@ class Syncs:
         self._sync(descriptor)
 
 
-def config_of(directory: Path, producer: str, store: str = "") -> PipelineConfig:
+def config_of(directory: Path, producer: str, store: SlowStore | None) -> PipelineConfig:
+    warehouse = str(directory / "warehouse") if store is None else f"s3://bench/{directory.name}"
     return PipelineConfig.model_validate(
         {
             "version": 1,
             "name": "bench",
             "source": {"files": {"path": str(directory)}, "format": "debezium-json"},
             "checkpoint": str(directory / "checkpoint"),
-            "catalog": {"warehouse": store or str(directory / "warehouse")},
+            "catalog": {"warehouse": warehouse, "options": {} if store is None else store.options},
             "defaults": {"options": {"bucket": "1", "changelog-producer": producer}},
             "tables": [
                 {
@@ -114,43 +129,42 @@ def batches_of(tables: int, records: int, count: int) -> Iterator[list[pa.Record
     """For each batch what its decode tasks read: topic after topic, one for each table."""
     made = events(records * count, keys=10 * records)
     for batch in range(count):
-        rows: list[list[dict[str, object]]] = [[] for _ in range(tables)]
+        rows: list[list[tuple[int, bytes, bytes]]] = [[] for _ in range(tables)]
         for n in range(records):
             key, value = next(made)
             table = n % tables
-            rows[table].append(
-                {
-                    "topic": f"bench.public.t{table:04d}",
-                    "partition": 0,
-                    "offset": batch * records + n,
-                    "timestamp": 0,
-                    "key": key,
-                    "value": value.replace(b'"table":"orders"', b'"table":"t%04d"' % table),
-                    "headers": None,
-                }
-            )
-        flat = [row for of_table in rows for row in of_table]
-        half = (len(flat) + 1) // 2
-        yield [pa.RecordBatch.from_pylist(part, schema=RECORD_SCHEMA) for part in (flat[:half], flat[half:]) if part]
+            named = value.replace(b'"table":"orders"', b'"table":"t%04d"' % table)
+            rows[table].append((batch * records + n, key, named))
+        topics = [f"bench.public.t{table:04d}" for table, of_table in enumerate(rows) for _ in of_table]
+        offsets, keys, values = zip(*(row for of_table in rows for row in of_table), strict=True)
+        zeros = [0] * records
+        given = {"topic": topics, "partition": zeros, "offset": offsets, "timestamp": zeros, "key": keys}
+        given |= {"value": values, "headers": [None] * records}
+        whole = pa.table({f.name: pa.array(given[f.name], f.type) for f in RECORD_SCHEMA}, schema=RECORD_SCHEMA)
+        at_once = min(DECODED_AT_ONCE, -(-records // SLOTS))
+        yield whole.to_batches(max_chunksize=at_once)
 
 
-def measure(tables: int, args: argparse.Namespace, syncs: Syncs, profile: cProfile.Profile | None) -> Cost:
+def measure(
+    tables: int, args: argparse.Namespace, syncs: Syncs, profile: cProfile.Profile | None, store: SlowStore | None
+) -> Cost:
     with tempfile.TemporaryDirectory(prefix="many-tables-") as parent:
         directory = Path(parent)
-        config = config_of(directory, args.producer, "s3://bench/warehouse" if args.latency_ms else "")
-        storage: FileIO = MemoryFileIO() if args.latency_ms else LocalFileIO()
+        config = config_of(directory, args.producer, store)
+        storage, warehouse = file_io_for(config.catalog.warehouse, config.catalog.options)
         io = CountingFileIO(storage)
-        own = OwnTables(config, FilesystemCatalog(io, config.catalog.warehouse))
+        own = OwnTables(config, FilesystemCatalog(io, warehouse))
         pipeline = PipelineTables(config, "bench-user", own)
         quarantine = Quarantine(LocalFileIO(), str(directory / "quarantine"))
         settings = TaskSettings(DebeziumJsonDecoder(), SLOTS, str(directory / "lookup"), quarantine)
-        compactions, cost = Compactions(), Cost()
+        compactions, cost = Compactions(), Cost(tables)
         for number, records in enumerate(batches_of(tables, args.records, WARM_BATCHES + args.batches)):
+            is_counted = number >= WARM_BATCHES
             io.requests.clear()
+            if store is not None:
+                store.requests()
             before = time.perf_counter(), time.process_time(), syncs.count
             reports: list[BatchReport] = []
-            is_counted = number >= WARM_BATCHES
-            io.latency_s = args.latency_ms / 1000 if is_counted else 0.0
             if is_counted and profile is not None:
                 profile.enable()
             exchange = LocalExchange(records, is_one_job=args.one_job)
@@ -160,34 +174,52 @@ def measure(tables: int, args: argparse.Namespace, syncs: Syncs, profile: cProfi
                 profile.disable()
             if is_counted:
                 wall_s, cpu_s = time.perf_counter() - before[0], time.process_time() - before[1]
-                asked = Counter(kind for kind, _ in io.requests)
+                if store is None:
+                    asked = Counter(f"{kind} {kind_of_file(path)}" for kind, path in io.requests)
+                else:
+                    asked = store.requests()
                 steps = Counter(dict(reports[0].seconds))
-                cost.add(Cost(1, args.records, wall_s, cpu_s, syncs.count - before[2], asked, steps))
+                cost.add(Cost(tables, 1, args.records, wall_s, cpu_s, syncs.count - before[2], asked, steps))
         compactions.close()
     return cost
 
 
+def compare(on: str, args: argparse.Namespace, syncs: Syncs, profile: cProfile.Profile | None) -> None:
+    """Measure all numbers of tables on one kind of storage and print them side by side."""
+    counts = [int(text) for text in args.tables.split(",")]
+    costs = {tables: Cost(tables) for tables in counts}
+    with ExitStack() as stack:
+        store = None if on == "disk" else stack.enter_context(slow_store(args.latency_ms))
+        for _ in range(args.rounds):
+            for tables in counts:
+                costs[tables].add(measure(tables, args, syncs, profile, store))
+    latency = "" if store is None else f", {args.latency_ms:g} ms a request"
+    print(f"on {on}{latency}: batches of {args.records:,} records, changelog-producer {args.producer}\n{TITLES}")
+    for cost in costs.values():
+        print(cost.line(costs[counts[0]]))
+    last = costs[counts[-1]]
+    if args.requests:
+        print(f"requests per table and batch, {last.tables} tables:")
+        for kind, count in sorted(last.requests.items()):
+            print(f"{count / last.batches / last.tables:>7.2f} {kind}")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--on", default="disk,s3")
     parser.add_argument("--tables", default="1,10,100,500")
-    parser.add_argument("--records", type=int, default=20_000, help="of one batch")
-    parser.add_argument("--batches", type=int, default=5)
+    parser.add_argument("--records", type=int, default=20_000)
+    parser.add_argument("--batches", type=int, default=3, help="counted batches, behind those that warm up")
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--latency-ms", type=float, default=50.0, help="of the store on s3")
     parser.add_argument("--producer", default="lookup")
-    parser.add_argument("--latency-ms", type=float, default=0.0)
-    parser.add_argument("--one-job", action="store_true", help="as the shuffle of a cluster does it")
-    parser.add_argument("--profile", action="store_true", help="where the driver's thread spends its time")
+    parser.add_argument("--requests", action="store_true")
+    parser.add_argument("--one-job", action="store_true", help="decode and write in one job, as Spark's shuffle does")
+    parser.add_argument("--profile", action="store_true", help="print where the Python time goes; changes the times")
     args = parser.parse_args(arguments)
-    counts = [int(text) for text in args.tables.split(",")]
-    costs = {tables: Cost() for tables in counts}
     syncs, profile = Syncs(), cProfile.Profile() if args.profile else None
-    for _ in range(args.rounds):
-        for tables in counts:
-            costs[tables].add(measure(tables, args, syncs, profile))
-    print(f"{args.records:,} records a batch, changelog-producer {args.producer}, {args.latency_ms:g} ms a request")
-    print("tables  wall ms    CPU ms  CPU/table  rec/CPU s  requests  syncs   per table and batch")
-    for tables, cost in costs.items():
-        print(cost.line(tables))
+    for on in args.on.split(","):
+        compare(on, args, syncs, profile)
     if profile is not None:
         pstats.Stats(profile).sort_stats("tottime").print_stats(45)
 

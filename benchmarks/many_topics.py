@@ -12,19 +12,16 @@ measures the batches without Spark, in one process, this one has the tasks in pr
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import tempfile
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from multiprocessing.connection import Connection
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.events import COLUMN_TYPES, events
+from benchmarks.slow_store import slow_store
 from benchmarks.throughput import run
 from pipelines.config.config import PipelineConfig
 from tests.stack.kafka import KafkaBroker
-from tests.support.s3_server import s3_server
 
 
 def topic_of(tables: int, table: int) -> str:
@@ -84,31 +81,6 @@ def config_of(
     )
 
 
-@contextmanager
-def store(latency_ms: float) -> Iterator[Mapping[str, str]]:
-    """Options of a catalog for an S3 server in a process of its own; none where the warehouse is on the disk."""
-    if not latency_ms:
-        yield {}
-        return
-    spawn = multiprocessing.get_context("spawn")
-    told, tell = spawn.Pipe(duplex=False)
-    server = spawn.Process(target=_serve, args=(latency_ms / 1000, tell), daemon=True)
-    server.start()
-    try:
-        keys = {"s3.endpoint": told.recv(), "s3.access-key": "a", "s3.secret-key": "b", "s3.region": "us-east-1"}
-        yield {**keys, "s3.path.style.access": "true"}
-    finally:
-        server.terminate()
-        server.join()
-
-
-def _serve(delay_s: float, tell: Connection) -> None:
-    with s3_server() as server:
-        server.delay_s = delay_s
-        tell.send(server.endpoint)
-        threading.Event().wait()
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", default="1,10,100")
@@ -127,7 +99,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         broker.start()
         try:
             fill(broker, counts, args.events, args.keys)
-            with store(args.latency_ms) as options:
+            with ExitStack() as stack:
+                options = stack.enter_context(slow_store(args.latency_ms)).options if args.latency_ms else {}
                 run(
                     [
                         (f"{tables} tables", config_of(root / f"pass-{number}-{tables}", broker, tables, options, args))

@@ -2,6 +2,7 @@
 
     python -m benchmarks.throughput [--events N] [--passes N] [--batch N] [--keys N] [--buckets N] [--producer lookup]
                                    [--mode upsert,upsert:none,append:log,append:skip] [--reader direct,spark]
+                                   [--master local,standalone]
 
 Starts a broker on loopback, fills a topic, runs the pipeline over it in batches and prints one line per batch. The
 first batches carry the start of Spark's workers and the run under an unknown table; the last half counts. The JVM goes
@@ -11,25 +12,31 @@ and the second pass over ten million, by a new pipeline into a new table in the 
 
 Modes and readers take turns, pass after pass. ``upsert:none`` has another changelog producer than ``--producer`` says;
 ``append`` is an event log (``on_change: log``), ``append:skip`` leaves updates and deletes out. Events are those that
-were read, rows or not. CPU seconds are those of all processes with the broker: they tell what a busy machine hides.
+were read, rows or not. ``standalone`` is a cluster on loopback with as many workers of one core each as ``local`` has
+cores. CPU seconds are those of all processes with the broker: they tell what a busy machine hides.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import os
 import statistics
 import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 import psutil
 from pyspark.sql import SparkSession
 
 from benchmarks.events import COLUMN_TYPES, TOPIC, events
+from benchmarks.standalone_cluster import ON_LOOPBACK, standalone_cluster
 from benchmarks.topic_filling import fill
 from pipelines.batch.batch_report import BatchReport
 from pipelines.config.config import PipelineConfig
@@ -62,7 +69,7 @@ def pipeline(
     broker: KafkaBroker,
     batch: int,
     rule: Mapping[str, object],
-    cores: int,
+    spark: Mapping[str, str],
     trigger: Mapping[str, object] = {"available_now": True},
     more: Mapping[str, object] = {},
 ) -> PipelineConfig:
@@ -82,7 +89,7 @@ def pipeline(
             "trigger": trigger,
             "checkpoint": f"{root}/checkpoint",
             "catalog": {"warehouse": f"{root}/warehouse"},
-            "spark": {"master": f"local[{cores}]"},
+            "spark": spark,
             "tables": [
                 {
                     "match": {"table": "orders"},
@@ -113,12 +120,18 @@ def main() -> None:
     parser.add_argument(
         "--reader", default="auto", help="source.kafka.reader; several with commas between them take turns"
     )
+    parser.add_argument("--master", default="local", help="local, standalone, or both with a comma between them")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as directory:
         root = Path(directory)
         broker = KafkaBroker(root / "kafka")
         broker.start()
-        try:
+        with ExitStack() as stack:
+            stack.callback(broker.stop)
+            sparks = {"local": {"master": f"local[{args.cores}]"}}
+            if "standalone" in args.master:
+                url = stack.enter_context(standalone_cluster(root / "cluster", args.cores))
+                sparks["standalone"] = {"master": url, **ON_LOOPBACK}
             size = fill_topic(broker, args.events, args.keys, args.partitions)
             print(
                 f"{args.events} events, {size / args.events:.0f} bytes each, {args.keys} keys, {args.buckets} buckets"
@@ -126,37 +139,50 @@ def main() -> None:
             run(
                 [
                     (
-                        f"{mode} {reader}",
+                        f"{master} {mode} {reader}",
                         pipeline(
-                            root / f"pass-{number}-{mode}-{reader}".replace(":", "-"),
+                            root / f"pass-{number}-{master}-{mode}-{reader}".replace(":", "-"),
                             broker,
                             args.batch,
                             rule(mode, args.buckets, args.producer),
-                            args.cores,
+                            sparks[master],
                             more={"reader": reader},
                         ),
                     )
                     for number in range(1, args.passes + 1)
+                    for master in args.master.split(",")
                     for mode in args.mode.split(",")
                     for reader in args.reader.split(",")
                 ]
             )
-        finally:
-            broker.stop()
 
 
 def run(passes: Sequence[tuple[str, PipelineConfig]]) -> None:
-    """Run one pipeline after the other in one JVM, each until it is drained, and compare them."""
-    spark = open_session([config for _, config in passes])
+    """Run one pipeline after the other, each until it is drained, and compare them.
+
+    Neighbours with one master share a process and its JVM.
+    """
     steady: defaultdict[str, list[Steady]] = defaultdict(list)
+    for _, group in groupby(passes, key=lambda one: one[1].spark.master):
+        of_master = list(group)
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+            for (mode, _), found in zip(of_master, process.submit(run_in_turn, of_master).result(), strict=True):
+                steady[mode].append(found)
+    first = next(iter(steady.values()))
+    for mode, of_mode in steady.items():
+        compared = zip(of_mode, first, strict=True)
+        print(f"{mode:16}", "; ".join(f"{one.told} ({one.rate / other.rate:.2f} times)" for one, other in compared))
+
+
+def run_in_turn(passes: Sequence[tuple[str, PipelineConfig]]) -> list[Steady]:
+    """Run the pipelines in one JVM, in a process that the one with the broker has started."""
+    spark = open_session([config for _, config in passes])
+    found = []
     for number, (mode, config) in enumerate(passes, start=1):
         print(f"pass {number} of {len(passes)}: {mode}")
-        steady[mode].append(run_pass(spark, config))
+        found.append(run_pass(spark, config))
     spark.stop()
-    first = next(iter(steady.values()))
-    for mode, found in steady.items():
-        compared = zip(found, first, strict=True)
-        print(f"{mode:16}", "; ".join(f"{one.told} ({one.rate / other.rate:.2f} times)" for one, other in compared))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,19 +200,32 @@ class Steady:
 
     @property
     def told(self) -> str:
-        return f"{self.rate:.0f} events/s, {self.events / sum(self.cpu_s.values()):.0f} a CPU second"
+        cpu_s = sum(seconds for kind, seconds in self.cpu_s.items() if kind != "others")
+        return f"{self.rate:.0f} events/s, {self.events / cpu_s:.0f} a CPU second"
 
 
 def cpu_seconds() -> Counter[str]:
-    """CPU seconds of this process and all that it has started, by kind."""
-    own = psutil.Process()
-    found = Counter({"driver": sum(own.cpu_times()[:2])})
-    for process in own.children(recursive=True):
+    """CPU seconds of this process and all others of the benchmark, by kind."""
+    found: Counter[str] = Counter()
+    for process in psutil.Process(os.getppid()).children(recursive=True):
         with suppress(psutil.Error):
-            command = " ".join(process.cmdline())
-            kind = "JVM" if "SparkSubmit" in command else "workers" if "worker_daemon" in command else "broker"
+            kind = "driver" if process.pid == os.getpid() else _kind(" ".join(process.cmdline()))
             found[kind] += sum(process.cpu_times()[:2])
     return found
+
+
+_KINDS = {
+    "SparkSubmit": "JVM",
+    "CoarseGrainedExecutorBackend": "executors",
+    "spark.deploy": "cluster",
+    "daemon": "workers",
+    "kafka": "broker",
+}
+"""Kinds of processes by what stands in their commands."""
+
+
+def _kind(command: str) -> str:
+    return next((kind for sign, kind in _KINDS.items() if sign in command), "others")
 
 
 class Rates:

@@ -42,12 +42,15 @@ from sinks.exchange.spool import Spool
 CODE_PACKAGES = ("paimon_table", "pipelines", "sinks", "sources", "tidemark")
 """Our import packages, which travel with the job to executors on other machines."""
 
+_CODE = "tidemark-code"
+"""The directory into which an executor unpacks them, below the one that it runs in."""
+
 LOCAL_ALLOCATION = {
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
     "MIMALLOC_PURGE_DELAY": "5000",
 }
-"""Environment of the JVM and its Python workers: buffers of a batch are given back to the system later than at once.
+"""Environment of a JVM and its Python workers: buffers of a batch are given back to the system later than at once.
 
 The next batch needs as much again, and every page of it that was given back is faulted in and zeroed anew.
 """
@@ -85,6 +88,8 @@ def open_session(configs: Sequence[PipelineConfig], is_short: bool = False) -> S
     if is_local:
         for name, value in LOCAL_ALLOCATION.items():
             os.environ.setdefault(name, value)
+    else:
+        properties = {**{f"spark.executorEnv.{name}": value for name, value in LOCAL_ALLOCATION.items()}, **properties}
     name = "tidemark " + " ".join(c.name for c in configs)
     user = None if is_joined else nameless_user()
     if user is not None:
@@ -97,11 +102,26 @@ def open_session(configs: Sequence[PipelineConfig], is_short: bool = False) -> S
     for variable in secrets:
         # Otherwise it stands in every serialized task; the processes of the executors have it.
         session.sparkContext.environment.pop(variable, None)
-    if is_joined or not runs_here(session):
-        session.sparkContext.addPyFile(str(code_archive()))
-        # Spark's process for a source runs beside the driver and gets no such files.
-        session.sparkContext.environment.setdefault("PYTHONPATH", str(Path(__file__).resolve().parents[2]))
+    _hand_on_code(session.sparkContext, is_elsewhere=not runs_here(session), is_joined=is_joined)
     return session
+
+
+def _hand_on_code(context: SparkContext, *, is_elsewhere: bool, is_joined: bool) -> None:
+    """Give our packages to workers that may not have them installed.
+
+    Executors unpack them, so that their daemon of workers finds and imports them once: each worker of a zip file would
+    compile all modules anew.
+    """
+    if not is_elsewhere and not is_joined:
+        return
+    # Spark's process for a source runs beside the driver and gets no files.
+    path = context.environment.get("PYTHONPATH", str(Path(__file__).resolve().parents[2]))
+    if is_elsewhere:
+        context.addArchive(f"{code_archive()}#{_CODE}")
+        path = os.pathsep.join([_CODE, path])
+    else:
+        context.addPyFile(str(code_archive()))
+    context.environment["PYTHONPATH"] = path
 
 
 def check_connector(jvm: Any) -> None:

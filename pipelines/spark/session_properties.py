@@ -54,12 +54,14 @@ Each slice of a table that catches up is a query of its own: with Spark's 5 minu
 
 _WORKERS = {
     "spark.python.daemon.module": "pipelines.worker_daemon",
-    "spark.shuffle.compress": "false",
     # Python workers belong to one environment, and this is a part of it for SQL jobs only: without it the tasks that
-    # decode and those that write share their workers.
+    # decode, those that write and those that compact do not share their workers.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
-"""Properties for masters on this machine, whose workers have our packages installed."""
+"""Properties for workers that find our packages: on this machine, or in executors, which get them before any task."""
+
+_LOCAL_SHUFFLE = {"spark.shuffle.compress": "false"}
+"""Where it stays on this machine."""
 
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
@@ -110,6 +112,7 @@ def session_properties(
         packages = with_kafka_connector(given.get("spark.jars.packages"), given.get("spark.jars", ""))
         properties = {**_KAFKA, **{k: v for k, v in properties.items() if k != "spark.jars.packages"}, **packages}
     is_local = master is not None and master.startswith("local")
+    is_cluster = master is not None and (not is_local or master.startswith("local-cluster"))
     log4j = Path(__file__).with_name("log4j2.properties")
     java_options = given.get("spark.driver.extraJavaOptions", "")
     if is_local and not is_joined and not names_collector(given):
@@ -120,12 +123,15 @@ def session_properties(
         java_options = f"{_SHORT_RUN} {java_options}"
     properties["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={log4j.as_uri()} {java_options}".strip()
     if is_local:
-        properties = {**({} if is_joined else _WORKERS), **_private(master or "", given), **properties}
+        workers = {} if is_joined and not is_cluster else {**_WORKERS, **_LOCAL_SHUFFLE}
+        properties = {**workers, **_private(is_cluster, given), **properties}
         directories = [f"{process_directory(parent)}/spark" for parent in local_dirs]
         for directory in directories:
             ensure_private(directory)
         properties["spark.local.dir"] = ",".join(directories)
         properties[LOCAL_PARENT] = local_dirs[0]
+    elif is_cluster:
+        properties = {**_WORKERS, **properties}
     if master is not None and master.startswith("k8s:"):
         properties.setdefault("spark.authenticate", "true")
     if all(is_local_path(c.checkpoint) for c in configs):
@@ -133,14 +139,14 @@ def session_properties(
     return properties
 
 
-def _private(master: str, given: Mapping[str, str]) -> dict[str, str]:
+def _private(is_cluster: bool, given: Mapping[str, str]) -> dict[str, str]:
     """Keep the ports of a local master on this machine, and closed to its other users.
 
     Spark makes the secret for ``spark.authenticate`` itself, except for the small cluster of ``local-cluster``.
     """
     is_placed = "SPARK_LOCAL_IP" in os.environ or not given.keys().isdisjoint(_LOOPBACK)
     properties = {} if is_placed else dict(_LOOPBACK)
-    if not master.startswith("local-cluster"):
+    if not is_cluster:
         properties["spark.authenticate"] = "true"
     return properties
 

@@ -7,16 +7,14 @@ from contextlib import suppress
 
 from pyspark.sql import SparkSession
 
-from pipelines.spark.session import runs_here, write_slots
+from pipelines.spark.session import write_slots
 
 
 def warm_workers(session: SparkSession) -> None:
     """Start the daemon of the workers, and some workers, beside what the driver does until its first batch.
 
-    That is where all tasks run on this machine. Returns at once; without it they come up one after the other.
+    On a cluster their executors come up with them. Returns at once; without it they come up one after the other.
     """
-    if not runs_here(session):
-        return
     slots = write_slots(session)
     tasks = session.sparkContext.parallelize(range(slots), slots).mapPartitions(lambda numbers: numbers)
 

@@ -12,7 +12,7 @@ out, each distinct shape is parsed once, and gives the operation and the source 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,6 +61,12 @@ class Tails:
 
     def taken(self, indices: npt.NDArray[np.int64]) -> Tails:
         return Tails(self.firsts, self.shape_of[indices])
+
+    def of_shapes(self, shapes: Sequence[int]) -> npt.NDArray[np.int64]:
+        """The split texts whose tails have one of these shapes."""
+        wanted = np.zeros(len(self.firsts), np.bool_)
+        wanted[shapes] = True
+        return np.flatnonzero(wanted[self.shape_of])
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,9 +151,9 @@ class EventSorter:
                 codes[shape] = op
         ops = codes[split.tails.shape_of]
         left[split.indices[ops == UNKNOWN_OP]] = True
-        self._add_documents(texts, split.indices[np.isin(split.tails.shape_of, documents)])
+        self._add_documents(texts, split.indices[split.tails.of_shapes(documents)])
         for source, shapes in by_table.items():
-            members = np.flatnonzero(np.isin(split.tails.shape_of, shapes))
+            members = split.tails.of_shapes(shapes)
             if len(members):
                 heads, tails = split.heads.taken(members), split.tails.taken(members)
                 self._add(source, TableEvents(texts.taken(split.indices[members]), ops[members], heads, tails))

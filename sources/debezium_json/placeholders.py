@@ -68,7 +68,7 @@ class Placeholder:
 
     def _strings_mask(self, column: pa.Array) -> Mask:
         lengths = np.diff(np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1])
-        if not np.isin(lengths, [len(s.encode()) for s in self.strings]).any():
+        if not any((lengths == length).any() for length in {len(s.encode()) for s in self.strings}):
             return np.zeros(len(column), np.bool_)
         return np.asarray(pc.is_in(column, value_set=pa.array(sorted(self.strings))))
 

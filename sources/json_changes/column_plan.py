@@ -89,7 +89,7 @@ def fitted_to(plan: Plan, rows: Iterable[Mapping[str, Any]]) -> Plan:
             value = row.get(column.name)
             if value is not None and column.encoding == AUTO:
                 forms[column.name] = _sampled_form(value, column.type, column.form)
-    return tuple(replace(c, form=forms.get(c.name, c.form)) for c in plan)
+    return tuple(c if forms.get(c.name, c.form) == c.form else replace(c, form=forms[c.name]) for c in plan)
 
 
 def default_form(t: DataType) -> pa.DataType:

@@ -40,7 +40,7 @@ def convert_rows(rows: ChangeRows, plan: Plan, target: DecodeTarget, gaps: Gaps)
     unavailable: dict[int, Mask] = {}
     problems: dict[int, str] = {}
     kept = rows.kinds != RowKind.DELETE
-    is_retract = np.isin(rows.kinds, (RowKind.UPDATE_BEFORE, RowKind.DELETE))
+    is_retract = (rows.kinds == RowKind.UPDATE_BEFORE) | (rows.kinds == RowKind.DELETE)
     omitted = np.zeros(len(rows.kinds), np.bool_)
     for position, column in enumerate(plan):
         values = image_column(rows.images, column.name)

@@ -73,7 +73,7 @@ def test_killed_batches_leave_no_key_in_two_dynamic_buckets(tmp_path: Path) -> N
     def file(cores: int) -> Path:
         return write_pipeline(tmp_path, tmp_path / "dumps", 250, master=f"local[{cores}]", buckets=buckets)
 
-    for batch, point in enumerate(("after-write", "before-append", "after-append"), 1):
+    for batch, point in enumerate(("between-data-files", "after-write", "before-append", "after-append"), 1):
         _run_until_killed(file(2 + batch % 2), point, batch)
     restarted = run_once(file(2))
     assert restarted.returncode == 0, restarted.stderr

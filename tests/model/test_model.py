@@ -12,7 +12,7 @@ from tests.model.machine import PipelineMachine
 
 TestPipeline = pytest.mark.slow(PipelineMachine.TestCase)
 TestPipeline.settings = settings(
-    max_examples=30,
+    max_examples=60,
     stateful_step_count=25,
     derandomize=True,
     report_multiple_bugs=False,

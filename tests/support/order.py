@@ -4,6 +4,8 @@
 is started once for many tests is started by one worker only: tests with a fixture of a module or of the session are a
 group, which pytest-xdist gives to one worker as a whole, in the order of the tests. The longest groups begin at once,
 beside the cheap tests, and slow tests that need nothing come last: none of them keeps one worker busy alone at the end.
+
+Property tests draw the same examples in each run. ``--hypothesis-profile search`` draws others.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     # Nothing is timed, not an example and not how it is drawn: a busy machine would decide whether the tests pass.
-    settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    untimed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.register_profile("search", untimed)
+    settings.register_profile("tests", untimed, derandomize=True)
     settings.load_profile("tests")
     config.addinivalue_line("markers", "xdist_group(name): tests that one worker runs, where there are several")
     if config.getoption("timeout", None) is None:

@@ -67,6 +67,17 @@ def test_parquet_files_stream_both_ways(io: S3FileIO) -> None:
         assert pq.read_table(stream) == rows
 
 
+def test_a_small_file_is_one_request_and_a_large_one_goes_in_parts(io: S3FileIO, server: S3Server) -> None:
+    small, large = b"x" * 1_000_000, bytes(range(256)) * 60_000
+    for name, content in (("small", small), ("large", large)):
+        server.requests.clear()
+        with io.open_output(f"s3://warehouse/t/{name}") as stream:
+            for start in range(0, len(content), 1 << 18):
+                stream.write(content[start : start + (1 << 18)])
+        assert server.objects[f"warehouse/t/{name}"] == content
+        assert (len(server.requests) == 1) is (name == "small"), server.requests
+
+
 def test_failed_stream_leaves_no_object(io: S3FileIO, server: S3Server) -> None:
     with pytest.raises(KeyError), io.open_output("s3://warehouse/t/f") as stream:
         stream.write(b"half")
@@ -88,6 +99,13 @@ def test_store_that_ignores_the_condition_is_refused() -> None:
         with pytest.raises(ConfigError, match="ignores If-None-Match"):
             io.publish(f"{path}/snapshot/snapshot-1", b"1")
         assert careless.objects == {}
+
+
+def test_a_store_is_tried_out_once_for_all_tables_of_a_bucket(io: S3FileIO, server: S3Server) -> None:
+    for _ in range(2):
+        for table in range(70):
+            io.publish(f"s3://warehouse/t{table}/snapshot/snapshot-1", b"1")
+    assert sum("probe" in request for request in server.requests) == 3  # written, refused, deleted
 
 
 def test_conflict_answer_is_tried_again(io: S3FileIO, server: S3Server) -> None:

@@ -62,6 +62,15 @@ def test_masters_elsewhere_are_reached_as_the_cluster_says(
     assert ("spark.driver.host" in found) is master.startswith("local-cluster")
 
 
+@pytest.mark.parametrize("is_joined", [False, True])
+def test_executors_have_our_daemon_of_workers_which_they_get_with_our_code(tmp_path: Path, is_joined: bool) -> None:
+    for master in ("spark://m:7077", "local-cluster[1,1,1024]"):
+        found = properties(tmp_path, master, is_joined)
+        assert found["spark.python.daemon.module"] == "pipelines.worker_daemon", master
+    own = properties(tmp_path, "yarn", is_joined, **{"spark.python.daemon.module": "pyspark.daemon"})
+    assert own["spark.python.daemon.module"] == "pyspark.daemon"
+
+
 def test_command_lines_hold_no_secrets(tmp_path: Path) -> None:
     found = properties(
         tmp_path,
