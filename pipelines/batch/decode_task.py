@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -77,8 +76,8 @@ class DecodeTask:
     """Where large blobs go; None: through the shuffle."""
     notes_gaps: bool = False
     """Whether the reports say which offsets were not there."""
-    passed_topics: Mapping[str, str] = field(default_factory=dict)
-    """Topics whose bad records without a source table others meet, and as what they count (in ``DecodeCounts``)."""
+    paused_topics: frozenset[str] = frozenset()
+    """Topics that feed only paused tables: these meet the bad records that name no source table later."""
     read_again: ReadAgain = field(default_factory=ReadAgain)
     formats: TopicFormats = field(default_factory=TopicFormats)
     event_times: EventTimeColumns = field(default_factory=EventTimeColumns)
@@ -163,16 +162,16 @@ class DecodeTask:
 
     def _bad(self, rows: Sequence[QuarantineRow]) -> _Bad:
         """Which bad records are new, and which are for nobody now."""
-        new, stored, passed = list[QuarantineRow](), 0, Counter[str]()
+        new, stored, waiting = list[QuarantineRow](), 0, 0
         has_stored = bool(self.read_again.stored) or any(target.floors for target in self.targets)
         for row in rows:
             if has_stored and self._is_dealt_with(row):
                 stored += 1
-            elif row.source is None and row.topic in self.passed_topics:
-                passed[self.passed_topics[row.topic]] += 1
+            elif row.source is None and row.topic in self.paused_topics:
+                waiting += 1
             else:
                 new.append(row)
-        return _Bad(tuple(new), stored, passed)
+        return _Bad(tuple(new), stored, waiting)
 
     def _taken(self, change: ChangeBatch, index: int) -> _Taken:
         """What becomes of the records of a change: which ones the table has, and which a TRUNCATE has taken away."""
@@ -232,8 +231,8 @@ class _Bad:
     """Those that go to quarantine."""
     stored: int
     """How many a table, or the quarantine, has dealt with before."""
-    passed: Counter[str]
-    """How many name no source table and are met by others, by what they count as (in ``DecodeCounts``)."""
+    waiting: int
+    """How many name no source table and are met again by paused tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,10 +256,10 @@ def _counted(decoded: DecodeCounts, malformed: int, bad: _Bad, taken: Sequence[_
     stored, truncated = sum(one.stored for one in taken), sum(one.truncated for one in taken)
     return decoded + DecodeCounts(
         with_rows=-stored - truncated,
-        quarantined=malformed - bad.stored - bad.passed.total(),
+        quarantined=malformed - bad.stored - bad.waiting,
         already_stored=bad.stored + stored,
         truncates=truncated,
-        **bad.passed,
+        tables_behind=bad.waiting,
     )
 
 

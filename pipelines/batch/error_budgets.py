@@ -113,7 +113,7 @@ def budgets_of(tables: PipelineTables, topic: str, source: SourceTable | None) -
 def _topic_budget(tables: PipelineTables, topic: str) -> Budget | None:
     """The limit for bad records of a topic that feeds no table; None where there is none."""
     is_fed = any(known.topic == topic for known in tables.routes)
-    if tables.is_retry or tables.is_catch_up or is_fed or topic in tables.passed_topics:
+    if tables.is_retry or tables.is_catch_up or is_fed or topic in tables.paused_topics:
         return None
     return None if tables.config.defaults.max_bad_records is None else NEARLY_ALL
 

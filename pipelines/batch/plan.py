@@ -125,7 +125,7 @@ def plan_decode(tables: PipelineTables, batch: BatchRun, settings: TaskSettings)
         settings.quarantine,
         settings.spool,
         settings.notes_gaps,
-        tables.passed_topics,
+        tables.paused_topics,
         settings.read_again,
         TopicFormats(tables.formats, tables.earlier_formats),
         EventTimeColumns(tables.event_time_columns, now_ms()),

@@ -262,20 +262,13 @@ class PipelineTables:
         return self._only is not None
 
     @property
-    def passed_topics(self) -> dict[str, str]:
-        """The topics whose unreadable records others meet, and as what such records count.
-
-        As far as is known the topics feed only tables that are behind, or, where one table catches up, only others.
-        """
-        written = {s.topic for s, name in self.routes.items() if name not in (None, *self.paused)}
-        if self.is_catch_up:
-            own = written | {source.topic for source in self.rejections}
-            return dict.fromkeys({s.topic for s, name in self.routes.items() if name is None} - own, "skipped_tables")
+    def paused_topics(self) -> frozenset[str]:
+        """The topics that feed paused tables and, as far as is known, no other."""
         if self._paused is None or not self._paused.tables:
-            return {}
+            return frozenset()
         fed = {topic for pause in self._paused.pauses.values() for topic in pause.topics}
         fed |= {source.topic for source, name in self.routes.items() if name in self.paused}
-        return dict.fromkeys(fed - written, "tables_behind")
+        return frozenset(fed - {s.topic for s, name in self.routes.items() if name not in (None, *self.paused)})
 
     @property
     def reasons_paused(self) -> dict[str, str]:

@@ -77,7 +77,11 @@ class FeedDecoding:
     def _decode(self, source: SourceTable, records: TableRecords, goals: Mapping[SourceTable, Goal]) -> None:
         if source not in goals:
             self.outcome.count(unknown_tables=len(records))
-            self._observe_whole(source, records)
+            if (records.ops == TRUNCATE).all():
+                first = self.outcome.offset(int(records.texts.positions.min()))
+                self.outcome.observe(Observation(source, (), None, self.partition, first, has_rows=False))
+            else:
+                self._observe_whole(source, records)
             return
         match goals[source]:
             case None:

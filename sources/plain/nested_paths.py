@@ -149,12 +149,20 @@ def _filled_images(part: TableEvents, paths: Paths) -> TableEvents:
 
 def _nested(rows: pa.StructArray, path: ColumnPath) -> pa.Array:
     found = rows
-    for name in path:
-        index = found.type.get_field_index(name) if pa.types.is_struct(found.type) else -1
+    for step, name in enumerate(path):
+        if not pa.types.is_struct(found.type):
+            return pa.array([_text_at(value, path[step:], found.type) for value in found.to_pylist()], pa.string())
+        index = found.type.get_field_index(name)
         if index < 0:
             return pa.nulls(len(rows), pa.string())
         found = pc.struct_field(found, [index])
     return found
+
+
+def _text_at(value: Any, path: ColumnPath, t: pa.DataType) -> str | None:
+    """The value at a path inside of a map, or of a union, which is a JSON text in a column."""
+    found = value_at(dict(value) if value is not None and pa.types.is_map(t) else value, path)
+    return found if found is None or isinstance(found, str) else json_text(found)
 
 
 def _filled_schema(schema: EmbeddedSchema, paths: Paths) -> EmbeddedSchema:

@@ -100,7 +100,7 @@ class ProtobufValues:
             return self.type_of(code, indexes_in_front(tail, 0)[0]), 0
         told = None if self.names is None else self.names[position].as_py()
         named = name_in_front(data, 0)
-        if named is not None and told in (None, named[0].name):
+        if named is not None and (told is None or _is_same_message(told, named[0].name or "")):
             return self.type_of(code, named[0]), named[1]
         return self.type_of(code, MessageRef(name=told)), 0
 
@@ -147,6 +147,11 @@ class ProtobufValues:
     def rows(self, outcome: Outcome) -> ProtobufRows:
         """See ``decoder.PlainValues``."""
         return ProtobufRows(self, outcome)
+
+
+def _is_same_message(one: str, other: str) -> bool:
+    """Whether two names, with their packages or without, may be those of one message."""
+    return one == other or one.endswith(f".{other}") or other.endswith(f".{one}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -381,6 +381,16 @@ def test_a_rule_changes_with_its_table_there(tmp_path: Path) -> None:
         run.take([("u", None, ROW)])
 
 
+@pytest.mark.parametrize("columns", [{"drop": ["n"]}, {"keep": ["id", "name", "note"]}], ids=["drop", "keep"])
+def test_a_column_that_a_rule_leaves_out_later_gets_no_more_values(tmp_path: Path, columns: dict[str, Any]) -> None:
+    run = Run(tmp_path, {}).take([("c", None, ROW), ("c", None, {**ROW, "id": 2})])
+
+    run.start({"columns": columns})
+    run.take([("u", None, {**ROW, "n": 7}), ("c", None, {**ROW, "id": 3})])
+
+    assert [(row["id"], row["n"]) for row in run.rows] == [(1, None), (2, 6), (3, None)]
+
+
 def test_inputs_widen_with_their_source_unless_their_type_is_declared(tmp_path: Path) -> None:
     columns = {"drop": ["v"], "add": {"w": "v", "plus": "v + 1"}}
     run = Run(tmp_path / "open", {"columns": columns}).take([("c", None, {"id": 1, "v": 1})])

@@ -12,11 +12,8 @@ import pytest
 
 from pipelines.bad_records.dead_letters import DeadLetters
 from pipelines.tables.table_failure import TableFailure, TooManyBadRecords
-from pipelines.tables.tables import PipelineTables
 from tests.support.item_batches import event, records
-from tests.support.local_batches import reported_batches, shop_config
 from tests.support.paused_pipeline import PausedPipeline
-from tests.support.source_content import open_table
 
 ITEMS = {"match": {"table": "items"}, "into": "lake.items"}
 
@@ -83,21 +80,3 @@ def test_too_many_of_them_pause_the_table_and_fill_no_quarantine(tmp_path: Path)
     allowed = PausedPipeline(tmp_path, source, [{**ITEMS, "max_bad_records": 6}], has_quarantine=True)
     allowed.caught_up()
     assert put_aside(allowed) == [*unreadable] and rows(allowed, *unreadable)
-
-
-def test_those_of_topics_of_other_tables_are_passed(tmp_path: Path) -> None:
-    """The stream has put them aside; the table that catches up tells nothing of them."""
-    rules: list[dict[str, object]] = [dict(ITEMS), {"match": {"table": "other"}, "into": "lake.other"}]
-    config = shop_config(tmp_path, rules, {"bucket": "1"})
-    own = with_unreadable(3, count=10).to_pylist()
-    value = b'{"op": "c", "after": {"id": 1}, "source": {"db": "shop", "schema": "public", "table": "other"}}'
-    others = [{**row, "topic": "shop.public.other", "value": value} for row in own]
-    others[7]["value"] = b"{broken"
-    batch = pa.RecordBatch.from_pylist([*own, *others], schema=with_unreadable(count=1).schema)
-
-    tables = PipelineTables(config, "aside", only="lake.items")
-    _, (report,) = reported_batches(tables, [batch], tmp_path)
-
-    assert report.counts.quarantined == 1 and report.counts.skipped_tables == 10
-    assert {topic for topic, _, _ in report.bad_kinds} == {"shop.public.items"}
-    assert open_table(tables, "items").to_arrow().num_rows == 9

@@ -229,6 +229,17 @@ def test_a_truncate_stops_its_table_unless_it_is_skipped(tmp_path: Path) -> None
     assert [row["id"] for row in skipped.rows("lake.orders")] == [1]
 
 
+@pytest.mark.parametrize("rule", [KEYED, None], ids=["a rule", "no rule"])
+def test_a_truncate_of_a_table_that_nobody_has_seen_is_counted(tmp_path: Path, rule: dict[str, Any] | None) -> None:
+    truncate = canal("TRUNCATE", isDdl=True, sql="TRUNCATE TABLE orders", pkNames=None, mysqlType=None)
+    records = [batch_of(truncate), batch_of(canal("INSERT", ROW), first_offset=1)]
+
+    run = Run(tmp_path, "canal-json", records, *([rule] if rule else []))
+
+    assert [report.counts.accounted for report in run.reports] == [1, 1]
+    assert [row["id"] for row in run.rows("lake.orders" if rule else "shop.orders")] == [1]
+
+
 @pytest.mark.parametrize(
     ("form", "text"), [("latin1", "\x00ÿ"), ("hex", "00ff"), ("base64", "AP8=")], ids=["latin1", "hex", "base64"]
 )

@@ -420,6 +420,8 @@ def test_a_name_in_front_of_a_message_says_what_it_is(tmp_path: Path) -> None:
         values += [
             (_ID + named(message), []), (long_id + named(message), []), (named(message), [_CONTENT_ID]),
             (named(message), [_CONTENT_ID, told]), (message.SerializeToString(), [_CONTENT_ID, told]),
+            (named(message), [_CONTENT_ID, (told[0], f"shop.{name}".encode())]),
+            (named(message, f"shop.{name}"), [_CONTENT_ID, told]),
             (framed(message, 7, (number,)), []), (_ID + named(message, f"shop.{name}"), []),
         ]  # fmt: skip
     bad = [
@@ -434,7 +436,7 @@ def test_a_name_in_front_of_a_message_says_what_it_is(tmp_path: Path) -> None:
         pipeline = PlainPipeline(tmp_path, {"protobuf": {"registry": {"url": running.url()}}}, {"mode": "append"})
         pipeline.run(records_of(values + bad))
 
-    assert pipeline.rows("id") == sorted((number,) for number in range(len(names)) for _ in range(7))
+    assert pipeline.rows("id") == sorted((number,) for number in range(len(names)) for _ in range(9))
     assert {*pipeline.bad} == {*range(len(values), len(values) + len(bad))}
     assert "the schema has the messages Bill, EightLet" in pipeline.bad[len(values)]
 
