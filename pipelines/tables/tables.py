@@ -154,10 +154,8 @@ class PipelineTables:
         """Those that the tables remember, where the file leaves formats to the first records."""
         return self._own.earlier_formats if self.config.source.format.finds_formats else {}
 
-    def apply(self, observations: Iterable[Observation], newest: Collection[NewestRow] = ()) -> bool:
+    def apply(self, observations: Iterable[Observation]) -> bool:
         """Follow what was observed; returns whether anything changed, so that the batch must be decoded again.
-
-        ``newest`` are the newest rows of the same records.
 
         Raises ConfigError when a rule is missing, TableFailure when no rule can make a table or when a change of it
         would lose values.
@@ -180,7 +178,7 @@ class PipelineTables:
                     of_source = self._routing.rule_of[source]
                     if of_source.columns.hides:
                         table = self.sinks[identifier].table
-                        check_hidden(of_source, table, source, seen, observations, newest)
+                        check_hidden(of_source, table, source, seen, observations)
                     stored = stored_looks(of_source, seen) if of_source.changes_rows else seen
                     if self._beside is None:
                         self._encoded.note(self.sinks[identifier], rule, stored)
