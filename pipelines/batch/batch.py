@@ -101,6 +101,9 @@ def _append_until_known(
         try:
             appended = _append_planned(batch, tables, settings, exchange, compactions, check_read, attempts, clock)
         except TableFailure as failure:
+            if tables.take_nulls(failure):
+                attempts.plans = 0
+                continue
             wait_s = attempts.wait_s(failure)
             if wait_s is None:
                 tables.pause(failure, batch.id)

@@ -11,13 +11,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from paimon_table import Table
-from paimon_table.errors import ConfigError, SchemaChangeRefused, public_text
+from paimon_table.errors import ConfigError, MalformedRecord, SchemaChangeRefused, public_text
 from paimon_table.surroundings import now_ms
 from pipelines.checkpoint.book import Book, Cause
 from pipelines.config.config import PipelineConfig
 from pipelines.config.error_budget import Budget
 from pipelines.config.table_rules import TargetRule
 from pipelines.storage import catalog_of
+from pipelines.tables.column_changes import nullable_changes
 from pipelines.tables.column_layout import stored_looks
 from pipelines.tables.decode_targets import decode_target
 from pipelines.tables.earlier_tables import EarlierTables
@@ -282,6 +283,23 @@ class PipelineTables:
 
     def is_paused(self, identifier: str | None) -> bool:
         return identifier is not None and identifier in self.paused
+
+    def take_nulls(self, failure: TableFailure) -> bool:
+        """Let NOT NULL columns take NULL where rows without a value for them have failed, if the rule says so.
+
+        Returns whether that is so, and the batch is to be planned anew. Such rows are deletes that have their key
+        alone, or what the rule makes of others.
+        """
+        error, rule = failure.error, self._routing.rules.get(failure.identifier)
+        sink = self.sinks.get(failure.identifier)
+        if not isinstance(error, MalformedRecord) or rule is None or sink is None:
+            return False
+        if rule.schema_changes.nullability != "apply":
+            return False
+        changes = nullable_changes(sink.table.schema, error.columns, rule.schema_changes)
+        if changes:
+            self._evolution.change(sink, changes, now_ms())
+        return bool(changes)
 
     def pause(self, failure: TableFailure, batch_id: int, *, is_appended: bool = False) -> None:
         """Go on without a table that has failed in ``batch_id``; raises what it failed with where that is not wanted.
