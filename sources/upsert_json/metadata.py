@@ -136,7 +136,7 @@ class Metadata:
         for reference in self._references:
             if reference.struct in found:
                 found[reference.struct].setdefault(reference.field, []).append(reference.name)
-        times = {role.value: self.named(role) for role in TIMES}
+        times = {role.value: list(self.named(role)) for role in TIMES}
         return {"source": found["source"] | times, "transaction": found["transaction"]}
 
     @cached_property
