@@ -148,16 +148,18 @@ class LocalDiskFull(SinkUnavailable):
 class MalformedRecord(TidemarkError):
     """A source record cannot be decoded or converted: goes to quarantine.
 
-    ``place`` says where it stands; with it the text may hold some of the record.
+    ``place`` says where it stands; with it the text may hold some of the record. ``columns`` are those that are NOT
+    NULL, and for which it has no value.
     """
 
     action = Action.QUARANTINE
 
     public_words = "a record cannot be taken"
 
-    def __init__(self, text: str, *, place: str = "") -> None:
+    def __init__(self, text: str, *, place: str = "", columns: tuple[str, ...] = ()) -> None:
         super().__init__(text)
         self.place = place
+        self.columns = columns
 
     @property
     def public_text(self) -> str:

@@ -186,7 +186,7 @@ class DecodeTarget:
     dropped: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     """Per dropped column of the source the offset in each partition below which its values mean nothing any more."""
     tells_schemas: bool = False
-    """Observations have the embedded schemas of the records, whatever is news in them."""
+    """Observations have the embedded schemas of the records, whatever is news in them, and shapes of other rows."""
     called: tuple[str, ...] = ()
     """The names of the columns in change rows, where ``columns`` has those of the records."""
 
@@ -381,6 +381,8 @@ class Observation:
     """False where only deletes and truncates of an unknown source table came."""
     schemas: tuple[ShownSchema, ...] = ()
     """Those that the records have, where the target asks for them."""
+    shapes: frozenset[frozenset[str]] = frozenset()
+    """The same of whole rows without one: the columns of those that bring a new column."""
 
 
 @dataclass(frozen=True, slots=True)

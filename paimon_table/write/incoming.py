@@ -99,7 +99,7 @@ class IncomingRows:
         return rows
 
     def _conform(self, rows: pa.Table, system: dict[str, pa.Array]) -> pa.Table:
-        columns = []
+        columns, missing = [], dict[str, int]()
         for field in self._schema:
             if field.name not in system and field.name not in rows.column_names:
                 raise BrokenInvariant(f"rows for {self._name} lack column {field.name!r}; decode them with its schema")
@@ -111,13 +111,16 @@ class IncomingRows:
                     "decode them with the table's current schema"
                 )
             if not field.nullable and column.null_count:
-                raise MalformedRecord(
-                    f"cannot write null to non-null column({field.name}) of {self._name}: {column.null_count} rows "
-                    "have no value; quarantine them or make the column nullable"
-                )
+                missing[field.name] = column.null_count
             if field.name in self._strict:
                 self._check_nested(column, field.name)
             columns.append(column)
+        for name, count in missing.items():
+            raise MalformedRecord(
+                f"cannot write null to non-null column({name}): {count} rows have no value; let the column take NULL "
+                f"(in Spark: ALTER TABLE ... ALTER COLUMN {name} DROP NOT NULL)",
+                columns=tuple(missing),
+            )
         return pa.Table.from_arrays(columns, schema=self._schema)
 
     def _check_nested(self, column: pa.ChunkedArray, name: str) -> None:

@@ -101,6 +101,9 @@ def _append_until_known(
         try:
             appended = _append_planned(batch, tables, settings, exchange, compactions, check_read, attempts, clock)
         except TableFailure as failure:
+            if tables.take_nulls(failure):
+                attempts.plans = 0
+                continue
             wait_s = attempts.wait_s(failure)
             if wait_s is None:
                 tables.pause(failure, batch.id)
@@ -151,7 +154,7 @@ def _append_planned(
             return None
         stop_on_refusals(reports, settings, tables)
         newest = [row for report in reports for row in report.newest.values()]
-        is_new = tables.apply((o for report in reports for o in report.observations), newest)
+        is_new = tables.apply(o for report in reports for o in report.observations)
         truncations = [t for report in reports for t in report.truncations]
         read = {place for report in reports for place in report.read}
         is_new |= tables.note_truncations(truncations, read, batch.id, batch.started_ms)

@@ -14,7 +14,7 @@ from pipelines.config.column_rules import first_of
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_layout import layout_of, names_decoded
 from pipelines.tables.observed_columns import Seen
-from sources.changes import NewestRow, Observation, ShownSchema, SourceTable
+from sources.changes import Observation, ShownSchema, SourceTable
 from sources.column_sources import OPTION as COLUMN_SOURCES
 from sources.column_sources import ColumnSources
 
@@ -65,25 +65,24 @@ def check_hidden(
     source: SourceTable,
     seen: Seen,
     observations: Iterable[Observation],
-    newest: Iterable[NewestRow],
 ) -> None:
     """SchemaChangeRefused for a new column in rows that have lost a masked or dropped one: it may be its new name.
 
-    Embedded schemas tell it of each row. Of rows without one the newest of a partition tells. A dropped column counts
-    if the table remembers it, or other rows here have it: the file may name one that never came, or is long gone.
+    Every record that brings a new column tells its shape: by its embedded schema, else by its row, where that is whole.
+    A dropped column counts if the table remembers it, or other rows here have it: the file may name one that never
+    came, or is long gone.
     """
     remembered = ColumnSources.parsed(table.schema.options.get(COLUMN_SOURCES)).left_out
     known, there_before = names_decoded(rule, table), _hidden(rule, remembered)
     _check_schemas(rule, source.topic, seen.schemas, seen.columns, known, there_before)
-    rows = {row.partition: row for row in newest if row.source == source and row.is_whole}
-    for one in observations:
-        row = rows.get(one.partition)
-        if one.source != source or one.schemas or row is None:
+    shapes = {shape for one in observations if one.source == source for shape in one.shapes}
+    for name in there_before:
+        if name in rule.columns.mask and name not in known:
             continue
-        for name in there_before:
-            is_gone = name in row.absent if name in rule.columns.mask else name not in row.left_out
-            if is_gone:
-                _refuse_open(rule, source.topic, name, [column.name for column in one.columns], known)
+        beside = {other for shape in shapes if name in shape for other in shape}
+        for shape in shapes:
+            if name not in shape:
+                _refuse_open(rule, source.topic, name, sorted(shape & {*seen.columns}), {*known, *beside})
 
 
 def check_first_hidden(rule: TargetRule, topic: str, schemas: Sequence[ShownSchema]) -> None:

@@ -11,13 +11,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from paimon_table import Table
-from paimon_table.errors import ConfigError, SchemaChangeRefused, public_text
+from paimon_table.errors import ConfigError, MalformedRecord, SchemaChangeRefused, public_text
 from paimon_table.surroundings import now_ms
 from pipelines.checkpoint.book import Book, Cause
 from pipelines.config.config import PipelineConfig
 from pipelines.config.error_budget import Budget
 from pipelines.config.table_rules import TargetRule
 from pipelines.storage import catalog_of
+from pipelines.tables.column_changes import nullable_changes
 from pipelines.tables.column_layout import stored_looks
 from pipelines.tables.decode_targets import decode_target
 from pipelines.tables.earlier_tables import EarlierTables
@@ -154,10 +155,8 @@ class PipelineTables:
         """Those that the tables remember, where the file leaves formats to the first records."""
         return self._own.earlier_formats if self.config.source.format.finds_formats else {}
 
-    def apply(self, observations: Iterable[Observation], newest: Collection[NewestRow] = ()) -> bool:
+    def apply(self, observations: Iterable[Observation]) -> bool:
         """Follow what was observed; returns whether anything changed, so that the batch must be decoded again.
-
-        ``newest`` are the newest rows of the same records.
 
         Raises ConfigError when a rule is missing, TableFailure when no rule can make a table or when a change of it
         would lose values.
@@ -180,7 +179,7 @@ class PipelineTables:
                     of_source = self._routing.rule_of[source]
                     if of_source.columns.hides:
                         table = self.sinks[identifier].table
-                        check_hidden(of_source, table, source, seen, observations, newest)
+                        check_hidden(of_source, table, source, seen, observations)
                     stored = stored_looks(of_source, seen) if of_source.changes_rows else seen
                     if self._beside is None:
                         self._encoded.note(self.sinks[identifier], rule, stored)
@@ -277,6 +276,23 @@ class PipelineTables:
 
     def is_paused(self, identifier: str | None) -> bool:
         return identifier is not None and identifier in self.paused
+
+    def take_nulls(self, failure: TableFailure) -> bool:
+        """Let NOT NULL columns take NULL where rows without a value for them have failed, if the rule says so.
+
+        Returns whether that is so, and the batch is to be planned anew. Such rows are deletes that have their key
+        alone, or what the rule makes of others.
+        """
+        error, rule = failure.error, self._routing.rules.get(failure.identifier)
+        sink = self.sinks.get(failure.identifier)
+        if not isinstance(error, MalformedRecord) or rule is None or sink is None:
+            return False
+        if rule.schema_changes.nullability != "apply":
+            return False
+        changes = nullable_changes(sink.table.schema, error.columns, rule.schema_changes)
+        if changes:
+            self._evolution.change(sink, changes, now_ms())
+        return bool(changes)
 
     def pause(self, failure: TableFailure, batch_id: int, *, is_appended: bool = False) -> None:
         """Go on without a table that has failed in ``batch_id``; raises what it failed with where that is not wanted.

@@ -53,6 +53,7 @@ from sources.json_changes.observing import (
     changed_by_schema,
     changed_by_values,
     key_fields,
+    shapes_with_news,
     told_forms,
     with_forms,
 )
@@ -360,6 +361,7 @@ class TableDecoding:
         positions = np.concatenate([e.positions for e in events])
         self._note_newest(source, target, events)
         columns: tuple[ObservedColumn, ...] = ()
+        shapes: frozenset[frozenset[str]] = frozenset()
         telling = positions[:0]
         if self.is_of_keys:
             pass
@@ -369,11 +371,13 @@ class TableDecoding:
         else:
             telling = rows.telling(events, converted)
             if len(telling):
-                columns = changed_by_values(self._exact_images(telling), target, self.forms)
+                images = list(self._exact_images(telling))
+                columns = changed_by_values(images, target, self.forms)
+                shapes = shapes_with_news(images, target) if self._has_whole_rows else shapes
         columns = tuple(replace(c, name=target.called_now(c.name)) for c in with_forms(columns, forms, target))
         schemas = self._shown_schemas(positions) if target.tells_schemas else ()
         if columns or schemas:
-            self._observe(source, columns, telling if len(telling) else positions, schemas=schemas)
+            self._observe(source, columns, telling if len(telling) else positions, schemas=schemas, shapes=shapes)
 
     def _shown_schemas(self, positions: npt.NDArray[np.int64]) -> tuple[ShownSchema, ...]:
         if self.schema is None or self.is_of_keys:
@@ -401,8 +405,13 @@ class TableDecoding:
             shown = {name for image in self._exact_images(np.array([newest])) for name in image}
         columns = () if self.schema is None else self.schema.columns
         comments = {target.called_now(c.name): c.comment for c in columns if c.comment is not None}
-        is_whole = self.schema is not None or (self.shape.has_old_rows and not self.are_documents)
+        is_whole = self._has_whole_rows
         self.outcome.note_newest(source, target, newest, shown, comments, is_whole=is_whole)
+
+    @property
+    def _has_whole_rows(self) -> bool:
+        """Whether rows have every column of their source."""
+        return self.schema is not None or (self.shape.has_old_rows and not self.are_documents)
 
     def _observe_whole(
         self,
@@ -428,10 +437,13 @@ class TableDecoding:
         schemas: tuple[ShownSchema, ...] = (),
         *,
         has_rows: bool = True,
+        shapes: frozenset[frozenset[str]] = frozenset(),
     ) -> None:
         first = self.outcome.offset(int(positions.min()))
         fields = next(map(key_fields, self._some_keys(positions)), None)
-        self.outcome.observe(Observation(source, columns, fields, self.partition, first, key_only, has_rows, schemas))
+        self.outcome.observe(
+            Observation(source, columns, fields, self.partition, first, key_only, has_rows, schemas, shapes)
+        )
 
     def _some_keys(self, positions: npt.NDArray[np.int64]) -> Iterator[Any]:
         """The message keys of the first records that have one, parsed; a MalformedRecord for one that is no JSON."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +30,7 @@ from sources.json_changes.observing import (
     all_columns,
     changed_by_schema,
     changed_by_values,
+    shapes_with_news,
     told_forms,
     with_forms,
 )
@@ -168,17 +169,21 @@ class FeedDecoding:
         pieces = [rows.change_rows(events)]
         converted = rows.add(pieces)
         forms = told_forms(plan, schema, target, pieces, any(part.problems for part in converted))
+        images: Iterable[Row] = ()
         if schema is not None:
             telling = events.positions
             columns = self._changed(group.types, schema, target, events)
+            images = self._exact_images(telling) if columns else images
         else:
             telling = rows.telling([events], converted)
-            images = self._exact_images(telling) if len(telling) else ()
+            images = list(self._exact_images(telling)) if len(telling) else images
             columns = _without_looks(changed_by_values(images, target, self.forms))
         columns = tuple(replace(c, name=target.called_now(c.name)) for c in with_forms(columns, forms, target))
         if columns:
             first = self.outcome.offset(int((telling if len(telling) else events.positions).min()))
-            self.outcome.observe(Observation(source, columns, None, self.partition, first))
+            typed = [name for name, _ in group.types.columns]
+            shapes = shapes_with_news(images, target, typed) if self.feed.tells_every_column else frozenset()
+            self.outcome.observe(Observation(source, columns, None, self.partition, first, shapes=shapes))
 
     def _plan(self, target: DecodeTarget, schema: EmbeddedSchema | None) -> Plan:
         """How columns are read: bytes in one way, whether or not a record names their type."""
@@ -288,18 +293,22 @@ class FeedDecoding:
             yield from _without_looks(all_columns(None, others, len(rows)))
 
     def _note_newest(self, source: SourceTable, target: DecodeTarget, records: TableRecords) -> None:
-        """Report the columns that the newest whole row does not have at all, nor the newest update behind it."""
-        whole = np.flatnonzero(~np.isin(records.ops, (DELETE, UPDATE)))
-        if not len(whole):
+        """Report the columns that the newest whole row does not have at all, nor the newest update behind it.
+
+        An update may have a part of its row. One with all columns of the table tells too which others it has.
+        """
+        positions = records.texts.positions
+        inserts, rows = positions[~np.isin(records.ops, (DELETE, UPDATE))], positions[records.ops != DELETE]
+        if not len(rows):
             return
         shown: set[str] = set()
-        newest = int(records.texts.positions[whole].max())
-        last = int(records.texts.positions[records.ops != DELETE].max())
-        for position in {newest, last}:
+        last = int(rows.max())
+        for position in {last, int(inserts.max())} if len(inserts) else {last}:
             value = self.outcome.parsed("value", position)
             shown |= {name for row in images_in(self.feed, value) for name in row}
             shown |= {*(self.feed.types_of(value) or {})} if isinstance(value, dict) else set()
-        if shown:
+        is_whole = len(inserts) > 0 or (not target.lacked_by(shown) and target.left_out_of(shown))
+        if shown and is_whole:
             self.outcome.note_newest(source, target, last, shown)
 
     def _reject(self, source: SourceTable, rejection: Rejection, records: TableRecords) -> None:

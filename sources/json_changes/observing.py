@@ -89,6 +89,20 @@ def changed_by_values(
     return tuple(found)
 
 
+def shapes_with_news(
+    rows: Iterable[Mapping[str, Any]], target: DecodeTarget, typed: Iterable[str] = ()
+) -> frozenset[frozenset[str]]:
+    """The columns of rows, and those that their records name types of, where one of these is news.
+
+    The table may hide a column that such a row lacks: then the new one may be that under another name.
+    """
+    if not target.tells_schemas:
+        return frozenset()
+    known, typed = {name for name, _ in target.columns}, tuple(typed)
+    shapes = {frozenset((*row, *typed)) for row in rows}
+    return frozenset(shape for shape in shapes if any(target.is_news(name) for name in shape - known))
+
+
 def told_forms(
     plan: Plan, schema: EmbeddedSchema | None, target: DecodeTarget, pieces: Sequence[ChangeRows], has_problems: bool
 ) -> dict[str, str]:

@@ -125,6 +125,7 @@ class Outcome:
                 key_columns=merged_keys(seen.key_columns, observation.key_columns),
                 key_only=merged((seen.key_only, observation.key_only)),
                 schemas=merged_schemas((seen.schemas, observation.schemas)),
+                shapes=seen.shapes | observation.shapes,
             )
         self._observations[observation.source] = observation
 

@@ -127,16 +127,17 @@ class Metadata:
         return found | {role.value: self.named(role) for role in TIMES}
 
     @cached_property
-    def place_names(self) -> Mapping[str, Mapping[str, str]]:
+    def place_names(self) -> Mapping[str, Mapping[str, Sequence[str]]]:
         """Of the structs ``source`` and ``transaction`` of the envelope the fields of rows, by what they are there.
 
-        Of two names for one field the one that names its struct counts.
+        Of two fields that a row has for one, the one that names its struct counts.
         """
-        found: dict[str, dict[str, str]] = {"source": {}, "transaction": {}}
+        found: dict[str, dict[str, list[str]]] = {"source": {}, "transaction": {}}
         for reference in self._references:
             if reference.struct in found:
-                found[reference.struct].setdefault(reference.field, reference.name)
-        return found
+                found[reference.struct].setdefault(reference.field, []).append(reference.name)
+        times = {role.value: list(self.named(role)) for role in TIMES}
+        return {"source": found["source"] | times, "transaction": found["transaction"]}
 
     @cached_property
     def _references(self) -> list[_Reference]:
@@ -179,9 +180,9 @@ class FlatRows:
     def place(self, payload: Any) -> PlaceOfChange:
         if not isinstance(payload, Mapping):
             return UNKNOWN_PLACE
-        names = self.metadata.place_names
+        structs = self.metadata.place_names.items()
         return place_of_change(
-            {struct: {field: payload.get(name) for field, name in of.items()} for struct, of in names.items()}
+            {struct: {field: _first(payload, names) for field, names in of.items()} for struct, of in structs}
         )
 
     def is_metadata(self, name: str) -> bool:
@@ -220,6 +221,11 @@ class KeyRows:
 
     def is_metadata(self, name: str) -> bool:
         return False
+
+
+def _first(row: Mapping[str, Any], names: Sequence[str]) -> Any:
+    """The value of the first of these fields that has one."""
+    return next((row[name] for name in names if row.get(name) is not None), None)
 
 
 def is_true(value: Any) -> bool:

@@ -12,6 +12,7 @@ import pytest
 
 from pipelines.tables.tables import PipelineTables
 from sources.dumps.dump_records import record_batches_from_dump
+from sources.upsert_json.metadata import FlatRows, Metadata
 from tests.support.feed_records import batch_of, canal
 from tests.support.local_batches import processed, shop_config, task_settings
 from tests.support.mongodb_events import OID, TOPIC, change, records
@@ -89,3 +90,28 @@ def test_a_document_has_the_place_of_its_change(tmp_path: Path) -> None:
     processed(tables, [batch], task_settings(tmp_path, decoder=config.decoder))
     (row,) = tables.sinks["lake.cust"].table.to_arrow().to_pylist()
     assert [row[name] for name in ADD] == ["1735689600000:1", "7", 3, 2]
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"lsn": 5}, ("5", None, None, None)),
+        ({"source_lsn": 5, "lsn": 6}, ("5", None, None, None)),
+        ({"source_lsn": None, "lsn": 6}, ("6", None, None, None)),
+        ({"file": "b.1", "pos": 4, "row": 0}, ("b.1:4:0", None, None, None)),
+        ({"ts_ms": 1000, "ord": 2}, ("1000:2", None, None, None)),
+        ({"id": "t", "total_order": 3, "data_collection_order": 2}, (None, "t", 3, 2)),
+        ({"transaction_id": "t", "id": "u"}, (None, "t", None, None)),
+    ],
+)
+def test_a_flat_row_tells_its_place_with_and_without_the_name_of_the_struct(
+    fields: dict[str, Any], told: tuple[Any, ...]
+) -> None:
+    """`add.fields=lsn` and `add.fields=source.lsn` name one field."""
+    row = {"id": 1, **{f"__{name}": value for name, value in fields.items()}}
+    assert FlatRows(Metadata()).place(row) == told
+
+
+def test_stated_fields_without_the_name_of_the_struct_tell_the_place() -> None:
+    rows = FlatRows(Metadata("", "op,lsn:at,id:tx"))
+    assert rows.place({"op": "c", "at": 5, "tx": "t"}) == ("5", "t", None, None)

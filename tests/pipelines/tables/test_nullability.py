@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from paimon_table import Table, create_schema
-from paimon_table.errors import SchemaChangeRefused
+from paimon_table.errors import MalformedRecord, SchemaChangeRefused
 from paimon_table.types import parse_type
 from pipelines.config.schema_changes import PRESETS
 from pipelines.tables.column_changes import column_differences
@@ -21,7 +21,7 @@ from pipelines.tables.writing_scope import BesideStream
 from pipelines.trial.ddl import alter_table
 from sinks.commit.own_position import OwnReading
 from tests.support.avro_topics import AvroTopics
-from tests.support.item_batches import records, typed
+from tests.support.item_batches import event, records, typed
 from tests.support.local_batches import pipeline_tables, reported_batches, shop_config
 from tests.support.table_driver import TableDriver, new_table
 
@@ -196,6 +196,64 @@ def test_a_replay_lets_the_table_take_null_as_the_stream_does(tmp_path: Path) ->
     reported_batches(replayed, [batch], tmp_path, 100)
 
     assert content(tmp_path)[2] == {"id": 2, "a": None, "b": "y"}
+
+
+def bare(row: dict[str, Any]) -> Event:
+    return event("c", row["id"], row)
+
+
+DELETED = [event("d", 1), event("d", 9)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "events", "told"),
+    [
+        ({}, DELETED, [(2, 2, "y")]),
+        ({"options": {"merge-engine": "partial-update", "ignore-delete": "true"}}, DELETED, [(1, 1, "x"), (2, 2, "y")]),
+        ({"history": "soft_delete"}, DELETED, [(1, 1, "x"), (2, 2, "y"), (9, None, None)]),
+        (
+            {"columns": {"replace": {"a": "nullif(a, 7)"}}},
+            [bare({"id": 1, "a": 7, "b": "z"})],
+            [(1, None, "z"), (2, 2, "y")],
+        ),
+        ({"columns": {"mask": {"a": "redact"}}}, [], [(1, None, "x"), (2, None, "y")]),
+    ],
+)
+def test_a_column_takes_the_null_that_a_delete_or_the_rule_gives(
+    tmp_path: Path, rule: dict[str, Any], events: list[Event], told: list[tuple[Any, ...]]
+) -> None:
+    """Without a schema too: these NULLs say nothing about the source."""
+    made_by_others(tmp_path)
+    tables = tables_with(tmp_path, "evolve", **rule)
+    first = [bare({"id": 1, "a": 1, "b": "x"}), bare({"id": 2, "a": 2, "b": "y"})]
+    for number, batch in enumerate([first, events]):
+        if batch:
+            reported_batches(
+                tables, [records(*batch, first_offset=10 * number)], tmp_path, number, tables.config.decoder
+            )
+
+    assert sorted((row["id"], row["a"], row["b"]) for row in content(tmp_path).values()) == told
+    takes_null = {f.name for f in items(tmp_path).schema.fields if f.type.nullable} & {"a", "b"}
+    expected = {"replace": {"a"}, "mask": {"a"}}
+    assert takes_null == (
+        set() if "options" in rule else expected.get(next(iter(rule.get("columns", {})), ""), {*"ab"})
+    )
+    assert reasons(tmp_path) == []
+
+
+@pytest.mark.parametrize("word", ["ignore", "pause"])
+def test_a_table_that_is_to_stay_as_it_is_names_the_column_and_the_way_on(tmp_path: Path, word: str) -> None:
+    made_by_others(tmp_path)
+    tables = tables_with(tmp_path, {"nullability": word})
+    reported_batches(tables, [records(bare({"id": 1, "a": 1, "b": "x"}))], tmp_path)
+
+    with pytest.raises(
+        MalformedRecord, match=r"null to non-null column\(a\): .* ALTER COLUMN a DROP NOT NULL"
+    ) as caught:
+        reported_batches(tables, [records(event("d", 1), first_offset=1)], tmp_path, 1)
+
+    assert str(tmp_path) not in str(caught.value)
+    assert types(tmp_path) == ["INT NOT NULL", "INT NOT NULL", "STRING NOT NULL"] and content(tmp_path).keys() == {1}
 
 
 @pytest.mark.parametrize("word", ["apply", "pause"])

@@ -161,6 +161,65 @@ def test_a_row_that_leaves_a_field_out_drops_no_column(tmp_path: Path, fmt: str,
     assert rows(tables) == [ROWS, {"id": 2, "a": 2, "b": None}]
 
 
+def by_canal(word: str, row: dict[str, Any]) -> tuple[Any, Any]:
+    about = {"database": "shop", "table": "items", "type": word, "es": 1, "pkNames": ["id"], "isDdl": False}
+    return None, {**about, "data": [row], "old": [{"a": 0}] if word == "UPDATE" else None}
+
+
+def named_types(record: tuple[Any, Any]) -> tuple[Any, Any]:
+    return None, {**record[1], "mysqlType": dict.fromkeys(record[1]["data"][0], "varchar(9)")}
+
+
+MASK: dict[str, Any] = {"mask": {"b": "redact"}}
+OPEN = {"id": 2, "a": 2, "c": "secret"}
+TEXTS, OPEN_TEXTS = {"id": "1", "a": "1", "b": "x"}, {"id": "1", "a": "1", "c": "secret"}
+
+
+@pytest.mark.parametrize("columns", [MASK, {"drop": ["b"]}])
+@pytest.mark.parametrize(
+    ("fmt", "first", "new"),
+    [
+        ("debezium-json", bare(ROWS), [event("d", 1, None, {**OPEN, "id": 1})]),
+        ("debezium-json", bare(ROWS), [bare(OPEN), bare({**ROWS, "id": 3})]),
+        ("canal-json", by_canal("INSERT", TEXTS), [by_canal("UPDATE", OPEN_TEXTS)]),
+        ("canal-json", by_canal("UPDATE", TEXTS), [by_canal("INSERT", OPEN_TEXTS)]),
+        ("canal-json", named_types(by_canal("UPDATE", TEXTS)), [named_types(by_canal("DELETE", OPEN_TEXTS))]),
+    ],
+)
+def test_whatever_record_brings_the_new_name_shows_no_value(
+    tmp_path: Path, columns: dict[str, Any], fmt: str, first: tuple[Any, Any], new: list[tuple[Any, Any]]
+) -> None:
+    """Deletes and updates bring columns as inserts do."""
+    config = pipeline(tmp_path, fmt, columns=columns)
+    before = rows(run(tmp_path, config, 0, first))
+
+    with pytest.raises(SchemaChangeRefused, match=r"column c is new .* no column b any more"):
+        run(tmp_path, config, 1, *new)
+
+    assert rows(PipelineTables(config, "tidemark-shop-test")) == before
+
+
+def test_a_log_of_changes_shows_no_value_of_the_new_name_in_deletes(tmp_path: Path) -> None:
+    config = pipeline(tmp_path, columns=MASK, mode="append", on_change="log")
+    before = rows(run(tmp_path, config, 0, bare(ROWS)))
+
+    with pytest.raises(SchemaChangeRefused, match=r"columns\.mask"):
+        run(tmp_path, config, 1, event("d", 1, None, {**OPEN, "id": 1}))
+
+    assert rows(PipelineTables(config, "tidemark-shop-test")) == before
+
+
+def test_a_column_that_came_beside_the_masked_one_is_not_its_new_name(tmp_path: Path) -> None:
+    """Updates may have a part of their row."""
+    config = pipeline(tmp_path, "canal-json", columns=MASK)
+    run(tmp_path, config, 0, by_canal("INSERT", TEXTS))
+
+    both, part = by_canal("INSERT", {**TEXTS, "c": "y"}), by_canal("UPDATE", {"id": "1", "c": "z"})
+    tables = run(tmp_path, config, 1, both, part)
+
+    assert [(row["b"], row["c"]) for row in rows(tables)] == [("***", "z")]
+
+
 DROP: dict[str, Any] = {"drop": ["b"]}
 NEW = {"id": 2, "a": 2, "c": "secret"}
 
