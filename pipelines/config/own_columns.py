@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from paimon_table.errors import ConfigError
 from pipelines.config.table_rules import TargetRule
+from sources.change_columns import CHANGE_COLUMNS
+
+NAME_OF_CHANGES = "its name is used for the way of the rows into the table; rename it in the connector"
 
 _VERSIONS = "name its columns (`history: {scd2: {valid_from: ..., valid_to: ..., is_current: ...}}`)"
 _DELETES = "name another column (`history: {soft_delete: {column: ...}}`)"
@@ -44,7 +47,7 @@ def name_of_own(rule: TargetRule, name: str) -> str:
 
 
 def taken_name(rule: TargetRule) -> tuple[tuple[str, str, str], str] | None:
-    """Where the rule fills such a column too, and why it must not."""
+    """Where the rule fills such a column too, or names a column as no column can be called, and why it must not."""
     columns, own = rule.columns, makers(rule)
     stored: Mapping[str, Mapping[str, str]] = {
         "types": {name: name for name in rule.column_types},
@@ -57,6 +60,9 @@ def taken_name(rule: TargetRule) -> tuple[tuple[str, str, str], str] | None:
         for key, name in names.items():
             if name in own:
                 return ("columns", block, key), name_of_own(rule, name)
+            used = next((one for one in (key, name) if one in CHANGE_COLUMNS), None)
+            if used is not None:
+                return ("columns", block, key), f"column {used!r}: {NAME_OF_CHANGES}, or take another name"
     for key in columns.rename:
         if key in own and not own[key].is_apart:
             return ("columns", "rename", key), name_of_own(rule, key)
@@ -67,6 +73,8 @@ def check_inputs(rule: TargetRule, source: str, hidden: Iterable[str]) -> None:
     """ConfigError for a column of the source that expressions need, under the name of one that Tidemark fills."""
     own = makers(rule)
     for name in hidden:
+        if name in CHANGE_COLUMNS:
+            raise ConfigError(f"rule into {rule.into}: expressions need column {name!r} of {source}: {NAME_OF_CHANGES}")
         if name in own and not own[name].is_apart:
             raise ConfigError(
                 f"rule into {rule.into}: expressions need column {name!r} of {source}: {name_of_own(rule, name)}"
