@@ -475,6 +475,29 @@ def test_the_word_of_whole_old_rows_never_keeps_a_row_that_its_source_deleted(
                 ({"bucket": "-2"}, "another 'bucket' than -2"),
             )
         ),
+        *(
+            ({"where": "n > 5", "before": "full"}, {**more, name: "True"}, f"option '{name}' leaves deletes out")
+            for more, name in (
+                ({}, "ignore-delete"),
+                ({}, "deduplicate.ignore-delete"),
+                ({"merge-engine": "partial-update"}, "ignore-delete"),
+            )
+        ),
+        *(
+            (
+                {"columns": {"mask": {"n": mask}, "rename": {"n": "v"}}},
+                more,
+                f"option '{name}' orders rows by column 'v'",
+            )
+            for mask in ("redact", {"hash": "sha256", "key": "k"})
+            for name, more in (
+                ("sequence.field", {"sequence.field": "note, v"}),
+                (
+                    "fields.note,v.sequence-group",
+                    {"merge-engine": "partial-update", "fields.note,v.sequence-group": "name"},
+                ),
+            )
+        ),
         ({"where": "$offset > 5"}, {}, "it depends on \\$offset, which differs from record to record"),
         ({"where": "$position > ''"}, {}, "it depends on \\$position"),
         ({"primary_key": ["id", "m"], "columns": {"add": {"m": "$transaction"}}}, {}, "depends on \\$transaction"),
@@ -488,6 +511,28 @@ def test_what_would_judge_an_old_row_by_a_new_record_is_refused(
 
     with pytest.raises(ConfigError, match=told):
         run.take([("c", None, ROW)])
+
+
+@pytest.mark.parametrize(
+    ("rule", "options", "told"),
+    [
+        ({"where": "n > 5"}, {"ignore-delete": "true"}, "option 'ignore-delete' leaves deletes out"),
+        ({"columns": {"mask": {"n": "redact"}}}, {"sequence.field": "n"}, "'sequence.field' orders rows by column 'n'"),
+    ],
+)
+def test_options_of_the_table_count_as_those_of_the_rule(
+    tmp_path: Path, rule: dict[str, object], options: dict[str, str], told: str
+) -> None:
+    run = Run(tmp_path, {"options": options}).take([("c", None, ROW)])
+    with pytest.raises(ConfigError, match=told):
+        run.start(rule)
+    assert [row["n"] for row in run.rows] == [ROW["n"]]
+
+
+def test_rows_are_marked_though_the_table_leaves_deletes_out(tmp_path: Path) -> None:
+    rule = {"where": "n > 5", "history": "soft_delete", "options": {"ignore-delete": "true"}}
+    run = Run(tmp_path, rule, **LOOKUP).take([("c", None, ROW)], [("u", ROW, {**ROW, "n": 1})])
+    assert [row["deleted_at"] is None for row in run.rows] == [False]
 
 
 def test_a_row_that_moves_under_a_computed_key_needs_all_of_its_values(tmp_path: Path) -> None:
