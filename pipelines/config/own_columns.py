@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from paimon_table.errors import ConfigError
+from paimon_table.option_declaration import listed
+from paimon_table.options.names import SEQUENCE_FIELD
 from pipelines.config.table_rules import TargetRule
 from sources.change_columns import CHANGE_COLUMNS
 
@@ -67,6 +69,20 @@ def taken_name(rule: TargetRule) -> tuple[tuple[str, str, str], str] | None:
         if key in own and not own[key].is_apart:
             return ("columns", "rename", key), name_of_own(rule, key)
     return None
+
+
+def ordering_own_column(rule: TargetRule, options: Mapping[str, str]) -> str | None:
+    """Why a column that Tidemark fills cannot order the rows of a table with these options, if one is to."""
+    if rule.orders_by_position:
+        return None
+    own = makers(rule)
+    name = next((name for name in listed(options.get(SEQUENCE_FIELD, "")) if name in own), None)
+    if name is None:
+        return None
+    return (
+        f"option '{SEQUENCE_FIELD}' orders rows by column {name!r}, which `{own[name].option}` fills and no record has:"
+        " name a column of the source that tells the newer row, or remove the option"
+    )
 
 
 def check_inputs(rule: TargetRule, source: str, hidden: Iterable[str]) -> None:
