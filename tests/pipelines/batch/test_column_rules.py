@@ -329,6 +329,19 @@ def test_a_type_that_no_mask_gives_is_refused(tmp_path: Path, t: str, mask: dict
         Run(tmp_path, {"columns": columns})
 
 
+@pytest.mark.parametrize("mask", ["redact", {"show_last": 2}, {"hash": "sha256", "key": "k"}])
+def test_a_masked_text_is_stored_whole_or_not_at_all(tmp_path: Path, mask: object) -> None:
+    for t in ("CHAR(2)", "CHAR(70)", *([] if isinstance(mask, dict) and "show_last" in mask else ["VARCHAR(2)"])):
+        with pytest.raises(ValidationError, match="the mask of the column gives"):
+            Run(tmp_path, {"columns": {"mask": {"name": mask}, "types": {"name": t}}})
+    by_pattern = Run(tmp_path, {"columns": {"mask": {"name": mask}, "types": {"/na.*/": "VARCHAR(2)"}}})
+    by_pattern.take([("c", None, ROW), ("c", None, {**ROW, "id": 2, "name": None})])
+    if mask == "redact":
+        assert [row["id"] for row in by_pattern.rows] == [2] and "does not fit" in next(iter(by_pattern.reasons))
+    else:
+        assert by_pattern.types["name"] == "STRING" and len(by_pattern.rows) == 2
+
+
 def test_a_misspelt_mask_leaves_no_value_open(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"columns.mask: .* no column 'nmae'; did you mean 'name'"):
         Run(tmp_path, {"columns": {"mask": {"nmae": "redact"}}}).take([("c", None, ROW)])
