@@ -48,6 +48,22 @@ def name_of_own(rule: TargetRule, name: str) -> str:
     return f"`{maker.option}` stores its own values under this name; {way}"
 
 
+def twin_of_own(rule: TargetRule, name: str) -> str | None:
+    """Why no other column can have a name that differs from one that Tidemark fills in case only.
+
+    Where the file declares the type of a column of that name, the table gets both.
+    """
+    own = makers(rule)
+    twin = next((other for other in own if other.casefold() == name.casefold()), None)
+    if twin is None or name in own or name in rule.column_types:
+        return None
+    return (
+        f"its name differs in case only from column {twin!r}, which `{own[twin].option}` fills, and readers such as"
+        " Spark could tell neither from the other; give it another name (`columns.rename`), leave it out"
+        " (`columns.drop`), or declare its type under columns.types to have both"
+    )
+
+
 def taken_name(rule: TargetRule) -> tuple[tuple[str, str, str], str] | None:
     """Where the rule fills such a column too, or names a column as no column can be called, and why it must not."""
     columns, own = rule.columns, makers(rule)
@@ -63,6 +79,9 @@ def taken_name(rule: TargetRule) -> tuple[tuple[str, str, str], str] | None:
             if name in own:
                 return ("columns", block, key), name_of_own(rule, name)
             used = next((one for one in (key, name) if one in CHANGE_COLUMNS), None)
+            twin = twin_of_own(rule, name)
+            if twin is not None:
+                return ("columns", block, key), f"column {name!r}: {twin}"
             if used is not None:
                 return ("columns", block, key), f"column {used!r}: {NAME_OF_CHANGES}, or take another name"
     for key in columns.rename:

@@ -119,6 +119,26 @@ def test_a_column_of_the_source_gives_way_to_an_own_one(tmp_path: Path, option: 
             Run(tmp_path / "needed", {**rule, "columns": needed}, **options).take([("c", None, row)])
 
 
+@pytest.mark.parametrize("option", MAKERS)
+def test_a_name_that_differs_from_an_own_one_in_case_gives_no_second_column(tmp_path: Path, option: str) -> None:
+    rule = MAKERS[option]
+    plain = shop_config(tmp_path, [{"match": {"table": "t"}, "into": "lake.t", **rule}], {})
+    own = [*makers(plain.target_rule(plain.tables[0]))]
+    options = {"bucket": "-1"} if option == "on_change: log" else {}
+    twins = {name.title(): "of the source" for name in own}
+    events = [("c", None, {**ROW_OF_T, **twins}), ("c", None, {**ROW_OF_T, "id": 2, **dict.fromkeys(twins)})]
+
+    run = Run(tmp_path, rule, **options).take(events)
+
+    assert [row["id"] for row in run.rows] == [2] and {*run.types} == {*ROW_OF_T, *own}
+    (reason,) = run.reasons
+    assert f"in case only from column {own[0]!r}, which `{option}` fills" in reason
+    twin = own[0].title()
+    for columns in ({"add": {twin: "id"}}, {"rename": {"n": twin}}, {"mask": {twin: "redact"}}):
+        with pytest.raises(ValidationError, match=f"column {twin!r}: its name differs in case only"):
+            Run(tmp_path, {**rule, "columns": columns}, **options)
+
+
 @pytest.mark.parametrize("primary_key", [None, ["id"]])
 def test_versions_of_a_row_stay_in_one_partition(tmp_path: Path, primary_key: list[str] | None) -> None:
     """The key of the file, or that of the messages."""
