@@ -15,30 +15,13 @@ import pyarrow as pa
 
 from paimon_table.ids import Offset
 from paimon_table.types import DataType, string
+from sources.change_columns import WEAK_COLUMN
 from sources.column_forms import ColumnForms
 from sources.column_paths import ColumnPath
 from sources.event_columns import OnChange
 from sources.position_kinds import POSITION
 
 _T = TypeVar("_T")
-
-OFFSET_COLUMN = "_OFFSET"
-"""Column of change rows: the offset of the record that they come from (int64); rows of one record share it."""
-
-UNAVAILABLE_COLUMN = "_UNAVAILABLE"
-"""Optional column of change rows: positions (list<int16>) of the columns whose value the source did not send."""
-
-OTHER_KEY_COLUMN = "_OTHER_KEY"
-"""Optional column of change rows: the other key of a change of the primary key, as JSON text of a list in primary key
-order: of a delete the new key, of a row with values that were not sent the old one. NULL everywhere else."""
-
-WEAK_COLUMN = "_WEAK"
-"""Column of change rows of a table that keeps versions: whether a row leaves no trace where it changes nothing, as the
-snapshot read of a row that is there."""
-
-ORDERED_COLUMN = "_ORDERED"
-"""Optional column of change rows: whether a delete has sequence columns of its own, those of the update that it is in
-the source. Everywhere else it takes its place from the row that it meets."""
 
 RECORD_SCHEMA = pa.schema(
     [

@@ -108,7 +108,7 @@ MOST_LEVELS = 1000
 
 _A_CHANGELOG = Need(CHANGELOG_PRODUCER, ("input", "lookup", "full-compaction"))
 
-_IGNORE_DELETE_ALIASES = ("deduplicate.ignore-delete", "first-row.ignore-delete", "partial-update.ignore-delete")
+IGNORE_DELETE_ALIASES = ("deduplicate.ignore-delete", "first-row.ignore-delete", "partial-update.ignore-delete")
 
 
 DELETE_TIME = "_tidemark_deleted_at"
@@ -175,7 +175,7 @@ class TableOptions(Packed):
         SEQUENCE_AUTO_PADDING, names_among(*SEQUENCE_PADDINGS), (), read=True
     )
     rowkind_field: str | None = option(ROWKIND_FIELD, plain, None, change=never, columns=single)
-    ignore_delete: bool = option(IGNORE_DELETE, boolean, False, *_IGNORE_DELETE_ALIASES, change=stays_true, read=True)
+    ignore_delete: bool = option(IGNORE_DELETE, boolean, False, *IGNORE_DELETE_ALIASES, change=stays_true, read=True)
     ignore_update_before: bool = option(IGNORE_UPDATE_BEFORE, boolean, False, change=stays_true)
     compaction_trigger: int = option("num-sorted-run.compaction-trigger", integer(1), 5, with_key=True)
     num_levels: int = option(

@@ -28,8 +28,8 @@ from sinks.exchange.spool import Spool
 from sinks.exchange.target import OTHER_KEY, Routing
 from sinks.quarantine import Quarantine
 from sinks.write.deletes import without_sequence_of_deletes
+from sources.change_columns import OFFSET_COLUMN
 from sources.changes import (
-    OFFSET_COLUMN,
     ChangeBatch,
     DecodeCounts,
     Decoder,

@@ -8,9 +8,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema, field_validator, model_validator
 
-from paimon_table.types import CHARACTERS, DataType
+from paimon_table.types import CHARACTERS, DataType, Root
 from pipelines.config.config_values import REFUSED, ColumnType, ConfigModel, Text, check_pattern, meant_by_glob, refused
 from sources.column_paths import ColumnPath, path_of
+from sources.expressions.rule_words import REDACTED
 
 _T = TypeVar("_T")
 
@@ -97,12 +98,14 @@ _HASH_DIGITS = 64
 
 def _misfit_of_mask(mask: ColumnMask, declared: DataType) -> str | None:
     """Why a column cannot have the declared type, if so, because of what the mask makes of its values."""
-    if mask == "redact":
-        return None
+    if declared.root is Root.CHAR:
+        return "the mask of the column gives texts of any length: declare STRING or VARCHAR, or remove the type"
     if declared.root not in CHARACTERS:
-        return "the mask of the column gives a text: declare STRING, or remove the type"
-    if isinstance(mask, KeyedHash) and declared.length is not None and declared.length < _HASH_DIGITS:
-        return f"the mask of the column gives {_HASH_DIGITS} characters: declare STRING, or remove the type"
+        stores_null = mask == "redact"
+        return None if stores_null else "the mask of the column gives a text: declare STRING, or remove the type"
+    least = len(REDACTED) if mask == "redact" else _HASH_DIGITS if isinstance(mask, KeyedHash) else 1
+    if declared.length is not None and declared.length < least:
+        return f"the mask of the column gives {least} characters: declare STRING, or remove the type"
     return None
 
 

@@ -24,7 +24,7 @@ from pipelines.config.history_rules import history_problem
 from pipelines.config.key_options import without_key_options
 from pipelines.config.look_config import Metrics, WebPage
 from pipelines.config.order_config import options_of_filter, options_of_order, order_problems
-from pipelines.config.own_columns import taken_name
+from pipelines.config.own_columns import ordering_own_column, taken_name
 from pipelines.config.retry_config import Retry
 from pipelines.config.row_rules import mask_key_name
 from pipelines.config.schema_changes import BY_SCHEMA, SchemaChanges
@@ -277,10 +277,15 @@ class PipelineConfig(ConfigModel):
     def _check_own_columns(self) -> None:
         """Refuse to fill a column that an option fills."""
         for index, rule in enumerate(self.tables):
-            taken = taken_name(self.target_rule(rule))
+            target = self.target_rule(rule)
+            taken = taken_name(target)
             if taken is not None:
                 place, text = taken
                 raise refused(text, "tables", index, *place)
+            ordering = ordering_own_column(target, target.options)
+            if ordering is not None:
+                at = ("tables", index) if SEQUENCE_FIELD in rule.options else ("defaults",)
+                raise refused(ordering, *at, "options", SEQUENCE_FIELD)
 
     @property
     def quarantine(self) -> str:

@@ -6,7 +6,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from paimon_table.errors import ConfigError
+from paimon_table.option_declaration import listed
+from paimon_table.options.names import SEQUENCE_FIELD
 from pipelines.config.table_rules import TargetRule
+from sources.change_columns import CHANGE_COLUMNS
+
+NAME_OF_CHANGES = "its name is used for the way of the rows into the table; rename it in the connector"
 
 _VERSIONS = "name its columns (`history: {scd2: {valid_from: ..., valid_to: ..., is_current: ...}}`)"
 _DELETES = "name another column (`history: {soft_delete: {column: ...}}`)"
@@ -43,8 +48,24 @@ def name_of_own(rule: TargetRule, name: str) -> str:
     return f"`{maker.option}` stores its own values under this name; {way}"
 
 
+def twin_of_own(rule: TargetRule, name: str) -> str | None:
+    """Why no other column can have a name that differs from one that Tidemark fills in case only.
+
+    Where the file declares the type of a column of that name, the table gets both.
+    """
+    own = makers(rule)
+    twin = next((other for other in own if other.casefold() == name.casefold()), None)
+    if twin is None or name in own or name in rule.column_types:
+        return None
+    return (
+        f"its name differs in case only from column {twin!r}, which `{own[twin].option}` fills, and readers such as"
+        " Spark could tell neither from the other; give it another name (`columns.rename`), leave it out"
+        " (`columns.drop`), or declare its type under columns.types to have both"
+    )
+
+
 def taken_name(rule: TargetRule) -> tuple[tuple[str, str, str], str] | None:
-    """Where the rule fills such a column too, and why it must not."""
+    """Where the rule fills such a column too, or names a column as no column can be called, and why it must not."""
     columns, own = rule.columns, makers(rule)
     stored: Mapping[str, Mapping[str, str]] = {
         "types": {name: name for name in rule.column_types},
@@ -57,16 +78,38 @@ def taken_name(rule: TargetRule) -> tuple[tuple[str, str, str], str] | None:
         for key, name in names.items():
             if name in own:
                 return ("columns", block, key), name_of_own(rule, name)
+            used = next((one for one in (key, name) if one in CHANGE_COLUMNS), None)
+            twin = twin_of_own(rule, name)
+            if twin is not None:
+                return ("columns", block, key), f"column {name!r}: {twin}"
+            if used is not None:
+                return ("columns", block, key), f"column {used!r}: {NAME_OF_CHANGES}, or take another name"
     for key in columns.rename:
         if key in own and not own[key].is_apart:
             return ("columns", "rename", key), name_of_own(rule, key)
     return None
 
 
+def ordering_own_column(rule: TargetRule, options: Mapping[str, str]) -> str | None:
+    """Why a column that Tidemark fills cannot order the rows of a table with these options, if one is to."""
+    if rule.orders_by_position:
+        return None
+    own = makers(rule)
+    name = next((name for name in listed(options.get(SEQUENCE_FIELD, "")) if name in own), None)
+    if name is None:
+        return None
+    return (
+        f"option '{SEQUENCE_FIELD}' orders rows by column {name!r}, which `{own[name].option}` fills and no record has:"
+        " name a column of the source that tells the newer row, or remove the option"
+    )
+
+
 def check_inputs(rule: TargetRule, source: str, hidden: Iterable[str]) -> None:
     """ConfigError for a column of the source that expressions need, under the name of one that Tidemark fills."""
     own = makers(rule)
     for name in hidden:
+        if name in CHANGE_COLUMNS:
+            raise ConfigError(f"rule into {rule.into}: expressions need column {name!r} of {source}: {NAME_OF_CHANGES}")
         if name in own and not own[name].is_apart:
             raise ConfigError(
                 f"rule into {rule.into}: expressions need column {name!r} of {source}: {name_of_own(rule, name)}"

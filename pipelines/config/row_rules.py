@@ -5,7 +5,17 @@ from __future__ import annotations
 import hmac
 from collections.abc import Collection, Iterator, Mapping
 
-from paimon_table.options.names import CHANGELOG_PRODUCER, MERGE_ENGINE, ROWKIND_FIELD, SEQUENCE_FIELD
+from paimon_table.option_declaration import listed
+from paimon_table.options.field_options import named_columns
+from paimon_table.options.names import (
+    CHANGELOG_PRODUCER,
+    IGNORE_DELETE,
+    MERGE_ENGINE,
+    ROWKIND_FIELD,
+    SEQUENCE_FIELD,
+    SEQUENCE_GROUP,
+)
+from paimon_table.options.table_options import IGNORE_DELETE_ALIASES
 from pipelines.config.column_rules import ColumnRules, KeyedHash
 from pipelines.config.history_rules import ordered_filter_problem
 from pipelines.config.order_config import lacking_for_deletes
@@ -58,6 +68,7 @@ def row_problems(
     if rule.where is not None and leaving is not Leaving.OMITTED:
         yield from ((("where",), text) for text in _filter_problems(rule, options))
     yield from _varying_problems(rule, primary_key, merge_engine, changelog_producer)
+    yield from _masked_order(rule, options)
     for name in primary_key:
         text = _key_problem(rule, name)
         if text is not None:
@@ -76,6 +87,12 @@ def _filter_problems(rule: TargetRule, options: Mapping[str, str]) -> Iterator[s
             f"a row that leaves the condition is deleted, and option '{ROWKIND_FIELD}' takes the kind of each row from"
             " a column: remove one of the two"
         )
+    ignoring = next((name for name in (IGNORE_DELETE, *IGNORE_DELETE_ALIASES) if _is_true(options.get(name))), None)
+    if ignoring is not None and rule.deleted_at is None:
+        yield (
+            f"a row that leaves the condition is deleted, and option '{ignoring}' leaves deletes out, so that it would"
+            " stay: remove one of the two, or write into a new table (another `into`) if the table has the option"
+        )
     marked = ordered_filter_problem(rule, options)
     lacking = lacking_for_deletes(options) if options.get(SEQUENCE_FIELD) else None
     if marked is not None:
@@ -85,6 +102,25 @@ def _filter_problems(rule: TargetRule, options: Mapping[str, str]) -> Iterator[s
             f"with '{SEQUENCE_FIELD}' a row that leaves the condition is a delete that stays for a while, so that no"
             f" older record brings the row back; that needs {lacking}: change that, or remove one of the two"
         )
+
+
+def _is_true(value: str | None) -> bool:
+    return value is not None and value.strip().lower() == "true"
+
+
+def _masked_order(rule: TargetRule, options: Mapping[str, str]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Masks of columns whose values tell which row is the newer one."""
+    for option, value in options.items():
+        is_group = option.endswith(f".{SEQUENCE_GROUP}")
+        names = value if option == SEQUENCE_FIELD else named_columns(option) if is_group else ""
+        for name in listed(names):
+            if name in rule.columns.masks:
+                column, _ = rule.columns.masks[name]
+                yield (
+                    ("columns", "mask", column),
+                    f"option '{option}' orders rows by column {name!r}, and a masked value has no order, so that older"
+                    " records would replace newer ones: take another column there, or remove the mask",
+                )
 
 
 def _varying_problems(

@@ -13,9 +13,8 @@ from paimon_table.merge.aggregation import DEFAULT_FUNCTION
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from pipelines.quarantine.overtaken import History, Key, keys_of
 from sinks.exchange.version_columns import HISTORY_OPTION
+from sources.change_columns import OFFSET_COLUMN, ORDERED_COLUMN
 from sources.changes import (
-    OFFSET_COLUMN,
-    ORDERED_COLUMN,
     ChangeBatch,
     DecodeCounts,
     Decoded,

@@ -7,6 +7,7 @@ import logging
 from paimon_table import AddColumn, Table
 from paimon_table.errors import ConfigError
 from paimon_table.types import sql
+from pipelines.config.own_columns import ordering_own_column
 from pipelines.config.table_rules import TargetRule
 from sources.event_columns import TIME_TYPE
 from sources.position_kinds import POSITION
@@ -53,6 +54,9 @@ def with_order_of(rule: TargetRule, table: Table, identifier: str, pipeline: str
 
 def check_order_of(rule: TargetRule, table: Table, identifier: str) -> None:
     """ConfigError where rows in the table have another order, or a column of that name holds something else."""
+    problem = ordering_own_column(rule, table.schema.options)
+    if problem is not None:
+        raise ConfigError(f"table {identifier} exists: {problem}, or write into a new table (another `into`)")
     present = table.options.sequence_fields
     if not rule.orders_by_position:
         if POSITION in present:

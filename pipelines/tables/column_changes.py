@@ -31,11 +31,11 @@ from paimon_table import (
 from paimon_table.errors import ConfigError, SchemaChangeRefused, TidemarkError
 from paimon_table.schema.type_widening import common_type
 from paimon_table.types import DataType, Root, sql, string
+from pipelines.config.own_columns import NAME_OF_CHANGES
 from pipelines.config.schema_changes import EVOLVE, SchemaChanges
-from sinks.exchange.target import OFFSET, OTHER_KEY, UNAVAILABLE
+from sources.change_columns import CHANGE_COLUMNS
 
 DAY_MS = 86_400_000
-_OWN_NAMES = frozenset({OFFSET, OTHER_KEY, UNAVAILABLE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +207,8 @@ def widened(present: DataType, wanted: DataType) -> DataType | None:
 
 def name_refusal(name: str, present: Collection[str]) -> str | None:
     """Why no column of this name can be added to those that are there."""
-    if name in _OWN_NAMES:
-        return "its name is used for the way of the rows into the table; rename it in the connector"
+    if name in CHANGE_COLUMNS:
+        return NAME_OF_CHANGES
     twin = next((other for other in present if other.casefold() == name.casefold()), None)
     if twin is None:
         return None

@@ -21,7 +21,7 @@ from paimon_table import (
 from paimon_table.errors import SchemaChangeRefused
 from paimon_table.types import DataType
 from pipelines.config.config import PipelineConfig
-from pipelines.config.own_columns import name_of_own
+from pipelines.config.own_columns import name_of_own, twin_of_own
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_changes import PausingChange, added_within_a_day, column_changes, nullable_changes, told
 from pipelines.tables.column_layout import Layout, hidden_changes, layout_of, stored_columns
@@ -89,7 +89,11 @@ class Evolution:
         if found.left and _word(rule) == "pause":
             raise SchemaChangeRefused(f"{source.topic}: column {found.left[0]}: {_beyond(rule)}").without_values()
         self._check_defaults(rule, of_source, source, seen, found.added)
-        is_news = self.note_refused(sink.identifier, found.refused, schema.column_names, source)
+        refused = {
+            name: (None if schema.has_column(name) else twin_of_own(rule, name)) or why
+            for name, why in found.refused.items()
+        }
+        is_news = self.note_refused(sink.identifier, refused, schema.column_names, source)
         sources = renamed.sources.with_own_columns(found.added)
         for name, other in found.continued.items():
             sources = sources.with_new_column(of_source.columns.source_of(name) or name, name, other)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from paimon_table import TableSchema
 from paimon_table.errors import ConfigError
+from pipelines.config.own_columns import twin_of_own
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_changes import column_refusals
 from pipelines.tables.column_layout import first_layout, first_stored
@@ -114,6 +115,7 @@ class NewTable:
         shown = {**seen.columns, **{name: t for name, t in seen.key_only.items() if name in key}}
         types = {name: t for name, t in shown.items() if t is not None} | rule.declared(shown)
         found = column_refusals(types, {*key, *rule.partition_by, *rule.column_types})
+        found |= {name: why for name in types if (why := twin_of_own(rule, name)) is not None}
         refused = {name: why for name, why in found.items() if name not in rule.column_types}
         computed = next((name for name in rule.columns.computed if name in found), None)
         if computed is not None:

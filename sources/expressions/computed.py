@@ -21,8 +21,7 @@ from sources.expressions.expression import (
     result_type,
 )
 from sources.expressions.result_types import quoted
-
-REDACTED = "***"
+from sources.expressions.rule_words import REDACTED
 
 
 def problem_of(text: str, *, columns: Mapping[str, DataType], is_condition: bool = False) -> str | None:
@@ -99,8 +98,10 @@ def masked_column(
     value = quoted(column_name(column))
     if mask == "redact":
         is_text = t.root in CHARACTERS and wanted.root in CHARACTERS
-        shown = f"CASE WHEN {value} IS NULL THEN NULL ELSE '{REDACTED}' END" if is_text else "NULL"
-        return Column("redact", (column,), (), wanted, shown)
+        if not is_text:
+            return Column("redact", (column,), (), wanted, "NULL")
+        shown = f"CASE WHEN {value} IS NULL THEN NULL ELSE '{REDACTED}' END"
+        return Column("redact", (column,), (), wanted, *converted(shown, string(), wanted))
     text = f"CAST({value} AS VARCHAR)"
     stars = f"repeat('*', length({text}) - {mask})"
     sql_ = (

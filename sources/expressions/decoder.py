@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_table.ids import Offset
+from sources.change_columns import OFFSET_COLUMN
 from sources.changes import (
-    OFFSET_COLUMN,
     ChangeBatch,
     Decoded,
     Decoder,

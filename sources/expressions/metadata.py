@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.types import arrow_type
-from sources.changes import OFFSET_COLUMN, ChangeBatch
+from sources.change_columns import OFFSET_COLUMN
+from sources.changes import ChangeBatch
 from sources.expressions.rule_words import METADATA, OF_EVENTS
 
 

@@ -30,6 +30,9 @@ METADATA: Mapping[str, DataType] = {
 }
 """The names, without the dollar."""
 
+REDACTED = "***"
+"""What the mask `redact` stores of a text."""
+
 OF_SOURCE = frozenset({"topic", "partition", "database", "schema", "table"})
 """Those that are the same for all records of a source table in one topic partition."""
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from paimon_table.errors import MalformedRecord
 from paimon_table.ids import Offset
+from sources.change_columns import OFFSET_COLUMN
 from sources.changes import (
-    OFFSET_COLUMN,
     ChangeBatch,
     ControlRecord,
     DecodeCounts,

@@ -329,6 +329,19 @@ def test_a_type_that_no_mask_gives_is_refused(tmp_path: Path, t: str, mask: dict
         Run(tmp_path, {"columns": columns})
 
 
+@pytest.mark.parametrize("mask", ["redact", {"show_last": 2}, {"hash": "sha256", "key": "k"}])
+def test_a_masked_text_is_stored_whole_or_not_at_all(tmp_path: Path, mask: object) -> None:
+    for t in ("CHAR(2)", "CHAR(70)", *([] if isinstance(mask, dict) and "show_last" in mask else ["VARCHAR(2)"])):
+        with pytest.raises(ValidationError, match="the mask of the column gives"):
+            Run(tmp_path, {"columns": {"mask": {"name": mask}, "types": {"name": t}}})
+    by_pattern = Run(tmp_path, {"columns": {"mask": {"name": mask}, "types": {"/na.*/": "VARCHAR(2)"}}})
+    by_pattern.take([("c", None, ROW), ("c", None, {**ROW, "id": 2, "name": None})])
+    if mask == "redact":
+        assert [row["id"] for row in by_pattern.rows] == [2] and "does not fit" in next(iter(by_pattern.reasons))
+    else:
+        assert by_pattern.types["name"] == "STRING" and len(by_pattern.rows) == 2
+
+
 def test_a_misspelt_mask_leaves_no_value_open(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"columns.mask: .* no column 'nmae'; did you mean 'name'"):
         Run(tmp_path, {"columns": {"mask": {"nmae": "redact"}}}).take([("c", None, ROW)])
@@ -485,6 +498,29 @@ def test_the_word_of_whole_old_rows_never_keeps_a_row_that_its_source_deleted(
                 ({"bucket": "-2"}, "another 'bucket' than -2"),
             )
         ),
+        *(
+            ({"where": "n > 5", "before": "full"}, {**more, name: "True"}, f"option '{name}' leaves deletes out")
+            for more, name in (
+                ({}, "ignore-delete"),
+                ({}, "deduplicate.ignore-delete"),
+                ({"merge-engine": "partial-update"}, "ignore-delete"),
+            )
+        ),
+        *(
+            (
+                {"columns": {"mask": {"n": mask}, "rename": {"n": "v"}}},
+                more,
+                f"option '{name}' orders rows by column 'v'",
+            )
+            for mask in ("redact", {"hash": "sha256", "key": "k"})
+            for name, more in (
+                ("sequence.field", {"sequence.field": "note, v"}),
+                (
+                    "fields.note,v.sequence-group",
+                    {"merge-engine": "partial-update", "fields.note,v.sequence-group": "name"},
+                ),
+            )
+        ),
         ({"where": "$offset > 5"}, {}, "it depends on \\$offset, which differs from record to record"),
         ({"where": "$position > ''"}, {}, "it depends on \\$position"),
         ({"primary_key": ["id", "m"], "columns": {"add": {"m": "$transaction"}}}, {}, "depends on \\$transaction"),
@@ -498,6 +534,28 @@ def test_what_would_judge_an_old_row_by_a_new_record_is_refused(
 
     with pytest.raises(ConfigError, match=told):
         run.take([("c", None, ROW)])
+
+
+@pytest.mark.parametrize(
+    ("rule", "options", "told"),
+    [
+        ({"where": "n > 5"}, {"ignore-delete": "true"}, "option 'ignore-delete' leaves deletes out"),
+        ({"columns": {"mask": {"n": "redact"}}}, {"sequence.field": "n"}, "'sequence.field' orders rows by column 'n'"),
+    ],
+)
+def test_options_of_the_table_count_as_those_of_the_rule(
+    tmp_path: Path, rule: dict[str, object], options: dict[str, str], told: str
+) -> None:
+    run = Run(tmp_path, {"options": options}).take([("c", None, ROW)])
+    with pytest.raises(ConfigError, match=told):
+        run.start(rule)
+    assert [row["n"] for row in run.rows] == [ROW["n"]]
+
+
+def test_rows_are_marked_though_the_table_leaves_deletes_out(tmp_path: Path) -> None:
+    rule = {"where": "n > 5", "history": "soft_delete", "options": {"ignore-delete": "true"}}
+    run = Run(tmp_path, rule, **LOOKUP).take([("c", None, ROW)], [("u", ROW, {**ROW, "n": 1})])
+    assert [row["deleted_at"] is None for row in run.rows] == [False]
 
 
 def test_a_row_that_moves_under_a_computed_key_needs_all_of_its_values(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ import pytest
 from paimon_table.history.rollback import plan_rollback, roll_back
 from pipelines.catchup.reading import Step
 from sinks import faults
-from sources.changes import OFFSET_COLUMN, DecodeCounts, Decoded, Goal, SourceTable
+from sources.change_columns import OFFSET_COLUMN
+from sources.changes import DecodeCounts, Decoded, Goal, SourceTable
 from sources.debezium_json.decoder import DebeziumJsonDecoder
 from sources.record_rows import rows_at
 from tests.support.item_batches import event, records

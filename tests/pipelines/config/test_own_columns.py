@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,11 @@ import pytest
 from pydantic import ValidationError
 
 from paimon_table.errors import ConfigError
-from pipelines.config.own_columns import makers
+from paimon_table.row_kind import VALUE_KIND
+from pipelines.config.own_columns import NAME_OF_CHANGES, makers
+from sinks.exchange import target
+from sources import change_columns
+from sources.change_columns import CHANGE_COLUMNS
 from tests.support.column_rules import ROW_OF_T, Run
 from tests.support.local_batches import shop_config
 
@@ -47,6 +52,27 @@ def test_no_word_fills_a_column_that_an_option_fills(tmp_path: Path, option: str
         for word in WORDS:
             with pytest.raises(ValidationError, match=f"`{option}` stores its own values under this name"):
                 shop_config(tmp_path, [{**rule, "columns": of_rule(word, name)}], {})
+
+
+def test_all_columns_of_change_rows_are_known() -> None:
+    stated = {
+        value
+        for module in (change_columns, target)
+        for value in vars(module).values()
+        if isinstance(value, str) and re.fullmatch("_[A-Z_]+", value)
+    }
+    assert stated | {VALUE_KIND} == CHANGE_COLUMNS
+
+
+@pytest.mark.parametrize("name", sorted(CHANGE_COLUMNS))
+def test_no_word_names_a_column_of_change_rows(tmp_path: Path, name: str) -> None:
+    told = re.escape(f"column {name!r}: {NAME_OF_CHANGES}")
+    for word in [*WORDS, {"rename": {"NAME": "x"}}]:
+        with pytest.raises(ValidationError, match=told):
+            Run(tmp_path, {"columns": of_rule(word, name)})
+    needed = {"drop": [name], "add": {"longer": f"{name} || '!'"}}
+    with pytest.raises(ConfigError, match=f"expressions need column {name!r}.*{NAME_OF_CHANGES}"):
+        Run(tmp_path, {"columns": needed}).take([("c", None, {**ROW_OF_T, name: "x"})])
 
 
 def test_each_of_two_options_is_named_for_its_own_column(tmp_path: Path) -> None:
@@ -91,6 +117,26 @@ def test_a_column_of_the_source_gives_way_to_an_own_one(tmp_path: Path, option: 
         needed = {"drop": names, "add": {"longer": f"{names[0]} || '!'"}}
         with pytest.raises(ConfigError, match=f"expressions need column '{names[0]}'.*`{option}` stores its own"):
             Run(tmp_path / "needed", {**rule, "columns": needed}, **options).take([("c", None, row)])
+
+
+@pytest.mark.parametrize("option", MAKERS)
+def test_a_name_that_differs_from_an_own_one_in_case_gives_no_second_column(tmp_path: Path, option: str) -> None:
+    rule = MAKERS[option]
+    plain = shop_config(tmp_path, [{"match": {"table": "t"}, "into": "lake.t", **rule}], {})
+    own = [*makers(plain.target_rule(plain.tables[0]))]
+    options = {"bucket": "-1"} if option == "on_change: log" else {}
+    twins = {name.title(): "of the source" for name in own}
+    events = [("c", None, {**ROW_OF_T, **twins}), ("c", None, {**ROW_OF_T, "id": 2, **dict.fromkeys(twins)})]
+
+    run = Run(tmp_path, rule, **options).take(events)
+
+    assert [row["id"] for row in run.rows] == [2] and {*run.types} == {*ROW_OF_T, *own}
+    (reason,) = run.reasons
+    assert f"in case only from column {own[0]!r}, which `{option}` fills" in reason
+    twin = own[0].title()
+    for columns in ({"add": {twin: "id"}}, {"rename": {"n": twin}}, {"mask": {twin: "redact"}}):
+        with pytest.raises(ValidationError, match=f"column {twin!r}: its name differs in case only"):
+            Run(tmp_path, {**rule, "columns": columns}, **options)
 
 
 @pytest.mark.parametrize("primary_key", [None, ["id"]])

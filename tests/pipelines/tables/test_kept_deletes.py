@@ -203,9 +203,28 @@ def test_a_column_of_the_source_that_has_the_name_is_refused(tmp_path: Path) -> 
         ({"where": "n > 1", "options": {"sequence.field": "n"}}, "remove the option 'sequence.field', or use scd2"),
         ({"where": "n > 1", "order_by": "source_position"}, "remove `order_by`, or use scd2"),
         ({"options": {"sequence.field": "n", "tidemark.keep-deletes": "1 d"}}, "stores no deletes that could stay"),
+        ({"options": {"sequence.field": "n,deleted_at"}}, "`history: soft_delete` fills and no record has"),
+        (
+            {"history": None, "where": "n > 1", "options": {"sequence.field": "_tidemark_deleted_at"}},
+            "`where` with `sequence.field` fills and no record has",
+        ),
         ({"history": {"soft_delete": {}, "scd2": {}}}, "expected one of soft_delete and scd2"),
     ],
 )
 def test_what_cannot_be_right_is_refused(tmp_path: Path, rule: dict[str, object], told: str) -> None:
     with pytest.raises(ValidationError, match=told):
         shop_config(tmp_path, [{**RULE, **rule}], {})
+
+
+def test_a_table_ordered_by_the_column_of_deletes_is_refused(tmp_path: Path) -> None:
+    plain = {**RULE, "history": None, "columns": {"types": {"deleted_at": "TIMESTAMP_LTZ(3)"}}}
+    first = records(event("c", 1, {"id": 1, "deleted_at": 1}))
+    ordered = {"options": {"sequence.field": "deleted_at"}}
+    reported_batches(pipeline_tables(tmp_path, [{**plain, **ordered}]), [first], tmp_path)
+    with pytest.raises(ConfigError, match=r"exists: option 'sequence\.field' orders rows by column 'deleted_at'"):
+        reported_batches(pipeline_tables(tmp_path, [RULE]), [records(event("c", 2, {"id": 2}))], tmp_path, 1)
+
+
+def test_defaults_cannot_order_rows_by_the_column_of_deletes(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="`history: soft_delete` fills and no record has"):
+        shop_config(tmp_path, [RULE], {"sequence.field": "deleted_at"})

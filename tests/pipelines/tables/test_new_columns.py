@@ -16,6 +16,7 @@ from paimon_table.types import parse_type
 from paimon_table.validation.schema_evolution import apply_changes
 from pipelines.tables.column_changes import DAY_MS, added_within_a_day, column_changes
 from pipelines.tables.tables import PipelineTables
+from sources.change_columns import CHANGE_COLUMNS
 from tests.support.item_batches import event, filled, records, run
 from tests.support.local_batches import pipeline_tables, reported_batches
 
@@ -28,7 +29,7 @@ def rows(tables: PipelineTables) -> dict[int, dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    "name", ["_KEY_x", "_LEVEL", "_SEQUENCE_NUMBER", "_VALUE_KIND", "rowkind", "_OFFSET", "", " ", "ID"]
+    "name", ["_KEY_x", "_LEVEL", "_SEQUENCE_NUMBER", "rowkind", *sorted(CHANGE_COLUMNS), "", " ", "ID"]
 )
 @pytest.mark.parametrize("exact", [False, True])
 def test_a_field_that_cannot_be_a_column_sends_its_record_to_quarantine(tmp_path: Path, name: str, exact: bool) -> None:

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from paimon_table.types import parse_type
-from sources.changes import OTHER_KEY_COLUMN, RECORD_SCHEMA, Decoded, DecodeTarget, Rejection, SourceTable
+from sources.change_columns import OTHER_KEY_COLUMN
+from sources.changes import RECORD_SCHEMA, Decoded, DecodeTarget, Rejection, SourceTable
 from sources.debezium_json.decoder import DebeziumJsonDecoder
 
 SOURCE = SourceTable("shop.public.orders", None, "public", "orders")

@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sources.changes import OFFSET_COLUMN, RECORD_SCHEMA, ChangeBatch, Decoded, Goal, SourceTable
+from sources.change_columns import OFFSET_COLUMN
+from sources.changes import RECORD_SCHEMA, ChangeBatch, Decoded, Goal, SourceTable
 from sources.formats import FORMATS
 from sources.wording import BadReason, bad_reason
 from tests.support.feed_mutants import feed_mutant

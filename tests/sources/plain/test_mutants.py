@@ -17,7 +17,8 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from sources.changes import OFFSET_COLUMN, RECORD_SCHEMA, DecodeTarget, SourceTable
+from sources.change_columns import OFFSET_COLUMN
+from sources.changes import RECORD_SCHEMA, DecodeTarget, SourceTable
 from sources.formats import FORMATS
 from sources.wording import BadReason, bad_reason
 from tests.support.avro_mutants import changed_bytes

@@ -1,0 +1,28 @@
+"""The columns of change rows beside those of the source: their names, which no column of a source can have."""
+
+from __future__ import annotations
+
+from paimon_table.row_kind import VALUE_KIND
+
+OFFSET_COLUMN = "_OFFSET"
+"""Column of change rows: the offset of the record that they come from (int64); rows of one record share it."""
+
+UNAVAILABLE_COLUMN = "_UNAVAILABLE"
+"""Optional column of change rows: positions (list<int16>) of the columns whose value the source did not send."""
+
+OTHER_KEY_COLUMN = "_OTHER_KEY"
+"""Optional column of change rows: the other key of a change of the primary key, as JSON text of a list in primary key
+order: of a delete the new key, of a row with values that were not sent the old one. NULL everywhere else."""
+
+WEAK_COLUMN = "_WEAK"
+"""Column of change rows of a table that keeps versions: whether a row leaves no trace where it changes nothing, as the
+snapshot read of a row that is there."""
+
+ORDERED_COLUMN = "_ORDERED"
+"""Optional column of change rows: whether a delete has sequence columns of its own, those of the update that it is in
+the source. Everywhere else it takes its place from the row that it meets."""
+
+CHANGE_COLUMNS = frozenset(
+    {VALUE_KIND, OFFSET_COLUMN, UNAVAILABLE_COLUMN, OTHER_KEY_COLUMN, WEAK_COLUMN, ORDERED_COLUMN}
+)
+"""All columns of change rows that are none of the source: no column of a source or table can have such a name."""
