@@ -47,6 +47,8 @@ class Bound:
     inputs: tuple[str, ...]
     """The columns that it needs."""
     metadata: tuple[str, ...]
+    cuts: tuple[bool, ...] = ()
+    """Of each ``truncate`` whether it cuts a text: of a number it means another thing."""
 
 
 def column_name(column: str) -> str:
@@ -171,13 +173,14 @@ def bound(expression: Expression, columns: Mapping[str, DataType]) -> Bound:
         actual[name] = column
     inputs = tuple(dict.fromkeys(actual.values()))
     with _refusing(inputs):
-        return Bound(expression.text, _bound_sql(expression, actual, columns, inputs), inputs, expression.metadata)
+        sql_, cuts = _bound_sql(expression, actual, columns, inputs)
+        return Bound(expression.text, sql_, inputs, expression.metadata, cuts)
 
 
 def _bound_sql(
     expression: Expression, actual: Mapping[str, str], columns: Mapping[str, DataType], inputs: Sequence[str]
-) -> str:
-    """The expression with neutral names, ``actual`` columns for those that it writes."""
+) -> tuple[str, tuple[bool, ...]]:
+    """The expression with neutral names, ``actual`` columns for those that it writes; and ``Bound.cuts``."""
     tree = copy.deepcopy(_tree(expression.text))
     for node, local in _nodes(_expression_of(tree), frozenset()):
         if node.get("class") == "PARAMETER":
@@ -186,13 +189,14 @@ def _bound_sql(
             node.update({"class": "COLUMN_REF", "type": "COLUMN_REF", "column_names": [name]})
         elif node.get("class") == "COLUMN_REF" and node["column_names"][0].lower() not in local:
             node["column_names"][0] = column_name(actual[node["column_names"][0]])
-    _replace_functions(tree, rows_schema({name: columns[name] for name in inputs}))
-    return engine.text_of(tree)
+    cuts = _replace_functions(tree, rows_schema({name: columns[name] for name in inputs}))
+    return engine.text_of(tree), cuts
 
 
-def _replace_functions(tree: Mapping[str, Any], schema: pa.Schema) -> None:
-    """Write functions of ``paimon_functions`` in terms of the engine, inner ones first."""
+def _replace_functions(tree: Mapping[str, Any], schema: pa.Schema) -> tuple[bool, ...]:
+    """Write functions of ``paimon_functions`` in terms of the engine, inner ones first; returns ``Bound.cuts``."""
     root = _expression_of(tree)
+    cuts: list[bool] = []
     for node in reversed(list(engine.walk(root))):
         name = str(node.get("function_name", "")).lower()
         if node.get("class") != "FUNCTION" or name not in paimon_functions.USAGE:
@@ -207,6 +211,9 @@ def _replace_functions(tree: Mapping[str, Any], schema: pa.Schema) -> None:
         written = _expression_of(engine.syntax_tree(sql_))
         node.clear()
         node.update(written)
+        if name == "truncate":
+            cuts.append(t.root in CHARACTERS)
+    return tuple(cuts)
 
 
 def _text_of(tree: Mapping[str, Any], node: Mapping[str, Any]) -> str:
