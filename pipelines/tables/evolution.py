@@ -104,7 +104,7 @@ class Evolution:
         learnt += sources_change(before, sources)
         changes = [*columns, *options_of_new_columns(schema, rule, found.added), *learnt]
         if layout is not None and columns:
-            self._check_expressions(of_source, apply_changes(before, changes, now_ms))
+            self._check_expressions(of_source, before, apply_changes(before, changes, now_ms))
         self.change(sink, changes, now_ms)
         if found.added and _room(sink, rule, now_ms) <= 0:
             log.warning("%s: %s", sink.identifier, _beyond(rule))
@@ -188,10 +188,17 @@ class Evolution:
             self.change(sink, changes, now_ms)
         return bool(changes)
 
-    def _check_expressions(self, rule: TargetRule, schema: TableSchema) -> None:
+    def _check_expressions(self, rule: TargetRule, before: TableSchema, schema: TableSchema) -> None:
         """ConfigError where expressions of the rule do not go with the columns that the table is to have."""
+        from sources.expressions.computed import check_meaning
+
         layout = layout_of(rule.for_table(schema), schema)
         _ = layout.computed
+        types = layout_of(rule.for_table(before), before).types
+        for name, text in rule.columns.expressions.items():
+            check_meaning(f"columns: {name}: {text}", text, types, layout.types)
+        if rule.where is not None:
+            check_meaning(f"where: {rule.where}", rule.where, types, layout.types)
         if rule.where is not None and not layout.all_lacking:
             from sources.expressions.computed import condition
 

@@ -67,6 +67,17 @@ def typed(place: str, text: str, columns: Mapping[str, DataType]) -> DataType:
     return _bound(place, text, columns)[1]
 
 
+def check_meaning(place: str, text: str, before: Mapping[str, DataType], after: Mapping[str, DataType]) -> None:
+    """ConfigError for an expression that says another thing of columns whose types have changed."""
+    if lacking(text, before) or lacking(text, after):
+        return
+    if _bound(place, text, before)[0].cuts != _bound(place, text, after)[0].cuts:
+        raise ConfigError(
+            f"{place}: truncate takes multiples of a number and the beginning of a text, and its value would change"
+            " from one to the other: cast it to the type that you mean, such as truncate(CAST(c AS BIGINT), 10)"
+        )
+
+
 def condition(place: str, text: str, columns: Mapping[str, DataType]) -> Bound:
     """An expression that is true or false."""
     expression, t = _bound(place, text, columns)

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_table.errors import ConfigError
 from paimon_table.types import BINARIES, DataType, Root, arrow_type
 from sources.expressions import engine
 from sources.expressions.expression import Bound, column_name, converted, misfit, plain
@@ -81,7 +82,7 @@ def evaluated(columns: Sequence[Column], rows: pa.Table, mask_keys: Mapping[str,
 
 def _one_by_one(column: Column, rows: pa.Table, mask_keys: Mapping[str, bytes]) -> Evaluation:
     """The values of the rows that have one, and the engine's words for the others."""
-    values, failed = engine.evaluate_or_null(column.sql, rows)
+    values, failed = _parts_or_null(column, column.sql, rows)
     bad = np.flatnonzero(np.asarray(failed)).tolist()
     problems = {}
     reason = "it has no value"
@@ -94,9 +95,29 @@ def _one_by_one(column: Column, rows: pa.Table, mask_keys: Mapping[str, bytes]) 
     problems |= dict.fromkeys(bad[_MOST_EXPLAINED:], reason)
     fits = None
     if column.check:
-        fits, unknown = engine.evaluate_or_null(column.check, rows)
-        fits = pa.chunked_array([pc.if_else(unknown, True, fits.combine_chunks())])
+        fits, unknown = _parts_or_null(column, column.check, rows)
+        fits = pc.if_else(unknown, True, fits)
     return _stored(column, values, fits, problems, mask_keys)
+
+
+def _parts_or_null(column: Column, sql: str, rows: pa.Table) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """The values, NULL where there is none, and a mask of those rows.
+
+    Some errors TRY does not catch, such as an unknown time zone: then each half of the rows is asked alone.
+    """
+    try:
+        values, failed = engine.evaluate_or_null(sql, rows)
+        return values, pa.chunked_array([failed])
+    except engine.EngineError as error:
+        if isinstance(error, engine.BROKEN):
+            raise ConfigError(f"{column.text}: {plain(error, column.inputs)}: write it in another way") from error
+        if rows.num_rows <= 1:
+            return pa.chunked_array([pa.nulls(rows.num_rows)]), pa.chunked_array([[True] * rows.num_rows], pa.bool_())
+    middle = rows.num_rows // 2
+    parts = [_parts_or_null(column, sql, part) for part in (rows.slice(0, middle), rows.slice(middle))]
+    t = next((values.type for values, _ in parts if not pa.types.is_null(values.type)), pa.null())
+    values = pa.chunked_array([chunk for part, _ in parts for chunk in part.cast(t).chunks], t)
+    return values, pa.chunked_array([chunk for _, mask in parts for chunk in mask.chunks], pa.bool_())
 
 
 def _stored(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -46,6 +47,8 @@ class Bound:
     inputs: tuple[str, ...]
     """The columns that it needs."""
     metadata: tuple[str, ...]
+    cuts: tuple[bool, ...] = ()
+    """Of each ``truncate`` whether it cuts a text: of a number it means another thing."""
 
 
 def column_name(column: str) -> str:
@@ -99,9 +102,27 @@ _CLAUSES = (
 )
 
 
+@contextmanager
+def _refusing(columns: Sequence[str] = ()) -> Iterator[None]:
+    """What the engine cannot take is a BadExpression, with the names that the user knows."""
+    try:
+        yield
+    except engine.EngineError as error:
+        raise BadExpression(plain(error, columns)) from error
+    except (NoType, paimon_functions.Unusable) as error:
+        raise BadExpression(str(error)) from error
+    except RecursionError as error:
+        raise BadExpression("it is nested too deeply: write it as several columns") from error
+
+
 @cache
 def parsed(text: str) -> Expression:
     """The expression of a text; BadExpression where it is none, or one that says more than a row tells."""
+    with _refusing():
+        return _parsed(text)
+
+
+def _parsed(text: str) -> Expression:
     root = _expression_of(_tree(text))
     columns: dict[str, None] = {}
     metadata: dict[str, None] = {}
@@ -150,6 +171,16 @@ def bound(expression: Expression, columns: Mapping[str, DataType]) -> Bound:
         if column is None:
             raise BadExpression(unknown_column(name, columns))
         actual[name] = column
+    inputs = tuple(dict.fromkeys(actual.values()))
+    with _refusing(inputs):
+        sql_, cuts = _bound_sql(expression, actual, columns, inputs)
+        return Bound(expression.text, sql_, inputs, expression.metadata, cuts)
+
+
+def _bound_sql(
+    expression: Expression, actual: Mapping[str, str], columns: Mapping[str, DataType], inputs: Sequence[str]
+) -> tuple[str, tuple[bool, ...]]:
+    """The expression with neutral names, ``actual`` columns for those that it writes; and ``Bound.cuts``."""
     tree = copy.deepcopy(_tree(expression.text))
     for node, local in _nodes(_expression_of(tree), frozenset()):
         if node.get("class") == "PARAMETER":
@@ -158,33 +189,31 @@ def bound(expression: Expression, columns: Mapping[str, DataType]) -> Bound:
             node.update({"class": "COLUMN_REF", "type": "COLUMN_REF", "column_names": [name]})
         elif node.get("class") == "COLUMN_REF" and node["column_names"][0].lower() not in local:
             node["column_names"][0] = column_name(actual[node["column_names"][0]])
-    inputs = tuple(dict.fromkeys(actual.values()))
-    _replace_functions(tree, rows_schema({name: columns[name] for name in inputs}), inputs)
-    return Bound(expression.text, engine.text_of(tree), inputs, expression.metadata)
+    cuts = _replace_functions(tree, rows_schema({name: columns[name] for name in inputs}))
+    return engine.text_of(tree), cuts
 
 
-def _replace_functions(tree: Mapping[str, Any], schema: pa.Schema, inputs: Sequence[str]) -> None:
-    """Write functions of ``paimon_functions`` in terms of the engine, inner ones first."""
+def _replace_functions(tree: Mapping[str, Any], schema: pa.Schema) -> tuple[bool, ...]:
+    """Write functions of ``paimon_functions`` in terms of the engine, inner ones first; returns ``Bound.cuts``."""
     root = _expression_of(tree)
+    cuts: list[bool] = []
     for node in reversed(list(engine.walk(root))):
         name = str(node.get("function_name", "")).lower()
         if node.get("class") != "FUNCTION" or name not in paimon_functions.USAGE:
             continue
         arguments = [argument["expression"] for argument in node["arguments"]]
         literal = arguments[1].get("literal") if len(arguments) == 2 else None
-        try:
-            if literal is None:
-                raise paimon_functions.Unusable(paimon_functions.USAGE[name])
-            value = _text_of(tree, arguments[0])
-            t = data_type(engine.described([value], schema)[0])
-            sql_ = paimon_functions.sql_of(name, f"({value})", t, str(literal["text"]))
-        except engine.EngineError as error:
-            raise BadExpression(plain(error, inputs)) from error
-        except (NoType, paimon_functions.Unusable) as error:
-            raise BadExpression(str(error)) from error
+        if literal is None:
+            raise paimon_functions.Unusable(paimon_functions.USAGE[name])
+        value = _text_of(tree, arguments[0])
+        t = data_type(engine.described([value], schema)[0])
+        sql_ = paimon_functions.sql_of(name, f"({value})", t, str(literal["text"]))
         written = _expression_of(engine.syntax_tree(sql_))
         node.clear()
         node.update(written)
+        if name == "truncate":
+            cuts.append(t.root in CHARACTERS)
+    return tuple(cuts)
 
 
 def _text_of(tree: Mapping[str, Any], node: Mapping[str, Any]) -> str:
@@ -203,15 +232,11 @@ def rows_schema(types: Mapping[str, DataType]) -> pa.Schema:
 def result_type(expression: Bound, types: Mapping[str, DataType]) -> DataType:
     """The type that the expression gives over columns of ``types``; BadExpression where it gives none."""
     schema = rows_schema({name: types[name] for name in expression.inputs})
-    try:
+    with _refusing(expression.inputs):
         (found,) = engine.described([f"({expression.sql})"], schema)
         result = data_type(found)
-    except engine.EngineError as error:
-        raise BadExpression(plain(error, expression.inputs)) from error
-    except NoType as error:
-        raise BadExpression(str(error)) from error
-    _check_divisions(expression, schema)
-    return result
+        _check_divisions(expression, schema)
+        return result
 
 
 def plain(error: engine.EngineError, columns: Sequence[str] = ()) -> str:
@@ -300,6 +325,9 @@ def _nodes(node: Any, local: frozenset[str]) -> Any:
 
 def _check_function(node: Mapping[str, Any]) -> None:
     name, known = str(node["function_name"]), engine.functions()
+    for word, part in (("FILTER", node.get("filter")), ("DISTINCT", node.get("distinct")), ("ORDER BY", _order(node))):
+        if part:
+            raise BadExpression(f"{name}: {word} has no place here: an expression sees one row")
     kinds = known.get(name.lower(), frozenset())
     if node.get("is_operator") or name.lower() in paimon_functions.USAGE:
         return
@@ -315,6 +343,10 @@ def _check_function(node: Mapping[str, Any]) -> None:
     if not kinds & {"scalar", "macro"}:
         kind = "an aggregate function" if "aggregate" in kinds else "no function of one row"
         raise BadExpression(f"{name} is {kind}: an expression sees one row")
+
+
+def _order(node: Mapping[str, Any]) -> Any:
+    return (node.get("order_bys") or {}).get("orders")
 
 
 def _metadata_of(node: Mapping[str, Any]) -> str:

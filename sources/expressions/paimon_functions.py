@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from paimon_table.types import CHARACTERS, DataType, Root
+from paimon_table.types import CHARACTERS, MAX_LENGTH, DataType, Root
 from sources.expressions.result_types import duck_type
 
 USAGE = {
@@ -43,7 +43,8 @@ _LETTERS = {
     "EEE": "%a",
 }
 _PARTS = re.compile(r"'(?P<text>(?:[^']|'')*)'|(?P<letters>([A-Za-z])\3*)|(?P<other>[^A-Za-z'])")
-_INTEGERS = (Root.TINYINT, Root.SMALLINT, Root.INT, Root.BIGINT)
+_INTEGERS = {Root.TINYINT: 1, Root.SMALLINT: 2, Root.INT: 4, Root.BIGINT: 8}
+"""With their bytes."""
 
 
 class Unusable(ValueError):
@@ -57,13 +58,31 @@ def sql_of(name: str, value: str, t: DataType, constant: str) -> str:
     if not constant.isdecimal() or int(constant) == 0:
         raise Unusable(USAGE[name])
     if t.root in CHARACTERS:
-        return f"left({value}, {constant})"
+        _check_width(constant, int(constant) <= MAX_LENGTH, f"a text has {MAX_LENGTH} characters at most")
+        return f"left({value}, {int(constant)})"
     if t.root not in (*_INTEGERS, Root.DECIMAL):
         raise Unusable(f"truncate takes integers, decimals and texts, and this is {t}: take trunc, or cast it")
-    width = f"CAST({constant} AS {duck_type(t)})"
-    if t.root is Root.DECIMAL and t.scale:
-        width = f"CAST({int(constant) // 10**t.scale}.{int(constant) % 10**t.scale:0{t.scale}} AS {duck_type(t)})"
-    return f"CAST({value} - ((({value}) % {width}) + {width}) % {width} AS {duck_type(t)})"
+    width = f"CAST({_width(int(constant), t)} AS {duck_type(t)})"
+    # Each step lies between the value and the result: it overflows only where the result itself does.
+    below = f"CASE WHEN ({value}) % {width} < 0 THEN {width} ELSE {width} - {width} END"
+    return f"CAST(({value}) - ({value}) % {width} - {below} AS {duck_type(t)})"
+
+
+def _width(constant: int, t: DataType) -> str:
+    """The width of steps as a literal of the type: of a decimal it counts the last digit."""
+    if t.root is not Root.DECIMAL:
+        most = 2 ** (8 * _INTEGERS[t.root] - 1) - 1
+        _check_width(str(constant), constant <= most, f"the value is {t}, which holds {most} at most")
+        return str(constant)
+    scale, precision = t.scale or 0, t.precision or 0
+    text = f"the value is {t}, and the width counts its last digit: {'9' * precision} is the most"
+    _check_width(str(constant), constant < 10**precision, text)
+    return f"{constant // 10**scale}.{constant % 10**scale:0{scale}}" if scale else str(constant)
+
+
+def _check_width(constant: str, fits: bool, limit: str) -> None:
+    if not fits:
+        raise Unusable(f"truncate by {constant}: {limit}; take a smaller width, or cast the value to a wider type")
 
 
 def _strftime(pattern: str) -> str:

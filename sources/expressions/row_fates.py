@@ -40,8 +40,13 @@ def fates_of(
     leaving: Leaving,
     *,
     wants_update_before: bool,
+    is_ordered: bool = False,
 ) -> Fates:
-    """``is_match`` tells which rows the filter takes, ``moved`` which ones have another key than the next row."""
+    """``is_match`` tells which rows the filter takes, ``moved`` which ones have another key than the next row.
+
+    Where the table orders its rows, one that leaves under another key is a delete there too: of an older row that may
+    be there, or come yet.
+    """
     count = len(kinds)
     kinds, kept, refused = kinds.copy(), np.ones(count, np.bool_), np.zeros(count, np.bool_)
     old, new = pairs(offsets, kinds)
@@ -55,8 +60,10 @@ def fates_of(
         kinds[new[stays]] = np.where(moved[old[stays]], RowKind.INSERT, RowKind.UPDATE_AFTER)
     if not wants_update_before:
         kept[old[stays & (kinds[old] == RowKind.UPDATE_BEFORE)]] = False
+    has_moved = kinds[old] == RowKind.DELETE if moved is None else moved[old]
     kinds[old[leaves]] = RowKind.DELETE
-    kept[new[leaves]] = False
+    kept[new[leaves & ~(has_moved & is_ordered)]] = False
+    kinds[new[leaves]] = RowKind.DELETE
     kept[old[enters]] = False
     kinds[new[enters]] = RowKind.INSERT
     kept[old[~is_match[old] & ~is_match[new]]] = False

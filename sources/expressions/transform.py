@@ -26,6 +26,7 @@ from sources.expressions.expression import Bound, column_name, metadata_name
 from sources.expressions.metadata import metadata_columns
 from sources.expressions.row_fates import Fates, fates_of, pairs
 from sources.expressions.rule_words import OF_EVENTS, OF_SOURCE, Leaving
+from sources.position_kinds import POSITION
 
 Mask = npt.NDArray[np.bool_]
 
@@ -89,6 +90,11 @@ class Transform:
         return self.where is not None
 
     @property
+    def is_ordered(self) -> bool:
+        """Whether the table orders its rows itself, so that older ones may come later."""
+        return self.leaving is Leaving.DELETED and (bool(self.sequence) or POSITION in self.passed)
+
+    @property
     def computed(self) -> list[tuple[str, Column]]:
         return [(name, column) for name, column in self.columns if isinstance(column, Column)]
 
@@ -145,6 +151,7 @@ class _Transformation:
             self._rows.column(_OP) if tells_ops else None,
             transform.leaving,
             wants_update_before=transform.wants_update_before,
+            is_ordered=transform.is_ordered,
         )
         orders = self._orders(fates)
         self._note_problems(computed, fates, orders)

@@ -140,7 +140,8 @@ class TableRows:
     def _with_deleted_at(self, part: ConvertedRows) -> ConvertedRows:
         """The rows with the time of deletes behind their own columns.
 
-        A delete leaves the other columns of its row as they are, so it has none of them but the key.
+        A delete leaves the other columns of its row as they are, so it has none of them but the key: a transform,
+        whose filter and computed keys read them first, leaves them out itself.
         """
         deletes, transform = part.kinds == RowKind.DELETE, self.target.transform
         # A transform may make a delete of an old row, or of any row that its filter leaves out.
@@ -148,7 +149,7 @@ class TableRows:
         is_told = np.ones_like(timed) if transform is not None and transform.filters else timed
         times = pc.if_else(pa.array(is_told), self._times(part), None)
         stored, unavailable = list(part.columns), dict(part.unavailable)
-        for position, (name, _) in enumerate(self.target.columns) if deletes.any() else ():
+        for position, (name, _) in enumerate(self.target.columns) if deletes.any() and transform is None else ():
             if name not in self.target.primary_key:
                 hidden = unavailable.get(position)
                 unavailable[position] = deletes if hidden is None else hidden | deletes

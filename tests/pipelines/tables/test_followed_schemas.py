@@ -409,12 +409,21 @@ def test_a_default_is_seen_in_whichever_partition_of_a_batch_it_is(tmp_path: Pat
             run(tmp_path, {"default": "pause"}, batch, first=1)
 
 
-def test_an_expression_that_a_new_type_breaks_pauses_before_the_column_changes(tmp_path: Path) -> None:
-    rule: dict[str, Any] = {"columns": {"add": {"twice": "a * 2"}}}
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        ({"columns": {"add": {"twice": "a * 2"}}}, "twice: a \\* 2"),
+        ({"columns": {"add": {"t": "truncate(a, 10)"}}}, "columns: t: .* the beginning of a text"),
+        ({"where": "CAST(truncate(a, 10) AS INTEGER) < 20"}, "where: .* the beginning of a text"),
+    ],
+)
+def test_an_expression_that_a_new_type_breaks_pauses_before_the_column_changes(
+    tmp_path: Path, rule: dict[str, Any], told: str
+) -> None:
     tables = run(tmp_path, {"retype": "to_string"}, records(at(1, A, a=1)), **rule)
     before = open_table(tables, "items").schema
 
-    with pytest.raises(ConfigError, match="twice: a \\* 2"):
+    with pytest.raises(ConfigError, match=told):
         batch = records(at(2, {**A, "a": "string"}, a="2"), first_offset=1)
         run(tmp_path, {"retype": "to_string"}, batch, first=1, **rule)
 

@@ -140,6 +140,20 @@ def test_a_computed_key_that_changes_leaves_its_old_row_as_deleted(tmp_path: Pat
     ]
 
 
+def test_a_filter_reads_the_old_row_of_a_delete_where_the_changelog_is_the_input(tmp_path: Path) -> None:
+    rule = {**RULE, "where": "body = 'on'", "before": "full"}
+    config = shop_config(tmp_path, [rule], {"bucket": "1", "changelog-producer": "input"})
+    tables = PipelineTables(config, "tidemark-shop-test")
+    on, off = {"id": 1, "n": 1, "body": "on"}, {"id": 2, "n": 2, "body": "off"}
+    batch = records(
+        timed(5, "c", 1, on), timed(6, "c", 2, off), timed(7, "d", 1, None, on), timed(8, "d", 2, None, off)
+    )
+
+    processed(tables, [batch], task_settings(tmp_path, decoder=config.decoder))
+
+    assert content(open_table(tables, "items")) == {1: {**on, "deleted_at": at(7)}}
+
+
 def test_a_changed_key_leaves_the_old_row_as_deleted_and_takes_its_large_values_along(tmp_path: Path) -> None:
     tables = pipeline_tables(tmp_path, [RULE], **{"changelog-producer": "lookup"})
     rows = records(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import Any
 
 import pyarrow as pa
@@ -102,9 +102,39 @@ def test_functions_that_users_of_paimon_know(
     assert str(result_type(bound(parsed(text), TYPES), TYPES)) == str(parse_type(given_type))
 
 
+INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+
+
+@given(st.data())
+def test_truncate_is_exact_and_fails_only_where_its_result_does_not_fit(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from([*INTEGERS, "DECIMAL(3, 2)", "DECIMAL(18, 0)", "DECIMAL(38, 5)"]))
+    t = parse_type(name)
+    if name in INTEGERS:
+        least, most, unit = -(2 ** (INTEGERS[name] - 1)), 2 ** (INTEGERS[name] - 1) - 1, Decimal(1)
+    else:
+        most, unit = 10 ** (t.precision or 0) - 1, Decimal((0, (1,), -(t.scale or 0)))
+        least = -most
+    value, width = data.draw(st.integers(least, most)), data.draw(st.integers(1, most))
+    expression = bound(parsed(f"truncate(x, {width})"), {"x": t})
+    with localcontext(prec=50):
+        stored = value if name in INTEGERS else value * unit
+        rows = pa.table({column_name("x"): pa.array([stored, None], arrow_type(t))})
+        (found,) = evaluated([Column.of(expression, t, t)], rows, {})
+        wanted = value - value % width
+        fits = wanted >= least
+        assert str(result_type(expression, {"x": t})) == str(t)
+        assert [*found.problems] == ([] if fits else [0])
+        assert found.values.to_pylist() == [(wanted if name in INTEGERS else wanted * unit) if fits else None, None]
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
+        ("truncate(i, 2147483648)", "holds 2147483647 at most; take a smaller width, or cast"),
+        ("truncate(d, 10000000000)", "9999999999 is the most"), ("truncate(s, 2147483648)", "characters at most"),
+        ("truncate(i, 10) FILTER (WHERE i > 1)", "FILTER"), ("truncate(DISTINCT i, 10)", "DISTINCT"),
+        ("abs(i ORDER BY i)", "ORDER BY"), ("truncate(i, 10 ORDER BY i)", "ORDER BY"),
+        ("NOT " * 900 + "true", "nested too deeply"),
         ("date_format(ts)", "takes a value and a pattern"), ("date_format(ts, s)", "takes a value and a pattern"),
         ("date_format(ts, 'yyyy-QQ')", "no letters 'QQ': say it with strftime"),
         ("date_format(ts, '" + "''x')", "has no end"),
@@ -141,6 +171,33 @@ def test_each_row_fails_alone_and_keeps_its_reason() -> None:
         1: "Overflow in multiplication of INT32",
         3: "Overflow in multiplication of INT32",
     }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CAST(s AS INTEGER) + CAST(s AS INTEGER)", "truncate(CAST(s AS INTEGER), 1) * 2", "CAST(s AS INTEGER) * 2",
+        "CASE WHEN s = 'x' THEN CAST(200 AS TINYINT) + CAST(200 AS TINYINT) ELSE CAST(s AS INTEGER) * 2 END",
+    ],
+)  # fmt: skip
+def test_a_part_that_fails_is_the_trouble_of_its_row_however_often_it_is_said(text: str) -> None:
+    found = over(of(text), s=["1", "x", "2"])
+    assert found.values.to_pylist() == [2, None, 4] and [*found.problems] == [1]
+
+
+def test_an_expression_that_fails_for_all_rows_at_once_has_a_reason_for_each() -> None:
+    found = over(of("i + CAST(200 AS TINYINT) + CAST(200 AS TINYINT)"), i=[1, 2])
+    assert found.values.to_pylist() == [None, None] and {*found.problems} == {0, 1}
+
+
+def test_an_error_that_the_engine_does_not_try_is_the_trouble_of_its_row() -> None:
+    zones = ["Europe/Berlin", "Nowhere", None, "Europe/Berlin", "Nowhere"]
+    found = over(of("TIMESTAMP '2020-01-01' AT TIME ZONE s"), s=zones)
+    assert {row: reason.split(" '")[0] for row, reason in found.problems.items()} == dict.fromkeys(
+        (1, 4), "Unknown TimeZone"
+    )
+    assert [value is None for value in found.values.to_pylist()] == [False, True, True, False, True]
+    assert not over(of("hour(TIMESTAMP '2020-01-01' AT TIME ZONE s)"), s=[]).problems
 
 
 def test_many_bad_rows_do_not_take_a_query_each(monkeypatch: pytest.MonkeyPatch) -> None:

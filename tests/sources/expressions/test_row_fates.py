@@ -13,7 +13,13 @@ from sources.expressions.rule_words import Leaving
 KINDS = {kind.short: int(kind) for kind in RowKind}
 
 
-def fates(rows: str, moved: bool | None = None, leaving: Leaving = Leaving.DELETED, wants: bool = False) -> str:
+def fates(
+    rows: str,
+    moved: bool | None = None,
+    leaving: Leaving = Leaving.DELETED,
+    wants: bool = False,
+    is_ordered: bool = False,
+) -> str:
     """``rows`` are kinds with ``!`` behind those that the filter does not take; a comma ends a record.
 
     Operations stand in brackets. The answer has what is kept, and ``?`` for a row of which that is not known.
@@ -28,7 +34,7 @@ def fates(rows: str, moved: bool | None = None, leaving: Leaving = Leaving.DELET
     found = fates_of(
         np.array(offsets), np.array(kinds, np.int8), np.array(matches),
         None if moved is None else np.full(len(kinds), moved),
-        pa.chunked_array([pa.array(ops, pa.string())]), leaving, wants_update_before=wants,
+        pa.chunked_array([pa.array(ops, pa.string())]), leaving, wants_update_before=wants, is_ordered=is_ordered,
     )  # fmt: skip
     words = [
         "?" if refused else RowKind(kind).short
@@ -59,6 +65,19 @@ def test_rows_of_a_table_that_replaces_by_key(rows: str, kept: str) -> None:
 )  # fmt: skip
 def test_an_update_under_another_key_moves_the_row(rows: str, moved: bool, kept: str) -> None:
     assert fates(rows, moved, wants=True) == kept
+
+
+@pytest.mark.parametrize(
+    ("rows", "moved", "kept"),
+    [
+        ("-D +U!", None, "-D -D"), ("-U +U!", None, "-D"), ("-U +U!", True, "-D -D"), ("-U +U!", False, "-D"),
+        ("-D! +I!", None, ""), ("-D +I", None, "-D +I"),
+    ],
+)  # fmt: skip
+def test_where_rows_have_an_order_one_that_leaves_under_another_key_is_a_delete_of_both(
+    rows: str, moved: bool | None, kept: str
+) -> None:
+    assert fates(rows, moved, is_ordered=True) == kept
 
 
 def test_what_nobody_knows_is_refused_and_what_is_not_wanted_left_out() -> None:
