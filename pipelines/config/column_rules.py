@@ -255,11 +255,11 @@ class ColumnRules(ConfigModel):
     def source_of(self, column: str) -> str | None:
         """The column of the source that a column of the table holds as it is.
 
-        None of a computed one, and of one whose source is stored under another name or left out.
+        None of a computed one, and of one whose source is stored under another name.
         """
         if column in self.computed:
             return None
-        own = None if column in self.rename or self.leaves_out(column) else column
+        own = None if column in self.rename else column
         return next((name for name, stored in self.rename.items() if stored == column), own)
 
     def leaves_out(self, column: str) -> bool:

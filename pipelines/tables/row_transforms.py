@@ -30,7 +30,7 @@ def transform_of(rule: TargetRule, table: Table, ingested_ms: int, passed: tuple
         if f.name in dict(rule.own_columns):
             continue
         source = rule.columns.source_of(f.name)
-        if source is not None:
+        if source is not None and not rule.columns.leaves_out(source):
             columns.append((f.name, source))
         else:
             is_computed = f.name in rule.columns.computed

@@ -6,6 +6,7 @@ This is the slow path; the vectorised parser hands over whatever it does not tak
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from decimal import Decimal, DecimalException
 from typing import Any
 
@@ -77,3 +78,20 @@ def scan_json(text: str, start: int) -> tuple[Any, int]:
         return _DECODER.raw_decode(text, start)
     except (RecursionError, ValueError, DecimalException) as error:
         raise MalformedRecord(f"value is not usable JSON: {type(error).__name__}") from None
+
+
+def value_at(value: Any, path: Sequence[str]) -> Any:
+    """The value at a path; None where a field on the way is missing, or is neither an object nor the text of one."""
+    for name in path:
+        found = _object_in(value) if isinstance(value, str) else value
+        if not isinstance(found, Mapping):
+            return None
+        value = found.get(name)
+    return value
+
+
+def _object_in(text: str) -> Any:
+    try:
+        return parse_text(text) if text.startswith("{") else None
+    except MalformedRecord:
+        return None
