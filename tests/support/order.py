@@ -11,11 +11,13 @@ Property tests draw the same examples in each run. ``--hypothesis-profile search
 from __future__ import annotations
 
 import gc
+import logging
 from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from pipelines.report.run_log import PACKAGES
 from tests.support.waiting import seconds
 
 _TIMEOUT_S = 600
@@ -26,6 +28,7 @@ _GROUPS = {"connect": "connect", "postgres": "connect"}
 _LONGEST = ("connect", "kafka")
 """Groups that last so long that they begin with the run."""
 _LONGEST_ID = 200
+_LOG_LEVELS: dict[str | None, int] = {None: logging.WARNING, **dict.fromkeys(PACKAGES, logging.NOTSET)}
 _OWN_OF_PYTEST = ("_pytest.", "pytest_", "xdist.", "_hypothesis")
 
 
@@ -70,6 +73,13 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     if isinstance(val, str | bytes) and len(val) > _LONGEST_ID:
         return f"{argname} of {len(val)}"
     return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    # A library that an earlier test has started may have changed which messages are kept.
+    for name, level in _LOG_LEVELS.items():
+        logging.getLogger(name).setLevel(level)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
