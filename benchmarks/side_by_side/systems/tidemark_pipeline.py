@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from benchmarks.events import COLUMN_TYPES as ORDER_TYPES
 from benchmarks.side_by_side.environments import Environment
 from benchmarks.side_by_side.systems.system import Launch, Task
 from benchmarks.side_by_side.workloads import Workload
@@ -20,18 +21,7 @@ from sinks.commit.positions import newest_position
 from tidemark import __version__
 
 PIPELINE = "side-by-side"
-COLUMN_TYPES = {
-    "id": "BIGINT",
-    "customer_id": "BIGINT",
-    "status": "STRING",
-    "amount": "DECIMAL(10, 2)",
-    "quantity": "INT",
-    "note": "STRING",
-    "created_at": "TIMESTAMP(3)",
-    "updated_at": "TIMESTAMP(3)",
-    "is_paid": "BOOLEAN",
-    "address": "STRING",
-}
+COLUMN_TYPES = ORDER_TYPES | {"created_at": "TIMESTAMP(3)", "updated_at": "TIMESTAMP(3)"}
 
 
 class TidemarkPipeline:
