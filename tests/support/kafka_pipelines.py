@@ -75,8 +75,8 @@ def insert_events(topic: str, ids: Iterable[int]) -> list[TopicRecord]:
 
 
 def table_names(root: Path, name: str = "shop") -> set[str]:
-    """The tables that a pipeline has made."""
-    return {path.name for path in (root / name / "lake.db").glob("*")}
+    """The tables that a pipeline has made: a directory alone is none yet."""
+    return {path.parent.parent.name for path in (root / name / "lake.db").glob("*/schema/schema-0")}
 
 
 def row_ids(root: Path, table: str, name: str = "shop") -> list[int]:

@@ -82,15 +82,12 @@ def wait_for_row(browser: Chrome, label: str, last_cells: list[str]) -> None:
 
 
 def button(browser: Chrome, text: str) -> None:
-    """Press the button with this text."""
-    is_pressed = browser.execute_script(
-        """const found = [...document.querySelectorAll("button")].find(
+    """Press the button with this text, once it is there and can be pressed."""
+    script = """const found = [...document.querySelectorAll("button")].find(
                (one) => one.textContent === arguments[0] && one.offsetParent && !one.disabled);
            if (found) { found.scrollIntoView({block: "center"}); found.click(); }
-           return Boolean(found);""",
-        text,
-    )
-    assert is_pressed, f"a button {text!r}"
+           return Boolean(found);"""
+    WebDriverWait(browser, seconds(20), 0.1).until(lambda b: b.execute_script(script, text), f"a button {text!r}")
 
 
 def enabled_actions(browser: Chrome) -> tuple[int, int]:
