@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from benchmarks.json_decoding import SOURCE, TARGET, batch_of, event, measured
 from paimon_table.types import DataType
-from sources.changes import DecodeTarget
 from sources.debezium_json.decoder import DebeziumJsonDecoder
+from sources.decode_target import DecodeTarget
 from sources.expressions.computed import computed_column, condition, masked_column, typed
 from sources.expressions.decoder import TransformingDecoder
 from sources.expressions.evaluation import Column

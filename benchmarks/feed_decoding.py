@@ -19,8 +19,9 @@ import pyarrow as pa
 from benchmarks.json_decoding import SOURCE as DEBEZIUM_SOURCE
 from benchmarks.json_decoding import TARGET, TOPIC, TYPES, batch_of, event, order
 from paimon_table.types import parse_type
-from sources.changes import DecodeTarget, KeyRule, SourceTable
+from sources.changes import SourceTable
 from sources.column_forms import ColumnForms
+from sources.decode_target import DecodeTarget, KeyRule
 from sources.formats import FORMATS
 from sources.position_kinds import POSITION, POSITION_TYPE, form_of
 

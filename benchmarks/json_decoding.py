@@ -20,11 +20,12 @@ import orjson
 import pyarrow as pa
 
 from paimon_table.types import parse_type
-from sources.changes import RECORD_SCHEMA, DecodeTarget, KeyRule, SourceTable
+from sources.changes import RECORD_SCHEMA, SourceTable
 from sources.debezium_json.decoder import DebeziumJsonDecoder
 from sources.debezium_json.envelope_split import Heads, split_envelopes
 from sources.debezium_json.envelopes import EnvelopeParser
 from sources.debezium_json.message_keys import MessageKeys
+from sources.decode_target import DecodeTarget, KeyRule
 from sources.json_changes.column_plan import plan_columns
 from sources.upsert_json.decoder import UpsertJsonDecoder
 from sources.values.value_forms import ValueForms

@@ -22,7 +22,8 @@ from benchmarks.feed_decoding import Run, compare, decoding, row
 from benchmarks.json_decoding import SOURCE as DEBEZIUM_SOURCE
 from benchmarks.json_decoding import TARGET, TOPIC, TYPES, batch_of, event
 from paimon_table.types import parse_type
-from sources.changes import DecodeTarget, SourceTable
+from sources.changes import SourceTable
+from sources.decode_target import DecodeTarget
 
 SOURCE = SourceTable.of_topic(TOPIC)
 COLUMNS = TYPES | {"placed_at": "TIMESTAMP(6)"}

@@ -24,7 +24,8 @@ from sources.upsert_json.policies import UpsertPolicies
 from sources.values.value_forms import ValueForms
 
 if TYPE_CHECKING:
-    from sources.changes import Decoder, TopicLook
+    from sources.changes import TopicLook
+    from sources.decode_target import Decoder
 
 
 @dataclass(frozen=True, slots=True)

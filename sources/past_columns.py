@@ -17,14 +17,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sources.changes import Decoded, Decoder, DecodeTarget, Goal, SourceTable
+from sources.changes import Decoded, SourceTable
+from sources.decode_target import Decoder, DecodeTarget, Goal
 
 _UNREADABLE = "\0{}"
 """A name that no column of a record has."""
 
 
 def decode_by_age(decoder: Decoder, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
-    """See ``sources.changes.Decoder``; records of before a column was dropped are decoded without it."""
+    """See ``sources.decode_target.Decoder``; records of before a column was dropped are decoded without it."""
     ages = _ages(batch, targets)
     if not ages.any():
         return decoder.decode(batch, targets)

@@ -25,7 +25,7 @@ from paimon_table.storage.file_io import FileIO
 from pipelines.batch.decode_task import DecodeTask
 from sinks.exchange.blob import BLOB_DDL
 from sinks.quarantine import Quarantine
-from sources.changes import Decoder
+from sources.decode_target import Decoder
 from sources.reader import ShareReader
 
 _PROPERTY = "tidemark.decode"

@@ -29,16 +29,8 @@ from sinks.exchange.target import OTHER_KEY, Routing
 from sinks.quarantine import Quarantine
 from sinks.write.deletes import without_sequence_of_deletes
 from sources.change_columns import OFFSET_COLUMN
-from sources.changes import (
-    ChangeBatch,
-    DecodeCounts,
-    Decoder,
-    Goal,
-    QuarantineRow,
-    SourceTable,
-    TopicFormats,
-    decoder_under,
-)
+from sources.changes import ChangeBatch, DecodeCounts, QuarantineRow, SourceTable
+from sources.decode_target import Decoder, Goal, TopicFormats, decoder_under
 from sources.dumps.dump_records import without_malformed
 from sources.past_columns import decode_by_age
 from sources.position_kinds import POSITION

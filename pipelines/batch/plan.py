@@ -21,7 +21,8 @@ from sinks.exchange.spool import Spool
 from sinks.exchange.target import Target
 from sinks.quarantine import Quarantine
 from sinks.write.bucket_task import WriteTask
-from sources.changes import Decoder, SourceTable, TopicFormats
+from sources.changes import SourceTable
+from sources.decode_target import Decoder, TopicFormats
 
 
 @dataclass(frozen=True, slots=True)

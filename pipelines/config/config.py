@@ -32,7 +32,7 @@ from pipelines.config.source_config import Source
 from pipelines.config.table_rules import Mode, NewColumns, OnTableFailure, Otherwise, TableRule, TargetRule
 
 if TYPE_CHECKING:
-    from sources.changes import Decoder
+    from sources.decode_target import Decoder
 
 DEFAULT_TABLE_OPTIONS: Mapping[str, str] = {"bucket": "1"}
 """Options of a new table under those of the file: a fixed bucket, because Paimon's own default is a dynamic one."""

@@ -25,7 +25,7 @@ from sources.format_options import Check, FormatOption, filled, options_of
 from sources.formats import FORMATS, PLANNED, RecordFormat
 
 if TYPE_CHECKING:
-    from sources.changes import Decoder
+    from sources.decode_target import Decoder
 
 
 def _words(name: str, form: RecordFormat) -> str:

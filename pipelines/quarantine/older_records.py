@@ -14,18 +14,8 @@ from paimon_table.row_kind import VALUE_KIND, RowKind
 from pipelines.quarantine.overtaken import History, Key, keys_of
 from sinks.exchange.version_columns import HISTORY_OPTION
 from sources.change_columns import OFFSET_COLUMN, ORDERED_COLUMN
-from sources.changes import (
-    ChangeBatch,
-    DecodeCounts,
-    Decoded,
-    Decoder,
-    DecodeTarget,
-    Goal,
-    QuarantineRow,
-    SourceTable,
-    TopicFormats,
-    decoder_under,
-)
+from sources.changes import ChangeBatch, DecodeCounts, Decoded, QuarantineRow, SourceTable
+from sources.decode_target import Decoder, DecodeTarget, Goal, TopicFormats, decoder_under
 from sources.position_kinds import POSITION
 from sources.record_rows import rows_at
 from sources.wording import first_of
@@ -153,7 +143,7 @@ class WithoutLateRecords:
     late: LateRecords
 
     def under(self, formats: TopicFormats) -> WithoutLateRecords:
-        """See ``sources.changes.FindsFormats``."""
+        """See ``sources.decode_target.FindsFormats``."""
         return replace(self, decoder=decoder_under(self.decoder, formats))
 
     def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:

@@ -13,10 +13,11 @@ from pipelines.tables.column_layout import declared_hidden, layout_of, sources_d
 from pipelines.tables.evolution import feeds_alone
 from pipelines.tables.merged_sources import fed_by
 from sinks.commit.table_sink import TableSink
-from sources.changes import DecodeTarget, KeyRule, SourceTable
+from sources.changes import SourceTable
 from sources.column_forms import OPTION, ColumnForms
 from sources.column_sources import OPTION as COLUMN_SOURCES
 from sources.column_sources import ColumnSources
+from sources.decode_target import DecodeTarget, KeyRule
 
 
 def decode_target(

@@ -19,7 +19,8 @@ from pipelines.tables.relied_columns import check_first_hidden
 from pipelines.tables.row_checks import check_rows
 from pipelines.tables.watermarks import check_event_time
 from pipelines.tables.writable_tables import check_new
-from sources.changes import Rejection, SourceTable
+from sources.changes import SourceTable
+from sources.decode_target import Rejection
 
 log = logging.getLogger(__name__)
 

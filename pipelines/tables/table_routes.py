@@ -23,9 +23,10 @@ from pipelines.tables.writable_tables import check_same_mode
 from pipelines.tables.writing_scope import WritingScope
 from sinks.commit.positions import newest_position
 from sinks.commit.table_sink import TableSink
-from sources.changes import Rejection, SourceTable
+from sources.changes import SourceTable
 from sources.column_sources import OPTION as COLUMN_SOURCES
 from sources.column_sources import ColumnSources
+from sources.decode_target import Rejection
 
 log = logging.getLogger(__name__)
 

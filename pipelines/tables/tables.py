@@ -45,7 +45,8 @@ from pipelines.tables.writing_scope import BesideStream, WritingScope
 from sinks.commit.positions import TopicPartition
 from sinks.commit.table_sink import RunTwice, TableSink, TopicIds
 from sinks.exchange.target import Target
-from sources.changes import Behind, Goal, NewestRow, Observation, Rejection, SourceTable, TopicLook, Truncation
+from sources.changes import NewestRow, Observation, SourceTable, TopicLook, Truncation
+from sources.decode_target import Behind, Goal, Rejection
 from sources.formats import chosen_format
 from sources.positions import ReadOffsets
 

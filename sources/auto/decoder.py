@@ -20,8 +20,9 @@ from sources.auto.looks import BINARY, look_of
 from sources.avro.framing import Framing
 from sources.avro.registry import AVRO, registry_of
 from sources.avro.registry_settings import RegistrySettings
-from sources.changes import DecodeCounts, Decoded, Decoder, Goal, SourceTable, TopicFormats, TopicLook
+from sources.changes import DecodeCounts, Decoded, SourceTable, TopicLook
 from sources.debezium_avro.envelope_columns import envelope_schema
+from sources.decode_target import Decoder, Goal, TopicFormats
 from sources.json_changes.partitions import topic_partitions
 from sources.plain.protobuf_values import PROTOBUF
 
@@ -40,11 +41,11 @@ class AutoDecoder:
     formats: TopicFormats = field(default_factory=TopicFormats)
 
     def under(self, formats: TopicFormats) -> AutoDecoder:
-        """See ``sources.changes.FindsFormats``."""
+        """See ``sources.decode_target.FindsFormats``."""
         return replace(self, formats=formats)
 
     def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
-        """See ``sources.changes.Decoder``."""
+        """See ``sources.decode_target.Decoder``."""
         found: list[Decoded] = []
         by_format: dict[str, list[np.ndarray[Any, Any]]] = {}
         looks: dict[str, list[tuple[int, np.ndarray[Any, Any]]]] = {}

@@ -20,7 +20,7 @@ import pyarrow as pa
 from paimon_table.errors import MalformedRecord
 from sources.avro.framing import NULL, Frames
 from sources.avro.registry import AVRO, registry_of
-from sources.changes import Decoded, Goal, SourceTable
+from sources.changes import Decoded, SourceTable
 from sources.debezium_avro.avro_keys import AvroKeys
 from sources.debezium_avro.envelope_columns import EnvelopeSchema, envelope_schema, read_envelopes
 from sources.debezium_avro.options import AvroOptions
@@ -33,6 +33,7 @@ from sources.debezium_json.policies import DebeziumPolicies
 from sources.debezium_json.record_shapes import ENVELOPES, RecordShape
 from sources.debezium_json.table_decoding import TableDecoding
 from sources.debezium_json.texts import SourceNames
+from sources.decode_target import Goal
 from sources.json_changes.outcome import Outcome
 from sources.json_changes.partitions import topic_partitions
 from sources.json_changes.taking import taken
@@ -64,7 +65,7 @@ class DebeziumAvroDecoder:
         return DebeziumAvroDecoder, (self.policies, self.options, self.documents)
 
     def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
-        """See ``sources.changes.Decoder``."""
+        """See ``sources.decode_target.Decoder``."""
         key_format = cast(KeyFormat, self.options.key_format)
         reading = RecordReading(batch, registry_of(self.options.registry, AVRO), key_format)
         outcome = Outcome(batch, reading.parsed)

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from sources.changes import Decoded, Goal, SourceTable
+from sources.changes import Decoded, SourceTable
 from sources.debezium_json.document_decoding import decode_documents
 from sources.debezium_json.envelope_schema import PLAIN_OPENING, row_of_envelope
 from sources.debezium_json.message_keys import MessageKeys
@@ -26,6 +26,7 @@ from sources.debezium_json.policies import DebeziumPolicies
 from sources.debezium_json.present_texts import present_texts
 from sources.debezium_json.table_decoding import TableDecoding
 from sources.debezium_json.texts import Texts
+from sources.decode_target import Goal
 from sources.json_changes.embedded_schema import SchemaCutter
 from sources.json_changes.outcome import Outcome
 from sources.json_changes.partitions import topic_partitions
@@ -52,7 +53,7 @@ class DebeziumJsonDecoder:
         return DebeziumJsonDecoder, (self.policies, self.forms, self.documents)
 
     def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
-        """See ``sources.changes.Decoder``."""
+        """See ``sources.decode_target.Decoder``."""
         outcome = Outcome(batch)
         keys = MessageKeys(batch.column("key"))
         for topic, partition, positions in topic_partitions(batch):

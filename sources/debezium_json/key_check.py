@@ -13,10 +13,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sources.changes import DecodeTarget, KeyRule
 from sources.debezium_json.message_keys import KeyFields
 from sources.debezium_json.ops import UNSTATED
 from sources.debezium_json.record_shapes import ENVELOPES, RecordShape
+from sources.decode_target import DecodeTarget, KeyRule
 from sources.json_changes.change_rows import (
     DELETE,
     UPDATE,

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from sources.changes import DecodeTarget
 from sources.debezium_json.envelopes import unwrapped, unwrapped_key
 from sources.debezium_json.record_shapes import ENVELOPES, RecordShape
+from sources.decode_target import DecodeTarget
 from sources.json_changes.change_rows import DELETE, Events, Mask, image_column, is_null, present, row_objects
 from sources.json_changes.embedded_schema import EmbeddedSchema
 from sources.json_changes.outcome import Outcome

@@ -20,8 +20,9 @@ import pyarrow.compute as pc
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.types import arrow_type
 from sources.change_columns import OFFSET_COLUMN, OTHER_KEY_COLUMN, UNAVAILABLE_COLUMN
-from sources.changes import ChangeBatch, DecodeTarget, Goal, SourceTable
+from sources.changes import ChangeBatch, SourceTable
 from sources.debezium_json.envelopes import unwrapped_key
+from sources.decode_target import DecodeTarget, Goal
 
 OLD_KEY_HEADER = "__debezium.oldkey"
 NEW_KEY_HEADER = "__debezium.newkey"

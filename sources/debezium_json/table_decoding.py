@@ -12,16 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.errors import MalformedRecord
-from sources.changes import (
-    Behind,
-    DecodeTarget,
-    Goal,
-    Observation,
-    ObservedColumn,
-    Rejection,
-    ShownSchema,
-    SourceTable,
-)
+from sources.changes import Observation, ObservedColumn, ShownSchema, SourceTable
 from sources.debezium_json.absent_fields import with_defaults
 from sources.debezium_json.envelopes import images_of, unwrapped, unwrapped_key
 from sources.debezium_json.event_reading import read_events
@@ -36,6 +27,7 @@ from sources.debezium_json.source_fields import places, source_fields
 from sources.debezium_json.source_times import source_times
 from sources.debezium_json.strange_values import missing_row
 from sources.debezium_json.texts import Records, SourceNames, Texts
+from sources.decode_target import Behind, DecodeTarget, Goal, Rejection
 from sources.json_changes.change_rows import (
     DELETE,
     UPDATE,

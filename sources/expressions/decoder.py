@@ -10,19 +10,8 @@ import pyarrow as pa
 
 from paimon_table.ids import Offset
 from sources.change_columns import OFFSET_COLUMN
-from sources.changes import (
-    ChangeBatch,
-    Decoded,
-    Decoder,
-    DecodeTarget,
-    Goal,
-    Observation,
-    QuarantineRow,
-    SourceTable,
-    TopicFormats,
-    TransformedRows,
-    decoder_under,
-)
+from sources.changes import ChangeBatch, Decoded, Observation, QuarantineRow, SourceTable
+from sources.decode_target import Decoder, DecodeTarget, Goal, TopicFormats, TransformedRows, decoder_under
 from sources.record_rows import rows_at
 
 
@@ -37,11 +26,11 @@ class TransformingDecoder:
     mask_keys: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
     def under(self, formats: TopicFormats) -> TransformingDecoder:
-        """See ``sources.changes.FindsFormats``."""
+        """See ``sources.decode_target.FindsFormats``."""
         return replace(self, decoder=decoder_under(self.decoder, formats))
 
     def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
-        """See ``sources.changes.Decoder``."""
+        """See ``sources.decode_target.Decoder``."""
         decoded = self.decoder.decode(batch, targets)
         secret = {source.topic for source, goal in targets.items() if _hides_values(goal)}
         if secret and decoded.quarantine:

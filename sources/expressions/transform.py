@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.types import DataType, arrow_type
 from sources.change_columns import OFFSET_COLUMN, ORDERED_COLUMN, OTHER_KEY_COLUMN, UNAVAILABLE_COLUMN, WEAK_COLUMN
-from sources.changes import ChangeBatch, FindUnstorable, TransformedRows
+from sources.changes import ChangeBatch
+from sources.decode_target import FindUnstorable, TransformedRows
 from sources.event_columns import EVENT_NAMES, TOLD_NAMES
 from sources.expressions.evaluation import Column, Evaluation, evaluated
 from sources.expressions.expression import Bound, column_name, metadata_name

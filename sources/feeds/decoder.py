@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from sources.changes import Decoded, DecodeTarget, Goal, SourceTable
+from sources.changes import Decoded, SourceTable
 from sources.debezium_json.message_keys import MessageKeys
+from sources.decode_target import DecodeTarget, Goal
 from sources.feeds.feed import Feed
 from sources.feeds.feed_options import FeedOptions
 from sources.feeds.moved_rows import with_other_keys
@@ -37,7 +38,7 @@ class FeedDecoder:
     forms: ValueForms = field(default_factory=lambda: ValueForms(decimal_format="text"))
 
     def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
-        """See ``sources.changes.Decoder``."""
+        """See ``sources.decode_target.Decoder``."""
         outcome = Outcome(batch)
         keys = MessageKeys(batch.column("key"))
         for topic, partition, positions in topic_partitions(batch):

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.rows.python_values import column_values, key_text
 from sources.change_columns import OFFSET_COLUMN, OTHER_KEY_COLUMN, UNAVAILABLE_COLUMN
-from sources.changes import ChangeBatch, DecodeTarget, Goal, SourceTable
+from sources.changes import ChangeBatch, SourceTable
+from sources.decode_target import DecodeTarget, Goal
 
 
 def with_other_keys(change: ChangeBatch, targets: Mapping[SourceTable, Goal]) -> ChangeBatch:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from paimon_table.errors import MalformedRecord
-from sources.changes import KeyRule
+from sources.decode_target import KeyRule
 from sources.record_look import other_format, remedy
 
 _REGISTRY_HEADER_BYTES = 5

@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sources.changes import DecodeTarget
 from sources.debezium_json.envelopes import EnvelopeParser, Layout, VectorStretch
+from sources.decode_target import DecodeTarget
 from sources.feeds.cut_objects import NOT_CUT
 from sources.feeds.feed import ABSENT, Feed, Row, VectorRows, images_in
 from sources.feeds.sorting import ParsedRows, TableRecords

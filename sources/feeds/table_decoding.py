@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from paimon_table.schema.type_widening import common_type
 from paimon_table.types import BINARIES, CHARACTERS
-from sources.changes import Behind, DecodeTarget, Goal, Observation, ObservedColumn, Rejection, SourceTable
+from sources.changes import Observation, ObservedColumn, SourceTable
 from sources.column_forms import RAW
 from sources.debezium_json.key_check import is_fit
+from sources.decode_target import Behind, DecodeTarget, Goal, Rejection
 from sources.feeds.feed import TRUNCATE, AbsentFields, Feed, Row, images_in
 from sources.feeds.feed_options import FeedOptions
 from sources.feeds.mysql_values import are_numbers

@@ -16,8 +16,8 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_table.types import BINARIES, CHARACTERS, INTEGERS, DataType, Root
-from sources.changes import DecodeTarget
 from sources.column_forms import BASE64_DECIMALS, RAW, SEVERAL, TEXT_DECIMALS, holds
+from sources.decode_target import DecodeTarget
 from sources.values.connect_types import ConnectColumn
 from sources.values.encodings import AUTO, Encoding, Kind
 from sources.values.form_texts import form_encoding, is_told_by_type, json_form, with_auto

@@ -8,8 +8,9 @@ from typing import Any
 
 from paimon_table.schema.type_widening import common_type
 from paimon_table.types import CHARACTERS, DataType, Root
-from sources.changes import DecodeTarget, ObservedColumn
+from sources.changes import ObservedColumn
 from sources.column_forms import BASE64_DECIMALS, RAW, SEVERAL, TEXT, TEXT_DECIMALS, VALUE, holds
+from sources.decode_target import DecodeTarget
 from sources.json_changes.change_rows import ChangeRows, image_column, is_null
 from sources.json_changes.column_plan import Plan, PlannedColumn
 from sources.json_changes.embedded_schema import EmbeddedSchema

@@ -19,7 +19,6 @@ from sources.changes import (
     ControlRecord,
     DecodeCounts,
     Decoded,
-    DecodeTarget,
     NewestRow,
     Observation,
     QuarantineRow,
@@ -27,6 +26,7 @@ from sources.changes import (
     SourceTable,
     Truncation,
 )
+from sources.decode_target import DecodeTarget
 from sources.json_changes.exact_parse import parse_exactly
 from sources.observed_columns import merged, merged_keys, merged_schemas
 from sources.record_rows import record_row, timestamp_ms_of

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.types import DataType, arrow_type
 from sources.change_columns import OFFSET_COLUMN, UNAVAILABLE_COLUMN
-from sources.changes import DecodeTarget
+from sources.decode_target import DecodeTarget
 from sources.json_changes.change_rows import ChangeRows, image_column, is_null
 from sources.json_changes.column_plan import Plan, PlannedColumn
 from sources.json_changes.gaps import Gaps, Mask

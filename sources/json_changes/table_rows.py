@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from paimon_table.row_kind import RowKind
 from paimon_table.types import CHARACTERS, DataType, Root, arrow_type
 from sources.change_columns import WEAK_COLUMN
-from sources.changes import DecodeTarget, Observation, ObservedColumn, SourceTable
+from sources.changes import Observation, ObservedColumn, SourceTable
+from sources.decode_target import DecodeTarget
 from sources.event_columns import EVENT_COLUMNS, PLACE_COLUMNS, TIME_TYPE, TOLD_COLUMNS
 from sources.json_changes.before_values import with_before_values
 from sources.json_changes.change_rows import (

@@ -13,8 +13,8 @@ from typing import Any
 
 from paimon_table.errors import MalformedRecord
 from paimon_table.types import BINARIES, CHARACTERS, INTEGERS, DataType, Root
-from sources.changes import DecodeTarget, Goal
 from sources.column_paths import ColumnPath
+from sources.decode_target import DecodeTarget, Goal
 from sources.json_changes.exact_parse import parse_text, value_at
 from sources.mongodb.extended_json import canonical, plain, relaxed, scalar_of, text_of
 from sources.mongodb.options import DocumentOptions

@@ -15,7 +15,8 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from sources.changes import Decoded, DecodeTarget, Goal, SourceTable
+from sources.changes import Decoded, SourceTable
+from sources.decode_target import DecodeTarget, Goal
 from sources.json_changes.gaps import NoGaps
 from sources.json_changes.outcome import Outcome, Parse
 from sources.plain.message_keys import NoKeys, OwnKeys, PlainKeys
@@ -60,7 +61,7 @@ class PlainDecoder:
     forms: ValueForms
 
     def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
-        """See ``sources.changes.Decoder``."""
+        """See ``sources.decode_target.Decoder``."""
         paths = paths_by_topic(targets)
         values = self.form.values(batch)
         if not paths or values.parse is not None:

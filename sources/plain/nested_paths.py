@@ -16,9 +16,10 @@ import pyarrow.compute as pc
 
 from paimon_table.errors import MalformedRecord
 from paimon_table.types import string
-from sources.changes import DecodeCounts, Decoded, DecodeTarget, Goal, QuarantineRow, SourceTable
+from sources.changes import DecodeCounts, Decoded, QuarantineRow, SourceTable
 from sources.column_paths import ColumnPath
 from sources.debezium_json.event_sorting import RowImages, TableEvents
+from sources.decode_target import DecodeTarget, Goal
 from sources.json_changes.embedded_schema import EmbeddedSchema
 from sources.json_changes.exact_parse import parse_json, value_at
 from sources.json_changes.outcome import Parse

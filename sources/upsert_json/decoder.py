@@ -15,10 +15,11 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from sources.changes import Decoded, Goal, SourceTable
+from sources.changes import Decoded, SourceTable
 from sources.debezium_json.message_keys import MessageKeys
 from sources.debezium_json.moved_keys import with_other_keys
 from sources.debezium_json.placeholders import placeholder
+from sources.decode_target import Goal
 from sources.json_changes.embedded_schema import SchemaCutter
 from sources.json_changes.outcome import Outcome
 from sources.upsert_json.json_rows import NO_OPENING, JsonRows
@@ -46,7 +47,7 @@ class UpsertJsonDecoder:
         return UpsertJsonDecoder, (self.policies, self.forms)
 
     def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
-        """See ``sources.changes.Decoder``."""
+        """See ``sources.decode_target.Decoder``."""
         outcome, headers = Outcome(batch), RecordHeaders(batch)
         keys = MessageKeys(batch.column("key"))
         rows = JsonRows(batch, self._cutter, self._shape, self._in_headers, headers, outcome)

@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sources.changes import Goal, SourceTable
+from sources.changes import SourceTable
 from sources.debezium_json.event_sorting import TableEvents
 from sources.debezium_json.message_keys import KeyForms
 from sources.debezium_json.policies import DebeziumPolicies
 from sources.debezium_json.record_shapes import RecordShape
 from sources.debezium_json.table_decoding import TableDecoding
+from sources.decode_target import Goal
 from sources.json_changes.embedded_schema import EmbeddedSchema, SchemaCutter
 from sources.json_changes.gaps import Gaps
 from sources.json_changes.outcome import Outcome

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sources.changes import Behind, DecodeTarget, Goal, Rejection, SourceTable
+from sources.changes import SourceTable
+from sources.decode_target import Behind, DecodeTarget, Goal, Rejection
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from paimon_table.errors import MalformedRecord
 from paimon_table.types import CHARACTERS
-from sources.changes import DecodeTarget, Goal
 from sources.debezium_json.envelope_split import Heads
 from sources.debezium_json.envelopes import unwrapped_key
 from sources.debezium_json.event_sorting import TableEvents
 from sources.debezium_json.texts import Texts
+from sources.decode_target import DecodeTarget, Goal
 from sources.json_changes.change_rows import DELETE
 from sources.json_changes.embedded_schema import EmbeddedSchema, SchemaCutter
 from sources.json_changes.exact_parse import parse_json

@@ -12,10 +12,11 @@ import pyarrow as pa
 import pytest
 
 from paimon_table.types import parse_type
-from sources.changes import RECORD_SCHEMA, DecodeTarget, SourceTable
+from sources.changes import RECORD_SCHEMA, SourceTable
 from sources.column_forms import ColumnForms
 from sources.debezium_json import table_decoding
 from sources.debezium_json.decoder import DebeziumJsonDecoder
+from sources.decode_target import DecodeTarget
 from sources.position_kinds import KINDS, POSITION, POSITION_TYPE, form_of
 from sources.source_positions import columns_of, source_positions
 from sources.upsert_json.decoder import UpsertJsonDecoder

@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from paimon_table.row_kind import RowKind
 from paimon_table.types import parse_type
-from sources.changes import RECORD_SCHEMA, Decoded, DecodeTarget, SourceTable
+from sources.changes import RECORD_SCHEMA, Decoded, SourceTable
 from sources.debezium_json.decoder import DebeziumJsonDecoder
 from sources.debezium_json.policies import DebeziumPolicies
+from sources.decode_target import DecodeTarget
 from sources.values.value_forms import ValueForms
 
 TOPIC = "shop.public.orders"

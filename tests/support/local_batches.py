@@ -16,8 +16,8 @@ from pipelines.batch.plan import BatchRun, TaskSettings
 from pipelines.config.config import PipelineConfig
 from pipelines.tables.tables import PipelineTables
 from sinks.quarantine import Quarantine
-from sources.changes import Decoder
 from sources.debezium_json.decoder import DebeziumJsonDecoder
+from sources.decode_target import Decoder
 from sources.dumps.dump_records import record_batches_from_dump
 
 ALL_TABLES: list[dict[str, object]] = [{"match": {"schema": "public", "table": "(.*)"}, "into": "lake.{table}"}]

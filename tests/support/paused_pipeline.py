@@ -37,7 +37,7 @@ from pipelines.tables.paused_tables import PausedTables
 from pipelines.tables.tables import PipelineTables
 from sinks import faults
 from sinks.commit.positions import aside_user
-from sources.changes import Decoder
+from sources.decode_target import Decoder
 from sources.positions import Place
 from sources.slices import Slice, SliceReader
 from tests.support.local_batches import task_settings

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_table.errors import MalformedRecord
-from sources.changes import Decoded, DecodeTarget, Goal, Observation, SourceTable
+from sources.changes import Decoded, Observation, SourceTable
+from sources.decode_target import DecodeTarget, Goal
 from sources.format_options import option
 from sources.formats import RecordFormat
 from sources.json_changes.change_rows import DELETE, UPDATE, Events
@@ -38,7 +39,7 @@ class PlainPolicies:
 
 @dataclass(frozen=True, slots=True)
 class PlainJsonDecoder:
-    """See ``sources.changes.Decoder``."""
+    """See ``sources.decode_target.Decoder``."""
 
     policies: PlainPolicies
     forms: ValueForms

@@ -14,9 +14,10 @@ import pyarrow as pa
 from paimon_table.row_kind import RowKind
 from paimon_table.schema.type_widening import common_type
 from paimon_table.types import DataType, Root
-from sources.changes import Decoded, Decoder, DecodeTarget, Observation, SourceTable
+from sources.changes import Decoded, Observation, SourceTable
 from sources.column_forms import ColumnForms
 from sources.debezium_json.decoder import DebeziumJsonDecoder
+from sources.decode_target import Decoder, DecodeTarget
 from sources.dumps.dump_records import record_batches_from_dump
 from sources.values.iso_time import parse_date, parse_time, parse_timestamp
 

@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_table.row_kind import RowKind
-from sources.changes import RECORD_SCHEMA, Decoded, Goal, SourceTable
+from sources.changes import RECORD_SCHEMA, Decoded, SourceTable
+from sources.decode_target import Goal
 from sources.upsert_json.decoder import UpsertJsonDecoder
 from sources.upsert_json.policies import UpsertPolicies
 from tests.support.envelope_records import raw, target

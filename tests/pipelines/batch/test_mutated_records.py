@@ -15,8 +15,9 @@ import pytest
 
 from paimon_table.table import Table
 from pipelines.tables.tables import PipelineTables
-from sources.changes import RECORD_SCHEMA, Decoder
+from sources.changes import RECORD_SCHEMA
 from sources.debezium_json.decoder import DebeziumJsonDecoder
+from sources.decode_target import Decoder
 from sources.dumps.dump_records import record_batches_from_dump
 from sources.upsert_json.decoder import UpsertJsonDecoder
 from sources.wording import BadReason, bad_reason

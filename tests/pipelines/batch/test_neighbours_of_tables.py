@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sources.changes import Decoder
 from sources.debezium_json.decoder import DebeziumJsonDecoder
+from sources.decode_target import Decoder
 from sources.upsert_json.decoder import UpsertJsonDecoder
 from tests.support.envelope_records import event, records
 from tests.support.local_batches import pipeline_tables, reported_batches

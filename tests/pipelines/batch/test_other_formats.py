@@ -14,8 +14,9 @@ from pipelines.config.config import PipelineConfig
 from pipelines.config.format_config import format_model
 from pipelines.config.source_config import Source
 from pipelines.tables.tables import PipelineTables
-from sources.changes import RECORD_SCHEMA, Decoder
+from sources.changes import RECORD_SCHEMA
 from sources.debezium_json.decoder import DebeziumJsonDecoder
+from sources.decode_target import Decoder
 from sources.formats import FORMATS
 from sources.values.value_forms import ValueForms
 from tests.support.local_batches import reported_batches

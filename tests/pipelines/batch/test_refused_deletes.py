@@ -12,7 +12,8 @@ import pytest
 from paimon_table.errors import MalformedRecord
 from paimon_table.table import Table
 from pipelines.tables.tables import PipelineTables
-from sources.changes import RECORD_SCHEMA, DecodeTarget
+from sources.changes import RECORD_SCHEMA
+from sources.decode_target import DecodeTarget
 from tests.support.local_batches import pipeline_tables, run_batches
 
 RULE: dict[str, object] = {"match": {"table": "items"}, "into": "lake.items"}

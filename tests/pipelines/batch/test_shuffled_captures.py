@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from sources.avro.registry_settings import RegistrySettings
-from sources.changes import Decoder
 from sources.debezium_avro.decoder import DebeziumAvroDecoder
 from sources.debezium_avro.options import AvroOptions
 from sources.debezium_json.decoder import DebeziumJsonDecoder
 from sources.debezium_json.policies import DebeziumPolicies
+from sources.decode_target import Decoder
 from sources.dumps.dump_records import record_batches_from_dump
 from sources.upsert_json.decoder import UpsertJsonDecoder
 from tests.support.local_batches import pipeline_tables, reported_batches, shop_rules

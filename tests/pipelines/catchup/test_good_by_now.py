@@ -15,8 +15,9 @@ from paimon_table.history.rollback import plan_rollback, roll_back
 from pipelines.catchup.reading import Step
 from sinks import faults
 from sources.change_columns import OFFSET_COLUMN
-from sources.changes import DecodeCounts, Decoded, Goal, SourceTable
+from sources.changes import DecodeCounts, Decoded, SourceTable
 from sources.debezium_json.decoder import DebeziumJsonDecoder
+from sources.decode_target import Goal
 from sources.record_rows import rows_at
 from tests.support.item_batches import event, records
 from tests.support.paused_pipeline import Killed, PausedPipeline, killed_at

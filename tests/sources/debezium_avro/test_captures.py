@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from sources.avro.registry_settings import RegistrySettings
-from sources.changes import DecodeCounts, DecodeTarget
+from sources.changes import DecodeCounts
 from sources.debezium_avro.decoder import DebeziumAvroDecoder
 from sources.debezium_avro.options import AvroOptions
 from sources.debezium_json.policies import DebeziumPolicies
+from sources.decode_target import DecodeTarget
 from sources.dumps.dump_records import record_batches_from_dump
 from tests.support.avro_topics import AvroTopics
 from tests.support.replay import (

@@ -16,10 +16,11 @@ import pytest
 from paimon_table.errors import Outage
 from paimon_table.types import parse_type
 from sources.avro.registry_settings import RegistrySettings
-from sources.changes import RECORD_SCHEMA, Behind, Decoded, DecodeTarget, KeyRule, Rejection, SourceTable
+from sources.changes import RECORD_SCHEMA, Decoded, SourceTable
 from sources.debezium_avro.decoder import DebeziumAvroDecoder
 from sources.debezium_avro.options import AvroOptions
 from sources.debezium_json.policies import DebeziumPolicies
+from sources.decode_target import Behind, DecodeTarget, KeyRule, Rejection
 from tests.support.avro_topics import AvroTopics, encoder
 from tests.support.registry_server import RegistryServer, running_registry
 

@@ -13,8 +13,9 @@ import pyarrow as pa
 import pytest
 
 from paimon_table.types import parse_type
-from sources.changes import RECORD_SCHEMA, DecodeTarget, SourceTable
+from sources.changes import RECORD_SCHEMA, SourceTable
 from sources.debezium_json.decoder import DebeziumJsonDecoder
+from sources.decode_target import DecodeTarget
 from tests.support.avro_topics import AvroTopics
 from tests.support.replay import Replay, replay_batches, same
 

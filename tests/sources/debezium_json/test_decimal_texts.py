@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from paimon_table.types import parse_type
-from sources.changes import DecodeTarget, SourceTable
+from sources.changes import SourceTable
 from sources.column_forms import BASE64_DECIMALS, EITHER_DECIMALS, TEXT_DECIMALS, ColumnForms
 from sources.debezium_json.decoder import DebeziumJsonDecoder
+from sources.decode_target import DecodeTarget
 from sources.values.decimal_kinds import MANY
 from sources.values.value_forms import ValueForms
 from tests.support.item_batches import TOPIC, event, records

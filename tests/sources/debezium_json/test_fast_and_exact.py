@@ -14,8 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from paimon_table.types import parse_type
-from sources.changes import Decoded, DecodeTarget, SourceTable
+from sources.changes import Decoded, SourceTable
 from sources.debezium_json.decoder import DebeziumJsonDecoder
+from sources.decode_target import DecodeTarget
 
 TOPIC = "shop.public.t"
 SOURCE = SourceTable(TOPIC, "shop", "public", "t")

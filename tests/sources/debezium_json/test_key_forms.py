@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sources.changes import DecodeTarget
+from sources.decode_target import DecodeTarget
 from tests.support.envelope_records import Json, decode, event, kinds_and, records, target
 
 NUMBER = {

@@ -10,8 +10,9 @@ import pytest
 
 from paimon_table.types import parse_type
 from sources.change_columns import OTHER_KEY_COLUMN
-from sources.changes import RECORD_SCHEMA, Decoded, DecodeTarget, Rejection, SourceTable
+from sources.changes import RECORD_SCHEMA, Decoded, SourceTable
 from sources.debezium_json.decoder import DebeziumJsonDecoder
+from sources.decode_target import DecodeTarget, Rejection
 
 SOURCE = SourceTable("shop.public.orders", None, "public", "orders")
 COLUMNS = (

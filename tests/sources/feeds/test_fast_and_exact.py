@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sources.changes import RECORD_SCHEMA, Decoded, DecodeTarget
+from sources.changes import RECORD_SCHEMA, Decoded
+from sources.decode_target import DecodeTarget
 from sources.formats import FORMATS
 from tests.support.feed_records import Json, Run, batch_of, canal, dms, golden_gate, maxwell
 

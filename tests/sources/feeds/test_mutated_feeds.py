@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from sources.change_columns import OFFSET_COLUMN
-from sources.changes import RECORD_SCHEMA, ChangeBatch, Decoded, Goal, SourceTable
+from sources.changes import RECORD_SCHEMA, ChangeBatch, Decoded, SourceTable
+from sources.decode_target import Goal
 from sources.formats import FORMATS
 from sources.wording import BadReason, bad_reason
 from tests.support.feed_mutants import feed_mutant

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from paimon_table.types import parse_type
 from sources.avro.registry_settings import RegistrySettings
-from sources.changes import DecodeTarget, SourceTable
+from sources.changes import SourceTable
+from sources.decode_target import DecodeTarget
 from sources.plain.avro_options import AvroPlainOptions, AvroSchemas
 from sources.plain.avro_values import AvroFormat
 from sources.plain.decoder import PlainDecoder

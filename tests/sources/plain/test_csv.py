@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_table.types import string
-from sources.changes import DecodeTarget, SourceTable
+from sources.changes import SourceTable
+from sources.decode_target import DecodeTarget
 from sources.formats import FORMATS
 from sources.plain.csv_options import CsvOptions
 from sources.plain.csv_values import CsvFormat, parsed_line

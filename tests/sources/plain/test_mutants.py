@@ -18,7 +18,8 @@ import pyarrow as pa
 import pytest
 
 from sources.change_columns import OFFSET_COLUMN
-from sources.changes import RECORD_SCHEMA, DecodeTarget, SourceTable
+from sources.changes import RECORD_SCHEMA, SourceTable
+from sources.decode_target import DecodeTarget
 from sources.formats import FORMATS
 from sources.wording import BadReason, bad_reason
 from tests.support.avro_mutants import changed_bytes

@@ -16,7 +16,8 @@ from google.protobuf import descriptor_pb2, json_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sources.changes import RECORD_SCHEMA, DecodeTarget, SourceTable
+from sources.changes import RECORD_SCHEMA, SourceTable
+from sources.decode_target import DecodeTarget
 from sources.plain.decoder import PlainDecoder
 from sources.plain.options import PlainOptions
 from sources.plain.protobuf_options import ProtobufSchemas

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from paimon_table.errors import ConfigError
-from sources.changes import Behind, KeyRule, Rejection, SourceTable
+from sources.changes import SourceTable
+from sources.decode_target import Behind, KeyRule, Rejection
 from sources.upsert_json.decoder import UpsertJsonDecoder
 from sources.upsert_json.policies import UpsertPolicies
 from tests.support.envelope_records import event, target

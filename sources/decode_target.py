@@ -1,0 +1,304 @@
+"""What Kafka records are decoded for: the target of each source table, and the decoder that is given them.
+
+``sources.changes`` has what comes out. Everything is immutable and picklable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+import pyarrow as pa
+
+from paimon_table.types import DataType
+from sources.change_columns import WEAK_COLUMN
+from sources.changes import ChangeBatch, Decoded, SourceTable
+from sources.column_forms import ColumnForms
+from sources.column_paths import ColumnPath
+from sources.event_columns import OnChange
+from sources.position_kinds import POSITION
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRule:
+    """Which message keys the records of a source table may have."""
+
+    table: str
+    """Name of the target table, for messages."""
+    is_stated: bool
+    """The user chose the primary key: message keys that are part of it are fine, and so is their first form."""
+    first: tuple[str, ...] = ()
+    """The fields of the message key when the source table was first seen; none if that is not known."""
+
+
+class RowTransform(Protocol):
+    """Makes rows of a table of rows of its source; picklable, and without secrets."""
+
+    @property
+    def hides_values(self) -> bool:
+        """Whether reasons of bad records show no values."""
+        ...
+
+    @property
+    def filters(self) -> bool:
+        """Whether the table has some rows of its source alone."""
+        ...
+
+    def transformed(
+        self, change: ChangeBatch, records: pa.RecordBatch, mask_keys: Mapping[str, bytes]
+    ) -> TransformedRows:
+        """``records`` is the batch that the change was decoded from; ``mask_keys`` are secret, by their names."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TransformedRows:
+    """Rows of a table, the reasons of bad records by their offsets, and how many records give no row.
+
+    None for ``rows`` where the transform lacks columns that the records may show.
+    """
+
+    rows: pa.Table | None
+    problems: Mapping[int, str] = field(default_factory=dict)
+    filtered: int = 0
+
+
+FindUnstorable: TypeAlias = Callable[[pa.Array], Mapping[int, str]]
+"""Finds the values of a column for which a table has no place: positions and reasons."""
+
+
+OnTruncate: TypeAlias = Literal["apply", "skip", "pause"]
+"""What a TRUNCATE of the source table does: a Truncation, nothing, or a Refusal."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeTarget:
+    """The Paimon table that rows of a source table are decoded for."""
+
+    columns: tuple[tuple[str, DataType], ...]
+    """Those that the source has values for."""
+    primary_key: tuple[str, ...]
+    emit_update_before: bool = False
+    counted_again: frozenset[str] = frozenset()
+    """Columns whose value would count twice if a row repeated it: what the source did not send stays NULL there."""
+    declared: frozenset[str] = frozenset()
+    """Columns whose type the user fixed: never reported as widened."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Columns of the source that the table cannot have, and why: records with a value there go to quarantine."""
+    beyond: str | None = None
+    """Why the table takes no new columns at all: a value in one has the same end. None: it takes them."""
+    ignores_new: bool = False
+    """New columns are left out and never reported."""
+    unstorable: Mapping[str, FindUnstorable] = field(default_factory=dict)
+    """Per column a function (picklable) that finds values for which the table has no place: positions and reasons."""
+    keys: KeyRule | None = None
+    """What message keys are held against; None takes every key."""
+    has_whole_before: bool = False
+    """The user says that ``before`` of deletes is the whole old row, with nothing made up."""
+    refused_deletes: str | None = None
+    """Why the table cannot take deletes, if so: their records go to quarantine."""
+    refused_deletes_with: tuple[str, ...] = ()
+    """Only deletes with a value in one of these columns are refused; none stands for every delete."""
+    on_truncate: OnTruncate = "pause"
+    deleted_at: str | None = None
+    """The column that gets the time of deletes, where deleted rows stay; it is none of ``columns``."""
+    versions: tuple[str, str] | None = None
+    """The columns that get time and offset of each change, where every version of a row stays."""
+    on_change: OnChange | None = None
+    """What updates and deletes do where the table has no primary key; None where it has one."""
+    forms: ColumnForms = field(default_factory=ColumnForms)
+    """How its columns have been read so far."""
+    decimal_formats: Mapping[str, str] = field(default_factory=dict)
+    """The columns whose ``decimal_format`` the user states, beside that of the record format."""
+    follows_retypes: bool = False
+    """Whether values that no wider type of their column holds change more than where their record goes."""
+    leaves_out: Callable[[str], bool] | None = None
+    """Tells (picklable) which columns of the source the rule leaves out: they are no news. None: none of them."""
+    drops: Callable[[str], bool] | None = None
+    """Tells (picklable) which columns of the source ``columns.drop`` means: newest rows say which they have."""
+    ordering: tuple[tuple[str, DataType], ...] = ()
+    """The columns that the rows have behind their own where deletes have their order: ``POSITION`` first where source
+    positions tell it, others stay NULL."""
+    tells_events: bool = False
+    """The rows have the event columns behind their own, whatever the table stores of them."""
+    tells_places: bool = False
+    """The rows have the columns of places (``PLACE_COLUMNS``) behind their own."""
+    transform: RowTransform | None = None
+    """What makes rows of the table of them; None where the table has the columns of the source."""
+    paths: Mapping[str, ColumnPath] = field(default_factory=dict)
+    """The columns that are filled from inside of nested values."""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """Former names of columns, each with that of ``columns``: records with an embedded schema may be from before."""
+    dropped: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    """Per dropped column of the source the offset in each partition below which its values mean nothing any more."""
+    tells_schemas: bool = False
+    """Observations have the embedded schemas of the records, whatever is news in them, and shapes of other rows."""
+    called: tuple[str, ...] = ()
+    """The names of the columns in change rows, where ``columns`` has those of the records."""
+
+    @property
+    def row_columns(self) -> tuple[tuple[str, DataType], ...]:
+        """The columns of change rows."""
+        if not self.called:
+            return self.columns
+        return tuple((name, t) for name, (_, t) in zip(self.called, self.columns, strict=True))
+
+    def called_now(self, column: str) -> str:
+        """The name in change rows of a column that records have."""
+        names = [name for name, _ in self.columns]
+        return self.called[names.index(column)] if self.called and column in names else column
+
+    def lacked_by(self, shown: Collection[str]) -> tuple[str, ...]:
+        """The columns, but those of the key, that are not among those that a row has, by their names in change rows."""
+        both = zip(self.columns, self.row_columns, strict=True)
+        return tuple(now for (name, _), (now, _) in both if name not in shown and name not in self.primary_key)
+
+    def left_out_of(self, shown: Collection[str]) -> tuple[str, ...]:
+        """Those of the columns that a row has which the rule drops."""
+        return () if self.drops is None else tuple(sorted(name for name in shown if self.drops(name)))
+
+    def knows_all(self, shown: Collection[str]) -> bool:
+        """Whether the table has, or the rule refuses, all columns of a row; one that had only NULL so far waits."""
+        known = {*(name for name, _ in self.columns), *self.refused}
+        leaves_out = self.leaves_out or (lambda _name: False)
+        return all(name in known or leaves_out(name) for name in shown)
+
+    def under(self, names: Mapping[str, str]) -> DecodeTarget:
+        """The target for records that have other names for its columns, by those of now."""
+        if not names:
+            return self
+
+        def renamed(by_name: Mapping[str, _T]) -> dict[str, _T]:
+            return {names.get(name, name): value for name, value in by_name.items()}
+
+        def known(columns: Iterable[str]) -> list[str]:
+            return [names.get(name, name) for name in columns]
+
+        return replace(
+            self,
+            columns=tuple(renamed(dict(self.columns)).items()),
+            called=tuple(name for name, _ in self.row_columns),
+            counted_again=frozenset(known(self.counted_again)),
+            declared=frozenset(known(self.declared)),
+            unstorable=renamed(self.unstorable),
+            refused_deletes_with=tuple(known(self.refused_deletes_with)),
+            decimal_formats=renamed(self.decimal_formats),
+            forms=self.forms.renamed(names),
+            paths=renamed(self.paths),
+        )
+
+    def for_schema(self, shown: Collection[str] | None) -> DecodeTarget:
+        """The target for records with these columns in an embedded schema; None: without schema.
+
+        Without one nothing tells whether a former name is that of an older record or of another column.
+        """
+        if not self.renamed:
+            return self
+        if shown is None:
+            why = {
+                old: f"column {now!r} was called so before, and this record has no embedded schema that tells whether"
+                " it still is; let the connector send schemas"
+                for old, now in self.renamed.items()
+            }
+            return replace(self, refused={**self.refused, **why})
+        then: dict[str, str] = {}
+        for old, now in self.renamed.items():  # the last name last
+            if now not in shown and old in shown:
+                then[now] = old
+        return self.under(then)
+
+    @property
+    def needs_events(self) -> bool:
+        """Whether the rows take operations and times from their events."""
+        is_told = self.tells_events or self.tells_places or self.on_change == "log"
+        return is_told or bool(self.deleted_at or self.versions or self.orders_by_position)
+
+    @property
+    def orders_by_position(self) -> bool:
+        """Whether the rows have the positions of their changes."""
+        return any(name == POSITION for name, _ in self.ordering)
+
+    @property
+    def own_columns(self) -> tuple[str, ...]:
+        """The columns that the decoder fills itself, beside those of an event log."""
+        of_versions = () if self.versions is None else (*self.versions, WEAK_COLUMN)
+        of_deletes = () if self.deleted_at is None else (self.deleted_at,)
+        return of_versions + of_deletes + tuple(name for name, _ in self.ordering)
+
+    def refusal(self, column: str) -> str | None:
+        """Why a value in a column that the table lacks cannot be left out in silence; None if there is no reason."""
+        if self.leaves_out is not None and self.leaves_out(column):
+            return None
+        return self.refused.get(column) or (None if self.ignores_new else self.beyond)
+
+    def is_news(self, column: str) -> bool:
+        """Whether a column that the table lacks is to be reported."""
+        if self.leaves_out is not None and self.leaves_out(column):
+            return False
+        return not self.ignores_new and self.refusal(column) is None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why a source table has no target: its records go to quarantine with this reason.
+
+    ``is_unmade`` means that a table can be made as soon as events show what it needs: they are observed each time.
+    ``is_empty`` means that none had a row so far: deletes and truncates of it change nothing and are counted.
+    """
+
+    reason: str
+    is_unmade: bool = False
+    is_empty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """The table of a source table is behind the stream: its records are counted now and read again later."""
+
+
+Goal: TypeAlias = DecodeTarget | Rejection | Behind | None
+"""What records of a source table are decoded for; None skips them."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFormats:
+    """What is known of the formats of topics, where their first records tell them."""
+
+    chosen: Mapping[str, str] = field(default_factory=dict)
+    """By topic."""
+    earlier: Mapping[str, str] = field(default_factory=dict)
+    """Those under earlier checkpoints: they count for records that show no format, such as null values."""
+
+
+class Decoder(Protocol):
+    """Turns Kafka records into change rows; runs on executors, keeps no state that changes its answers.
+
+    Picklable and small: it travels with every batch.
+    """
+
+    def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
+        """Decode records for the given targets.
+
+        A source that maps to None or Behind is skipped and counted, one that maps to a Rejection goes to quarantine. A
+        source that is absent is unknown: it gives an Observation of all its columns, even if there are none, and no
+        rows. Rows of known sources are decoded as far as the target's columns go. Bad records become QuarantineRows; no
+        record makes this raise.
+        """
+        ...
+
+
+@runtime_checkable
+class FindsFormats(Protocol):
+    """A decoder of topics whose formats are chosen on the way."""
+
+    def under(self, formats: TopicFormats) -> Decoder:
+        """The decoder for topics of these formats."""
+        ...
+
+
+def decoder_under(decoder: Decoder, formats: TopicFormats) -> Decoder:
+    """The decoder, which knows the formats of the topics if it has to."""
+    return decoder.under(formats) if isinstance(decoder, FindsFormats) else decoder
