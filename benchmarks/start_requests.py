@@ -24,7 +24,7 @@ from pipelines.config.config import PipelineConfig
 from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.tables import PipelineTables
-from sinks.commit.positions import Position, newest_with_position, to_properties
+from sinks.commit.positions import Position, newest_position, to_properties
 
 USER = "tidemark-shop-checkpoint"
 OWN = TableName("lake", "orders")
@@ -75,7 +75,7 @@ def start(config: PipelineConfig, catalog: FilesystemCatalog) -> OwnTables:
 def reading_through(config: PipelineConfig, catalog: FilesystemCatalog) -> None:
     """The same without marks and record: every table tells by its snapshots."""
     for name in catalog.names():
-        newest_with_position(catalog.files(name).snapshots, config.name)
+        newest_position(catalog.files(name).snapshots, config.name)
 
 
 def commit(config: PipelineConfig, catalog: FilesystemCatalog) -> None:

@@ -82,11 +82,11 @@ class BesideQuery:
         self.stream = StreamEnd(self.config, self._checkpoint, pipeline.catalog, slices, ids)
         self._replays: ReplaySlices | None = None
         self._shown = ShownReplays(self._checkpoint, pipeline.catalog, of.seen)
-        self._has_looked = not self._checkpoint.is_new
-        self._first_look: Callable[[], object] = lambda: None
+        self._has_noted = not self._checkpoint.is_new
+        self._take_first: Callable[[], object] = lambda: None
         say_paused(self.paused.pauses)
         self._shown.refresh()
-        if self._has_looked:
+        if self._has_noted:
             self.standing.note_all()
         of.seen.without_tables(self.paused.ruleless)
         self.work = SideWork(self.turns, self.paused, self._catch_up, self.settle, of.guarded, self._stops_with)
@@ -95,21 +95,21 @@ class BesideQuery:
         """Where requests are taken, ``others`` by these handlers; those of tables are, as far as they wait by now."""
         desk = RequestDesk(Requests.of(self.config), {**self._handlers(), **others})
         if self._checkpoint.is_new:
-            self._first_look = lambda: desk.take(COMMANDS)
+            self._take_first = lambda: desk.take(COMMANDS)
         else:
             desk.take(COMMANDS)
         return desk
 
     def take_first(self) -> None:
         """Take what was asked before the pipeline had read anything, once its first batch has opened the tables."""
-        self._first_look()
-        self._first_look = lambda: None
+        self._take_first()
+        self._take_first = lambda: None
 
     def begin(self) -> None:
         """A batch begins: under a new checkpoint the first one tells where the stream begins."""
-        if not self._has_looked:
+        if not self._has_noted:
             self.standing.note_all()
-            self._has_looked = True
+            self._has_noted = True
 
     def settle(self) -> None:
         """Wait for what the last batch has left to do, in a turn."""

@@ -9,7 +9,7 @@ from paimon_table import Catalog
 from paimon_table.storage.file_io import FileIO, LocalFileIO
 from paimon_table.storage.outages import storage_failure
 from pipelines.checkpoint.book import Book
-from pipelines.checkpoint.checkpoint import Checkpoint, commit_user
+from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
 from pipelines.reading import source_reader
 from pipelines.storage import catalog_of, look_above, quarantine_of, storage_of
@@ -47,7 +47,7 @@ def prepared(config: PipelineConfig) -> PreparedPipeline:
     book = Book(checkpoint)
     record = CheckpointRecord(config, checkpoint, catalog, book)
     query_id = checkpoint.query_id
-    record.check(None if query_id is None else commit_user(config, query_id))
+    record.check(checkpoint.commit_user)
     own = OwnTables(config, catalog, record)
     _check_writable(config)
     reader = source_reader(config, checkpoint, own, book)

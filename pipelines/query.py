@@ -246,9 +246,9 @@ class PipelineQuery:
             raise self.failure
         exception = self._query.exception()
         if exception is not None:
-            raise self._told(exception, "Spark ended the query")
+            raise self._in_own_words(exception, "Spark ended the query")
 
-    def _told(self, error: Exception, what: str) -> TidemarkError:
+    def _in_own_words(self, error: Exception, what: str) -> TidemarkError:
         """Spark's error in our own words where they are known."""
         text = str(error)
         return (
@@ -263,7 +263,7 @@ class PipelineQuery:
             with in_pipeline(self.config.name):
                 return self._start(spark)
         except (PySparkException, Py4JJavaError) as error:
-            raise self._told(error, "Spark did not start the query") from error
+            raise self._in_own_words(error, "Spark did not start the query") from error
 
     def _start(self, spark: SparkSession) -> StreamingQuery:
         quarantine_io, _ = quarantine_of(self.config)
@@ -381,7 +381,7 @@ class PipelineQuery:
             if self._is_given_up:
                 self.failure = StopRequested(f"pipeline {self.config.name} stops within a batch")
             else:
-                self.failure = self._told(error, "Spark gave a job up")
+                self.failure = self._in_own_words(error, "Spark gave a job up")
             raise self.failure from error
         except BaseException as error:
             self.failure = error
@@ -398,7 +398,7 @@ class PipelineQuery:
         self._beside.begin()
         if self.tables is None:
             self.tables = self._tables_of(query_id)
-        if self.tables.commit_user != commit_user(self.config, query_id):
+        if self.tables.commit_user != commit_user(self.config.name, query_id):
             raise BrokenInvariant(f"checkpoint {self.config.checkpoint} has another id than query {query_id}")
         return self.tables
 
@@ -417,7 +417,7 @@ class PipelineQuery:
         )
         tables = PipelineTables(
             self.config,
-            commit_user(self.config, query_id),
+            commit_user(self.config.name, query_id),
             self._own,
             paused=self._beside.paused,
             topic_ids=self._topic_ids,

@@ -272,13 +272,14 @@ class SupervisedPipeline:
         """Let those who look see which tables are not in the stream."""
         for name, standing in standings.items():
             if standing != self._standings.get(name):
+                pause = standing.pause
                 out = OutOfStream(
-                    standing.reason,
-                    standing.public_reason,
-                    standing.since_ms / 1000,
-                    self._offsets(standing.position),
-                    standing.topics,
-                    standing.cause is Cause.BAD_RECORDS,
+                    pause.reason,
+                    pause.public_reason,
+                    pause.since_ms / 1000,
+                    self._offsets(pause.position),
+                    pause.topics,
+                    pause.cause is Cause.BAD_RECORDS,
                 )
                 self._seen.put_table(name, standing.state, out)
         for name in self._standings.keys() - standings.keys():

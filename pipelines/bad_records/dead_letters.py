@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -233,19 +233,18 @@ def remove_payloads(records: DeadLetters, dropped: Collection[Place], *, everyth
         return line.record not in wanted and (not everything or line.record in still)
 
     for file in sealed_files(records.log):
-        lines = list(lines_of(records.io, records.path, file))
-        kept = [line.text for line in lines if stays(line)]
-        if len(kept) < len(lines):
-            rewrite(records.io, f"{records.path}/{file}", kept)
+        keep_lines(records.io, records.path, file, stays)
 
 
-def rewrite(io: FileIO, path: str, kept: Sequence[bytes]) -> None:
-    """Leave these lines in a file, at once; one without any goes."""
-    if kept:
-        io.write(path, b"".join(line + b"\n" for line in kept))
-    else:
-        io.delete(path)
-        io.delete_if_empty(path.rpartition("/")[0])
+def keep_lines(io: FileIO, path: str, file: str, stays: Callable[[BadLine | DamagedLine], bool]) -> None:
+    """Remove the other lines from a file below the quarantine at ``path``, at once; a file without any goes."""
+    lines = list(lines_of(io, path, file))
+    kept = [line.text for line in lines if stays(line)]
+    if kept and len(kept) < len(lines):
+        io.write(f"{path}/{file}", b"".join(line + b"\n" for line in kept))
+    elif lines and not kept:
+        io.delete(f"{path}/{file}")
+        io.delete_if_empty(f"{path}/{file}".rpartition("/")[0])
 
 
 def sealed_files(log: QuarantineLog) -> list[str]:

@@ -275,7 +275,7 @@ class TableJudge:
 
     def is_final(self, evidence: Evidence) -> bool:
         """Whether the table cannot go back behind the snapshot any more: all that were before it have expired."""
-        table, earliest, _ = self._look(evidence.table)
+        table, earliest, _ = self._table_and_ends(evidence.table)
         return table is not None and table.created_ms == evidence.created_ms and earliest > evidence.snapshot_id
 
     def committed(self, sealed: Sealed, table: str) -> Evidence | None:
@@ -285,7 +285,7 @@ class TableJudge:
         return self._committed[key]
 
     def _holds(self, evidence: Evidence) -> bool:
-        table, earliest, latest = self._look(evidence.table)
+        table, earliest, latest = self._table_and_ends(evidence.table)
         if table is None or table.created_ms != evidence.created_ms or latest < evidence.snapshot_id:
             return False
         if earliest > evidence.snapshot_id:
@@ -296,11 +296,11 @@ class TableJudge:
         return found.time_ms == evidence.time_ms
 
     def _search(self, sealed: Sealed, identifier: str) -> Evidence | None:
-        table, _, _ = self._look(identifier)
+        table, _, _ = self._table_and_ends(identifier)
         found = None if table is None else found_commit(table, sealed)
         return None if table is None or found is None else evidence_of(identifier, table, found)
 
-    def _look(self, identifier: str) -> tuple[Table | None, int, int]:
+    def _table_and_ends(self, identifier: str) -> tuple[Table | None, int, int]:
         if identifier not in self._tables:
             table = self._catalog.find(TableName.of(identifier)) if "." in identifier else None
             ends = (0, 0) if table is None else (table.snapshots.earliest_id() or 0, table.snapshots.latest_id() or 0)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -233,24 +233,18 @@ class QuarantineLog:
         newest_first = reversed(self.entries.values())
         return next((e for e in newest_first if isinstance(e, Sealed) and e.step == step), None)
 
-    def _sealed(self) -> Iterator[tuple[int, Sealed]]:
-        return ((number, entry) for number, entry in self.entries.items() if isinstance(entry, Sealed))
-
-    def file(self, step: str, name: str) -> str:
-        """The path of a file of a step."""
-        return f"{self.path}/{step}/{name}"
-
     def remove_unsealed(self, step: str) -> None:
         """Remove what killed runs of a step have left; looks at the first step of an owner, which may run again."""
         owner = step.partition("/")[0]
         if owner in self._unnamed:
             return
         self._unnamed.add(owner)
-        named = {name for _, entry in self._sealed() if entry.step == step for name in entry.bad}
+        sealed = (entry for entry in self.entries.values() if isinstance(entry, Sealed) and entry.step == step)
+        named = {name for entry in sealed for name in entry.bad}
         for name in self.io.list_names(f"{self.path}/{step}"):
             if name not in named:
                 # No entry names it, and whoever wrote it held the checkpoint, which we hold.
-                self.io.delete(self.file(step, name))
+                self.io.delete(f"{self.path}/{step}/{name}")
 
     def _read(self, number: int) -> Entry | None:
         file = self._file(number)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from pipelines.bad_records.dead_letters import BadLine, lines_of, rewrite
+from pipelines.bad_records.dead_letters import BadLine, keep_lines
 from pipelines.bad_records.facts import TableJudge
 from pipelines.bad_records.log import Applied, Closed, Place, QuarantineLog, Sealed, Stretch, Switched, places_of
 
@@ -29,10 +29,12 @@ def prune(log: QuarantineLog, judge: TableJudge) -> None:
     entries = [log.entries[number] for number in oldest]
     for entry in (entry for entry in entries if isinstance(entry, Sealed)):
         for name in entry.bad:
-            lines = list(lines_of(log.io, log.path, f"{entry.step}/{name}"))
-            kept = [line.text for line in lines if not isinstance(line, BadLine) or line.record not in bare]
-            if len(kept) < len(lines):
-                rewrite(log.io, log.file(entry.step, name), kept)
+            keep_lines(
+                log.io,
+                log.path,
+                f"{entry.step}/{name}",
+                lambda line: not isinstance(line, BadLine) or line.record not in bare,
+            )
     log.remove(_needless(log, oldest, finished))
 
 

@@ -39,7 +39,7 @@ from sources.slices import Slice, SliceReader
 CLOSING_S = 2.0
 """How long the work beside the stream waits for Spark to close a batch; a query that is stopped leaves one open."""
 
-CLOSING_LOOK_S = 0.05
+CLOSING_POLL_S = 0.05
 
 
 class Step(StrEnum):
@@ -109,7 +109,7 @@ class StreamEnd:
         """Wait until Spark has closed the last batch, which it does once the rows are in the tables; not for long."""
         given_up_s = self._now_s() + CLOSING_S
         while not self.is_settled and self._now_s() < given_up_s:
-            time.sleep(CLOSING_LOOK_S)
+            time.sleep(CLOSING_POLL_S)
 
     def is_beyond(self, identifier: str) -> bool:
         """Whether a table has, or may have, rows of records behind ``end``; asks the storage."""

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from paimon_table.errors import WHERE_MORE
 from pipelines.checkpoint.book import Cause, Pause
 from pipelines.tables.table_failure import way_on
 
@@ -26,35 +25,26 @@ class Standing(StrEnum):
 class TableStanding:
     """A table that is not in the stream."""
 
-    table: str
+    pause: Pause
     state: Standing
-    cause: Cause
-    reason: str
-    since_ms: int
     records_left: int | None = None
     """About how many records it has to read; None when that is not known."""
     records_read: int = 0
-    position: str | None = None
-    """Where the next slice begins; None: at the first record."""
-    public_reason: str = WHERE_MORE
-    """The reason without values of rows."""
-    topics: tuple[str, ...] = ()
-    """Those that feed it, as far as is known."""
 
     def __str__(self) -> str:
         left = "" if self.records_left is None else f", about {self.records_left:,} records to go"
-        return f"table {self.table} is {self.state.value}{left}: {self.reason}"
+        return f"table {self.pause.table} is {self.state.value}{left}: {self.pause.reason}"
 
     @property
     def has_failed(self) -> bool:
         """Whether it is not written because something is wrong: `run --once` ends with an error that says what."""
-        return self.cause in (Cause.FAILED, Cause.BAD_RECORDS)
+        return self.pause.cause in (Cause.FAILED, Cause.BAD_RECORDS)
 
     @property
     def summary(self) -> str:
         """For the end of a run; the error of a table that failed follows and has the reason."""
         if self.has_failed:
-            return f"table {self.table} is {self.state.value}: it lacks records; the error below says why"
+            return f"table {self.pause.table} is {self.state.value}: it lacks records; the error below says why"
         return str(self)
 
 
@@ -78,6 +68,6 @@ def failed_words(pipeline: str, standings: Mapping[str, TableStanding]) -> Itera
     for name, standing in standings.items():
         if standing.has_failed:
             yield (
-                f"pipeline {pipeline}: table {name} is paused, all others have what was read: {standing.reason}. Fix"
-                " that and start again: the table then catches up"
+                f"pipeline {pipeline}: table {name} is paused, all others have what was read: {standing.pause.reason}."
+                " Fix that and start again: the table then catches up"
             )

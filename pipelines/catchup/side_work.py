@@ -124,8 +124,7 @@ class SideWork:
         state = Standing.CATCHING_UP if is_due else Standing.PAUSED
         left = None if trial is None else trial.records_left
         read = 0 if trial is None else trial.catch_up.record_count
-        told = pause.reason, pause.since_ms, left, read, pause.position, pause.public_reason, pause.topics
-        return TableStanding(pause.table, state, pause.cause, *told)
+        return TableStanding(pause, state, left, read)
 
     def _due(self) -> list[str]:
         return [name for name, m in self._paused.pauses.items() if name in self._wanted or m.cause is Cause.NEW]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from paimon_table.errors import CorruptFile
-from paimon_table.storage.file_io import FileIO, LocalFileIO, numbers_of
+from paimon_table.storage.file_io import LocalFileIO, numbers_of
 from pipelines.checkpoint.document import check_format
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import storage_of
@@ -36,25 +36,17 @@ class Checkpoint:
     def __init__(self, config: PipelineConfig) -> None:
         self.location = config.checkpoint
         self.pipeline = config.name
-        self._io, self._path = storage_of(config, config.checkpoint)
-
-    @property
-    def io(self) -> FileIO:
-        return self._io
-
-    @property
-    def path(self) -> str:
-        return self._path
+        self.io, self.path = storage_of(config, config.checkpoint)
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file of ours durably; nobody else may write it, as it decides what a run takes for its own."""
-        io = replace(self._io, closed_to_writers=True) if isinstance(self._io, LocalFileIO) else self._io
-        io.write(f"{self._path}/{name}", data)
+        io = replace(self.io, closed_to_writers=True) if isinstance(self.io, LocalFileIO) else self.io
+        io.write(f"{self.path}/{name}", data)
 
     def read(self, name: str) -> bytes | None:
         """A file of ours as it is; None where there is none."""
         try:
-            return self._io.read(f"{self._path}/{name}")
+            return self.io.read(f"{self.path}/{name}")
         except FileNotFoundError:
             return None
 
@@ -64,9 +56,8 @@ class Checkpoint:
         CorruptFile, with the file and the way out, for one of which it raises one of ``NOT_AS_WRITTEN``;
         UnsupportedFeature for one of a newer version, see ``document``.
         """
-        try:
-            data = self._io.read(f"{self._path}/{name}")
-        except FileNotFoundError:
+        data = self.read(name)
+        if data is None:
             return None
         try:
             check_format(data, f"file {name} of checkpoint {self.location}")
@@ -76,7 +67,7 @@ class Checkpoint:
 
     def documents(self, directory: str, parse: Callable[[bytes], T]) -> list[T]:
         """``document`` of each file of ours in a directory, by name; one that goes meanwhile is left out."""
-        names = self._io.list_names(f"{self._path}/{directory}")
+        names = self.io.list_names(f"{self.path}/{directory}")
         ours = [name for name in names if name.endswith(".json") and not name.startswith(".")]
         found = [self.document(f"{directory}/{name}", parse) for name in ours]
         return [document for document in found if document is not None]
@@ -84,7 +75,7 @@ class Checkpoint:
     @property
     def is_new(self) -> bool:
         """Whether no batch was ever planned."""
-        return not self._io.list_names(f"{self._path}/offsets")
+        return not self.io.list_names(f"{self.path}/offsets")
 
     @property
     def planned_batches(self) -> list[int]:
@@ -94,9 +85,8 @@ class Checkpoint:
     @property
     def query_id(self) -> str | None:
         """The id that Spark gave the query; None before its first start."""
-        try:
-            content = self._io.read(f"{self._path}/metadata")
-        except FileNotFoundError:
+        content = self.read("metadata")
+        if content is None:
             return None
         found = _object(content.decode(errors="replace")).get("id")
         if not isinstance(found, str) or not found:
@@ -105,9 +95,9 @@ class Checkpoint:
 
     @property
     def commit_user(self) -> str | None:
-        """Who commits, as snapshots say: the identity of the checkpoint."""
+        """See ``commit_user``; None before the first start."""
         query_id = self.query_id
-        return None if query_id is None else f"tidemark-{self.pipeline}-{query_id}"
+        return None if query_id is None else commit_user(self.pipeline, query_id)
 
     @property
     def closed_batch(self) -> int | None:
@@ -191,10 +181,10 @@ class Checkpoint:
             if offset is not None:
                 at[str(partition)] = offset
         lines[-1] = json.dumps({topic: at for topic, at in nested.items() if at}, separators=(",", ":"))
-        begin = b"\0" if self._io.read(f"{self._path}/{file}").startswith(b"\0") else b""
+        begin = b"\0" if self.io.read(f"{self.path}/{file}").startswith(b"\0") else b""
         directory, _, name = file.rpartition("/")
-        self._io.delete(f"{self._path}/{directory}/.{name}.crc")
-        self._io.write(f"{self._path}/{file}", begin + "\n".join(lines).encode())
+        self.io.delete(f"{self.path}/{directory}/.{name}.crc")
+        self.io.write(f"{self.path}/{file}", begin + "\n".join(lines).encode())
 
     def _begin_file(self) -> str | None:
         """The file that says where the first batch begins that is not closed; None before one was planned."""
@@ -233,12 +223,12 @@ class Checkpoint:
 
         Nothing refers to them: the offset log is empty. Kept, they would win over the positions of the tables.
         """
-        for name in self._io.list_names(f"{self._path}/sources/0"):
-            self._io.delete(f"{self._path}/sources/0/{name}")
+        for name in self.io.list_names(f"{self.path}/sources/0"):
+            self.io.delete(f"{self.path}/sources/0/{name}")
 
     def note_start(self, start: Mapping[tuple[str, int], int]) -> None:
         """Note where reading begins, as Spark's own reader of Kafka does: either reader goes on from there."""
-        self._io.write(f"{self._path}/sources/0/0", b"\0v1\n" + text_of(start).encode())
+        self.io.write(f"{self.path}/sources/0/0", b"\0v1\n" + text_of(start).encode())
 
     def noted_start(self) -> dict[tuple[str, int], int]:
         """Where reading began; empty, which stands for the first records, where nobody has noted it."""
@@ -254,7 +244,7 @@ class Checkpoint:
 
     def _lines(self, file: str, count: int) -> list[str]:
         """The lines of a file of Spark's logs: a version (with a zero byte before it for Kafka), then what it logs."""
-        content = self._io.read(f"{self._path}/{file}").decode(errors="replace")
+        content = self.io.read(f"{self.path}/{file}").decode(errors="replace")
         lines = content.removeprefix("\0").split("\n")
         if not content:
             raise self.damaged(file, "is empty")
@@ -265,12 +255,12 @@ class Checkpoint:
         return lines
 
     def _numbers(self, directory: str) -> list[int]:
-        return numbers_of(self._io.list_names(f"{self._path}/{directory}"), "")
+        return numbers_of(self.io.list_names(f"{self.path}/{directory}"), "")
 
 
-def commit_user(config: PipelineConfig, query_id: str) -> str:
+def commit_user(pipeline: str, query_id: str) -> str:
     """Who commits, as snapshots say: the identity of the checkpoint."""
-    return f"tidemark-{config.name}-{query_id}"
+    return f"tidemark-{pipeline}-{query_id}"
 
 
 def _is_json(text: str) -> bool:

@@ -92,7 +92,7 @@ def run_comes_first(configs: Sequence[PipelineConfig], is_stopped: Callable[[], 
 
 
 def _given_up(config: PipelineConfig, is_stopped: Callable[[], bool], stack: ExitStack) -> bool:
-    holder, told_s = holder_of(config), 0.0
+    holder, said_s = holder_of(config), 0.0
     if holder is None or not holder.yields:
         return True
     _, path = storage_of(config, config.checkpoint)
@@ -101,8 +101,8 @@ def _given_up(config: PipelineConfig, is_stopped: Callable[[], bool], stack: Exi
     while holder is not None and holder.yields:
         if is_stopped():
             return False
-        if time.monotonic() - began_s >= told_s:
-            told_s += STILL_S
+        if time.monotonic() - began_s >= said_s:
+            said_s += STILL_S
             log.info(
                 "%s: waits for %s, which %s; it finishes its slice, then gives the checkpoint to this run",
                 config.name,

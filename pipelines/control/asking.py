@@ -12,7 +12,7 @@ from pipelines.config.config import PipelineConfig
 from pipelines.control.requests import Answer, Request, Requests, State
 
 POLL_S = 0.2
-TOLD_AFTER_S = 10.0
+SAID_AFTER_S = 10.0
 UNANSWERED_S = 60.0
 """How long to wait on object storage, where nobody knows whether a process runs."""
 
@@ -33,7 +33,7 @@ def wait_for(
     """
     requests = Requests.of(config)
     request = requests.leave(command, arguments)
-    waited_s, is_told = 0.0, False
+    waited_s, has_said = 0.0, False
     while True:
         answer = requests.answer_to(request.id)
         if answer is not None and answer.state.is_final:
@@ -42,8 +42,8 @@ def wait_for(
         if holder is None or (holder == UNKNOWN and answer is None and waited_s > UNANSWERED_S):
             requests.withdraw(request.id)
             return None
-        if waited_s > TOLD_AFTER_S and not is_told:
-            is_told = True
+        if waited_s > SAID_AFTER_S and not has_said:
+            has_said = True
             tell(f"waiting for {holder}, which runs the pipeline, to end its batch")
         sleep(POLL_S)
         waited_s += POLL_S
@@ -65,7 +65,6 @@ def ask(
     command: str,
     arguments: Mapping[str, Any],
     *,
-    on_answer: Callable[[Answer], None] | None = None,
     wait_s: float = TAKEN_WITHIN_S,
     sleep: Callable[[float], None] = time.sleep,
 ) -> tuple[Request, Answer | None]:
@@ -73,7 +72,6 @@ def ask(
 
     None: nobody has taken it. It stays, and the next start takes it (``runner_of`` says whether a process runs): there
     is no wait for a process that has ended. Where checkpoints have no lock (object storage) there is always a wait.
-    ``on_answer`` hears of each answer on the way.
     """
     requests = Requests.of(config)
     is_running = runner_of(config) is not None
@@ -83,11 +81,7 @@ def ask(
     answer: Answer | None = None
     waited_s = 0.0
     while waited_s < wait_s or answer is not None:
-        found = requests.answer_to(request.id)
-        if found is not None and found != answer:
-            answer = found
-            if on_answer is not None:
-                on_answer(found)
+        answer = requests.answer_to(request.id) or answer
         if (answer is not None and answer.state.is_final) or runner_of(config) is None:
             break
         sleep(POLL_S)

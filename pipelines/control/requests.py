@@ -127,7 +127,7 @@ class Requests:
         try:
             names = self._io.list_names(self._directory)
         except PermissionError as error:
-            self._tell_denied(self._directory, error)
+            self._warn_of_denied(self._directory, error)
             return []
         answered = {name.removesuffix(_ANSWER_SUFFIX) for name in names if name.endswith(_ANSWER_SUFFIX)}
         found: list[Request] = []
@@ -145,7 +145,7 @@ class Requests:
         try:
             self._io.write(self._answer_path(request_id), answer.to_bytes())
         except PermissionError as error:
-            self._tell_denied(self._directory, error)
+            self._warn_of_denied(self._directory, error)
 
     def answer_to(self, request_id: str) -> Answer | None:
         """What became of a request so far; None when nobody has taken it yet. CorruptFile for a file that is none.
@@ -203,7 +203,7 @@ class Requests:
         except FileNotFoundError:  # withdrawn meanwhile
             return None
         except (PermissionError, IsADirectoryError) as error:
-            self._tell_denied(self._path(request_id), error)
+            self._warn_of_denied(self._path(request_id), error)
             return None
         except UnsupportedFeature as error:
             self.answer(request_id, Answer(State.REFUSED, str(error)))
@@ -212,7 +212,7 @@ class Requests:
             self.answer(request_id, Answer(State.REFUSED, f"the file is no request ({error!r}); leave it again"))
             return None
 
-    def _tell_denied(self, path: str, error: OSError) -> None:
+    def _warn_of_denied(self, path: str, error: OSError) -> None:
         """Once for each path."""
         if path not in self._denied:
             self._denied.add(path)

@@ -42,7 +42,6 @@ from pipelines.storage import quarantine_of
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.table_failure import TableFailure
 from pipelines.tables.tables import PipelineTables
-from pipelines.tables.writing_scope import BesideStream
 from sinks.commit.own_position import OwnReading
 from sinks.commit.positions import RETRY_EDITED_PROPERTY, RETRY_PROPERTY
 from sinks.quarantine import Quarantine
@@ -139,7 +138,7 @@ def _run(
     io, path = quarantine_of(config)
     recorded = {RETRY_PROPERTY: config.name, **({RETRY_EDITED_PROPERTY: "true"} if slice_.is_edited else {})}
     reading = OwnReading(lambda _: recorded, by_offsets=False, after=slice_.after)
-    tables = PipelineTables(config, _user(config, slice_), own, beside=BesideStream(reading))
+    tables = PipelineTables(config, _user(config, slice_), own, beside=reading)
     settings = TaskSettings(
         config.decoder if slice_.even_if_older else WithoutLateRecords(config.decoder, _late(slice_, records, tables)),
         1,

@@ -13,7 +13,7 @@ from pipelines.bad_records.log import Place
 from pipelines.report.safe_text import shown
 from sources.dumps.dump_lines import MALFORMED_PREFIX, NoRecord, record_of_line
 
-MOST_TOLD = 5
+MOST_SHOWN = 5
 
 _Record: TypeAlias = tuple[str, int, int]
 """Topic, partition and offset: a line may leave out the time."""
@@ -39,12 +39,12 @@ class EditedLines:
             texts = path.read_bytes().splitlines()
         except OSError as error:
             raise ConfigError(f"--file {path} cannot be read: {error.strerror or error}") from error
-        told = [(number, self._added(number, text)) for number, text in enumerate(texts, 1) if text.strip()]
-        problems = [f"{path}:{number}: {shown(problem, 200)}" for number, problem in told if problem is not None]
+        found = [(number, self._added(number, text)) for number, text in enumerate(texts, 1) if text.strip()]
+        problems = [f"{path}:{number}: {shown(problem, 200)}" for number, problem in found if problem is not None]
         if problems:
-            more = [f"and {len(problems) - MOST_TOLD} more"] if len(problems) > MOST_TOLD else []
-            raise ConfigError("\n".join([*problems[:MOST_TOLD], *more]))
-        if not told:
+            more = [f"and {len(problems) - MOST_SHOWN} more"] if len(problems) > MOST_SHOWN else []
+            raise ConfigError("\n".join([*problems[:MOST_SHOWN], *more]))
+        if not found:
             raise ConfigError(f"--file {path} has no lines; `tidemark quarantine show FILE --format json` prints some")
 
     def of(self, line: BadLine) -> bytes | None:

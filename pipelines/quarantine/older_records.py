@@ -50,7 +50,7 @@ def refusal(identifier: str, table: Table) -> str | None:
     if not schema.primary_keys or options.merge_engine == "first-row" or options.sequence_fields:
         return None
     values = [name for name in schema.column_names if name not in schema.primary_keys]
-    named, told = options.field_options, ""
+    named, where = options.field_options, ""
     if options.merge_engine == "aggregation":
         functions = {
             name: named.of(name).aggregate_function or options.default_aggregate_function or DEFAULT_FUNCTION
@@ -59,15 +59,15 @@ def refusal(identifier: str, table: Table) -> str | None:
         ordered = [f"{name} ({of})" for name, of in functions.items() if of not in _IN_ANY_ORDER]
         if not ordered:
             return None
-        told = f" in {', '.join(first_of(ordered, _SHOWN, 'columns'))}"
+        where = f" in {', '.join(first_of(ordered, _SHOWN, 'columns'))}"
     if options.merge_engine == "partial-update":
         grouped = {name for group in named.sequence_groups for name in (*group.sequence, *group.protected)}
         alone = [name for name in values if name not in grouped]
         if not alone:
             return None
-        told = f" in {', '.join(first_of(alone, _SHOWN, 'columns'))}, outside of any sequence group" if grouped else ""
+        where = f" in {', '.join(first_of(alone, _SHOWN, 'columns'))}, outside of any sequence group" if grouped else ""
     return (
-        f"table {identifier} has no sequence.field, so a record that comes late wins over newer rows of its key{told}:"
+        f"table {identifier} has no sequence.field, so a record that comes late wins over newer rows of its key{where}:"
         f" look whether they have changed since, then retry with {EVEN_IF_OLDER}, or drop the record"
     )
 

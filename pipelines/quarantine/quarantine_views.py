@@ -38,15 +38,17 @@ def list_groups(file: Path, selection: Selection, output: RowFormat) -> None:
     total = sum(group.count for group in groups)
     tables = len({group.table for group in groups})
     if total:
-        told = f"{counted(total, 'record')} of {counted(tables, 'table')} in {counted(facts.file_count, 'file')} below "
-        say(told + quarantine.bad.location, err=True)
+        words = (
+            f"{counted(total, 'record')} of {counted(tables, 'table')} in {counted(facts.file_count, 'file')} below "
+        )
+        say(words + quarantine.bad.location, err=True)
     else:
         say(quarantine.no_records(selection), err=True)
-    _tell_unfinished(quarantine)
+    _say_unfinished(quarantine)
     quarantine.tell_damaged()
 
 
-def _tell_unfinished(quarantine: Opened) -> None:
+def _say_unfinished(quarantine: Opened) -> None:
     slices = Slices(quarantine.bad.io, quarantine.bad.path).unfinished()
     if slices:
         waiting = counted(sum(len(slice_.records) for slice_ in slices), "record")
@@ -98,8 +100,10 @@ def show(file: Path, selection: Selection, limit: int | None, output: RowFormat)
                     break
                 continue
             printed += 1
-            is_json = output is RowFormat.JSON
-            out.write(safe_json(_text(line)) + "\n" if is_json else _told(line, quarantine.names.of(line)))
+            if output is RowFormat.JSON:
+                out.write(safe_json(line.text.decode(errors="replace")) + "\n")
+            else:
+                out.write(_record_words(line, quarantine.names.of(line)))
     if not printed:
         say(quarantine.no_records(selection), err=True)
     elif left and limit is None:
@@ -107,8 +111,8 @@ def show(file: Path, selection: Selection, limit: int | None, output: RowFormat)
     quarantine.tell_damaged()
 
 
-def _told(line: BadLine, table: str) -> str:
-    fields = _document(line)
+def _record_words(line: BadLine, table: str) -> str:
+    fields: dict[str, Any] = json.loads(line.text)
     parts = {
         "table": table,
         "time": moment(line.ts),
@@ -121,21 +125,12 @@ def _told(line: BadLine, table: str) -> str:
     return "\n".join([head, *(f"  {name:8}{shown(text, _LONGEST_VALUE)}" for name, text in parts.items())]) + "\n\n"
 
 
-def _document(line: BadLine) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(line.text)
-    return document
-
-
 def _value(fields: dict[str, Any], name: str) -> str:
     value = fields.get(name)
     if isinstance(value, str):
         return value
     encoded = fields.get(f"{name}_b64")
     return f"{encoded} (base64)" if isinstance(encoded, str) else "NULL"
-
-
-def _text(line: BadLine) -> str:
-    return line.text.decode(errors="replace")
 
 
 def moment(time_ms: int | None) -> str:
@@ -157,7 +152,7 @@ def drop(file: Path, selection: Selection, yes: bool, dry_run: bool) -> None:
         groups = grouped(quarantine.records(facts, selection, progress), quarantine.names.of)
     total = sum(group.count for group in groups)
     damaged = quarantine.damaged_count if selection.is_all else 0
-    _tell_unfinished(quarantine)
+    _say_unfinished(quarantine)
     if not total and not damaged:
         say(f"nothing to drop: {quarantine.no_records(selection)}")
         return

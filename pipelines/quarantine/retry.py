@@ -43,7 +43,7 @@ SLICE_RECORDS = 20_000
 SLICE_BYTES = 32 << 20
 """What is in memory at once is a few times as large."""
 
-_REASONS_TOLD = 5
+_REASONS_SHOWN = 5
 
 Chosen: TypeAlias = tuple[BadLine, bytes]
 """A record in the quarantine, and its line as it is to be read."""
@@ -68,6 +68,11 @@ class Retry:
         self._steps = steps_of(quarantine.bad.log)
         self._histories: dict[str, tuple[str, History] | None] = {}
         self._waiting = Waiting(quarantine.config, self._own)
+
+    @property
+    def kept_words(self) -> list[str]:
+        """How many records stay, and why, in words."""
+        return [f"{counted(number, 'record')} not retried: {why}" for why, number in self.kept.items()]
 
     def waits(self, table: str) -> str | None:
         """Why no record of a table is taken now: it is behind."""
@@ -192,17 +197,17 @@ def retry(file: Path, selection: Selection, edited_file: Path | None, even_if_ol
         say(job.nothing())
         return
     if dry_run:
-        _tell_dry_run(job)
+        _say_dry_run(job)
         return
     with watched("records") as progress:
-        total = retried(job, progress, _tell)
+        total = retried(job, progress, _say)
     if selection.table is not None and job.kept and not total.records:
         raise ConfigError("\n".join(job.kept))
-    _tell_total(total, job)
+    _say_total(total, job)
     unknown = [] if edited is None else edited.unknown()
     if unknown:
         numbers = ", ".join(first_of([str(number) for number in unknown], 10))
-        _tell(f"{counted(len(unknown), 'line')} of --file are of records that are not there (any more): line {numbers}")
+        _say(f"{counted(len(unknown), 'line')} of --file are of records that are not there (any more): line {numbers}")
     if total.records and total.failed == total.records:
         raise typer.Exit(FAILED)  # what made them bad is not mended
 
@@ -225,14 +230,16 @@ def retry_quietly(config: PipelineConfig, selection: Selection, tell: Callable[[
     """The same for somebody who has no terminal; gives what became of it in words. On any thread."""
     job = Retry(Opened(config), selection, None, even_if_older=False)
     total = retried(job, BarProgress(Console(quiet=True), "records"), tell)
-    told = [f"retried {counted(total.records, 'record')}: {total.with_rows:,} are in their tables"]
-    told += skip_words(total.skipped)
-    told += [f"{total.failed:,} failed again and stay in the quarantine"] if total.failed else []
-    told += [f"{counted(number, 'record')} not retried: {why}" for why, number in job.kept.items()]
-    return "; ".join(told)
+    return f"retried {counted(total.records, 'record')}: {'; '.join([*_became(total), *job.kept_words])}"
 
 
-def _tell_dry_run(job: Retry) -> None:
+def _became(total: Applied) -> list[str]:
+    """What became of retried records, in words."""
+    failed = [f"{total.failed:,} failed again and stay in the quarantine"] if total.failed else []
+    return [f"{total.with_rows:,} are in their tables", *skip_words(total.skipped), *failed]
+
+
+def _say_dry_run(job: Retry) -> None:
     with watched("records") as progress:
         tables = Counter(job.quarantine.names.of(line) for line, _ in job.chosen(progress))
     if tables:
@@ -240,27 +247,24 @@ def _tell_dry_run(job: Retry) -> None:
         say("\n".join([f"would retry {counted(tables.total(), 'record')}:", *lines]))
     else:
         say(job.nothing())
-    _tell_kept(job)
+    _say_kept(job)
 
 
-def _tell_total(total: Applied, job: Retry) -> None:
+def _say_total(total: Applied, job: Retry) -> None:
     if total.records:
-        told = [f"{total.with_rows:,} are in their tables", *skip_words(total.skipped)]
-        if total.failed:
-            told.append(f"{total.failed:,} failed again and stay in the quarantine")
         reasons = [f"  {n:,}: {shown(why)}" for why, n in sorted(total.reasons.items(), key=lambda item: -item[1])]
-        head = f"retried {counted(total.records, 'record')}: {', '.join(told)}"
-        say("\n".join([head, *first_of(reasons, _REASONS_TOLD, "reasons")]))
+        head = f"retried {counted(total.records, 'record')}: {', '.join(_became(total))}"
+        say("\n".join([head, *first_of(reasons, _REASONS_SHOWN, "reasons")]))
     else:
         say(job.nothing())
-    _tell_kept(job)
+    _say_kept(job)
 
 
-def _tell_kept(job: Retry) -> None:
-    for why, number in job.kept.items():
-        _tell(f"{counted(number, 'record')} not retried: {why}")
+def _say_kept(job: Retry) -> None:
+    for words in job.kept_words:
+        _say(words)
     job.quarantine.tell_damaged()
 
 
-def _tell(text: str) -> None:
+def _say(text: str) -> None:
     say(text, err=True)

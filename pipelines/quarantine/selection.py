@@ -27,7 +27,7 @@ SHOWN = 20
 EXAMPLES = 3
 OTHER_REASONS = "(other reasons)"
 _LONGEST_REASON = 100
-_DAMAGED_TOLD = 10
+_DAMAGED_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class Opened:
                     yield line
                 continue
             self.damaged_count += 1
-            if len(self.damaged) < _DAMAGED_TOLD:
+            if len(self.damaged) < _DAMAGED_SHOWN:
                 self.damaged.append(line)
 
     def tell_damaged(self) -> None:

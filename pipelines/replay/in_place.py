@@ -24,7 +24,6 @@ from pipelines.config.config import PipelineConfig
 from pipelines.replay.replay_range import position_of_places
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.tables import PipelineTables
-from pipelines.tables.writing_scope import BesideStream
 from sinks.commit.own_position import OwnReading
 from sinks.commit.positions import (
     REPLAY_PROPERTY,
@@ -149,7 +148,7 @@ class InPlace:
         state, by_offsets = self.state, self.context.config.source.files is None
         reading = OwnReading(properties_of, by_offsets, state.begun_at_ms, {state.table: after})
         user = commit_user_of(self.context.config, state)
-        return PipelineTables(self.context.config, user, own, only=state.table, beside=BesideStream(reading))
+        return PipelineTables(self.context.config, user, own, only=state.table, beside=reading)
 
     def _newest_snapshot(self) -> int:
         return self.context.own.catalog.files(TableName.of(self.state.table)).snapshots.latest_id() or 0

@@ -12,8 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bars
 
-from pipelines.catchup.reading import Reading, Step
-from pipelines.replay.in_place import InPlace
+from pipelines.catchup.reading import Step
 
 LINE_S = 10.0
 """Without a terminal a line is printed this often."""
@@ -33,11 +32,6 @@ class Progress:
         return Progress(Step(details["step"]), *(details[n] for n in ("record_count", "failed_count", "records_left")))
 
 
-def progress(reading: Reading, step: Step, to: InPlace) -> Progress:
-    """How far a replay is after a step."""
-    return Progress(step, to.state.record_count, to.state.failed_count, reading.records_left)
-
-
 class ReplayProgress:
     """Shows the steps of one replay."""
 
@@ -48,7 +42,7 @@ class ReplayProgress:
         self._doing = f"{doing} {table}"
         self._clock = clock
         self._first: tuple[float, int] | None = None
-        self._told_s = clock()
+        self._printed_s = clock()
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[words]}"))
         self.bars = Bars(*columns, console=console, transient=True, disable=not console.is_terminal)
         self._task: TaskID = self.bars.add_task(self._doing, total=None, words="")
@@ -61,8 +55,8 @@ class ReplayProgress:
         left = progress.records_left
         total = None if left is None else progress.record_count + left
         self.bars.update(self._task, completed=progress.record_count, total=total, words=words)
-        if not self._console.is_terminal and now_s - self._told_s >= LINE_S:
-            self._told_s = now_s
+        if not self._console.is_terminal and now_s - self._printed_s >= LINE_S:
+            self._printed_s = now_s
             self._console.print(f"{self._doing}: {words}", highlight=False)
 
     def _words(self, progress: Progress, now_s: float) -> str:

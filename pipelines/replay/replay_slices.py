@@ -34,7 +34,7 @@ from pipelines.prepared import prepared
 from pipelines.replay.in_place import InPlace, ReplayContext
 from pipelines.replay.rebuild_requests import give_up
 from pipelines.replay.rebuilding import Rebuilding
-from pipelines.replay.replay_progress import Progress, progress
+from pipelines.replay.replay_progress import Progress
 from pipelines.spark.java import check_java
 from pipelines.spark.session import lookup_root, open_session, spool, write_slots
 from pipelines.spark.spark_errors import told_by_spark
@@ -132,7 +132,8 @@ class ReplaySlices:
             to = InPlace(self._context, state) if state.rebuild is None else Rebuilding(self._context, state)
             known = self._readings[id_] = to, Reading(to, self._work.stream, self._work.of(state))
         to, reading = known
-        done = progress(reading, reading.step(), to)
+        step = reading.step()
+        done = Progress(step, to.state.record_count, to.state.failed_count, reading.records_left)
         if done.step is Step.DONE:
             del self._readings[id_]
         return done
@@ -209,7 +210,7 @@ def local_slices(config: PipelineConfig) -> Iterator[ReplaySlices]:
     pipeline = prepared(config)
     if pipeline.query_id is None:
         raise ConfigError(f"pipeline {config.name} has never run under checkpoint {config.checkpoint}")
-    user = commit_user(config, pipeline.query_id)
+    user = commit_user(config.name, pipeline.query_id)
     spark = open_session([config], is_short=True)
     try:
         shared, slots = spool(spark), write_slots(spark)

@@ -116,9 +116,9 @@ class EarlierTables:
         else:
             del self._routes.rules[identifier]
             check_writable(table, identifier)
-            told = rule_of_found(self._config, found, table)
-            if told is not None:
-                check_rule(told, table, identifier, self._config.name)
+            found_rule = rule_of_found(self._config, found, table)
+            if found_rule is not None:
+                check_rule(found_rule, table, identifier, self._config.name)
         awaits = found.awaits_compaction and table.options.needs_lookup
         is_of_stream = found.position.commit_kind == CommitKind.APPEND and found.position.writer == self._commit_user
         if table.options.compacts_without_rows or (awaits and is_of_stream):

@@ -40,16 +40,16 @@ def rules_for(config: PipelineConfig, name: TableName, topics: Collection[str]) 
 def possible_rules(config: PipelineConfig, name: TableName) -> list[TargetRule]:
     """The rules that may give the name, from whatever topic, with the defaults applied."""
     created = config.created_rule()
-    rules = [config.target_rule(rule) for rule in config.tables if _told_names(rule.into, name) is not None]
-    return rules if created is None or _told_names(created.into, name) is None else [*rules, created]
+    rules = [config.target_rule(rule) for rule in config.tables if _names_in(rule.into, name) is not None]
+    return rules if created is None or _names_in(created.into, name) is None else [*rules, created]
 
 
 def topics_for(config: PipelineConfig, name: TableName, topics: Collection[str]) -> set[str]:
     """Those of ``topics`` whose records the rules may bring into ``name``."""
     created = config.created_rule()
-    if created is not None and _told_names(created.into, name) is not None:
+    if created is not None and _names_in(created.into, name) is not None:
         return set(topics)
-    patterns = [rule.match.topic for rule in config.tables if _told_names(rule.into, name) is not None]
+    patterns = [rule.match.topic for rule in config.tables if _names_in(rule.into, name) is not None]
     return {topic for topic in topics for one in patterns if one is None or any_matches(one, topic)}
 
 
@@ -106,11 +106,11 @@ def leading_rules(
 
 def _source_names(into: str, name: TableName, topic: str) -> dict[str, str] | None:
     """What ``into`` and the topic tell of the source table when it gives ``name``; None when it cannot give it."""
-    names = _told_names(into, name)
+    names = _names_in(into, name)
     return {**names, "topic": topic} if names is not None and names.get("topic", topic) == topic else None
 
 
-def _told_names(into: str, name: TableName) -> dict[str, str] | None:
+def _names_in(into: str, name: TableName) -> dict[str, str] | None:
     """What ``into`` tells of the source table when it gives ``name``; None when it cannot give it."""
     found = None if "." in name.database else _pattern_of(into).fullmatch(str(name))
     return None if found is None else found.groupdict()
@@ -122,15 +122,15 @@ def _pattern_of(into: str) -> re.Pattern[str]:
 
     Only behind the first dot, in the name of the table, may a name of the source have dots.
     """
-    pattern, told, one_name = "", set[str](), "[^.]+"
+    pattern, seen, one_name = "", set[str](), "[^.]+"
     for i, part in enumerate(PLACEHOLDER.split(into)):
         if i % 2 == 0:
             pattern += re.escape(part)
             one_name = ".+" if "." in part else one_name
-        elif part in told:
+        elif part in seen:
             pattern += f"(?P={part})"
         else:
-            told.add(part)
+            seen.add(part)
             pattern += f"(?P<{part}>{one_name})"
     return re.compile(pattern)
 

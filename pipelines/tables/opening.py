@@ -22,7 +22,7 @@ from pipelines.tables.rule_options import with_options_of
 from pipelines.tables.watermarks import check_event_time
 from pipelines.tables.writable_tables import check_keys, check_writable
 from pipelines.tables.writing_scope import WritingScope
-from sinks.commit.positions import has_expired, offsets_of
+from sinks.commit.positions import offsets_of
 from sinks.commit.table_sink import TableSink, rolled_back
 from sources.changes import SourceTable
 
@@ -68,13 +68,13 @@ class Opening:
             rule, seen = with_renames(rule, seen)
             is_named = self._config.has_rule_for(source.database, source.schema, source.table, source.topic)
             new = NewTable(identifier, self._config.name, rule, source, seen, feeds_one or not is_named)
-            self._tell_alike(name)
+            self._warn_of_alike(name)
             table = self._catalog.create(name, new.schema(self._evolution, now_ms()))
         shown = {*seen.columns, *table.schema.column_names, *rule.columns.computed}
         check_declared(rule, shown, source.topic, identifier, is_new=False)
         return self.followed(rule, table, identifier)
 
-    def _tell_alike(self, name: TableName) -> None:
+    def _warn_of_alike(self, name: TableName) -> None:
         """Warn of a new table with almost the name of another one of the pipeline."""
         known = {folded(str(other)): other for other in (*self._own.names(), *self._made)}
         other = known.get(folded(str(name)))
@@ -97,7 +97,10 @@ class Opening:
         return followed
 
     def sink(self, identifier: str, table: Table) -> TableSink:
-        """The commits of a table; ConfigError where a lost checkpoint is to stop the pipeline, or for an older copy."""
+        """The commits of a table; ConfigError where a lost checkpoint is to stop the pipeline, or for an older copy.
+
+        RolledBack for a table that lacks commits.
+        """
         if self._beside is not None:
             return TableSink(
                 identifier,
@@ -105,7 +108,7 @@ class Opening:
                 self._config.name,
                 self._commit_user,
                 resumes=False,
-                reading=self._beside.reading,
+                reading=self._beside,
             )
         policy, known = self._config.on_lost_checkpoint, self._known(identifier, table)
         sink = TableSink(
@@ -121,7 +124,8 @@ class Opening:
         )
         if sink.is_hidden and self._book is not None and not known.commits and policy != "restart":
             raise outcome_unknown(table.paths.root, self._commit_user)
-        self._check_count(sink)
+        if sink.position.commit_count < known.commits:  # the pipeline began with all of them
+            raise rolled_back(identifier, self._config.name)
         has_begun = self._own.has_begun(TableName.of(identifier))
         if self._first_own is not None and not has_begun and sink.found_batch >= self._first_own:
             raise older_copy(self._config, self._first_own - 1, identifier, sink.found_batch)
@@ -143,11 +147,3 @@ class Opening:
         """What the checkpoint knows of a table."""
         known = UNKNOWN if self._book is None else self._book.entry(identifier)
         return known if known.created_ms == table.created_ms else UNKNOWN
-
-    def _check_count(self, sink: TableSink) -> None:
-        """RolledBack for a table that lacks commits: the pipeline began with all of them."""
-        known = UNKNOWN if self._book is None else self._book.entry(sink.identifier)
-        if not known.missing_commits(sink.table.created_ms, sink.position.commit_count):
-            return
-        if sink.position.commit_count or not has_expired(sink.table.snapshots):
-            raise rolled_back(sink.identifier, self._config.name)

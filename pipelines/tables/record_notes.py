@@ -68,14 +68,14 @@ class ControlNotes:
     """Lines on control records, one for each kind in each topic: whoever takes them for rows looks there."""
 
     def __init__(self) -> None:
-        self._told: set[tuple[str, str]] = set()
+        self._warned: set[tuple[str, str]] = set()
 
     def note(self, first: Iterable[ControlRecord]) -> None:
         """Tell of the kinds that are new, each with the place of a record."""
         for record in first:
-            if (record.topic, record.kind) in self._told:
+            if (record.topic, record.kind) in self._warned:
                 continue
-            self._told.add((record.topic, record.kind))
+            self._warned.add((record.topic, record.kind))
             log.info(
                 "%s partition %d offset %d: a %s, which is no row of a table: Tidemark skips it and all others of the"
                 " topic, and counts them as control records",
@@ -117,7 +117,7 @@ class VanishedColumns:
     """What was said already, so that each loss is said once per process, and the newest row of every partition."""
 
     def __init__(self) -> None:
-        self._told: set[tuple[str, str, str]] = set()
+        self._warned: set[tuple[str, str, str]] = set()
         self._newest: defaultdict[SourceTable, dict[int, NewestRow]] = defaultdict(dict)
 
     def lacking(self, rows: Iterable[NewestRow]) -> dict[SourceTable, list[str]]:
@@ -177,8 +177,8 @@ class VanishedColumns:
     def note_waiting(self, topic: str, identifier: str, waiting: Mapping[str, Sequence[int]]) -> None:
         """Tell which columns are not dropped yet, and why."""
         for name, partitions in waiting.items():
-            if (topic, identifier, f"waits {name}") not in self._told:
-                self._told.add((topic, identifier, f"waits {name}"))
+            if (topic, identifier, f"waits {name}") not in self._warned:
+                self._warned.add((topic, identifier, f"waits {name}"))
                 log.info(
                     "%s: column %s of table %s is dropped once rows of partition %s lack it too; until then new rows"
                     " have NULL there",
@@ -188,8 +188,8 @@ class VanishedColumns:
     def note_awaited(self, topic: str, identifier: str, awaited: Mapping[str, tuple[str, str]]) -> None:
         """Warn of declared columns that rows lack and the table relies on: it is not paused, as they may still come."""
         for name, (place, follows) in awaited.items():
-            if (topic, identifier, f"awaits {name}") not in self._told:
-                self._told.add((topic, identifier, f"awaits {name}"))
+            if (topic, identifier, f"awaits {name}") not in self._warned:
+                self._warned.add((topic, identifier, f"awaits {name}"))
                 log.warning(
                     "%s: its events have no column %s, and %s of table %s needs it: %s. The table goes on, because"
                     " columns.types declares %s, which may still come. If it was renamed in the source, name the new"
@@ -213,10 +213,10 @@ class VanishedColumns:
         bring them.
         """
         lost = self.lost(rule, absent, is_only_source=is_only_source)
-        news = [name for name in lost if (topic, identifier, name) not in self._told]
+        news = [name for name in lost if (topic, identifier, name) not in self._warned]
         if not news:
             return
-        self._told |= {(topic, identifier, name) for name in news}
+        self._warned |= {(topic, identifier, name) for name in news}
         log.warning(
             "%s: its events have no column %s any more, which table %s has. If the column was dropped or renamed, new"
             " rows have NULL there. If the source table was dropped and recreated, its old rows stay: write it into a"
@@ -231,7 +231,7 @@ class MessageKeyWarnings:
     """Warnings about keys, each once per table: shards would repeat them for every source table."""
 
     def __init__(self) -> None:
-        self._told: set[tuple[str, str]] = set()
+        self._warned: set[tuple[str, str]] = set()
         """Identifier of the table, and what was said of it."""
 
     def note(self, sink: TableSink, rule: TargetRule, message_key: Sequence[str], topic: str) -> None:
@@ -276,8 +276,8 @@ class MessageKeyWarnings:
             )
 
     def _tell(self, about: tuple[str, str], topic: str, text: str) -> None:
-        if about not in self._told:
-            self._told.add(about)
+        if about not in self._warned:
+            self._warned.add(about)
             log.warning("%s: %s", topic, text)
 
 
@@ -310,7 +310,7 @@ class EncodedColumns:
     def __init__(self, pipeline: str, *, precision_tells_unit: bool) -> None:
         self._pipeline = pipeline
         self._precision_tells_unit = precision_tells_unit
-        self._told: set[tuple[str, str]] = set()
+        self._warned: set[tuple[str, str]] = set()
         self._found: dict[tuple[str, str], str] = {}
         self._misread: dict[tuple[str, str], str] = {}
 
@@ -337,10 +337,10 @@ class EncodedColumns:
     def tell(self) -> None:
         """One warning of each kind for all that is new."""
         for remedy, found in ((_REMEDY, self._found), (_MISREAD, self._misread)):
-            news = {column: meaning for column, meaning in sorted(found.items()) if column not in self._told}
+            news = {column: meaning for column, meaning in sorted(found.items()) if column not in self._warned}
             found.clear()
             if news:
-                self._told |= news.keys()
+                self._warned |= news.keys()
                 named = [f"{table}.{name} ({meaning})" for (table, name), meaning in news.items()]
                 more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
                 log.warning(remedy, self._pipeline, ", ".join(named[:_MOST_NAMED]) + more)

@@ -83,13 +83,13 @@ def _check(config: PipelineConfig, sink: TableSink, source: FedBy, warned: set[s
             continue
         _refuse(config, sink.identifier, sink.table, source.topic, pipeline, offsets)
         counted = _counted(sink.table)
-        is_told = _begins_behind(config, source.topic, offsets) or pipeline in warned
-        if not is_told and (counted is not None or not _keeps_newest(sink.table)):
+        is_known = _begins_behind(config, source.topic, offsets) or pipeline in warned
+        if not is_known and (counted is not None or not _keeps_newest(sink.table)):
             warned.add(pipeline)
             effect = counted or "older rows replace newer ones until it has caught up"
-            told = f"table {sink.identifier} has records of topic {source.topic} from pipeline {pipeline}"
+            head = f"table {sink.identifier} has records of topic {source.topic} from pipeline {pipeline}"
             places = _places(offsets)
-            log.warning("%s up to offsets %s. Pipeline %s reads them again: %s", told, places, config.name, effect)
+            log.warning("%s up to offsets %s. Pipeline %s reads them again: %s", head, places, config.name, effect)
 
 
 def _refuse(config: PipelineConfig, identifier: str, table: Table, topic: str, pipeline: str, offsets: Offsets) -> None:
@@ -150,7 +150,7 @@ class RepeatedOffsets:
     """Warnings, each once per partition of a topic."""
 
     def __init__(self) -> None:
-        self._told: set[tuple[TopicPartition, bool]] = set()
+        self._warned: set[tuple[TopicPartition, bool]] = set()
 
     def note(
         self, batch_id: int, started_ms: int | None, sink: TableSink, read: Mapping[TopicPartition, ReadOffsets]
@@ -162,14 +162,14 @@ class RepeatedOffsets:
             if offsets.is_repeated:
                 span = offsets.end - offsets.lowest
                 many = f"{offsets.count:,} records have {span:,} offsets from {offsets.lowest:,} on"
-                self._tell(place, True, f"batch {batch_id}: {many}", sink.identifier)
+                self._warn(place, True, f"batch {batch_id}: {many}", sink.identifier)
             before = sink.position.offsets.get(place, 0)
             is_taken_over = sink.position.floors.get(place, 0) >= before  # lower ones are left out
             if offsets.lowest < before and not is_taken_over and not sink.is_appended(batch_id, started_ms):
                 late = f"offsets from {offsets.lowest:,} on come when {before - 1:,} was read before"
-                self._tell(place, False, f"batch {batch_id}: {late}", sink.identifier)
+                self._warn(place, False, f"batch {batch_id}: {late}", sink.identifier)
 
-    def _tell(self, place: TopicPartition, is_twice: bool, text: str, identifier: str) -> None:
-        if (place, is_twice) not in self._told:
-            self._told.add((place, is_twice))
+    def _warn(self, place: TopicPartition, is_twice: bool, text: str, identifier: str) -> None:
+        if (place, is_twice) not in self._warned:
+            self._warned.add((place, is_twice))
             log.warning("%s partition %d: %s, for table %s. %s", *place, text, identifier, _REMEDY)

@@ -59,7 +59,7 @@ class TableRoutes:
         before = self.rejections.pop(source, None)
         known_sinks = len(self.sinks)
         try:
-            self._open_as_told(source, seen)
+            self._open_or_reject(source, seen)
         except Rejected as rejected:
             self.rejections[source] = rejected.rejection
             if rejected.rejection == before:
@@ -75,7 +75,7 @@ class TableRoutes:
         self.topics.add(source.topic)
         return True
 
-    def _open_as_told(self, source: SourceTable, seen: Seen) -> None:
+    def _open_or_reject(self, source: SourceTable, seen: Seen) -> None:
         try:
             self._open(source, seen)
         except (ConfigError, TableFailure) as error:

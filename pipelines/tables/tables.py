@@ -41,7 +41,8 @@ from pipelines.tables.table_failure import TableFailure, TooManyBadRecords, blam
 from pipelines.tables.table_routes import TableRoutes
 from pipelines.tables.truncates import Truncates
 from pipelines.tables.watermarks import Watermarks
-from pipelines.tables.writing_scope import BesideStream, WritingScope
+from pipelines.tables.writing_scope import WritingScope
+from sinks.commit.own_position import OwnReading
 from sinks.commit.positions import TopicPartition
 from sinks.commit.table_sink import RunTwice, TableSink, TopicIds
 from sinks.exchange.target import Target
@@ -61,7 +62,7 @@ class PipelineTables:
         config: PipelineConfig,
         commit_user: str,
         own: OwnTables | None = None,
-        beside: BesideStream | None = None,
+        beside: OwnReading | None = None,
         paused: PausedTables | None = None,
         only: str | None = None,
         topics_to_read: Collection[str] = (),

@@ -14,24 +14,17 @@ from sinks.commit.table_sink import TopicIds
 
 
 @dataclass(frozen=True, slots=True)
-class BesideStream:
-    """What is otherwise with such records: they move no position of the stream, and what nobody can tell stops nothing.
-
-    Where the stream would stop, or skip a record because no rule is about it, they go to quarantine with the reason.
-    """
-
-    reading: OwnReading
-
-
-@dataclass(frozen=True, slots=True)
 class WritingScope:
     """What opens and routes the tables of one writer, see ``PipelineTables``."""
 
     config: PipelineConfig
     commit_user: str
     own: OwnTables
-    beside: BesideStream | None = None
-    """None for the stream and for tables that catch up with it: their commits move its position."""
+    beside: OwnReading | None = None
+    """None for the stream and for tables that catch up with it: their commits move its position.
+
+    Records of others stop nothing: where the stream would stop, or skip a record without a rule, they go to quarantine.
+    """
     paused: PausedTables | None = None
     """Keeps the tables that are paused; without it none can be, and each that fails ends the run."""
     only: str | None = None

@@ -17,7 +17,7 @@ from paimon_table.storage.file_io import LocalFileIO
 from paimon_table.storage.outages import storage_failure
 from paimon_table.surroundings import now_ms
 from pipelines.checkpoint.book import Book
-from pipelines.checkpoint.checkpoint import Checkpoint, commit_user
+from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import catalog_of, look_above, storage_of
 from pipelines.tables.checkpoint_record import CheckpointRecord
@@ -48,8 +48,7 @@ def stored_findings(config: PipelineConfig) -> list[Finding]:
     own = OwnTables(config, catalog, record)
 
     def check_record() -> None:
-        query_id = checkpoint.query_id
-        record.check(None if query_id is None else commit_user(config, query_id))
+        record.check(checkpoint.commit_user)
 
     def check_tables() -> None:
         check_tables_of_others(config, own)

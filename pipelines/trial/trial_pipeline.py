@@ -169,7 +169,7 @@ class TrialPipeline:
         assert catalog is not None
         book = Book(checkpoint)
         record = CheckpointRecord(config, checkpoint, catalog, book)
-        user = commit_user(config, self._stream.query_id)
+        user = commit_user(config.name, self._stream.query_id)
         record.check(user)
         record.start()
         log = QuarantineLog(*quarantine_of(config))

@@ -162,10 +162,10 @@ def catching_up(standings: Mapping[str, TableStanding]) -> dict[str, Beside]:
     """Those of the tables that are being caught up, by identifier, with how far they are."""
     return {
         name: Beside(
-            "backfill" if one.cause is Cause.NEW else "catch-up",
+            "backfill" if one.pause.cause is Cause.NEW else "catch-up",
             one.records_read,
             one.records_left,
-            position_words(one.position),
+            position_words(one.pause.position),
         )
         for name, one in standings.items()
         if one.state is Standing.CATCHING_UP

@@ -45,7 +45,7 @@ class KnownPositions:
     def newest(self, *pipelines: str) -> dict[str, Position]:
         """The newest position of each of ``pipelines``, and of each other one that has written since all of these."""
         with self._lock:
-            self._seen = self._look(pipelines)
+            self._seen = self._read(pipelines)
         return self.seen(*pipelines)
 
     def seen(self, *pipelines: str) -> dict[str, Position]:
@@ -55,7 +55,7 @@ class KnownPositions:
         since = min(found[name].snapshot_id for name in pipelines) if is_complete else 0
         return {name: position for name, position in found.items() if position.snapshot_id >= since}
 
-    def _look(self, wanted: Collection[str]) -> Mapping[str, Position]:
+    def _read(self, wanted: Collection[str]) -> Mapping[str, Position]:
         before, newer = self._known, _Known()
         self._at = BEFORE_THE_FIRST
         for snapshot in self._newest_first(0 if before.newest is None else before.newest.id):

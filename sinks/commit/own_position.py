@@ -56,8 +56,8 @@ class OwnPosition:
         user: str,
         *,
         by_offsets: bool,
-        counted: Callable[[Position], Position],
-        has_written: Callable[[], bool],
+        counted: Callable[[Position], Position] = lambda position: position,
+        has_written: Callable[[], bool] = lambda: True,
     ) -> None:
         """``name`` is that of the pipeline, or of a reading beside its stream, by which ``known`` has the position.
 
@@ -107,13 +107,13 @@ class OwnPosition:
     def has_step(self, number: int, latest: Snapshot | None, started_ms: int | None) -> bool:
         """Whether the newest commit of this commit user is of a step, or of a later one. Raises as ``find``."""
         position = self.look(latest)
-        self._check_told(latest, started_ms)
+        self._check_visible(latest, started_ms)
         return position is not None and position.writer == self._user and position.commit_identifier >= number
 
     def find(self, request: Commit, kind: CommitKind, latest: Snapshot | None) -> Snapshot | None:
         """See ``OwnCommits``: rows are there when the position covers the step, whoever has committed them."""
         position = self.look(latest)
-        self._check_told(latest, request.started_ms)
+        self._check_visible(latest, request.started_ms)
         if position is None:
             return None
         if kind is CommitKind.COMPACT:
@@ -125,7 +125,7 @@ class OwnPosition:
             is_there = self.has_rows(self.step)
         return self._at_position(position, latest) if is_there else None
 
-    def _check_told(self, latest: Snapshot | None, started_ms: int | None) -> None:
+    def _check_visible(self, latest: Snapshot | None, started_ms: int | None) -> None:
         """CommitOutcomeUnknown where an expired snapshot may be that of the step, and only it would tell."""
         if not self._is_hidden or (self.position is not None and not self._is_trying):
             return  # what came behind the position that was seen is of this process, which knows what it has published
@@ -190,7 +190,6 @@ class OwnReading:
             user,
             user,
             by_offsets=self.by_offsets,
-            counted=lambda position: position,
             has_written=lambda: (snapshots.earliest_id() or 0) > after + 1,
         )
 
@@ -202,13 +201,5 @@ def has_step(table: Table, pipeline: str, commit_user: str, number: int, started
     expired.
     """
     snapshots = table.snapshots
-    own = OwnPosition(
-        snapshots,
-        KnownPositions(snapshots),
-        pipeline,
-        commit_user,
-        by_offsets=False,
-        counted=lambda position: position,
-        has_written=lambda: True,
-    )
+    own = OwnPosition(snapshots, KnownPositions(snapshots), pipeline, commit_user, by_offsets=False)
     return own.has_step(number, snapshots.latest(), started_ms)

@@ -319,19 +319,10 @@ def _read_by(snapshot: Snapshot, user: str) -> Position:
 
 def newest_position(snapshots: SnapshotStore, pipeline: str) -> Position | None:
     """The newest position of ``pipeline`` in a table; snapshots of other writers (compaction jobs) are passed over."""
-    found = newest_with_position(snapshots, pipeline)
-    return None if found is None else found[1]
+    found = (position_of(snapshot, pipeline) for snapshot in snapshots.newest_first())
+    return next((position for position in found if position is not None), None)
 
 
 def has_expired(snapshots: SnapshotStore) -> bool:
     """Whether a table has snapshots and lacks its first one: that no position is found tells nothing then."""
     return snapshots.earliest_id() not in (None, 1)
-
-
-def newest_with_position(snapshots: SnapshotStore, pipeline: str) -> tuple[Snapshot, Position] | None:
-    """The newest snapshot of ``pipeline`` that records a position, with it."""
-    for snapshot in snapshots.newest_first():
-        position = position_of(snapshot, pipeline)
-        if position is not None:
-            return snapshot, position
-    return None

@@ -101,6 +101,8 @@ class TableSink:
         """What feeds the table by what was seen in this run."""
         self._commit_count = commit_count
         self._noted = noted or {}
+        self.position: Position
+        """How far the table has come with the last commit."""
         self._properties_of = partial(to_properties, pipeline) if reading is None else reading.properties_of
         if reading is None:
             self._own = OwnPosition(
@@ -145,7 +147,7 @@ class TableSink:
             position = self._own_part(newest)
         for source, key in self._fed.items():
             position = position.fed_by(source, key)
-        self._position = position
+        self.position = position
 
     @property
     def is_hidden(self) -> bool:
@@ -167,7 +169,7 @@ class TableSink:
     def sources(self) -> Mapping[FedBy, tuple[str, ...]]:
         """The source tables that feed the table, whatever pipeline brings them, with the message key of each."""
         recorded = {source: key for position in self._recorded.values() for source, key in position.sources.items()}
-        return {**recorded, **self._position.sources}
+        return {**recorded, **self.position.sources}
 
     @property
     def unnamed_topics(self) -> frozenset[str]:
@@ -207,7 +209,7 @@ class TableSink:
         own = self._own
         newest = own.look(self._commit.state.snapshot)
         count = 0 if newest is None else newest.commit_count
-        if own.is_hidden or count >= self._position.commit_count:
+        if own.is_hidden or count >= self.position.commit_count:
             return
         table = self.table
         if TableFiles(table.io, table.paths).created_ms() == table.created_ms:
@@ -251,7 +253,7 @@ class TableSink:
         """Record with the next commit that ``source``, with this message key, feeds the table."""
         with self._lock:
             self._fed[source] = tuple(key)
-            self._position = self._position.fed_by(source, key)
+            self.position = self.position.fed_by(source, key)
 
     @property
     def state(self) -> TableState:
@@ -298,7 +300,7 @@ class TableSink:
                 self._packer.pack(self._live_files()),
                 self._has_number(batch_id, started_ms) and not self.drops_by_offset,
                 self.compacts_fully(batch_id),
-                self._position.departed_texts,
+                self.position.departed_texts,
             )
 
     def idle_target(self) -> Target:
@@ -319,18 +321,13 @@ class TableSink:
     @property
     def _floors(self) -> Mapping[TopicPartition, int]:
         """Rows below these offsets are in the table already."""
-        position = self._position.among(self._topic_ids())
+        position = self.position.among(self._topic_ids())
         return position.offsets if self.drops_by_offset else position.floors
 
     def has_passed(self, places: Mapping[TopicPartition, int]) -> bool:
         """Whether the table has all rows up to these offsets, where its position tells that."""
         floors = self._floors
         return all(floors.get(place, 0) >= end for place, end in places.items())
-
-    @property
-    def position(self) -> Position:
-        """How far the table has come with the last commit."""
-        return self._position
 
     def is_appended(self, batch_id: int, started_ms: int | None) -> bool:
         """Whether an earlier run of ``batch_id`` has committed to the table, or a later batch has."""
@@ -411,7 +408,7 @@ class TableSink:
         what is to be compacted anew.
         """
         with self._lock:
-            known = self._position if self._position.writer == self._user else self._position.counted_from(batch_id)
+            known = self.position if self.position.writer == self._user else self.position.counted_from(batch_id)
             reached = known.advanced(ends, self._topic_ids()).with_departed(batch_id, departed)
             position = replace(reached, writer=self._user, commit_count=known.commit_count + 1)
             self._on_step = on_step

@@ -157,7 +157,7 @@ class Adapter:
     def behind(self) -> Mapping[str, str]:
         """The tables that are not in the stream, with the reason."""
         query = self._query
-        return {} if query is None else {name: standing.reason for name, standing in query.standings().items()}
+        return {} if query is None else {name: standing.pause.reason for name, standing in query.standings().items()}
 
     # ------------------------------------------------------------ commands
 

@@ -10,7 +10,7 @@ import pytest
 from paimon_table.errors import CommitOutcomeUnknown, ConfigError, Outage, SinkUnavailable
 from paimon_table.storage.outages import storage_failure, told_failure
 from pipelines.catchup.shown_standing import Standing, TableStanding
-from pipelines.checkpoint.book import Cause
+from pipelines.checkpoint.book import Cause, Pause
 from pipelines.trouble import Patience, Trouble, may_pass
 from pipelines.views.table_views import EventKind, Phase
 from sources.kafka.offset_ranges import offsets_of
@@ -97,9 +97,8 @@ def test_trouble_and_its_end_are_events_of_the_pipeline() -> None:
 def test_a_table_that_is_not_in_the_stream_is_shown_with_what_it_misses() -> None:
     query = Query(runs_on=True)
     position = '{"t":{"0":5}}'
-    standing = TableStanding(
-        "lake.t", Standing.PAUSED, Cause.FAILED, "too narrow", 7000, position=position, topics=("t",)
-    )
+    pause = Pause("lake.t", Cause.FAILED, "too narrow", 7000, 1, position, topics=("t",))
+    standing = TableStanding(pause, Standing.PAUSED)
     query.standings = lambda: {"lake.t": standing}  # type: ignore[method-assign]
     one = Supervised([query])
     one.prepared.reader.slices = lambda: SimpleNamespace(offsets=offsets_of)

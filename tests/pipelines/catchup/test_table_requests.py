@@ -65,7 +65,7 @@ def test_a_table_is_paused_and_resumed_by_request(office: Office) -> None:
     assert office.asked("pause").text == "table lake.items is paused where it stands; all others continue"
     assert office.asked("pause").text == "table lake.items is paused already: by hand"
     (standing,) = office.side.standings().values()
-    assert (standing.state, standing.cause) == (Standing.PAUSED, Cause.ASKED)
+    assert (standing.state, standing.pause.cause) == (Standing.PAUSED, Cause.ASKED)
     assert office.side.is_at_rest
     assert list(failed_words("shop", office.side.standings())) == []
     office.pipeline.run()
@@ -115,7 +115,7 @@ def test_what_fails_again_is_paused_again_after_tries_where_they_may_help(
 
     assert len(failed) == tries
     (standing,) = office.side.standings().values()
-    assert (standing.state, standing.cause, standing.reason) == (Standing.PAUSED, Cause.FAILED, str(error))
+    assert (standing.state, standing.pause.cause, standing.pause.reason) == (Standing.PAUSED, Cause.FAILED, str(error))
     (words,) = failed_words("shop", office.side.standings())
     assert f"table lake.items is paused, all others have what was read: {error}. Fix that" in words
     assert str(error) not in standing.summary and "table lake.items is paused: " in standing.summary

@@ -380,7 +380,7 @@ class Dying(LocalFileIO):
 def test_a_kill_while_reading_is_moved_leaves_what_spark_can_go_on_from(tmp_path: Path, steps: int) -> None:
     spark_checkpoint(tmp_path / "checkpoint")
     killed = checkpoint(tmp_path)
-    killed._io, Dying.left = Dying(), steps
+    killed.io, Dying.left = Dying(), steps
     with pytest.raises(KeyboardInterrupt):
         killed.move({("t", 0): None})
 

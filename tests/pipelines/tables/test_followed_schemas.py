@@ -27,7 +27,6 @@ from pipelines.config.schema_changes import PRESETS
 from pipelines.tables.column_changes import column_differences
 from pipelines.tables.renames import Renames, renames
 from pipelines.tables.tables import PipelineTables
-from pipelines.tables.writing_scope import BesideStream
 from pipelines.trial.ddl import alter_table
 from sinks.commit.own_position import OwnReading
 from sources.changes import RECORD_SCHEMA
@@ -233,7 +232,7 @@ def test_records_of_before_a_drop_bring_nothing_into_a_later_column_of_the_name(
         2: {"id": 2, "a": 2, "b": None},
     }
 
-    beside = BesideStream(OwnReading(lambda _: {"replay": "r"}, by_offsets=False))
+    beside = OwnReading(lambda _: {"replay": "r"}, by_offsets=False)
     config = tables.config
     replayed = PipelineTables(config, "tidemark-shop-replay", beside=beside)
     reported_batches(replayed, [old], root, 100, config.decoder)
@@ -248,7 +247,7 @@ def test_a_replay_of_records_of_before_a_column_takes_it_for_no_drop(
 ) -> None:
     old = records(at(1, A, a=1))
     tables = run(tmp_path, words, old, records(at(2, AB, a=2, b="new"), first_offset=1))
-    beside = BesideStream(OwnReading(lambda _: {"replay": "r"}, by_offsets=False))
+    beside = OwnReading(lambda _: {"replay": "r"}, by_offsets=False)
     replayed = PipelineTables(tables.config, "tidemark-shop-replay", beside=beside)
     caplog.clear()
 

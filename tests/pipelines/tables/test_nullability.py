@@ -17,7 +17,6 @@ from paimon_table.types import parse_type
 from pipelines.config.schema_changes import PRESETS
 from pipelines.tables.column_changes import column_differences
 from pipelines.tables.tables import PipelineTables
-from pipelines.tables.writing_scope import BesideStream
 from pipelines.trial.ddl import alter_table
 from sinks.commit.own_position import OwnReading
 from tests.support.avro_topics import AvroTopics
@@ -189,7 +188,7 @@ def test_a_replay_lets_the_table_take_null_as_the_stream_does(tmp_path: Path) ->
     made_by_others(tmp_path)
     tables = tables_with(tmp_path, "evolve")
     reported_batches(tables, [records(at({"id": 1, "a": 1, "b": "x"}))], tmp_path)
-    beside = BesideStream(OwnReading(lambda _: {"replay": "r"}, by_offsets=False))
+    beside = OwnReading(lambda _: {"replay": "r"}, by_offsets=False)
     replayed = PipelineTables(tables.config, "tidemark-shop-replay", beside=beside)
 
     batch = records(at({"id": 2, "a": None, "b": "y"}, nullable="a"))
