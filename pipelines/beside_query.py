@@ -28,7 +28,7 @@ from pipelines.control.turns import Turns
 from pipelines.prepared import PreparedPipeline
 from pipelines.quarantine import applying
 from pipelines.replay.replay_slices import COMMAND as REPLAY_SLICE
-from pipelines.replay.replay_slices import GIVE_UP, ReplaySlices, ReplayWork, ShownReplays, giving_up
+from pipelines.replay.replay_slices import GIVE_UP, ReplaySlices, ShownReplays, giving_up
 from pipelines.tables.paused_tables import PausedTables
 from pipelines.tables.tables import PipelineTables
 from pipelines.tidying.tidier import compact_left
@@ -138,8 +138,8 @@ class BesideQuery:
         if tables is None:
             raise SinkUnavailable(f"pipeline {self.config.name} has not begun its first batch; call again")
         if self._replays is None:
-            work = ReplayWork(self._slices(), self.stream, self._shown.slice_done, SLICE_S)
-            self._replays = ReplaySlices(self.config, self._checkpoint, self._own, work, tables.commit_user)
+            what = self._checkpoint, self._own, self._slices(), self.stream, tables.commit_user
+            self._replays = ReplaySlices(*what, self._shown.slice_done, SLICE_S)
         answer, id_ = self._replays.handle(request, tell), request.text("replay")
         self._shown.refresh({id_: answer.details.get("records_left")})
         return answer

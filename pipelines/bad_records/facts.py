@@ -144,7 +144,8 @@ class _Rows:
 
     files: list[tuple[str, str]] = field(default_factory=list)
     keys: dict[tuple[str, str, int], int] = field(default_factory=dict)
-    parts: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = field(default_factory=list)
+    parts: list[np.ndarray] = field(default_factory=list)
+    """Each with the rows key, offset, time, file and entry."""
 
     def seal(self, sealed: Sealed, number: int) -> None:
         for name, places in sealed.bad.items():
@@ -160,13 +161,7 @@ class _Rows:
             key = self.keys.setdefault((stretch.topic, stretch.topic_id, stretch.partition), len(self.keys))
             ts = [_NO_TIME if ts is None else ts for ts in stretch.ts]
             self.parts.append(
-                (
-                    np.full(count, key, np.int64),
-                    np.array(stretch.offsets, np.int64),
-                    np.array(ts, np.int64),
-                    np.full(count, file, np.int64),
-                    np.full(count, number, np.int64),
-                )
+                np.array([[key] * count, stretch.offsets, ts, [file] * count, [number] * count], np.int64)
             )
 
     def facts(self) -> Facts:
@@ -174,19 +169,13 @@ class _Rows:
         rank = np.empty(len(names), np.int64)
         for position, name in enumerate(names):
             rank[self.keys[name]] = position
-        columns = [np.concatenate(column) for column in zip(*self.parts, strict=True)] if self.parts else [_EMPTY] * 5
-        key, offset, ts, file, entry = columns
-        key = rank[key]
-        order = np.lexsort((np.arange(len(key)), ts, offset, key))
-        key, offset, ts, file, entry = (column[order] for column in (key, offset, ts, file, entry))
-        is_last = np.ones(len(key), bool)
-        is_last[:-1] = (key[1:] != key[:-1]) | (offset[1:] != offset[:-1]) | (ts[1:] != ts[:-1])
-        is_open = is_last & (file != _CLOSED)
-        opened = (column[is_open] for column in (key, offset, ts, file, entry))
-        return Facts(tuple(self.files), tuple(names), *opened)
-
-
-_EMPTY = np.empty(0, np.int64)
+        rows = np.concatenate(self.parts, axis=1) if self.parts else np.empty((5, 0), np.int64)
+        rows[0] = rank[rows[0]]
+        key, offset, ts = rows[:3]
+        rows = rows[:, np.lexsort((ts, offset, key))]  # equal ones stay in their order
+        is_last = np.ones(rows.shape[1], bool)
+        is_last[:-1] = (rows[:3, 1:] != rows[:3, :-1]).any(axis=0)
+        return Facts(tuple(self.files), tuple(names), *rows[:, is_last & (rows[3] != _CLOSED)])
 
 
 def facts_of(log: QuarantineLog, judge: Judge) -> Facts:

@@ -156,6 +156,7 @@ class Stream(Protocol):
 
     @property
     def end(self) -> str | None: ...
+    def is_beyond(self, identifier: str) -> bool: ...
 
 
 class Destination(Protocol):

@@ -210,9 +210,7 @@ class SideWork:
         if may_pass and trial.retries_s:
             wait_s = trial.retries_s.pop(0)
             trial.not_before_s = self._now_s() + wait_s
-            self._trials[identifier] = _Trial(self._new_catch_up(identifier))  # which looks at everything anew
-            self._trials[identifier].retries_s = trial.retries_s
-            self._trials[identifier].not_before_s = trial.not_before_s
+            trial.catch_up, trial.records_left = self._new_catch_up(identifier), None  # it reads everything anew
             log.warning("table %s: %s; trying again in %.0f s", identifier, error, wait_s)
             return
         if self._stops_with(identifier):

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from paimon_table import TableName
 from paimon_table.errors import ConfigError
 from paimon_table.surroundings import now_ms
 from pipelines.batch.batch_report import BatchReport
-from pipelines.catchup.reading import Step
+from pipelines.catchup.reading import Step, Stream
 from pipelines.checkpoint.reached import Reached
 from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
 from pipelines.config.config import PipelineConfig
@@ -33,14 +32,6 @@ from sinks.commit.positions import (
     offsets_text,
 )
 from sources.slices import SliceReader
-
-
-class Stream(Protocol):
-    """What a replay asks of its stream, see ``StreamEnd``."""
-
-    @property
-    def end(self) -> str | None: ...
-    def is_beyond(self, identifier: str) -> bool: ...
 
 
 def commit_user_of(config: PipelineConfig, state: ReplayState) -> str:

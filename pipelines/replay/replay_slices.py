@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from functools import partial
 
 from paimon_table import Catalog, Table, TableName
@@ -71,48 +71,33 @@ OnSlice = Callable[[ReplayState, BatchReport, PipelineTables], None]
 """Hears what a slice brought into which tables."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayWork:
-    """What slices of replays are done with where there is a Spark session.
-
-    ``slice_s`` says how long a slice is to take where a stream waits for it (``SlicePace``).
-    """
-
-    slices: SparkSlices
-    stream: StreamEnd
-    on_slice: OnSlice = lambda _state, _report, _tables: None
-    slice_s: float | None = None
-    _paces: dict[str, SlicePace] = field(default_factory=dict)
-
-    def of(self, state: ReplayState) -> Work:
-        """That of one replay. Its bad records have a quarantine of their own, as its slices have own numbers."""
-        config, reader = self.slices.config, self.slices.reader
-        rebuild = "" if state.rebuild is None else state.id
-        own = self.slices.with_quarantine(quarantine_under(config, replay_owner(state.id)), rebuild)
-        most = config.source.reader.max_records_per_batch
-        pace = self._paces.setdefault(state.table, SlicePace(most, self.slice_s))
-
-        def run(batch: BatchRun, tables: PipelineTables, piece: Slice, topics: Collection[str] | None) -> BatchReport:
-            with told_by_spark(f"table {state.table}: Spark gave slice {batch.id} up", reader.explained):
-                return own.run(batch, tables, piece, topics)
-
-        timed = paced(run, pace, lambda report, tables: self.on_slice(state, report, tables))
-        return Work(reader.slices(), timed, lambda: pace.records, self.stream.by_number)
-
-
 class ReplaySlices:
     """Does the next slice of a replay, for a request or for a command that holds the checkpoint."""
 
     def __init__(
-        self, config: PipelineConfig, checkpoint: Checkpoint, own: OwnTables, work: ReplayWork, commit_user: str
+        self,
+        checkpoint: Checkpoint,
+        own: OwnTables,
+        slices: SparkSlices,
+        stream: StreamEnd,
+        commit_user: str,
+        on_slice: OnSlice = lambda _state, _report, _tables: None,
+        slice_s: float | None = None,
     ) -> None:
-        """``commit_user`` is that of the stream."""
-        self._config = config
+        """``commit_user`` is that of the stream.
+
+        ``slice_s`` says how long a slice is to take where a stream waits for it (``SlicePace``).
+        """
+        self._config = slices.config
         self._checkpoint = checkpoint
-        self._work = work
-        reader = work.slices.reader.slices()
-        self._context = ReplayContext(config, own, Replays(checkpoint), reader, work.stream, commit_user)
+        self._slices = slices
+        self._stream = stream
+        self._on_slice = on_slice
+        self._slice_s = slice_s
+        reader = slices.reader.slices()
+        self._context = ReplayContext(self._config, own, Replays(checkpoint), reader, stream, commit_user)
         self._readings: dict[str, tuple[InPlace, Reading]] = {}
+        self._paces: dict[str, SlicePace] = {}
 
     def handle(self, request: Request, _tell: Tell) -> Answer:
         """Take a request; called while no batch runs and nothing of the last one is left to do."""
@@ -130,13 +115,27 @@ class ReplaySlices:
         known = self._readings.get(id_)
         if known is None or known[0].state != state:
             to = InPlace(self._context, state) if state.rebuild is None else Rebuilding(self._context, state)
-            known = self._readings[id_] = to, Reading(to, self._work.stream, self._work.of(state))
+            known = self._readings[id_] = to, Reading(to, self._stream, self._work(state))
         to, reading = known
         step = reading.step()
         done = Progress(step, to.state.record_count, to.state.failed_count, reading.records_left)
         if done.step is Step.DONE:
             del self._readings[id_]
         return done
+
+    def _work(self, state: ReplayState) -> Work:
+        """That of one replay. Its bad records have a quarantine of their own, as its slices have own numbers."""
+        reader, rebuild = self._slices.reader, "" if state.rebuild is None else state.id
+        own = self._slices.with_quarantine(quarantine_under(self._config, replay_owner(state.id)), rebuild)
+        most = self._config.source.reader.max_records_per_batch
+        pace = self._paces.setdefault(state.table, SlicePace(most, self._slice_s))
+
+        def run(batch: BatchRun, tables: PipelineTables, piece: Slice, topics: Collection[str] | None) -> BatchReport:
+            with told_by_spark(f"table {state.table}: Spark gave slice {batch.id} up", reader.explained):
+                return own.run(batch, tables, piece, topics)
+
+        timed = paced(run, pace, lambda report, tables: self._on_slice(state, report, tables))
+        return Work(reader.slices(), timed, lambda: pace.records, self._stream.by_number)
 
 
 def check_in_stream(config: PipelineConfig, checkpoint: Checkpoint, identifier: str, table: Table) -> None:
@@ -222,6 +221,6 @@ def local_slices(config: PipelineConfig) -> Iterator[ReplaySlices]:
         opened = AllOpen(QuarantineLog(*quarantine_of(config)), pipeline.catalog, lambda: pipeline.book.topic_ids)
         settle(opened.log, TableJudge(pipeline.catalog))
         slices = SparkSlices(spark, config, pipeline.reader, settings, partial(spark_exchange, writes), opened)
-        yield ReplaySlices(config, pipeline.checkpoint, pipeline.own, ReplayWork(slices, stream), user)
+        yield ReplaySlices(pipeline.checkpoint, pipeline.own, slices, stream, user)
     finally:
         spark.stop()
