@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 
-from paimon_table.errors import ConfigError, TidemarkError, public_text
+from paimon_table.errors import ConfigError, TidemarkError
 from paimon_table.nearest_name import nearest
 from pipelines.catchup.reading import Reading, Step
 from pipelines.catchup.shown_standing import Standing, TableStanding
@@ -22,7 +22,7 @@ from pipelines.control.request_desk import Handler, RequestDesk, Tell
 from pipelines.control.requests import Answer, Request, State
 from pipelines.control.turns import Turns
 from pipelines.tables.paused_tables import PausedTables
-from pipelines.tables.table_failure import TableFailure, TooManyBadRecords, is_of_table, way_on
+from pipelines.tables.table_failure import TableFailure, is_of_table, way_on
 from sources.wording import first_of
 
 log = logging.getLogger(__name__)
@@ -217,8 +217,7 @@ class SideWork:
             raise error
         pause = self._paused.pauses[identifier]
         self.pause(identifier)
-        cause = Cause.BAD_RECORDS if isinstance(error, TooManyBadRecords) else Cause.FAILED
-        self._paused.pause(identifier, cause, str(error), pause.batch, pause.topics, public_reason=public_text(error))
+        self._paused.pause_failed(identifier, error, pause.batch, pause.topics)
         log.error(
             "table %s stays paused, all others continue: %s. %s",
             identifier,

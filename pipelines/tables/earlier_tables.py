@@ -6,8 +6,7 @@ import logging
 from collections.abc import Collection, Sequence
 
 from paimon_table import CommitKind, Table, TableName
-from paimon_table.errors import ConfigError, public_text
-from pipelines.checkpoint.book import Cause
+from paimon_table.errors import ConfigError
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.known_routes import (
     agreed_rule,
@@ -137,17 +136,8 @@ class EarlierTables:
                 raise failure.error
             batch_id, has_begun = self._paused.next_batch
             topics = self._routes.topics_of(failure.identifier)
-            reason = str(failure.error)
-            self._paused.pause(
-                failure.identifier,
-                Cause.FAILED,
-                reason,
-                batch_id,
-                topics,
-                is_running=has_begun,
-                public_reason=public_text(failure.error),
-            )
-            log.error("table %s cannot be opened, all others continue: %s", failure.identifier, reason)
+            self._paused.pause_failed(failure.identifier, failure.error, batch_id, topics, is_running=has_begun)
+            log.error("table %s cannot be opened, all others continue: %s", failure.identifier, failure.error)
 
     def _take_up(self, found: WrittenTable, rule: TargetRule, table: Table) -> None:
         """Route what fed the table under this checkpoint, so that its first batch is not decoded twice.

@@ -6,10 +6,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from paimon_table.errors import WHERE_MORE
+from paimon_table.errors import WHERE_MORE, public_text
 from paimon_table.surroundings import now_ms
 from pipelines.checkpoint.book import Book, Cause, Entry, Pause, Ruleless
 from pipelines.checkpoint.reached import Reached
+from pipelines.tables.table_failure import TooManyBadRecords
 from sinks import faults
 from sinks.commit.positions import FedBy
 
@@ -105,6 +106,21 @@ class PausedTables:
         self.book.change_entry(identifier, paused)
         faults.reached("table-paused", batch_id)
         return self.book.pauses[identifier]
+
+    def pause_failed(
+        self,
+        identifier: str,
+        error: Exception,
+        batch_id: int,
+        topics: Collection[str],
+        *,
+        is_running: bool = False,
+        is_appended: bool = False,
+    ) -> None:
+        """Pause a table for what it failed with."""
+        cause = Cause.BAD_RECORDS if isinstance(error, TooManyBadRecords) else Cause.FAILED
+        words = cause, str(error), batch_id, topics
+        self.pause(identifier, *words, is_running=is_running, is_appended=is_appended, public_reason=public_text(error))
 
     def note(self, identifier: str, reached: Reached) -> None:
         """How far a table is caught up; durable when this returns."""

@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from paimon_table import Table
-from paimon_table.errors import ConfigError, MalformedRecord, SchemaChangeRefused, public_text
+from paimon_table.errors import ConfigError, MalformedRecord, SchemaChangeRefused
 from paimon_table.surroundings import now_ms
-from pipelines.checkpoint.book import Book, Cause
+from pipelines.checkpoint.book import Book
 from pipelines.config.config import PipelineConfig
 from pipelines.config.error_budget import Budget
 from pipelines.config.table_rules import TargetRule
@@ -310,22 +310,12 @@ class PipelineTables:
             raise error
         if isinstance(error, RunTwice) or (isinstance(error, ConfigError) and self._paused.is_first_batch):
             raise error
-        topics, cause = self.topics_of(identifier), Cause.FAILED
+        topics = self.topics_of(identifier)
         if isinstance(error, TooManyBadRecords):
-            topics, cause = topics | error.topics, Cause.BAD_RECORDS
+            topics |= error.topics
             # Their records wait for the table from now on, which it takes a look at their rules to see.
             self._routing.rejections = {s: r for s, r in self.rejections.items() if s.topic not in error.topics}
-        reason = str(error)
-        self._paused.pause(
-            identifier,
-            cause,
-            reason,
-            batch_id,
-            topics,
-            is_running=True,
-            is_appended=is_appended,
-            public_reason=public_text(error),
-        )
+        self._paused.pause_failed(identifier, error, batch_id, topics, is_running=True, is_appended=is_appended)
         log.error(
             "table %s is paused from batch %d on, all others continue: %s. %s",
             identifier,
