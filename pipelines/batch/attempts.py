@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from paimon_table.errors import BucketCountChanged, CommitConflict
-from pipelines.tables.table_failure import TableFailure
+from pipelines.tables.table_failure import TableFailure, may_succeed_later
 
 OTHERS_WAITS_S: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0, 4.0)
 """How long a batch waits, before it is planned anew, for somebody who gives one of its tables other buckets, or because
@@ -39,7 +39,7 @@ class Attempts:
         kind = type(failure.error)
         if isinstance(failure.error, BucketCountChanged | CommitConflict):
             waits_s = OTHERS_WAITS_S
-        elif failure.may_pass:
+        elif may_succeed_later(failure.error):
             waits_s = STORAGE_WAITS_S
         else:
             return None

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 
-from paimon_table.errors import ConfigError, TidemarkError
+from paimon_table.errors import ConfigError
 from paimon_table.nearest_name import nearest
 from pipelines.catchup.reading import Reading, Step
 from pipelines.catchup.shown_standing import Standing, TableStanding
@@ -22,7 +22,7 @@ from pipelines.control.request_desk import Handler, RequestDesk, Tell
 from pipelines.control.requests import Answer, Request, State
 from pipelines.control.turns import Turns
 from pipelines.tables.paused_tables import PausedTables
-from pipelines.tables.table_failure import TableFailure, is_of_table, way_on
+from pipelines.tables.table_failure import TableFailure, is_of_table, may_succeed_later, way_on
 from sources.wording import first_of
 
 log = logging.getLogger(__name__)
@@ -206,8 +206,7 @@ class SideWork:
 
     def _note_failure(self, identifier: str, trial: _Trial, error: Exception) -> None:
         """Try again later what may pass; else the table is paused where it stands."""
-        may_pass = isinstance(error, OSError) or (isinstance(error, TidemarkError) and error.action.may_pass)
-        if may_pass and trial.retries_s:
+        if may_succeed_later(error) and trial.retries_s:
             wait_s = trial.retries_s.pop(0)
             trial.not_before_s = self._now_s() + wait_s
             trial.catch_up, trial.records_left = self._new_catch_up(identifier), None  # it reads everything anew

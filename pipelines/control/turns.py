@@ -16,12 +16,6 @@ class Turns:
         self._waiting: deque[object] = deque()
 
     @property
-    def is_wanted(self) -> bool:
-        """Whether somebody waits for the turn that somebody else has."""
-        with self._changed:
-            return len(self._waiting) > 1
-
-    @property
     def is_taken(self) -> bool:
         with self._changed:
             return bool(self._waiting)

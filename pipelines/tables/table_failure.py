@@ -47,9 +47,10 @@ class TableFailure(Exception):
         """Whether storage does not answer, so that other tables may fail as well."""
         return isinstance(self.error, SinkUnavailable | OSError)
 
-    @property
-    def may_pass(self) -> bool:
-        return isinstance(self.error, OSError) or (isinstance(self.error, TidemarkError) and self.error.action.may_pass)
+
+def may_succeed_later(error: Exception) -> bool:
+    """Whether a later try may do what has failed for a table."""
+    return isinstance(error, OSError) or (isinstance(error, TidemarkError) and error.action.may_pass)
 
 
 def way_on(table: str, *, is_asked: bool = False) -> str:

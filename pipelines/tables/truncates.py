@@ -6,7 +6,6 @@ the event. So a batch that runs again, or records that are read anew, find the e
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -20,8 +19,6 @@ from sinks.exchange.target import Routing, Target
 from sinks.write.bucket_task import WriteResult
 from sinks.write.discard import discard
 from sources.changes import Truncation
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
