@@ -59,6 +59,10 @@ class Catalog(Protocol):
         """What messages call the whole of it."""
         ...
 
+    def check(self) -> None:
+        """Raise what hinders asking it: it does not answer, or gives no right to. Reads no table."""
+        ...
+
     def names(self, database: str | None = None) -> list[TableName]:
         """The tables that are there, of all databases or of one, always in the same order."""
         ...

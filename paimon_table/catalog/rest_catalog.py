@@ -34,6 +34,10 @@ class RestCatalog:
     def warehouse(self) -> str:
         return self.client.place
 
+    def check(self) -> None:
+        """Ask for the databases too: servers may tell their options to everybody."""
+        next(self.client.pages("databases", "databases"), None)
+
     def names(self, database: str | None = None) -> list[TableName]:
         databases = [database] if database is not None else list(self.client.pages("databases", "databases"))
         found = [
