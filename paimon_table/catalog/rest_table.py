@@ -18,7 +18,7 @@ from paimon_table.errors import CommitOutcomeUnknown, ConfigError, SinkUnavailab
 from paimon_table.metadata.manifest import ManifestEntry
 from paimon_table.metadata.partition_statistics import partition_statistics
 from paimon_table.metadata.schema_files import read_schema
-from paimon_table.metadata.snapshot import Snapshot, as_document, from_json
+from paimon_table.metadata.snapshot import UUID_PROPERTY, Snapshot, as_document, from_json
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.schema.table_schema import TableSchema
 
@@ -112,7 +112,7 @@ class RestPublisher:
         request = {
             "tableId": self.table_id,
             "baseSnapshotUuid": None if base is None else base.uuid,
-            "snapshot": as_document(snapshot),
+            "snapshot": _document(snapshot),
             "statistics": [s.as_json() for s in partition_statistics(self.context, entries)],
         }
         unclear: CommitOutcomeUnknown | None = None
@@ -151,3 +151,9 @@ class RestPublisher:
                 f"table {self.name} was dropped, or dropped and made anew, while it was written: the catalog server no"
                 " longer has the table that was opened; start the pipeline again"
             )
+
+
+def _document(snapshot: Snapshot) -> dict[str, Any]:
+    """The snapshot with its uuid twice: servers of Paimon 1.4 keep it among the properties alone."""
+    document = as_document(snapshot)
+    return {**document, "properties": {**snapshot.properties, UUID_PROPERTY: snapshot.uuid}}

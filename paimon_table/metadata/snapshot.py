@@ -126,6 +126,9 @@ _MOST_DIGITS = 18
 _CHECKSUM = "tidemark.checksum"
 """Key among the properties of the snapshots that Tidemark writes; not part of ``Snapshot.properties``."""
 
+UUID_PROPERTY = "tidemark.uuid"
+"""Key among the properties for the uuid, for servers that do not know uuids and leave them out of what they store."""
+
 _IN_PARTS = "x"
 """Begins a checksum in two parts."""
 
@@ -171,6 +174,7 @@ def from_json(data: str | bytes, path: str = "a snapshot file") -> Snapshot:
     try:
         document = json.loads(data)
         _check(document)
+        _take_uuid(document)
         values = {name: _value(key, document[key]) for key, name in _JSON_KEYS if document.get(key) is not None}
         return Snapshot(**values)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -194,6 +198,13 @@ def _value(key: str, value: Any) -> Any:
         return as_text(value)
     except (ValueError, AttributeError) as error:
         raise ValueError(f"{key}: {error}") from error
+
+
+def _take_uuid(document: dict[str, Any]) -> None:
+    """Put the uuid in its place where it is kept among the properties."""
+    uuid = (document.get("properties") or {}).pop(UUID_PROPERTY, None)
+    if uuid is not None and document.get("uuid") is None:
+        document["uuid"] = uuid
 
 
 def _check(document: dict[str, Any]) -> None:

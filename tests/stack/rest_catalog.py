@@ -26,7 +26,6 @@ _PAGE = 2
 _REQUIRED = {
     "id": int,
     "schemaId": int,
-    "uuid": str,
     "baseManifestList": str,
     "deltaManifestList": str,
     "commitUser": str,
@@ -38,6 +37,7 @@ _REQUIRED = {
 }
 _OPTIONAL = {
     "version",
+    "uuid",
     "baseManifestListSize",
     "deltaManifestListSize",
     "changelogManifestList",
@@ -49,6 +49,7 @@ _OPTIONAL = {
     "statistics",
     "properties",
     "nextRowId",
+    "operation",
 }
 _STATISTICS = {"spec", "recordCount", "fileSizeInBytes", "fileCount", "lastFileCreationTime", "totalBuckets"}
 
@@ -89,6 +90,8 @@ class RestServer:
     faults: list[str] = field(default_factory=list)
     """For the next requests with an effect, one each: ``lost`` (done, no answer), ``done 503``, ``503`` (not done),
     ``late`` (done after a while, in which the client gives up), ``cut`` (not done, no answer), ``ok``."""
+    is_old: bool = False
+    """As servers of Paimon 1.4: it drops the uuid of snapshots and tells commits apart by their id alone."""
     is_down: bool = False
     late_s: float = 0.6
     requests: list[str] = field(default_factory=list)
@@ -236,14 +239,17 @@ class RestServer:
             act, self.before_commit = self.before_commit, None
             act()
         table = self.table(database, name)
+        body = {"baseSnapshotUuid": None, **body}
         _keys(body, {"tableId", "baseSnapshotUuid", "snapshot", "statistics"})
         if body["tableId"] != table.id:
             raise Refused(404, f"table {name} has another id", "TABLE", name)
-        if body["baseSnapshotUuid"] != (None if table.newest is None else table.newest["uuid"]):
+        newest, snapshot = table.newest or {"id": 0}, body["snapshot"]
+        if snapshot["id"] != newest["id"] + 1 if self.is_old else body["baseSnapshotUuid"] != newest.get("uuid"):
             return {"success": False}
-        snapshot = body["snapshot"]
         self._check_snapshot(table, snapshot)
         self._count(table, snapshot, body["statistics"])
+        if self.is_old:
+            snapshot = {key: value for key, value in snapshot.items() if key not in ("uuid", "writerVersion")}
         directory = table.root / "snapshot"
         _write_new(directory / f"snapshot-{snapshot['id']}", snapshot)
         (directory / "LATEST").write_text(str(snapshot["id"]))
@@ -259,9 +265,9 @@ class RestServer:
             _require(type(snapshot.get(key)) is kind, f"snapshot.{key} is {snapshot.get(key)!r}")
         unknown = snapshot.keys() - _REQUIRED.keys() - _OPTIONAL
         _require(not unknown, f"unknown keys {unknown} of a snapshot")
-        newest = table.newest or {"id": 0, "totalRecordCount": 0, "uuid": None}
+        newest = table.newest or {"id": 0, "totalRecordCount": 0}
         _require(snapshot["id"] == newest["id"] + 1, f"snapshot {snapshot['id']} on {newest['id']}")
-        _require(snapshot["uuid"] != newest["uuid"], "the uuid of another snapshot")
+        _require(snapshot.get("uuid") is None or snapshot["uuid"] != newest.get("uuid"), "the uuid of another snapshot")
         total = newest["totalRecordCount"] + snapshot["deltaRecordCount"]
         _require(
             snapshot["commitKind"] == "OVERWRITE" or snapshot["totalRecordCount"] == total, "wrong sums of records"
