@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import threading
 import time
 import uuid
@@ -89,11 +90,16 @@ class RestServer:
     databases: dict[str, dict[str, ServerTable]] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     """For the next requests with an effect, one each: ``lost`` (done, no answer), ``done 503``, ``503`` (not done),
-    ``late`` (done after a while, in which the client gives up), ``cut`` (not done, no answer), ``ok``."""
+    ``late`` (no answer, done once ``released`` is set), ``cut`` (not done, no answer), ``ok``."""
+    released: threading.Event = field(default_factory=threading.Event)
     is_old: bool = False
     """As servers of Paimon 1.4: it drops the uuid of snapshots and tells commits apart by their id alone."""
     is_down: bool = False
-    late_s: float = 0.6
+    is_external: bool = False
+    location: str | None = None
+    """Where tables lie, in place of where they do."""
+    busy: int = 0
+    """Requests with an effect that have not been answered."""
     requests: list[str] = field(default_factory=list)
     headers: dict[str, str] = field(default_factory=dict)
     """Those of the newest request."""
@@ -114,6 +120,16 @@ class RestServer:
         if found is None:
             raise Refused(404, f"no table {name}", "TABLE", name)
         return found
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        with self.lock:
+            self.busy += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.busy -= 1
 
     # ------------------------------------------------------------ routes
 
@@ -149,7 +165,7 @@ class RestServer:
                     del self.databases[database][name]
                     return {}
                 case "POST", ["databases", database, "tables", name, "commit"]:
-                    return self._commit(database, name, body)
+                    return self.commit(database, name, body)
                 case "GET", ["databases", database, "tables", name, "snapshot"]:
                     newest = self.table(database, name).newest
                     if newest is None:
@@ -199,8 +215,8 @@ class RestServer:
             "id": table.id,
             "database": database,
             "name": name,
-            "path": f"file:{table.root}",
-            "isExternal": False,
+            "path": self.location or f"file:{table.root}",
+            "isExternal": self.is_external,
             "schemaId": table.schema_id,
             "schema": table.schema,
         }
@@ -210,10 +226,8 @@ class RestServer:
     def _alter(self, table: ServerTable, body: Any) -> Any:
         _keys(body, {"changes"})
         _require(bool(body["changes"]), "no changes")
-        schema, highest = json.loads(json.dumps(table.schema)), table.highest_field_id
-        for change in body["changes"]:
-            highest = _apply(schema, change, highest)
-        table.schema, table.highest_field_id, table.schema_id = schema, highest, table.schema_id + 1
+        table.schema, table.highest_field_id = applied(table.schema, body["changes"], table.highest_field_id)
+        table.schema_id += 1
         self._write_schema(table)
         return {}
 
@@ -234,10 +248,7 @@ class RestServer:
 
     # ------------------------------------------------------------ commits
 
-    def _commit(self, database: str, name: str, body: Any) -> Any:
-        if self.before_commit is not None:
-            act, self.before_commit = self.before_commit, None
-            act()
+    def commit(self, database: str, name: str, body: Any) -> Any:
         table = self.table(database, name)
         body = {"baseSnapshotUuid": None, **body}
         _keys(body, {"tableId", "baseSnapshotUuid", "snapshot", "statistics"})
@@ -304,10 +315,12 @@ def rest_server(directory: Path, **settings: Any) -> Iterator[RestServer]:
             self._serve("GET")
 
         def do_POST(self) -> None:
-            self._serve("POST")
+            with server.at_work():
+                self._serve("POST")
 
         def do_DELETE(self) -> None:
-            self._serve("DELETE")
+            with server.at_work():
+                self._serve("DELETE")
 
         def _serve(self, method: str) -> None:
             parts = urlsplit(self.path)
@@ -321,12 +334,16 @@ def rest_server(directory: Path, **settings: Any) -> Iterator[RestServer]:
             if server.token is not None and self.headers["Authorization"] != f"Bearer {server.token}":
                 return self._send(401, {"message": "Unauthorized", "code": 401})
             fault = server.faults.pop(0) if method != "GET" and server.faults else "ok"
+            if path[-1] == "commit" and server.before_commit is not None:
+                act, server.before_commit = server.before_commit, None
+                act()
             if fault == "503":
                 return self._send(503, {"message": "busy", "code": 503})
             if fault == "cut":
                 return self.connection.close()
             if fault == "late":
-                time.sleep(server.late_s)
+                self.connection.shutdown(socket.SHUT_RDWR)
+                server.released.wait()
             try:
                 status, answer = 200, server.answer(method, path, query, json.loads(data) if data else None)
             except Refused as error:
@@ -409,6 +426,14 @@ def _ids_inside(type_: Any) -> Iterator[int]:
         yield from _ids(type_.get("fields", []))
         for part in ("element", "key", "value"):
             yield from _ids_inside(type_.get(part))
+
+
+def applied(schema: dict[str, Any], changes: list[Any], highest: int) -> tuple[dict[str, Any], int]:
+    """The schema after the changes, one after the other, and the highest field id; raises Refused."""
+    changed = json.loads(json.dumps(schema))
+    for change in changes:
+        highest = _apply(changed, change, highest)
+    return changed, highest
 
 
 def _apply(schema: dict[str, Any], change: dict[str, Any], highest: int) -> int:
