@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from paimon_table.bucket_assignment.lanes import BucketAssigner, Lane, LaneSplit
     from paimon_table.catalog.catalog import Catalog, TableFiles
     from paimon_table.catalog.filesystem import FilesystemCatalog
+    from paimon_table.catalog.rest_catalog import RestCatalog
+    from paimon_table.catalog.rest_client import RestClient, RestSettings
     from paimon_table.catalog.table_name import TableName
     from paimon_table.commit.commit import TableCommit
     from paimon_table.commit.delta import Commit, CommitResult
@@ -89,6 +91,9 @@ else:
         "POSTPONED": "metadata.bucket_id",
         "NullableColumn": "validation.schema_evolution",
         "RenameColumn": "validation.schema_evolution",
+        "RestCatalog": "catalog.rest_catalog",
+        "RestClient": "catalog.rest_client",
+        "RestSettings": "catalog.rest_client",
         "SchemaChange": "validation.schema_evolution",
         "SetOption": "validation.schema_evolution",
         "Snapshot": "metadata.snapshot",
@@ -170,6 +175,9 @@ __all__ = [
     "NullableColumn",
     "OwnCommits",
     "RenameColumn",
+    "RestCatalog",
+    "RestClient",
+    "RestSettings",
     "SchemaChange",
     "SetOption",
     "Snapshot",

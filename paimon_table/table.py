@@ -25,7 +25,7 @@ from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.paths import TablePaths
 from paimon_table.metadata.publisher import FilePublisher, Publisher
 from paimon_table.metadata.schema_files import read_schema, schema_ids
-from paimon_table.metadata.snapshot import Snapshot, SnapshotStore
+from paimon_table.metadata.snapshot import NewestSnapshot, Snapshot, SnapshotStore
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import BucketState, LiveFiles, TableState, load_state
 from paimon_table.options.option_parsing import options_of
@@ -135,6 +135,10 @@ class Table:
         validate_new_table(first)
         FilePublisher(storage, paths).publish_schema(first)
         return Table.open(path, io_options, io)
+
+    def through(self, publisher: Publisher, newest: NewestSnapshot | None) -> Table:
+        """The same table, whose versions somebody else than its files makes visible."""
+        return replace(self, publisher=publisher, context=replace(self.context, newest=newest))
 
     @property
     def io(self) -> FileIO:
@@ -336,7 +340,7 @@ class Table:
             raise ConfigError(
                 f"the schemas of {self.paths.schema_dir} are gone; somebody has dropped what they describe"
             )
-        return replace(table, publisher=self.publisher)
+        return table.through(self.publisher, self.context.newest)
 
 
 def _storage(path: str, io_options: Mapping[str, str] | None, io: FileIO | None) -> tuple[FileIO, str]:

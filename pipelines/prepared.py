@@ -39,11 +39,12 @@ def prepared(config: PipelineConfig) -> PreparedPipeline:
 
     Raises CorruptFile for a checkpoint that Spark would fail on or misread, ConfigError when it is that of another
     pipeline or of other tables, when a table that is there already is not as its rule says, or when there is nothing to
-    read, SinkUnavailable for a warehouse or a quarantine that cannot be written.
+    read, SinkUnavailable for a catalog that cannot be reached, and a warehouse or a quarantine that cannot be written.
     """
     checkpoint = Checkpoint(config)
     checkpoint.check()
     catalog = catalog_of(config)
+    catalog.check()
     book = Book(checkpoint)
     record = CheckpointRecord(config, checkpoint, catalog, book)
     query_id = checkpoint.query_id
@@ -65,7 +66,9 @@ def _check_writable(config: PipelineConfig) -> None:
 
     The first bad record makes the quarantine: before that only its place is looked at.
     """
-    _probe("catalog.warehouse", config.catalog.warehouse, *storage_of(config, config.catalog.warehouse))
+    location = config.catalog.location
+    if location is not None:
+        _probe("catalog.warehouse", location, *storage_of(config, location))
     if config.source.on_bad_record != "fail":
         io, path = quarantine_of(config)
         if not isinstance(io, LocalFileIO) or io.exists(path):

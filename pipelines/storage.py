@@ -6,17 +6,25 @@ import errno
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
-from paimon_table import Catalog, FilesystemCatalog
+from paimon_table import Catalog, FilesystemCatalog, RestCatalog, RestClient, RestSettings
+from paimon_table.errors import ConfigError
 from paimon_table.storage.file_io import FileIO, LocalFileIO, file_io_for
 from paimon_table.storage.outages import storage_failure
+from pipelines.config.catalog_config import Catalog as CatalogConfig
 from pipelines.config.config import PipelineConfig
 from sinks.quarantine import Quarantine
+
+_HEADER = "header."
+"""Options of a REST catalog, not of its storage."""
 
 
 def storage_of(config: PipelineConfig, location: str) -> tuple[FileIO, str]:
     """The storage of a location that the pipeline's file names, and the path to use with it."""
-    return file_io_for(location, config.catalog.options)
+    options = config.catalog.options
+    return file_io_for(location, {n: text for n, text in options.items() if not n.startswith(_HEADER)})
 
 
 def quarantine_of(config: PipelineConfig) -> tuple[FileIO, str]:
@@ -45,6 +53,15 @@ def look_above(what: str, path: str) -> None:
         raise storage_failure(OSError(number, os.strerror(number), above), f"{what} ({path}) cannot be made")
 
 
+def hold_secrets(config: PipelineConfig) -> None:
+    """Make the credentials of the tables' storage known to ``secret_variables``, wherever a server will say it is."""
+    location = config.catalog.location
+    if location is None and any(name.startswith("s3.") for name in config.catalog.options):
+        location = "s3://any"
+    if location is not None:
+        storage_of(config, location)
+
+
 def catalog_of(config: PipelineConfig) -> Catalog:
     """The catalog that has the pipeline's tables."""
     return CATALOGS[config.catalog.type](config)
@@ -54,5 +71,30 @@ def _filesystem(config: PipelineConfig) -> Catalog:
     return FilesystemCatalog(*storage_of(config, config.catalog.warehouse))
 
 
-CATALOGS: Mapping[str, Callable[[PipelineConfig], Catalog]] = {"filesystem": _filesystem}
+def _rest(config: PipelineConfig) -> Catalog:
+    told = config.catalog
+    assert told.uri is not None, "the model asks for it"
+    settings = RestSettings(told.uri, told.warehouse, _token(told), told.options)
+    return RestCatalog(RestClient(settings), partial(storage_of, config))
+
+
+def _token(told: CatalogConfig) -> Callable[[], str | None]:
+    """What gives the token for each request: a file may get another one while the pipeline runs."""
+    place = told.token_file
+    if place is None:
+        return lambda: told.token
+
+    def read() -> str:
+        try:
+            token = Path(place.removeprefix("file://")).read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise ConfigError(f"catalog.token_file {place} cannot be read: {error.strerror}") from error
+        if not token:
+            raise ConfigError(f"catalog.token_file {place} is empty; write the bearer token into it")
+        return token
+
+    return read
+
+
+CATALOGS: Mapping[str, Callable[[PipelineConfig], Catalog]] = {"filesystem": _filesystem, "rest": _rest}
 """By ``catalog.type``; the file is refused with another one."""

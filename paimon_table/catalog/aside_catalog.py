@@ -24,6 +24,9 @@ class AsideCatalog:
     def warehouse(self) -> str:
         return self.inner.warehouse
 
+    def check(self) -> None:
+        self.inner.check()
+
     def names(self, database: str | None = None) -> list[TableName]:
         return self.inner.names(database)
 

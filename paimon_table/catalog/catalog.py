@@ -13,7 +13,7 @@ from paimon_table.catalog.table_name import TableName
 from paimon_table.metadata.paths import TablePaths
 from paimon_table.metadata.publisher import Publisher
 from paimon_table.metadata.schema_files import schema_ids
-from paimon_table.metadata.snapshot import SnapshotStore
+from paimon_table.metadata.snapshot import NewestSnapshot, SnapshotStore
 from paimon_table.schema.table_schema import TableSchema, from_json
 from paimon_table.storage.file_io import FileIO
 from paimon_table.table import Table
@@ -25,10 +25,11 @@ class TableFiles:
 
     io: FileIO
     paths: TablePaths
+    newest: NewestSnapshot | None = None
 
     @property
     def snapshots(self) -> SnapshotStore:
-        return SnapshotStore(self.io, self.paths)
+        return SnapshotStore(self.io, self.paths, self.newest)
 
     def newest_schema(self) -> TableSchema | None:
         """The newest version of its schema as it is written, whatever it says; None when the table is not there."""
@@ -58,6 +59,10 @@ class Catalog(Protocol):
         """What messages call the whole of it."""
         ...
 
+    def check(self) -> None:
+        """Raise what hinders asking it: it does not answer, or gives no right to. Reads no table."""
+        ...
+
     def names(self, database: str | None = None) -> list[TableName]:
         """The tables that are there, of all databases or of one, always in the same order."""
         ...
@@ -67,7 +72,7 @@ class Catalog(Protocol):
         ...
 
     def publisher(self, name: TableName) -> Publisher:
-        """What makes versions of the table visible; every table that the catalog opens holds its own."""
+        """What makes versions of a table that is there visible; every table that the catalog opens holds its own."""
         ...
 
     def find(self, name: TableName) -> Table | None:

@@ -29,6 +29,9 @@ class FilesystemCatalog:
     io: FileIO
     warehouse: str
 
+    def check(self) -> None:
+        """Whoever writes tries out the storage itself."""
+
     def names(self, database: str | None = None) -> list[TableName]:
         found = [
             TableName(name, table)

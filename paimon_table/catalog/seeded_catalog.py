@@ -25,6 +25,9 @@ class SeededCatalog:
     def warehouse(self) -> str:
         return self.real.warehouse
 
+    def check(self) -> None:
+        self.real.check()
+
     def names(self, database: str | None = None) -> list[TableName]:
         return self.own.names(database)
 

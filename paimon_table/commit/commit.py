@@ -40,7 +40,6 @@ from paimon_table.commit.overwrite import (
     whole_delta,
 )
 from paimon_table.commit.own_commits import CommitsOfUser, OwnCommits
-from paimon_table.commit.rolled_back_base import is_rolled_back, take_back
 from paimon_table.commit.snapshot_ordering import stamped
 from paimon_table.errors import (
     BrokenInvariant,
@@ -54,7 +53,7 @@ from paimon_table.metadata.manifest import ManifestFileMeta
 from paimon_table.metadata.manifest_store import ManifestDraft
 from paimon_table.metadata.publisher import Publisher
 from paimon_table.metadata.schema_files import read_schema
-from paimon_table.metadata.snapshot import CommitKind, Snapshot, SnapshotIdentity, SnapshotStore
+from paimon_table.metadata.snapshot import CommitKind, Snapshot, SnapshotIdentity
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import TableState, advance_state
 from paimon_table.options.option_parsing import parse_options
@@ -106,7 +105,7 @@ class TableCommit:
         self._retry_wait = retry_wait or RetryWait()
         self._key_types = [f.type for f in ctx.schema.key_fields]
         self._schema_id = ctx.schema.id
-        self._snapshots = SnapshotStore(ctx.io, ctx.paths)
+        self._snapshots = ctx.snapshots
         self._files = AttemptFiles(ctx, new_uuid)
         self._state: TableState = before.state if before is not None else state or TableState()
         self._own: OwnCommits = own or CommitsOfUser(self._snapshots, ctx.paths.root, commit_user)
@@ -393,23 +392,13 @@ class TableCommit:
             now_ms=self._clock_ms(),
         )
         self._own.trying()
-        if self._publisher.publish_snapshot(snapshot):
-            if not is_rolled_back(self._snapshots, previous):
-                self._accept(snapshot, delta, (*manifests, *lists.delta_manifests), index)
-                return snapshot
-            self._take_back(snapshot)
+        if self._publisher.publish_snapshot(snapshot, previous, delta.entries):
+            self._accept(snapshot, delta, (*manifests, *lists.delta_manifests), index)
+            return snapshot
         self._own.lost()
         # Unreferenced: the id belongs to a snapshot of another uuid or to none, so no snapshot names these files.
         draft.discard()
         return None
-
-    def _take_back(self, snapshot: Snapshot) -> None:
-        """What it was built on was rolled back before it was published: the commit begins anew on what is there."""
-        if not take_back(self._snapshots, snapshot):
-            raise CorruptFile(
-                f"{self._paths.root} was rolled back behind snapshot {snapshot.id - 1} while snapshot {snapshot.id} was"
-                " published on it, and others have committed on top: stop all that write the table, and roll back again"
-            )
 
     def _accept(
         self, snapshot: Snapshot, delta: Delta, manifests: tuple[ManifestFileMeta, ...], index: tuple[IndexEntry, ...]

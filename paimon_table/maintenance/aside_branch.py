@@ -11,7 +11,7 @@ last, so that whoever is interrupted finds them again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -21,7 +21,7 @@ from paimon_table.history.expiry import FilesToRemove, MetadataToRemove
 from paimon_table.history.names import check_branch_name
 from paimon_table.history.removal import absolute
 from paimon_table.history.snapshot_names import metadata_names
-from paimon_table.metadata.manifest import live_entries
+from paimon_table.metadata.manifest import ManifestEntry, live_entries
 from paimon_table.metadata.manifest_store import ManifestReader
 from paimon_table.metadata.paths import BranchPaths, TablePaths
 from paimon_table.metadata.publisher import FilePublisher, Publisher
@@ -164,8 +164,10 @@ class _BranchPublisher:
     def publish_schema(self, schema: TableSchema) -> bool:
         return self.branch.publish_schema(schema)
 
-    def publish_snapshot(self, snapshot: Snapshot) -> bool:
-        return FilePublisher(self.branch.io, self.branch.paths).publish_snapshot(snapshot)
+    def publish_snapshot(
+        self, snapshot: Snapshot, base: Snapshot | None = None, entries: Sequence[ManifestEntry] = ()
+    ) -> bool:
+        return FilePublisher(self.branch.io, self.branch.paths).publish_snapshot(snapshot, base, entries)
 
 
 def _snapshots(table: Table) -> list[Snapshot]:

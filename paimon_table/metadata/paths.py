@@ -200,13 +200,18 @@ def partition_path(values: Sequence[Any], fields: Sequence[DataField], options: 
     or milliseconds, timestamps as datetime or an int in the unit of the Arrow form. Null and blank texts become the
     default partition name.
     """
-    names = []
+    texts = partition_texts(values, fields, options)
+    return "/".join(_directory_name(name, text) for name, text in texts.items())
+
+
+def partition_texts(values: Sequence[object], fields: Sequence[DataField], options: TableOptions) -> dict[str, str]:
+    """The values of a partition as texts by their columns; see ``partition_path``."""
+    texts = {}
     for value, field in zip(values, fields, strict=True):
         text = None if value is None else _value_text(value, field.type, options.legacy_partition_name)
-        if text is None or not text.strip():
-            text = options.partition_default_name
-        names.append(_directory_name(field.name, text))
-    return "/".join(names)
+        is_default = text is None or not text.strip()
+        texts[field.name] = options.partition_default_name if is_default else text
+    return texts
 
 
 def check_directory_names(root: str, path: str) -> None:

@@ -6,11 +6,14 @@ files themselves, a server) is behind this protocol, which a catalog gives to th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from paimon_table.errors import CommitOutcomeUnknown
+from paimon_table.errors import CommitOutcomeUnknown, CorruptFile
+from paimon_table.metadata.manifest import ManifestEntry
 from paimon_table.metadata.paths import TablePaths
+from paimon_table.metadata.rolled_back_base import is_rolled_back, take_back
 from paimon_table.metadata.snapshot import Snapshot, SnapshotStore
 from paimon_table.metadata.snapshot import to_json as snapshot_json
 from paimon_table.schema.table_schema import TableSchema
@@ -28,12 +31,16 @@ class Publisher(Protocol):
         """
         ...
 
-    def publish_snapshot(self, snapshot: Snapshot) -> bool:
+    def publish_snapshot(
+        self, snapshot: Snapshot, base: Snapshot | None = None, entries: Sequence[ManifestEntry] = ()
+    ) -> bool:
         """Make ``snapshot``, whose files are durable, the table's newest one.
 
+        ``base`` is the snapshot that it was planned on, ``entries`` are the files that it adds and removes.
+
         True when it is in the table, also if a first try had got that far; False when its id provably belongs to
-        another one. CommitOutcomeUnknown when that cannot be told: the caller looks before it publishes again. Readers
-        find it in the ``SnapshotStore`` once this is True.
+        another one, or its base is gone. CommitOutcomeUnknown when that cannot be told: the caller looks before it
+        publishes again. Readers find it in the ``SnapshotStore`` once this is True.
         """
         ...
 
@@ -48,8 +55,26 @@ class FilePublisher:
     def publish_schema(self, schema: TableSchema) -> bool:
         return self.io.publish(self.paths.schema_file(schema.id), schema_json(schema).encode())
 
-    def publish_snapshot(self, snapshot: Snapshot) -> bool:
-        """Create the snapshot's file unless the id is taken; then point the hints at it."""
+    def publish_snapshot(
+        self, snapshot: Snapshot, base: Snapshot | None = None, entries: Sequence[ManifestEntry] = ()
+    ) -> bool:
+        """Create the snapshot's file unless the id is taken; then point the hints at it.
+
+        If the base was rolled back before that, the snapshot is taken back: the commit begins anew on what is there.
+        """
+        if not self._create(snapshot):
+            return False
+        store = SnapshotStore(self.io, self.paths)
+        if not is_rolled_back(store, base):
+            return True
+        if not take_back(store, snapshot):
+            raise CorruptFile(
+                f"{self.paths.root} was rolled back behind snapshot {snapshot.id - 1} while snapshot {snapshot.id} was"
+                " published on it, and others have committed on top: stop all that write the table, and roll back again"
+            )
+        return False
+
+    def _create(self, snapshot: Snapshot) -> bool:
         store = SnapshotStore(self.io, self.paths)
         unclear: CommitOutcomeUnknown | None = None
         try:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 from paimon_table.errors import CommitConflict, ConfigError, CorruptFile
 from paimon_table.json_text import as_text, as_whole_number, pretty
@@ -126,6 +126,9 @@ _MOST_DIGITS = 18
 _CHECKSUM = "tidemark.checksum"
 """Key among the properties of the snapshots that Tidemark writes; not part of ``Snapshot.properties``."""
 
+UUID_PROPERTY = "tidemark.uuid"
+"""Key among the properties for the uuid, for servers that do not know uuids and leave them out of what they store."""
+
 _IN_PARTS = "x"
 """Begins a checksum in two parts."""
 
@@ -143,13 +146,19 @@ _LEFT_OUT = ("uuid", "writerVersion", "operation")
 
 def to_json(snapshot: Snapshot) -> str:
     """The text of the snapshot file, keys in Java's order, unset ones left out."""
+    document = as_document(snapshot)
+    document["properties"] = {**snapshot.properties, _CHECKSUM: _checksum(document)}
+    return pretty(document)
+
+
+def as_document(snapshot: Snapshot) -> dict[str, Any]:
+    """The snapshot as JSON, without our checksum: a server that stores it may leave out keys that it does not know."""
     document: dict[str, Any] = {"version": _VERSION}
     for key, attribute in _JSON_KEYS:
         value = getattr(snapshot, attribute)
         if value is not None and value != {}:
             document[key] = value
-    document["properties"] = {**snapshot.properties, _CHECKSUM: _checksum(document)}
-    return pretty(document)
+    return document
 
 
 def from_json_once(data: bytes, path: str) -> Snapshot:
@@ -165,6 +174,7 @@ def from_json(data: str | bytes, path: str = "a snapshot file") -> Snapshot:
     try:
         document = json.loads(data)
         _check(document)
+        _take_uuid(document)
         values = {name: _value(key, document[key]) for key, name in _JSON_KEYS if document.get(key) is not None}
         return Snapshot(**values)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -188,6 +198,13 @@ def _value(key: str, value: Any) -> Any:
         return as_text(value)
     except (ValueError, AttributeError) as error:
         raise ValueError(f"{key}: {error}") from error
+
+
+def _take_uuid(document: dict[str, Any]) -> None:
+    """Put the uuid in its place where it is kept among the properties."""
+    uuid = (document.get("properties") or {}).pop(UUID_PROPERTY, None)
+    if uuid is not None and document.get("uuid") is None:
+        document["uuid"] = uuid
 
 
 def _check(document: dict[str, Any]) -> None:
@@ -253,18 +270,33 @@ class UserSearch:
     exhaustive: bool
 
 
+class NewestSnapshot(Protocol):
+    """A server that decides which snapshot of a table is the newest one."""
+
+    def load(self) -> Snapshot | None:
+        """The newest snapshot, None for a table without one. Raises SinkUnavailable."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class SnapshotStore:
-    """The ``snapshot/`` directory of a table. Holds no state, so it can be used after others have committed."""
+    """The ``snapshot/`` directory of a table. Holds no state, so it can be used after others have committed.
+
+    Where a server publishes the snapshots it tells the ``newest`` one; all others are read from the directory.
+    """
 
     io: FileIO
     paths: TablePaths
+    newest: NewestSnapshot | None = None
 
     def latest_id(self) -> int | None:
         """Id of the newest snapshot, None for a table without one.
 
         The LATEST hint is taken when its snapshot exists and no newer one does; otherwise the directory is listed.
         """
+        if self.newest is not None:
+            newest = self.newest.load()
+            return None if newest is None else newest.id
         hinted = self._hint(self.paths.latest_hint)
         if hinted is not None and self._exists(hinted) and not self._exists(hinted + 1):
             return hinted
@@ -280,6 +312,8 @@ class SnapshotStore:
 
     def latest(self) -> Snapshot | None:
         """The newest snapshot; a newer one when that expires before it is read."""
+        if self.newest is not None:
+            return self.newest.load()
         hinted = self._hint(self.paths.latest_hint)
         at_hint = self.find(hinted) if hinted else None
         if at_hint is not None and not self._exists(at_hint.id + 1):
@@ -293,6 +327,8 @@ class SnapshotStore:
 
     def latest_since(self, known: Snapshot | None) -> Snapshot | None:
         """The newest snapshot; cheaper where that is ``known``, the newest one at the last look, as nearly always."""
+        if self.newest is not None:
+            return self.newest.load()
         if known is not None and known.is_same(self.find(known.id)) and not self._exists(known.id + 1):
             return known
         return self.latest()
@@ -324,7 +360,8 @@ class SnapshotStore:
         try:
             return self.read(snapshot_id)
         except FileNotFoundError:
-            return None
+            newest = None if self.newest is None else self.newest.load()
+            return newest if newest is not None and newest.id == snapshot_id else None
 
     def find_unless_lost(self, snapshot_id: int) -> Snapshot | None:
         """Read one snapshot, None when it has expired; CorruptFile when it is missing among others.

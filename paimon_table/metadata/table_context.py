@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
 from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.paths import TablePaths, partition_path
-from paimon_table.metadata.snapshot import SnapshotStore
+from paimon_table.metadata.snapshot import NewestSnapshot, SnapshotStore
 from paimon_table.options.table_options import TableOptions
 from paimon_table.rows.binary_row import deserialize_row
 from paimon_table.schema.table_schema import TableSchema
@@ -25,10 +25,12 @@ class TableContext:
     options: TableOptions
     schemas: Mapping[int, TableSchema]
     """Every schema version so far, for files that were written with an older one."""
+    newest: NewestSnapshot | None = None
+    """Who knows the newest snapshot of the table, if not its files do."""
 
     @property
     def snapshots(self) -> SnapshotStore:
-        return SnapshotStore(self.io, self.paths)
+        return SnapshotStore(self.io, self.paths, self.newest)
 
     def partition_values(self, partition: bytes) -> tuple[object, ...]:
         """The partition's values in partition column order, from its serialized row."""

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, field_validator, model_validator
+from pydantic import Field, GetJsonSchemaHandler, field_validator, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from paimon_table.nearest_name import nearest
 from paimon_table.options.names import SEQUENCE_FIELD
+from pipelines.config.catalog_config import Catalog
 from pipelines.config.column_rules import KeyedHash
 from pipelines.config.config_values import ConfigModel, Duration, Location, OptionOrNull, OptionText, Text, refused
 from pipelines.config.error_budget import NEARLY_ALL, MaxBadRecords
@@ -61,28 +62,6 @@ class Trigger(ConfigModel):
         if self.available_now and "interval" in self.model_fields_set:
             raise refused("`interval` has no effect with `available_now: true`; remove one of them", "interval")
         return self
-
-
-def _known_catalog(value: Any) -> Any:
-    if value in ("hive", "jdbc", "rest"):
-        raise refused(f"catalog type {value} is not supported yet; use filesystem")
-    return value
-
-
-class Catalog(ConfigModel):
-    """Where the Paimon tables lie."""
-
-    type: Annotated[Literal["filesystem"], BeforeValidator(_known_catalog)] = Field(
-        default="filesystem", description="Only `filesystem`: tables are directories."
-    )
-    warehouse: Location = Field(
-        description="Root directory: a path relative to the YAML file, `file:///...` or `s3://...`."
-    )
-    options: Mapping[str, OptionText] = Field(
-        default_factory=dict,
-        repr=False,
-        description="Access to the storage, such as `s3.endpoint`, `s3.access-key`, `s3.secret-key`.",
-    )
 
 
 class SparkConfig(ConfigModel):
@@ -177,7 +156,7 @@ class PipelineConfig(ConfigModel):
         "leaves the table at its position while all others continue; `tidemark resume` or a restart catches it up. "
         "`stop` stops the pipeline. What concerns all tables always stops it.",
     )
-    catalog: Catalog = Field(description="Where the Paimon tables lie.")
+    catalog: Catalog = Field(description="Where the Paimon tables lie, and who makes their versions visible.")
     metrics: Metrics | None = Field(default=None, description="Numbers for Prometheus, and probes; off by default.")
     ui: WebPage | None = Field(default=None, description="A web page that shows what the process does; off by default.")
     spark: SparkConfig = Field(

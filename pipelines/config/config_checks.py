@@ -20,6 +20,7 @@ from paimon_table.schema.schema_options import BUCKET_KEY
 from paimon_table.storage.s3_io import S3Settings
 from paimon_table.types import DataField, DataType, Root
 from pipelines.config.assumed_types import assumed_columns
+from pipelines.config.catalog_config import option_problem
 from pipelines.config.config import PipelineConfig, default_options
 from pipelines.config.config_errors import problem_at, problem_lines
 from pipelines.config.config_values import is_uri
@@ -88,7 +89,7 @@ def _storage_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Proble
     """Locations that Tidemark cannot reach, storage options that nothing would look at."""
     locations: dict[KeyPath, str | None] = {
         ("checkpoint",): config.checkpoint,
-        ("catalog", "warehouse"): config.catalog.warehouse,
+        ("catalog", "warehouse"): config.catalog.location,
         ("source", "quarantine"): config.source.quarantine,
     }
     schemes = {
@@ -104,16 +105,21 @@ def _storage_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Proble
             yield problem_at(file, path, f"{found} is a file; name a directory")
     if (missing := _missing_file_system(schemes.get(("checkpoint",)), config.spark.properties)) is not None:
         yield problem_at(file, ("checkpoint",), missing)
-    if (overlap := _overlap(config.checkpoint, config.catalog.warehouse)) is not None:
+    if (overlap := _overlap(config.checkpoint, config.catalog.location)) is not None:
         yield problem_at(file, ("checkpoint",), overlap)
     if config.source.quarantine is not None and not _is_in_use(config.source.quarantine):
         for text in _quarantine_overlaps(config):
             yield problem_at(file, ("source", "quarantine"), f"{text}; give it a directory of its own outside of both")
+    is_rest = config.catalog.type == "rest"
     for name in config.catalog.options:
         path = ("catalog", "options", name)
-        if name not in _STORAGE_OPTIONS:
+        if is_rest and (foreign := option_problem(name)) is not None:
+            text = foreign
+        elif is_rest and name.startswith("header.") and len(name) > len("header."):
+            continue
+        elif name not in _STORAGE_OPTIONS:
             text = f"unknown storage option '{name}'; {did_you_mean(name, _STORAGE_OPTIONS)}"
-        elif not {"s3", "s3a"} & set(schemes.values()):
+        elif not is_rest and not {"s3", "s3a"} & set(schemes.values()):
             text = f"'{name}' has no effect: neither the warehouse nor the checkpoint lies on S3; remove it"
         else:
             continue
@@ -145,8 +151,10 @@ def _missing_file_system(scheme: str | None, properties: Mapping[str, str]) -> s
     )
 
 
-def _overlap(checkpoint: str, warehouse: str) -> str | None:
+def _overlap(checkpoint: str, warehouse: str | None) -> str | None:
     """Why the two locations cannot be so near."""
+    if warehouse is None:
+        return None
     state, tables = _directory(checkpoint), _directory(warehouse)
     if state == tables:
         return "is the directory of the warehouse too; give it one of its own"
@@ -164,8 +172,9 @@ def _overlap(checkpoint: str, warehouse: str) -> str | None:
 
 def _place_warnings(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
     """A checkpoint that is in use and would not be taken where it lies if it were new."""
-    state, tables = _directory(config.checkpoint), _directory(config.catalog.warehouse)
-    if state.startswith(tables) and _overlap(config.checkpoint, config.catalog.warehouse) is None:
+    state, tables = config.checkpoint, config.catalog.location
+    is_inside = tables is not None and _directory(state).startswith(_directory(tables))
+    if is_inside and _overlap(state, tables) is None:
         text = (
             "lies in the warehouse: whoever removes, restores or copies tables there does so to the checkpoint too;"
             " stop the pipeline, move the directory out of the warehouse, and name its new place"
@@ -180,7 +189,9 @@ def _place_warnings(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]
 def _quarantine_overlaps(config: PipelineConfig) -> Iterator[str]:
     """Why the quarantine cannot be so near to the tables and the checkpoint."""
     bad = _directory(config.quarantine)
-    for other, what in ((config.catalog.warehouse, "warehouse"), (config.checkpoint, "checkpoint")):
+    for other, what in ((config.catalog.location, "warehouse"), (config.checkpoint, "checkpoint")):
+        if other is None:
+            continue
         place = _directory(other)
         if bad == place:
             yield f"is the directory of the {what} too"

@@ -128,7 +128,8 @@ def is_uri(location: str) -> bool:
     return _URI.match(location) is not None
 
 
-def _resolve_location(value: str, info: ValidationInfo) -> str:
+def resolve_location(value: str, info: ValidationInfo) -> str:
+    """The text of a ``Location`` as an absolute path or a URI."""
     text = value.strip()
     if not text:
         raise refused("expected a path or a URI, found an empty text")
@@ -150,7 +151,7 @@ def _collapsed(path: Path) -> Path:
     return Path(*parts)
 
 
-Location = Annotated[str, AfterValidator(_resolve_location)]
+Location = Annotated[str, AfterValidator(resolve_location)]
 """A URI, or a path relative to the YAML file; absolute after the load."""
 
 

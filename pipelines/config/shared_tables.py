@@ -37,7 +37,7 @@ class SharedTable:
 
 def tables_shared(config: PipelineConfig, other: PipelineConfig) -> Iterator[SharedTable]:
     """The rules of ``config`` that bring into a table what a rule of ``other`` brings into it too."""
-    if config.catalog.warehouse != other.catalog.warehouse:
+    if config.catalog.place != other.catalog.place:
         return
     for i, mine in enumerate(config.tables):
         for j, theirs in enumerate(other.tables):

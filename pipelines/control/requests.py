@@ -241,7 +241,7 @@ def digest_of_rules(config: PipelineConfig) -> str:
     """What decides how records are read and where they go; equal in two processes with the same pipeline file."""
     rules = (config.source.format, config.source.on_bad_record, config.defaults, config.tables, config.otherwise)
     masks = [mask_digests(rule.columns) for rule in config.tables]
-    return hashlib.sha256(repr((rules, masks, config.quarantine, config.catalog.warehouse)).encode()).hexdigest()
+    return hashlib.sha256(repr((rules, masks, config.quarantine, config.catalog.place)).encode()).hexdigest()
 
 
 def check_rules(config: PipelineConfig, request: Request) -> None:

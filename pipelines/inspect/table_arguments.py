@@ -15,6 +15,9 @@ from paimon_table.errors import ConfigError
 
 _CONFIG = "tidemark.config"
 
+_READING = frozenset(("show", "scan", "changes", "snapshots", "schemas", "files", "list"))
+"""Commands that change nothing."""
+
 
 def _noted(context: typer.Context, value: Path | None) -> Path | None:
     """Load the pipeline file before the other arguments are looked at."""
@@ -35,6 +38,12 @@ def _located(context: typer.Context, value: str) -> str:
 
     if "/" in value or value.count(".") != 1 or not all(value.split(".")):
         raise ConfigError(f"{value}: with --config, name the table as DATABASE.TABLE, such as lake.orders")
+    if config.catalog.type == "rest" and context.command.name not in _READING:
+        raise ConfigError(
+            f"`{context.command_path}` changes a table by its files alone, and the REST catalog of pipeline"
+            f" {config.name} ({config.catalog.place}) would not know of it: nothing was done. Use an engine that goes"
+            " through the catalog, such as Spark or Flink with Paimon"
+        )
     catalog = catalog_of(config)
     name = TableName.of(value)
     if catalog.find(name) is None:
@@ -48,9 +57,11 @@ def _located(context: typer.Context, value: str) -> str:
 def _with_storage(context: typer.Context, value: list[str] | None) -> list[str] | None:
     """The storage options: those of the command line win over those of the pipeline file."""
     config = context.meta.get(_CONFIG)
-    if config is None or not config.catalog.warehouse.startswith(("s3:", "s3a:")):
+    path = context.params.get("path") or ("" if config is None else config.catalog.warehouse)
+    if config is None or not path.startswith(("s3:", "s3a:")):
         return value
-    return [*(f"{name}={text}" for name, text in config.catalog.options.items()), *(value or ())]
+    told = (f"{name}={text}" for name, text in config.catalog.options.items() if name.startswith("s3."))
+    return [*told, *(value or ())]
 
 
 Config = Annotated[

@@ -23,6 +23,11 @@ from pipelines.storage import catalog_of
 
 def with_rebuild(config: PipelineConfig, state: ReplayState, table: Table, *, allows_missing: bool) -> ReplayState:
     """The state of a replay as that of a rebuild; ConfigError with all that is known to stand against it."""
+    if config.catalog.type == "rest":
+        raise ConfigError(
+            f"table {state.table} cannot be rebuilt: a rebuild grows in a branch, and those belong to the REST catalog"
+            " (catalog.type: rest); say --into-place, or write into a new table (another `into`, with `backfill: true`)"
+        )
     if table.options.bucket == -2:
         raise ConfigError(
             f"table {state.table} has postponed buckets, whose rows wait for a compaction: give it a number of buckets"

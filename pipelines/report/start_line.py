@@ -20,4 +20,4 @@ def start_line(
     else:
         where = f"new checkpoint, {begins}"
     often = "until all is read" if once else f"a batch every {duration_text(config.trigger.interval)}"
-    return f"reads {reads}; {where}; {often}; tables in {config.catalog.warehouse}, checkpoint {config.checkpoint}"
+    return f"reads {reads}; {where}; {often}; tables in {config.catalog.place}, checkpoint {config.checkpoint}"

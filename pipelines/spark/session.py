@@ -35,7 +35,7 @@ from pipelines.spark.session_properties import (
 )
 from pipelines.spark.spark_errors import first_cause
 from pipelines.spark.spark_residue import leave_no_residue
-from pipelines.storage import storage_of
+from pipelines.storage import hold_secrets
 from sinks import faults
 from sinks.exchange.spool import Spool
 
@@ -222,7 +222,7 @@ def _environment_of_jvm(properties: Mapping[str, str]) -> Iterator[None]:
 def _storage_secrets(configs: Sequence[PipelineConfig]) -> Mapping[str, str]:
     """Environment variables that the storage needs wherever tasks run."""
     for config in configs:
-        storage_of(config, config.catalog.warehouse)
+        hold_secrets(config)
     return secret_variables()
 
 

@@ -54,10 +54,12 @@ def stored_findings(config: PipelineConfig) -> list[Finding]:
         check_tables_of_others(config, own)
         check_own_tables(config, own, [name for name, pause in book.pauses.items() if pause.has_rule])
 
-    locations = {"catalog.warehouse": config.catalog.warehouse, "checkpoint": config.checkpoint}
+    locations = {"checkpoint": config.checkpoint}
+    if config.catalog.location is not None:
+        locations["catalog.warehouse"] = config.catalog.location
     if config.source.on_bad_record != "fail":
         locations["the quarantine"] = config.quarantine
-    checks: list[Callable[[], None]] = [checkpoint.check, check_record, check_tables]
+    checks: list[Callable[[], None]] = [checkpoint.check, catalog.check, check_record, check_tables]
     checks += [partial(_check_writable, config, what, at) for what, at in locations.items()]
     return [Finding("error", text) for check in checks if (text := _failure(check)) is not None]
 

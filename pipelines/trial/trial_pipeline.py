@@ -28,7 +28,7 @@ from pipelines.batch.step_facts import AheadOfStream, AllOpen
 from pipelines.catchup.table_standings import entry_of
 from pipelines.checkpoint.book import Book
 from pipelines.checkpoint.checkpoint import Checkpoint, commit_user
-from pipelines.config.config import Catalog as CatalogConfig
+from pipelines.config.catalog_config import Catalog as CatalogConfig
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import catalog_of, quarantine_of, quarantine_under
 from pipelines.tables.checkpoint_record import CheckpointRecord

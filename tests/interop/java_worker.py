@@ -49,13 +49,25 @@ class JavaTables:
         return self.core.schema.SchemaManager(self.file_io, self._path(path))
 
     def _table(self, path: str, options: dict[str, str] | None = None) -> Any:
-        """The table with dynamic options; with the option ``branch`` that branch, of its own schema."""
-        table = self.core.table.FileStoreTableFactory.create(self.file_io, self._path(path))
+        """The table with dynamic options; with the option ``branch`` that branch, of its own schema.
+
+        ``path`` may be the options of a REST catalog as JSON, with the name of the table as ``table``.
+        """
+        if path.startswith("{"):
+            table = self._served(json.loads(path))
+        else:
+            table = self.core.table.FileStoreTableFactory.create(self.file_io, self._path(path))
         others = dict(options or {})
         branch = others.pop("branch", None)
         if branch is not None:
             table = table.switchToBranch(branch)
         return table.copy(self._options(others)) if others else table
+
+    def _served(self, told: dict[str, str]) -> Any:
+        database, name = told.pop("table").split(".")
+        options = self.core.options.Options.fromMap(self._options(told))
+        catalog = self.core.catalog.CatalogFactory.createCatalog(self.core.catalog.CatalogContext.create(options))
+        return catalog.getTable(self.core.catalog.Identifier.create(database, name))
 
     def _options(self, options: dict[str, str]) -> Any:
         out = self.java.util.HashMap()

@@ -18,10 +18,20 @@ def _with_snapshot(options: dict[str, str], snapshot_id: int | None) -> dict[str
     return {**options, "scan.snapshot-id": str(snapshot_id)} if snapshot_id is not None else options
 
 
-def read_pypaimon(path: str, snapshot_id: int | None, columns: list[str] | None) -> pa.Table:
+def _pypaimon_table(path: str) -> Any:
+    """``path`` may be the options of a REST catalog as JSON, with the name of the table as ``table``."""
+    from pypaimon import CatalogFactory
     from pypaimon.table.file_store_table import FileStoreTable
 
-    table = FileStoreTable.from_path(path)
+    if not path.startswith("{"):
+        return FileStoreTable.from_path(path)
+    told = json.loads(path)
+    name = told.pop("table")
+    return CatalogFactory.create(told).get_table(name)
+
+
+def read_pypaimon(path: str, snapshot_id: int | None, columns: list[str] | None) -> pa.Table:
+    table = _pypaimon_table(path)
     dynamic = _with_snapshot({"read.native.enabled": "false", "scan.native-plan.enabled": "false"}, snapshot_id)
     builder = table.copy(dynamic).new_read_builder()
     if columns is not None:

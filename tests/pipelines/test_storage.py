@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from paimon_table.catalog.filesystem import FilesystemCatalog
 from paimon_table.storage.file_io import LocalFileIO
-from pipelines.config.config import Catalog, PipelineConfig
+from pipelines.config.catalog_config import Catalog
+from pipelines.config.config import PipelineConfig
 from pipelines.storage import CATALOGS, catalog_of
 
 

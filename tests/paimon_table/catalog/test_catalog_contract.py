@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -10,8 +10,11 @@ import pytest
 
 from paimon_table.catalog.catalog import Catalog
 from paimon_table.catalog.filesystem import FilesystemCatalog
+from paimon_table.catalog.rest_catalog import RestCatalog
+from paimon_table.catalog.rest_client import RestClient, RestSettings
 from paimon_table.catalog.table_name import TableName
 from paimon_table.errors import ConfigError, UnsupportedFeature
+from paimon_table.metadata.manifest import ManifestEntry
 from paimon_table.metadata.publisher import Publisher
 from paimon_table.metadata.snapshot import Snapshot
 from paimon_table.schema.table_schema import TableSchema
@@ -20,6 +23,7 @@ from paimon_table.storage.memory_io import MemoryFileIO
 from paimon_table.table import Table
 from paimon_table.types import parse_type
 from paimon_table.validation.schema_evolution import AddColumn
+from tests.stack.rest_catalog import rest_server
 from tests.support.builders import committer, data_file, message, orders_schema
 from tests.support.s3_server import s3_server
 
@@ -27,13 +31,18 @@ ORDERS = TableName("lake", "orders")
 ADDED = [AddColumn("x", parse_type("INT"))]
 
 
-@pytest.fixture(params=["local disk", "memory", "s3"])
+@pytest.fixture(params=["local disk", "memory", "s3", "rest", "rest of 1.4"])
 def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Catalog]:
     match request.param:
         case "local disk":
             yield FilesystemCatalog(LocalFileIO(), str(tmp_path / "warehouse"))
         case "memory":
             yield FilesystemCatalog(MemoryFileIO(), "/warehouse")
+        case "rest" | "rest of 1.4":
+            is_old = request.param != "rest"
+            with rest_server(tmp_path / "warehouse", token="t", is_old=is_old) as server:
+                settings = RestSettings(server.uri, "shop", lambda: "t")
+                yield RestCatalog(RestClient(settings), file_io_for)
         case _:
             with s3_server() as server:
                 access = {"s3.endpoint": server.endpoint, "s3.access-key": "k", "s3.secret-key": "s"}
@@ -82,11 +91,11 @@ def test_snapshots_are_published_once_and_then_found(catalog: Catalog) -> None:
     commit = committer(table)
     published = commit.commit(1, [message(new_files=[data_file("a")])], {}).append
     assert published is not None
-    assert catalog.files(ORDERS).snapshots.latest() == published
+    assert published.is_same(catalog.files(ORDERS).snapshots.latest())
     publisher = catalog.publisher(ORDERS)
     assert publisher.publish_snapshot(published), "a publish whose answer was lost"
     assert not publisher.publish_snapshot(replace(published, uuid="another"))
-    assert catalog.files(ORDERS).snapshots.latest() == published
+    assert published.is_same(catalog.files(ORDERS).snapshots.latest())
 
 
 @pytest.mark.slow
@@ -132,15 +141,18 @@ class Heard:
         self.versions.append(f"schema {schema.id}")
         return self.publisher.publish_schema(schema)
 
-    def publish_snapshot(self, snapshot: Snapshot) -> bool:
+    def publish_snapshot(
+        self, snapshot: Snapshot, base: Snapshot | None = None, entries: Sequence[ManifestEntry] = ()
+    ) -> bool:
         self.versions.append(f"snapshot {snapshot.id}")
-        return self.publisher.publish_snapshot(snapshot)
+        return self.publisher.publish_snapshot(snapshot, base, entries)
 
 
 @pytest.mark.slow
 def test_changes_and_commits_of_a_table_go_through_its_publisher(catalog: Catalog) -> None:
+    made = catalog.create(ORDERS, orders_schema())
     heard = Heard(catalog.publisher(ORDERS))
-    table = Table(catalog.create(ORDERS, orders_schema()).context, heard)
+    table = Table(made.context, heard)
     evolved = table.evolve(ADDED, time_ms=5)
     evolved = evolved.evolve([AddColumn("y", parse_type("INT"))], time_ms=6)
     both = message(new_files=[data_file("a")], compact_before=[data_file("b")], compact_after=[data_file("c", 5)])

@@ -108,9 +108,9 @@ def test_a_try_without_an_answer_is_not_guessed_at(
     target = _process(short)
     publish = type(short.publisher).publish_snapshot
 
-    def unclear(publisher: Any, snapshot: Snapshot) -> bool:
+    def unclear(publisher: Any, snapshot: Snapshot, *more: Any) -> bool:
         if is_published:
-            publish(publisher, snapshot)
+            publish(publisher, snapshot, *more)
         raise CommitOutcomeUnknown("nobody knows")
 
     with monkeypatch.context() as patched, pytest.raises(CommitOutcomeUnknown, match="nobody knows"):

@@ -1,0 +1,139 @@
+"""The catalog of a server with Paimon's REST API: it owns names, schemas and the order of snapshots.
+
+The server says where the files of a table lie. Tidemark reaches them with its own access to the storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from paimon_table.catalog.catalog import TableFiles
+from paimon_table.catalog.rest_client import TABLE_DEFAULT_PREFIX, RestClient
+from paimon_table.catalog.rest_schema import schema_document
+from paimon_table.catalog.rest_table import RestPublisher, ServedTable, ServerSnapshots, table_path
+from paimon_table.catalog.table_name import TableName
+from paimon_table.errors import CommitOutcomeUnknown, ConfigError, Outage, SinkUnavailable, UnsupportedFeature
+from paimon_table.metadata.paths import TablePaths
+from paimon_table.metadata.publisher import Publisher
+from paimon_table.schema.table_schema import TableSchema
+from paimon_table.storage.file_io import FileIO
+from paimon_table.storage.memory_io import MemoryFileIO
+from paimon_table.table import Table
+from paimon_table.validation.table_validation import validate_new_table
+
+
+@dataclass(frozen=True, slots=True)
+class RestCatalog:
+    """``Catalog`` behind a server; ``storage`` gives access to a location, and the path to use with it."""
+
+    client: RestClient
+    storage: Callable[[str], tuple[FileIO, str]]
+
+    @property
+    def warehouse(self) -> str:
+        return self.client.place
+
+    def check(self) -> None:
+        """Ask for the databases too: servers may tell their options to everybody."""
+        next(self.client.pages("databases", "databases"), None)
+
+    def names(self, database: str | None = None) -> list[TableName]:
+        databases = [database] if database is not None else list(self.client.pages("databases", "databases"))
+        found = [
+            TableName(name, str(table))
+            for name in map(str, databases)
+            for table in self.client.pages("tables", "databases", name, "tables")
+        ]
+        return sorted(found)
+
+    def files(self, name: TableName) -> TableFiles:
+        """Where the server says that they lie; a place without files for a table that it does not have."""
+        served = self._served(name)
+        if served is None:
+            return TableFiles(MemoryFileIO(), TablePaths(f"/{name}"))
+        return self._files(name, served)
+
+    def publisher(self, name: TableName) -> Publisher:
+        return self.load(name).publisher
+
+    def find(self, name: TableName) -> Table | None:
+        served = self._served(name)
+        if served is None:
+            return None
+        if served.is_external:
+            raise UnsupportedFeature(
+                f"table {name} is external: catalog server {self.warehouse} does not commit to it; write it with a"
+                " catalog of type filesystem, or let the server manage it"
+            )
+        files = self._files(name, served)
+        table = Table.open_line(files.io, files.paths)
+        if table is None or served.schema_id not in table.context.schemas:
+            raise SinkUnavailable(
+                f"table {name} lies in {served.path}, as the catalog server says, but schema {served.schema_id} cannot"
+                " be found there; check that this machine reaches the same storage as the server (catalog.options)"
+            )
+        own = table.through(table.publisher, files.newest)
+        return own.through(RestPublisher(self.client, name, served.id, own.context), files.newest)
+
+    def load(self, name: TableName) -> Table:
+        table = self.find(name)
+        if table is None:
+            raise ConfigError(f"there is no table {name} in warehouse {self.warehouse}; create it or check the name")
+        return table
+
+    def create(self, name: TableName, schema: TableSchema) -> Table:
+        present = self.find(name)
+        if present is not None:
+            return present
+        validate_new_table(schema)
+        document = {
+            "identifier": {"database": name.database, "object": name.table},
+            "schema": schema_document(schema, self._table_defaults()),
+        }
+        answer = self._ask(document, "databases", name.database, "tables")
+        if answer == 404:
+            self._ask({"name": name.database, "options": {}}, "databases")
+            self._ask(document, "databases", name.database, "tables")
+        return self.load(name)
+
+    def drop(self, name: TableName) -> None:
+        _check_name(name)
+        try:
+            self.client.delete(*table_path(name))
+        except CommitOutcomeUnknown as error:
+            raise Outage(str(error)) from error
+
+    def _ask(self, document: dict[str, object], *path: str) -> int:
+        """The status; somebody else may have made the same meanwhile, or a lost answer may: both are found there."""
+        try:
+            return self.client.post(document, *path).status
+        except CommitOutcomeUnknown as error:
+            raise Outage(str(error)) from error
+
+    def _served(self, name: TableName) -> ServedTable | None:
+        _check_name(name)
+        return ServedTable.of(self.client.get(*table_path(name)), name)
+
+    def _files(self, name: TableName, served: ServedTable) -> TableFiles:
+        try:
+            io, root = self.storage(served.path)
+        except ConfigError as error:
+            raise UnsupportedFeature(
+                f"table {name} lies in {served.path}, as the catalog server says: {error}"
+            ) from error
+        return TableFiles(io, TablePaths(root), ServerSnapshots(self.client, name))
+
+    def _table_defaults(self) -> dict[str, str]:
+        options = self.client.options
+        return {
+            option.removeprefix(TABLE_DEFAULT_PREFIX): value
+            for option, value in options.items()
+            if option.startswith(TABLE_DEFAULT_PREFIX)
+        }
+
+
+def _check_name(name: TableName) -> None:
+    """As in the file system: the name becomes part of paths on the server. ``$`` stands before branches."""
+    if "/" in str(name) or "$" in name.table or name.table in {"", ".", ".."}:
+        raise ConfigError(f"{str(name)!r} cannot be the name of a table; write DATABASE.TABLE")

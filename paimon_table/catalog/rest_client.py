@@ -1,0 +1,277 @@
+"""Requests to a server with Paimon's REST catalog API: where it is, who asks, and what its answers mean.
+
+Implements the part of ``rest-catalog-open-api.yaml`` that a writer needs: the configuration with its merging, names in
+paths, pages, the bearer token, errors. A request with an effect is sent once: whether it took effect is for the caller
+to find out, since a failure of the network or a gateway says nothing about that.
+"""
+
+from __future__ import annotations
+
+import errno
+import http.client
+import json
+import socket
+import ssl
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote_plus, urlencode
+
+from paimon_table.errors import CommitOutcomeUnknown, ConfigError, Outage, SinkUnavailable, UnsupportedFeature
+
+HEADER_PREFIX = "header."
+"""Options with it are headers of each request."""
+
+TABLE_DEFAULT_PREFIX = "table-default."
+"""Options with it are options of new tables."""
+
+_DATA_TOKENS = "data-token.enabled"
+_TIMEOUT_S = 60.0
+_ATTEMPTS = 3
+_MOST_BYTES = 64 << 20
+_LONGEST_WAIT_S = 5.0
+_BUSY = (429, 503)
+_PASSING = frozenset((429, 500, 502, 503, 504))
+_UNKNOWN_PATH = "it is no Paimon REST catalog"
+
+
+@dataclass(frozen=True, slots=True)
+class RestSettings:
+    """Where the server is, and how it is asked."""
+
+    uri: str
+    warehouse: str
+    token: Callable[[], str | None] = field(repr=False, default=lambda: None)
+    """Gives the bearer token of the moment."""
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Options of the catalog, which those of the server complete and override."""
+    timeout_s: float = _TIMEOUT_S
+    sleep_s: Callable[[float], None] = time.sleep
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Status and JSON of an answer: success (2xx), or that something is not there (404) or there already (409)."""
+
+    status: int
+    body: Mapping[str, Any]
+
+    @property
+    def is_found(self) -> bool:
+        return self.status not in (404, 409)
+
+    def lacks(self, kind: str) -> bool:
+        """Whether the server does not have the resource itself, and not what it belongs to."""
+        return self.status == 404 and self.body.get("resourceType") == kind
+
+    @property
+    def message(self) -> str:
+        return str(self.body.get("message") or "no reason given")
+
+
+class _NotSent(Exception):
+    """No connection was made, so that nothing can have happened."""
+
+
+class RestClient:
+    """One server. May be used by several threads."""
+
+    def __init__(self, settings: RestSettings) -> None:
+        self._settings = settings
+        self._uri = settings.uri.rstrip("/")
+        self._lock = threading.Lock()
+        self._options: Mapping[str, str] | None = None
+        self._opener = urllib.request.build_opener(_NoRedirects())
+
+    @property
+    def place(self) -> str:
+        """What messages call the catalog."""
+        return f"{self._settings.warehouse} at {self._uri}"
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """The options of the catalog, merged: defaults of the server, those of the file, overrides of the server."""
+        with self._lock:
+            if self._options is None:
+                self._options = self._merged_options()
+            return self._options
+
+    def get(self, *path: str, **query: str) -> Answer:
+        """Ask; tries again where the server is busy or a connection breaks. Raises Outage and other SinkUnavailable."""
+        address = self._address(path, query)
+        for attempt in range(_ATTEMPTS):
+            try:
+                status, wait_s, body = self._send("GET", address, None)
+            except (_NotSent, OSError, http.client.HTTPException) as error:
+                if attempt + 1 == _ATTEMPTS or isinstance(error, _NotSent):
+                    raise self._no_answer(error) from None
+                self._settings.sleep_s(0.1 * 2**attempt)
+                continue
+            if status not in _BUSY or attempt + 1 == _ATTEMPTS:
+                return self._judged(status, body, f"GET {address}")
+            self._settings.sleep_s(min(wait_s or 0.1 * 2**attempt, _LONGEST_WAIT_S))
+        raise AssertionError("unreachable")
+
+    def pages(self, key: str, *path: str) -> Iterator[Any]:
+        """The items of a list, page by page; none where it does not exist."""
+        query: dict[str, str] = {}
+        while True:
+            answer = self.get(*path, **query)
+            if not answer.is_found:
+                return
+            items = answer.body.get(key) or []
+            yield from items
+            token = answer.body.get("nextPageToken")
+            if not token or not items:
+                return
+            query = {"pageToken": str(token)}
+
+    def post(self, body: Mapping[str, Any], *path: str) -> Answer:
+        """Send once. CommitOutcomeUnknown where it may have taken effect; else as ``get``."""
+        return self._once("POST", path, body)
+
+    def delete(self, *path: str) -> Answer:
+        """As ``post``."""
+        return self._once("DELETE", path, None)
+
+    def _once(self, method: str, path: tuple[str, ...], body: Mapping[str, Any] | None) -> Answer:
+        address = self._address(path, {})
+        try:
+            status, _, answer = self._send(method, address, body)
+        except _NotSent as error:
+            raise self._no_answer(error) from None
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unclear(method, address, _words(error)) from None
+        if status in _PASSING:
+            raise self._unclear(method, address, f"status {status}, {_message(answer)}")
+        return self._judged(status, answer, f"{method} {address}")
+
+    # ------------------------------------------------------------ one request
+
+    def _address(self, path: tuple[str, ...], query: Mapping[str, str]) -> str:
+        """``path`` below the prefix that the server has told, each part encoded as Java encodes it."""
+        prefix = self.options.get("prefix")
+        parts = [*([] if not prefix else [prefix]), *path]
+        text = "/v1/" + "/".join(quote_plus(part) for part in parts)
+        return f"{text}?{urlencode(query)}" if query else text
+
+    def _send(self, method: str, address: str, body: Mapping[str, Any] | None) -> tuple[int, float | None, Any]:
+        """Status, the wait that the server asks for, and its JSON; raises what the network does."""
+        data = None if body is None else json.dumps(body, ensure_ascii=False).encode()
+        options = self._options or self._settings.options
+        headers = {"Accept": "application/json", "User-Agent": "tidemark"}
+        headers |= {n.removeprefix(HEADER_PREFIX): v for n, v in options.items() if n.startswith(HEADER_PREFIX)}
+        if data is not None:
+            headers["Content-Type"] = "application/json"
+        token = self._settings.token()
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        request = urllib.request.Request(self._uri + address, data, headers, method=method)
+        try:
+            with self._opener.open(request, timeout=self._settings.timeout_s) as answer:
+                return int(answer.status), None, _parsed(answer.read(_MOST_BYTES))
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, _seconds(error.headers.get("Retry-After")), _parsed(error.read(_MOST_BYTES))
+        except urllib.error.URLError as error:
+            reason = error.reason if isinstance(error.reason, Exception) else OSError(str(error.reason))
+            if _was_not_sent(reason):
+                raise _NotSent(_words(reason)) from None
+            raise reason from None
+
+    def _merged_options(self) -> Mapping[str, str]:
+        address = f"/v1/config?{urlencode({'warehouse': self._settings.warehouse})}"
+        try:
+            status, _, body = self._send("GET", address, None)
+        except (_NotSent, OSError, http.client.HTTPException) as error:
+            raise self._no_answer(error) from None
+        answer = self._judged(status, body, f"GET {address}")
+        known = answer.body.get("defaults"), answer.body.get("overrides")
+        if not answer.is_found or not any(isinstance(options, Mapping) for options in known):
+            why = f"it has no warehouse {self._settings.warehouse!r}" if answer.message and status == 404 else ""
+            raise ConfigError(
+                f"catalog server {self._uri} does not answer GET /v1/config as expected (status {status}):"
+                f" {why or _UNKNOWN_PATH}; check catalog.uri and catalog.warehouse"
+            )
+        defaults, overrides = (dict(options) if isinstance(options, Mapping) else {} for options in known)
+        merged = {**defaults, **self._settings.options, **overrides}
+        options = {str(name): str(value) for name, value in merged.items() if value is not None}
+        if options.get(_DATA_TOKENS, "").lower() == "true":
+            raise UnsupportedFeature(
+                f"catalog server {self._uri} gives out storage credentials for each table ({_DATA_TOKENS}), which"
+                " Tidemark does not use yet; have it set to false for this warehouse, and give access to the storage"
+                " under catalog.options (s3.*)"
+            )
+        return options
+
+    # ------------------------------------------------------------ what answers mean
+
+    def _judged(self, status: int, body: Any, what: str) -> Answer:
+        """The answer; raises for all that say neither success nor what is there."""
+        message = _message(body)
+        if 200 <= status < 300 or status in (404, 409):
+            return Answer(status, body if isinstance(body, Mapping) else {})
+        if status in _PASSING:
+            raise Outage(f"catalog server {self._uri} does not answer for now ({what}: status {status}, {message})")
+        if status in (401, 403):
+            why = "does not take the token" if status == 401 else "gives this token no right to it"
+            raise SinkUnavailable(
+                f"catalog server {self._uri} {why} ({what}: status {status}, {message}); check catalog.token and the"
+                " rights that the server gives it"
+            )
+        if 300 <= status < 400:
+            raise ConfigError(f"catalog server {self._uri} redirects {what}; give the address it leads to: catalog.uri")
+        if status in (405, 406, 501):
+            raise UnsupportedFeature(f"catalog server {self._uri} cannot do this ({what}: status {status}, {message})")
+        raise ConfigError(f"catalog server {self._uri} refuses {what} (status {status}): {message}")
+
+    def _no_answer(self, error: Exception) -> Outage:
+        return Outage(
+            f"catalog server {self._uri} does not answer ({_words(error)}); start it, or check catalog.uri"
+        ).without_values()
+
+    def _unclear(self, method: str, address: str, why: str) -> CommitOutcomeUnknown:
+        return CommitOutcomeUnknown(
+            f"catalog server {self._uri} did not say what became of {method} {address} ({why}); repeat what was done,"
+            " it looks before it changes anything"
+        )
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """The token is for this server alone."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def _parsed(data: bytes) -> Any:
+    if not data.strip():
+        return {}
+    try:
+        return json.loads(data)
+    except ValueError:
+        return None
+
+
+def _message(body: Any) -> str:
+    """What the server says itself: short, without line breaks; a body that is not JSON may hold anything."""
+    text = body.get("message") if isinstance(body, Mapping) else None
+    return " ".join(str(text).split())[:500] if text else "no reason given"
+
+
+def _seconds(text: str | None) -> float | None:
+    return float(text) if text is not None and text.isdigit() else None
+
+
+def _was_not_sent(error: Exception) -> bool:
+    """Whether no connection came to be: then the server has not seen the request."""
+    kinds = ConnectionRefusedError | socket.gaierror | ssl.SSLCertVerificationError
+    return isinstance(error, kinds) or getattr(error, "errno", None) in (errno.EHOSTUNREACH, errno.ENETUNREACH)
+
+
+def _words(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

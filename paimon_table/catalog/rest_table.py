@@ -1,0 +1,159 @@
+"""One table of a REST catalog: the server makes its snapshots and schemas visible, and tells which snapshot is newest.
+
+A writer brings data files, manifests and lists of manifests into the table's directory. The server writes the files of
+snapshots and schemas there, and the hints; readers find all but the newest snapshot by these files, as Java does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from paimon_table.catalog.rest_client import Answer, RestClient
+from paimon_table.catalog.rest_schema import schema_changes
+from paimon_table.catalog.table_name import TableName
+from paimon_table.errors import CommitOutcomeUnknown, ConfigError, SinkUnavailable
+from paimon_table.metadata.manifest import ManifestEntry
+from paimon_table.metadata.partition_statistics import partition_statistics
+from paimon_table.metadata.schema_files import read_schema
+from paimon_table.metadata.snapshot import UUID_PROPERTY, Snapshot, as_document, from_json
+from paimon_table.metadata.table_context import TableContext
+from paimon_table.schema.table_schema import TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class ServedTable:
+    """What the server says of a table."""
+
+    id: str
+    """Of this table alone: one that is dropped and made anew has another."""
+    path: str
+    schema_id: int
+    is_external: bool
+
+    @staticmethod
+    def of(answer: Answer, name: TableName) -> ServedTable | None:
+        """None where the server has no such table."""
+        if not answer.is_found:
+            return None
+        body = answer.body
+        try:
+            schema_id, is_external = int(body["schemaId"]), bool(body.get("isExternal"))
+            return ServedTable(str(body["id"]), str(body["path"]), schema_id, is_external)
+        except (KeyError, ValueError, TypeError) as error:
+            raise SinkUnavailable(
+                f"the catalog server's answer for table {name} lacks its id, path or schemaId ({error!r}); check"
+                " catalog.uri, and the version of the server"
+            ) from error
+
+
+def table_path(name: TableName) -> tuple[str, ...]:
+    return "databases", name.database, "tables", name.table
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSnapshots:
+    """``NewestSnapshot`` that asks the server. It stays on the driver: tasks read files and have no token."""
+
+    client: RestClient
+    name: TableName
+
+    def load(self) -> Snapshot | None:
+        answer = self.client.get(*table_path(self.name), "snapshot")
+        if not answer.is_found:
+            return None  # the table has no snapshot, or is gone, which its next commit tells
+        newest = answer.body.get("snapshot")
+        found = newest.get("snapshot") if isinstance(newest, Mapping) else None
+        return from_json(json.dumps(found), f"the newest snapshot of {self.name}, as the catalog server tells it")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _none, ()
+
+
+def _none() -> None:
+    """What a task gets in place of the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestPublisher:
+    """``Publisher`` by way of the server, for the table with one id."""
+
+    client: RestClient
+    name: TableName
+    table_id: str
+    context: TableContext = field(compare=False)
+    """Where its files are; as of an older schema as well as of the newest."""
+
+    def publish_schema(self, schema: TableSchema) -> bool:
+        """Ask for the changes since the version before it; the server gives ids and writes the file."""
+        served = ServedTable.of(self.client.get(*table_path(self.name)), self.name)
+        self._check_same(served)
+        if served is None or served.schema_id != schema.id - 1:
+            return False
+        before = read_schema(self.context.io, self.context.paths, schema.id - 1)
+        answer = self.client.post({"changes": schema_changes(before, schema)}, *table_path(self.name))
+        if answer.status == 404 and answer.body.get("resourceType") != "COLUMN":
+            self._check_same(None)
+        if not answer.is_found:
+            return False  # others have changed the columns that it names: the changes are worked out anew
+        if not self.context.io.exists(self.context.paths.schema_file(schema.id)):
+            raise SinkUnavailable(
+                f"{self.context.paths.schema_file(schema.id)} is missing although the catalog server has changed table"
+                f" {self.name}; check that the server and this machine reach the same storage"
+            )
+        return True
+
+    def publish_snapshot(
+        self, snapshot: Snapshot, base: Snapshot | None = None, entries: Sequence[ManifestEntry] = ()
+    ) -> bool:
+        """Commit on top of ``base``; where the answer is lost or negative, look what became of it."""
+        request = {
+            "tableId": self.table_id,
+            "baseSnapshotUuid": None if base is None else base.uuid,
+            "snapshot": _document(snapshot),
+            "statistics": [s.as_json() for s in partition_statistics(self.context, entries)],
+        }
+        unclear: CommitOutcomeUnknown | None = None
+        try:
+            answer = self.client.post(request, *table_path(self.name), "commit")
+        except CommitOutcomeUnknown as error:
+            unclear = error
+        else:
+            if answer.status == 404:
+                self._check_same(None)
+            if answer.body.get("success") is True:
+                return True
+        return self._is_there(snapshot, unclear)
+
+    def _is_there(self, snapshot: Snapshot, unclear: CommitOutcomeUnknown | None) -> bool:
+        """Whether a snapshot that the server did not say to have taken is in the table."""
+        store = self.context.snapshots
+        newest = store.latest()
+        present = newest
+        if newest is not None and newest.id > snapshot.id:
+            present = store.find(snapshot.id)
+        if present is not None and present.id == snapshot.id:
+            return present.uuid is not None and present.uuid == snapshot.uuid
+        if unclear is None and (newest is None or newest.id < snapshot.id):
+            return False  # refused: the base is not what the server has
+        # A request that took its time may still be carried out. It can only succeed on the base that it names, so a
+        # repeated commit finds it, or makes it fail.
+        raise CommitOutcomeUnknown(
+            f"whether snapshot {snapshot.id} of table {self.name} was published is not known; repeat the commit, it"
+            " looks before it publishes"
+        ) from unclear
+
+    def _check_same(self, served: ServedTable | None) -> None:
+        if served is None or served.id != self.table_id:
+            raise ConfigError(
+                f"table {self.name} was dropped, or dropped and made anew, while it was written: the catalog server no"
+                " longer has the table that was opened; start the pipeline again"
+            )
+
+
+def _document(snapshot: Snapshot) -> dict[str, Any]:
+    """The snapshot with its uuid twice: servers of Paimon 1.4 keep it among the properties alone."""
+    document = as_document(snapshot)
+    return {**document, "properties": {**snapshot.properties, UUID_PROPERTY: snapshot.uuid}}
