@@ -328,14 +328,14 @@ class Table:
             if table.publisher.publish_schema(evolved):
                 return table._opened_again()
             table = table.refreshed()
-        raise CommitConflict(f"others keep changing the schema of {self.paths.root}; nothing was changed: retry later")
+        raise CommitConflict(
+            f"other writers keep changing the schema of {self.paths.root}; nothing was changed: retry later"
+        )
 
     def _opened_again(self) -> Table:
         table = _load(self.io, self.paths, _writing_options)
         if table is None:
-            raise ConfigError(
-                f"the schemas of {self.paths.schema_dir} are gone; somebody has dropped what they describe"
-            )
+            raise ConfigError(f"the schemas of {self.paths.schema_dir} are gone: the table was dropped")
         return replace(table, publisher=self.publisher)
 
 

@@ -52,7 +52,7 @@ class MergedHashes:
             prefix = stream.read(8)
             length = int.from_bytes(prefix, "little")
             if length > path.stat().st_size:
-                raise ValueError(f"{path} does not hold what was written")
+                raise ValueError(f"{path} is damaged: its content is not what was written")
             text = stream.read(length)
             header = json.loads(text)
             stream.seek(-2 * _CHECKSUM_BYTES, os.SEEK_END)
@@ -69,7 +69,7 @@ class MergedHashes:
         if checksums != _checksums(
             zlib.crc32(self.hashes.data, zlib.crc32(prefix + text)), zlib.crc32(self.buckets.data)
         ):
-            raise ValueError(f"{path} does not hold what was written")
+            raise ValueError(f"{path} is damaged: its content is not what was written")
         self._sorted = SortedHashes(self.hashes)
 
     def covered(self, files: Mapping[int, str]) -> list[int]:

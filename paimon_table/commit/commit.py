@@ -283,7 +283,7 @@ class TableCommit:
             return None
         wrong = find_inconsistency(delta.entries)
         if wrong is not None:
-            raise BrokenInvariant(f"{self._name(request, delta.kind)}: {wrong}; nothing was published, report this")
+            raise BrokenInvariant(f"{self._name(request, delta.kind)}: {wrong}; nothing was published, please report")
         self._on_step(f"before-{kind.lower()}")
         published = self._publish(request, kind, delta_at)
         self._on_step(f"after-{kind.lower()}")
@@ -408,7 +408,7 @@ class TableCommit:
         if not take_back(self._snapshots, snapshot):
             raise CorruptFile(
                 f"{self._paths.root} was rolled back behind snapshot {snapshot.id - 1} while snapshot {snapshot.id} was"
-                " published on it, and others have committed on top: stop all that write the table, and roll back again"
+                " published on it, and other writers have committed on top: stop all its writers, then roll back again"
             )
 
     def _accept(

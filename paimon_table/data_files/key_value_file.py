@@ -324,7 +324,7 @@ def _damaged(path: str, format_name: str, error: Exception, schema_path: str | N
     reason = " ".join(str(error).split()) or repr(error)
     if schema_path is not None:
         return CorruptFile(
-            f"{path} is not readable as {format_name} with the columns that {schema_path} tells ({reason}); "
+            f"{path} is not readable as {format_name} with the columns of {schema_path} ({reason}); "
             "one of the two files is damaged: restore it from a backup"
         )
     return CorruptFile(f"{path} is not readable as {format_name} ({reason}); restore it from a backup")

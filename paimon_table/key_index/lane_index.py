@@ -173,7 +173,7 @@ class LaneIndex:
             f"partition {self._ctx.partition_path(bucket.partition)}, bucket {bucket.bucket}" for bucket in (one, other)
         )
         return ConfigError(
-            f"{self._ctx.paths.root}: the row with {values} is in {places}, so that nothing says which one counts; two"
+            f"{self._ctx.paths.root}: the row with {values} is in {places}, and nothing shows which one is current; two"
             " jobs wrote it at the same time, or the table was written with a fixed number of buckets: let one job"
             f" write the table; `tidemark table remove-duplicates {self._ctx.paths.root}` lists such keys and leaves"
             " one row of each"

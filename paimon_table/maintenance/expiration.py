@@ -83,7 +83,7 @@ def expire(
 def _repeat(
     ctx: TableContext, surroundings: Surroundings, rounds: int | None, plan: Callable[[], Expiry], done: Expired
 ) -> Expired:
-    """Plan and remove until nothing is over, or so many times; adds to what is done.
+    """Plan and remove until nothing is left to expire, or so many times; adds to what is done.
 
     It is planned again when a consumer has come meanwhile that reads something next of what would go.
     """

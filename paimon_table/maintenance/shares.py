@@ -95,7 +95,7 @@ class Shares(Generic[Place]):
                 continue
             return done if result.compact is None else done.with_messages(messages, result.compact.id)
         raise CommitConflict(
-            f"{self.ctx.paths.root}: others have compacted the same files {ATTEMPTS} times meanwhile; {self.remedy}"
+            f"{self.ctx.paths.root}: other jobs compacted the same files {ATTEMPTS} times meanwhile; {self.remedy}"
         )
 
 

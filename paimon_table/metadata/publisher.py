@@ -64,8 +64,8 @@ class FilePublisher:
             present, unclear = None, unclear or CommitOutcomeUnknown(str(error))
         if present is None:
             raise CommitOutcomeUnknown(
-                f"whether snapshot {snapshot.id} of {self.paths.root} was published is not known; repeat the commit, "
-                "it looks before it publishes"
+                f"it is unknown whether snapshot {snapshot.id} of {self.paths.root} was published; repeat the commit: "
+                "it checks before it publishes"
             ) from unclear
         if present.uuid is None or present.uuid != snapshot.uuid:
             return False

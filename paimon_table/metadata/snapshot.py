@@ -335,7 +335,7 @@ class SnapshotStore:
         if snapshot is None and (self.earliest_id() or snapshot_id) < snapshot_id:
             path = self.paths.snapshot_file(snapshot_id)
             if max(self._listed_ids(), default=0) < snapshot_id:
-                raise CommitConflict(f"{path} is there no more: the table has just been rolled back; try again")
+                raise CommitConflict(f"{path} no longer exists: the table has just been rolled back; try again")
             raise CorruptFile(f"{path} is missing; restore it from a backup")
         return snapshot
 

@@ -237,7 +237,7 @@ def _put_if_absent(settings: S3Settings, bucket: str, key: str, data: bytes) -> 
             raise CommitOutcomeUnknown(
                 f"s3://{bucket}/{key} may or may not have been created ({error}); read it before retrying"
             ) from error
-    raise CommitOutcomeUnknown(f"others keep writing s3://{bucket}/{key}; read it before retrying")
+    raise CommitOutcomeUnknown(f"other writers keep writing s3://{bucket}/{key}; read it before retrying")
 
 
 _honouring: set[tuple[S3Settings, str]] = set()
@@ -289,8 +289,8 @@ def _client(settings: S3Settings) -> Any:
         )
     except (BotoCoreError, ValueError) as error:
         raise ConfigError(
-            f"no client for S3 can be made ({error}); check s3.endpoint (a URL such as http://HOST:PORT), s3.region and"
-            " the AWS settings of the environment"
+            f"cannot create a client for S3 ({error}); check s3.endpoint (a URL such as http://HOST:PORT), s3.region"
+            " and the AWS settings of the environment"
         ) from error
 
 
