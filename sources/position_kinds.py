@@ -43,12 +43,12 @@ KINDS: Sequence[PositionKind] = (
 """The first one that an event has the fields for is its kind."""
 
 NO_POSITION = (
-    "order_by: source_position: the record tells no place in the log of its source: let the connector write it (of flat"
+    "order_by: source_position: the record has no place in the log of its source: let the connector write it (of flat"
     " rows: add.fields=source.lsn, or source.file,source.pos,source.row and so on)"
 )
 
 TOMBSTONE = (
-    "order_by: source_position: a record without a value tells no place in the log of its source: let the connector"
+    "order_by: source_position: a record without a value has no place in the log of its source: let the connector"
     " write deletes as rows (delete.tombstone.handling.mode=rewrite), and say `on_tombstone: skip` if tombstones follow"
 )
 
@@ -78,7 +78,7 @@ def wrong_kind(wanted: int) -> str:
     """Why a record cannot be ordered in a table with positions of a kind."""
     kind = KINDS[wanted]
     return (
-        "order_by: source_position: the record does not tell its place in the log of the source as the first records of"
+        "order_by: source_position: the record does not give its place in the log of the source as the first records of"
         f" the table did ({kind.name}): let the connector write {kind.needs} (of flat rows: add.fields), or give the"
         " topic a table of its own"
     )

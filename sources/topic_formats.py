@@ -34,12 +34,12 @@ Settings: TypeAlias = Mapping[str, Any]
 """Options of a format by name: texts, lists of texts, and groups of these."""
 
 REGISTRY: Settings = {"registry": {"url": "${env:SCHEMA_REGISTRY_URL:-http://localhost:8081}"}}
-_UNREADABLE = "no JSON objects and no binary values with a schema registry"
+_UNREADABLE = "neither JSON objects nor binary values with a schema registry"
 _WORDS = {
     DEBEZIUM: "Debezium envelopes",
     UPSERT: "rows without an envelope,",
     PLAIN: "plain rows",
-    ROWS_UNDER_KEYS: "plain rows under message keys that are no columns,",
+    ROWS_UNDER_KEYS: "plain rows under message keys that are not columns,",
 }
 _DELIMITERS = ",;\t|"
 _NAME = re.compile(r"[^\W\d][\w .-]*")

@@ -24,9 +24,9 @@ DEBEZIUM, UPSERT, PLAIN = "debezium-json", "upsert-json", "json"
 NOTHING = ""
 """The look of nulls, heartbeats and the like."""
 BINARY = "binary values, which may be Avro or Protocol Buffers"
-NO_JSON = "values that are no JSON"
-NO_OBJECT = "JSON values that are no objects"
-ROWS_UNDER_KEYS = "JSON rows under message keys that are no columns of them"
+NO_JSON = "values that are not JSON"
+NO_OBJECT = "JSON values that are not objects"
+ROWS_UNDER_KEYS = "JSON rows under message keys that are not columns of them"
 _REMEDIES = {
     BINARY: "state debezium-avro, avro or protobuf with its registry or schema file, or give `auto` the registry",
     NO_JSON: "state the format, such as csv with its columns, or avro or protobuf with the file that has its schema",

@@ -59,7 +59,7 @@ def unusable_key(fields: KeyFields, rule: KeyRule, primary_key: Sequence[str]) -
             f"the record has no message key, and table {rule.table} has that of its first records ({keyed}); {remedy}"
         )
     if not fields:
-        return f"the message key is no JSON object with fields: use JsonConverter as key.converter, or {remedy}"
+        return f"the message key is not a JSON object with fields: use JsonConverter as key.converter, or {remedy}"
     return (
         f"the message key ({', '.join(fields)}) names a column that the row does not have; the primary key of table"
         f" {rule.table} is ({keyed})"

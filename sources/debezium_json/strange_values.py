@@ -9,7 +9,7 @@ from paimon_table.errors import MalformedRecord
 from sources.record_look import other_format, remedy
 
 _USE_JSON = "set value.converter to org.apache.kafka.connect.json.JsonConverter"
-_NO_ENVELOPE = "value is no Debezium envelope: "
+_NO_ENVELOPE = "value is not a Debezium envelope: "
 _UNWRAPPED = "it is a row without envelope: "
 _KEEP_ENVELOPES = "take the transform ExtractNewRecordState out of the connector"
 _REGISTRY_HEADER_BYTES = 5

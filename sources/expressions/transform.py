@@ -271,7 +271,7 @@ class _Transformation:
         if transform.deleted_at is not None:
             lacks_time = np.asarray(self._rows.column(transform.deleted_at).is_null())
             for row in np.flatnonzero(made & lacks_time).tolist():
-                self._problem(row, "neither the event nor its record tells a time")
+                self._problem(row, "neither the event nor its record has a time")
 
     def _note_unsent(self, name: str, column: Column, concerned: Mask, is_key: bool) -> None:
         """Values that were not sent: what depends on nothing else is not sent either, anything else is not known."""

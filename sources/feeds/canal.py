@@ -110,7 +110,7 @@ class CanalFeed:
                 return OfTable(self._source(head, topic), TRUNCATE, split_names(head["pkNames"]))
             return NoRows("DDL statement")
         if kind not in _OPS:
-            return Bad(f"value is no record of {self.tool}: type is {kind!r}") if _is_named(head) else Strange()
+            return Bad(f"value is not a record of {self.tool}: type is {kind!r}") if _is_named(head) else Strange()
         op = _OPS[kind]
         if head["onlyHandleKey"] is True and op != DELETE:
             return Bad(f"op {kind} without a row: {_LARGE.format(what='the key (onlyHandleKey)')}")

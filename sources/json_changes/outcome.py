@@ -57,7 +57,7 @@ class Outcome:
     """Grows while a batch is decoded; positions are row numbers of the batch."""
 
     def __init__(self, batch: pa.RecordBatch, parse: Parse | None = None, keys: KeyTexts | None = None) -> None:
-        """``parse`` reads keys and values that are no JSON texts; ``keys`` says what stands for message keys."""
+        """``parse`` reads keys and values that are not JSON texts; ``keys`` says what stands for message keys."""
         self._batch = batch
         self._parse = parse
         self._keys = keys

@@ -210,7 +210,7 @@ class TableRows:
 
     def _refuse(self, part: ConvertedRows, without_time: Mask) -> None:
         for row in np.flatnonzero(without_time).tolist():
-            self.outcome.quarantine(int(part.positions[row]), "neither the event nor its record tells a time")
+            self.outcome.quarantine(int(part.positions[row]), "neither the event nor its record has a time")
             part.problems.setdefault(row, "no time")
 
     def _with_plain_keys(self, rows: ChangeRows, converted: ConvertedRows) -> ConvertedRows:

@@ -58,7 +58,7 @@ def _asked(connection: socket.socket, wait_s: float) -> frozenset[str] | None:
         (size,) = struct.unpack(">i", _exactly(connection, 4))
         return _Answer(_exactly(connection, size)).topics() if 0 < size <= MOST_BYTES else None
     except (OSError, EOFError, struct.error, UnicodeDecodeError) as error:
-        log.debug("the first look at Kafka tells nothing: %s", error)
+        log.debug("the first check of Kafka gave no result: %s", error)
         return None
 
 

@@ -219,7 +219,7 @@ class _Reading:
                 f" holds {begin} to {end - 1}"
             )
         if left.next < begin < left.end:
-            log.debug("topic %s partition %d goes on at %d, not at %d", *place, begin, left.next)
+            log.debug("topic %s partition %d continues at %d, not at %d", *place, begin, left.next)
             left.next = begin
             self._seek(place, begin)
         elif begin >= left.end or end <= left.next:

@@ -65,7 +65,7 @@ class KafkaSlices:
         )
         unread = sorted(set(topics) - {topic for topic, _ in ends})
         told = [loss_words(losses)] if losses else []
-        told += [f"topic {topic} is not read any more" for topic in unread]
+        told += [f"topic {topic} is no longer read" for topic in unread]
         return "; ".join(told) or None
 
     def position_at(self, time_ms: int, topics: Collection[str]) -> str:

@@ -124,7 +124,7 @@ class DocumentEvents:
         updated = _parsed(changes.get("updatedFields") or "{}", "updatedFields")
         removed = changes.get("removedFields") or []
         if not isinstance(removed, list) or not all(isinstance(name, str) for name in removed):
-            raise MalformedRecord("removedFields of updateDescription is no list of names")
+            raise MalformedRecord("removedFields of updateDescription is not a list of names")
         nested = next((name for name in (*updated, *removed) if "." in name), None)
         if nested is not None:
             raise MalformedRecord(f"op u changes {nested} inside of a field, without the document: {_FULL_DOCUMENTS}")
@@ -164,7 +164,7 @@ def _check_kind(found: int | Decimal | str | None, t: DataType) -> None:
             f"{ID} is {kind}, and column {ID} {t} has other values: the same text may be two documents; {_NEW_TABLE}"
         )
     if isinstance(found, Decimal) and t.root in INTEGERS:
-        raise MalformedRecord(f"{ID} is no whole number, and column {ID} {t} has such alone; {_NEW_TABLE}")
+        raise MalformedRecord(f"{ID} is not a whole number, and column {ID} {t} has such alone; {_NEW_TABLE}")
     if isinstance(found, int | Decimal) and t.root is Root.DOUBLE and not _is_exact(found):
         raise MalformedRecord(f"{ID} has more digits than column {ID} {t} can hold; {_NEW_TABLE}")
 

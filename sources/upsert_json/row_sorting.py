@@ -43,7 +43,7 @@ _ROW_OPS = tuple(letter for letter in OPS if letter in "crud")
 _OP_VALUES = pa.array(_ROW_OPS)
 _OP_CODES = np.array([OPS[letter] for letter in _ROW_OPS], np.int8)
 _NAMES = (Role.DATABASE, Role.SCHEMA, Role.TABLE)
-_NO_ROW = "value is no row: "
+_NO_ROW = "value is not a row: "
 
 
 class _WholeRows:
