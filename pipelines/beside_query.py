@@ -136,7 +136,7 @@ class BesideQuery:
         """Do a slice of a replay, once the pipeline's tables are known."""
         tables = self._of.tables()
         if tables is None:
-            raise SinkUnavailable(f"pipeline {self.config.name} has not begun its first batch; call again")
+            raise SinkUnavailable(f"pipeline {self.config.name} has not begun its first batch; try again later")
         if self._replays is None:
             work = ReplayWork(self._slices(), self.stream, self._shown.slice_done, SLICE_S)
             self._replays = ReplaySlices(self.config, self._checkpoint, self._own, work, tables.commit_user)

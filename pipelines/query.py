@@ -223,7 +223,7 @@ class PipelineQuery:
         if not self._is_given_up:
             self._is_given_up = True
             log.warning(
-                "%s: the source does not answer: the running batch is given up, and done at the next start",
+                "%s: the source does not answer: Tidemark gives the running batch up; the next start repeats it",
                 self.config.name,
             )
         with suppress(PySparkException, Py4JError):  # the JVM has ended, which the runner tells
@@ -393,7 +393,9 @@ class PipelineQuery:
         """The tables, opened when the first batch tells the query's id: the identity of the checkpoint."""
         query_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
         if query_id is None:
-            raise BrokenInvariant("Spark does not tell the id of the query; without it nothing can be committed once")
+            raise BrokenInvariant(
+                "Spark does not report the id of the query, without which Tidemark cannot commit exactly once"
+            )
         self._record.start()
         self._beside.begin()
         if self.tables is None:

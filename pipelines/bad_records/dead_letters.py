@@ -189,9 +189,9 @@ def read_line(file: str, number: int, text: bytes) -> BadLine | DamagedLine:
     try:
         fields = json.loads(text)
     except (ValueError, RecursionError) as error:
-        return DamagedLine(file, number, text, f"it is no JSON: {error}")
+        return DamagedLine(file, number, text, f"it is not JSON: {error}")
     if not isinstance(fields, dict):
-        return DamagedLine(file, number, text, "it is no JSON object")
+        return DamagedLine(file, number, text, "it is not a JSON object")
     topic, partition, offset = (fields.get(name) for name in ("topic", "partition", "offset"))
     for name, value, kind in (("topic", topic, str), ("partition", partition, int), ("offset", offset, int)):
         if not isinstance(value, kind) or isinstance(value, bool):

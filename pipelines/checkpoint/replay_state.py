@@ -173,7 +173,7 @@ class Replays:
         for state in self.all() if topics else ():
             hit = sorted({*topics} & {*state.topics}) if state.topics else sorted(topics)
             if hit and state.is_begun and not (state.is_done or state.void):
-                self.put(replace(state, void=f"topic {hit[0]} was recreated while it was under way"))
+                self.put(replace(state, void=f"topic {hit[0]} was recreated during the replay"))
 
     def remove(self, id_: str) -> None:
         """Forget a replay."""

@@ -16,8 +16,8 @@ from pipelines.config.table_rules import PLACEHOLDER, Match, TableRule, TargetRu
 from sources.topics import TopicSelection, any_matches, name_matches
 
 _ONE_JOB = (
-    "its buckets are dynamic, which is for one job: batches of two that meet are refused and planned again, and end a"
-    " pipeline that is always the later one"
+    "its buckets are dynamic and allow one writer: when two pipelines commit at the same time, one batch is refused"
+    " and planned again, and a pipeline that always loses ends"
 )
 
 _PLAIN = re.compile(r"[\w.-]+")
@@ -59,7 +59,7 @@ def tables_shared(config: PipelineConfig, other: PipelineConfig) -> Iterator[Sha
                 is_sure = is_sure and not any(c.source.skips_records for c in (config, other))
                 yield SharedTable(i, j, f"{topic}, and {counted}", is_sure)
             elif not any(_keeps_newest(rule) for rule in rules):
-                text = "older rows stand in the place of newer ones where one of them is behind"
+                text = "older rows replace newer ones while one of them lags"
                 yield SharedTable(i, j, f"{topic}: {text}", False)
             break
 

@@ -161,8 +161,8 @@ class Requests:
             return None
         except NOT_AS_WRITTEN as error:
             raise CorruptFile(
-                f"{path} is no answer ({error!r}); the log of the pipeline has what became of the request: look there,"
-                " and remove the file"
+                f"{path} is not an answer ({error!r}); the log of the pipeline shows the result of the request: look"
+                " there, then remove the file"
             ) from error
 
     def withdraw(self, request_id: str) -> None:
@@ -248,6 +248,6 @@ def check_rules(config: PipelineConfig, request: Request) -> None:
     """Refuse a request of somebody who has read other rules."""
     if request.text(RULES) != digest_of_rules(config):
         raise ConfigError(
-            f"the running pipeline {config.name} has other rules than the file: let it take the file first"
-            " (tidemark reload, or a restart), then call again"
+            f"the running pipeline {config.name} has other rules than the file: run `tidemark reload`, or"
+            " restart it, then call again"
         )

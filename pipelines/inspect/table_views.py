@@ -141,7 +141,7 @@ def open_table(path: str, storage: Options, *, for_reading: bool = True) -> Tabl
         if not found:
             raise
         listed = "".join(f"\n  {table}" for table in first_of(found, _LISTED_TABLES))
-        raise ConfigError(f"{path} is no table; there are tables below it:{listed}") from None
+        raise ConfigError(f"{path} is not a table; there are tables below it:{listed}") from None
 
 
 def storage_options(path: str, storage: Options) -> dict[str, str]:

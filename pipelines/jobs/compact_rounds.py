@@ -201,7 +201,7 @@ def compact_warehouse(
     the first of many rounds only tells: the job may be started before the pipelines that make the tables.
     """
     if dry_run and interval_s is not None:
-        raise ConfigError("--dry-run tells of one round: leave --watch out")
+        raise ConfigError("--dry-run shows one round: leave --watch out")
     io, root = file_io_for(warehouse, storage_options(warehouse, storage))
     say = _json_line if form is LogFormat.JSON else _text_line
     tell, warn = partial(say, is_warning=False), partial(say, is_warning=True)

@@ -23,14 +23,14 @@ Partitions = Annotated[
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")]
 
 
 @table_app.command()
 def compact(
     path: TablePath,
     full: Annotated[
-        bool, typer.Option("--full", help="Merge all files of each bucket; else what its strategy picks.")
+        bool, typer.Option("--full", help="Merge all files of each bucket; by default those that the strategy picks.")
     ] = False,
     partition: Partitions = None,
     dry_run: DryRun = False,
@@ -51,7 +51,9 @@ def sort(
     path: TablePath,
     columns: Annotated[
         str | None,
-        typer.Option("--by", metavar="A,B,...", help="Columns to sort by; else those of option clustering.columns."),
+        typer.Option(
+            "--by", metavar="A,B,...", help="Columns to sort by; by default those of option clustering.columns."
+        ),
     ] = None,
     partition: Partitions = None,
     dry_run: DryRun = False,

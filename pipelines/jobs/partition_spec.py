@@ -130,14 +130,14 @@ def _parts(spec: str) -> dict[str, str]:
         parts[match.group(1)] = match.group(2).strip()
         at = match.end()
         if match.group(3) == "," and at == len(spec):
-            raise ConfigError(f"--partition {spec}: a column is missing behind the last comma")
+            raise ConfigError(f"--partition {spec}: a column is missing after the last comma")
     return parts
 
 
 def _wanted(ctx: TableContext, column: str, text: str) -> _Wanted:
     keys = ctx.schema.partition_keys
     if column not in keys:
-        raise ConfigError(f"--partition: {column!r} is no partition column; {did_you_mean(column, keys)}")
+        raise ConfigError(f"--partition: {column!r} is not a partition column; {did_you_mean(column, keys)}")
     target, type_name = (
         ctx.schema.arrow_schema.field(column).type,
         sql(ctx.schema.field(column).type.with_nullable(True)),

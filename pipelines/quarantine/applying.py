@@ -203,7 +203,7 @@ def handler(config: PipelineConfig, own: OwnTables, before: Callable[[], None]) 
         name = request.text("slice")
         check_rules(config, request)
         if _NAME.fullmatch(name) is None:
-            raise ConfigError(f"{name!r} is no slice of a retry")
+            raise ConfigError(f"{name!r} is not a slice of a retry")
         try:
             slice_ = Slices(*quarantine_of(config)).read(name)
         except FileNotFoundError as error:

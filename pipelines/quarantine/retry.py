@@ -136,7 +136,7 @@ class Retry:
         for line in self.slices.lines(slice_) if self._waiting.reading_again else ():
             why = self._waiting.of_table(self.quarantine.names.of(line)) or self._waiting.of_topic(line)
             if why is not None:
-                raise ConfigError(f"a retry has not ended, {slice_.name} of it is to be finished first: {why}")
+                raise ConfigError(f"an earlier retry has not ended, and its {slice_.name} must finish first: {why}")
 
     def finish(self, slice_: Slice, apply: Apply) -> Applied:
         """Apply a slice; gives it up if nothing of it could be applied."""
@@ -202,7 +202,7 @@ def retry(file: Path, selection: Selection, edited_file: Path | None, even_if_ol
     unknown = [] if edited is None else edited.unknown()
     if unknown:
         numbers = ", ".join(first_of([str(number) for number in unknown], 10))
-        _tell(f"{counted(len(unknown), 'line')} of --file are of records that are not there (any more): line {numbers}")
+        _tell(f"{counted(len(unknown), 'line')} of --file name records that are not in the quarantine: line {numbers}")
     if total.records and total.failed == total.records:
         raise typer.Exit(FAILED)  # what made them bad is not mended
 

@@ -47,8 +47,8 @@ class ReadingAgain:
                 " --abandon gives it up)"
             )
         return (
-            f"table {self.table} is behind the stream and reads its topics again from where it stands, perhaps these"
-            " records too: retry them once it has caught up (a rule has to lead to it, then `tidemark resume FILE"
+            f"table {self.table} is behind the stream and reads its topics again from its position, perhaps these"
+            " records too: retry them once it has caught up (a rule must write it, then `tidemark resume FILE"
             f" --table {self.table}`, or a start)"
         )
 

@@ -48,8 +48,8 @@ def taken_up(
     assert rebuild is not None
     if rebuild.switch is None and rebuild.rules != rules_digest(config, before.table, before.topics):
         raise ConfigError(
-            f"the rule of table {before.table} has changed since its rebuild began, whose rows would be of both: give"
-            " that up (--rebuild --abandon), then begin it again"
+            f"the rule of table {before.table} has changed since its rebuild began, so its rows would mix both rules:"
+            " give it up (--rebuild --abandon), then begin it again"
         )
     _options(config, before, table)
     unpin(before.id, table)
@@ -93,7 +93,7 @@ def end_words(state: ReplayState) -> Sequence[str]:
     return (
         f"rebuilt table {state.table}: {switch.new_rows:,} rows, {switch.old_rows:,} before{at}; the old content is tag"
         f" {switch.tag!r} until you delete it (tidemark table tags delete)",
-        "streaming readers do not see the difference as changes: what they feed is to be filled again from the table",
+        "streaming readers do not see the difference as changes: refill what they feed from the table",
     )
 
 

@@ -133,7 +133,7 @@ def rows_of_others(config: PipelineConfig, table: Table, after_id: int) -> list[
             found.append(f"snapshot {snapshot.id} ({what} of user {snapshot.commit_user})")
     if not found:
         return []
-    return [f"somebody else than the stream has written the table: {', '.join(first_of(found, _SHOWN, 'snapshots'))}"]
+    return [f"another writer than the stream has written the table: {', '.join(first_of(found, _SHOWN, 'snapshots'))}"]
 
 
 def _is_of_others(config: PipelineConfig, snapshot: Snapshot) -> bool:

@@ -157,8 +157,8 @@ class Rebuilding(InPlace):
         position = newest_position(table.snapshots, pipeline)
         if position is None or position.commit_user != self.context.stream_user:
             raise ConfigError(
-                f"table {self.state.table} has no position of this checkpoint of pipeline {pipeline} (any"
-                " more): let the pipeline write it first, then call again"
+                f"table {self.state.table} has no position of this checkpoint of pipeline {pipeline} :"
+                " let the pipeline write it first, then call again"
             )
         return position
 

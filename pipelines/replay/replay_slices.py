@@ -164,7 +164,7 @@ def check_in_stream(config: PipelineConfig, checkpoint: Checkpoint, identifier: 
         raise ConfigError(
             f"table {identifier} lacks the last {counted(missing, 'commit')} of the pipeline that its checkpoint has"
             " (was it restored from a backup, or rolled back?): restart the pipeline, which reads it again from"
-            " where it stands, then replay"
+            " its position, then replay"
         )
 
 

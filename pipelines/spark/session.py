@@ -169,8 +169,8 @@ def _started(name: str, master: str, properties: Mapping[str, str], user: Namele
     except (Py4JNetworkError, ConnectionError) as error:
         _check_room(properties, error)
         raise SinkUnavailable(
-            "Spark did not start: its JVM ended meanwhile; start again, and give it memory (spark.driver.memory) if it"
-            f" ends once more{JVM_OUTPUT.tail()}"
+            "Spark did not start: its JVM ended; start again, and if that happens again, give it memory"
+            f" (spark.driver.memory){JVM_OUTPUT.tail()}"
         ) from error
 
 
@@ -179,7 +179,7 @@ def _check_room(properties: Mapping[str, str], error: Exception) -> None:
     output = f"{JVM_OUTPUT.tail()} {error if isinstance(error, Py4JJavaError) else ''}"
     if any(sign in output for sign in _NO_ROOM):
         raise SinkUnavailable(
-            "Spark did not start: it cannot make its local files, perhaps for want of room in"
+            "Spark did not start: it cannot make its local files, perhaps for lack of room in"
             f" {properties.get(LOCAL_PARENT, 'TMPDIR')}; make room there, or let spark.local.dir name a directory"
             " elsewhere"
         ) from error

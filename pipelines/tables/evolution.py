@@ -133,14 +133,14 @@ class Evolution:
         if rule.schema_changes.rename == "pause" and (found.changes or found.unclear):
             olds, names = found.unclear[0] if found.unclear else ((found.changes[0].name,), (found.changes[0].to,))
             raise SchemaChangeRefused(
-                f"{source.topic}: column {', '.join(olds)} is gone, {', '.join(names)} of the same type stands in its"
+                f"{source.topic}: column {', '.join(olds)} is gone, {', '.join(names)} of the same type takes its"
                 " place, and `schema_changes: {rename: pause}`; say apply and resume if it was renamed, or add_and_keep"
             ).without_values()
         for _, olds, names in news:
             log.warning(
-                "%s: table %s: column %s is gone and %s stands in its place: which was renamed is not clear. The table"
-                " gets new columns, and the old ones keep their values. To rename one instead, pause the table and use"
-                " Paimon's ALTER TABLE",
+                "%s: table %s: column %s is gone and %s takes its place: it is not clear which one was renamed. The"
+                " table gets new columns, and the old ones keep their values. To rename one instead, pause the table"
+                " and use Paimon's ALTER TABLE",
                 source.topic, sink.identifier, " or ".join(olds), " or ".join(names),
             )  # fmt: skip
         self._unclear.update(news)
@@ -334,7 +334,11 @@ def _beyond(rule: TargetRule) -> str:
     limit, policy, word = rule.new_columns.max_per_day, rule.new_columns.beyond, rule.schema_changes.add
     if word != "apply":
         return f"`schema_changes: {{add: {word}}}`; say apply to add it, or declare its type under columns.types"
-    what = {"quarantine": "records with others go to quarantine", "ignore": "others are left out", "pause": "one more"}
+    what = {
+        "quarantine": "records with others go to quarantine",
+        "ignore": "other columns are left out",
+        "pause": "one more",
+    }
     return (
         f"the table takes {limit} new columns within 24 hours, {what[policy]}; raise new_columns.max_per_day, or"
         " declare its type under columns.types"

@@ -77,8 +77,8 @@ class ControlNotes:
                 continue
             self._told.add((record.topic, record.kind))
             log.info(
-                "%s partition %d offset %d: a %s, which is no row of a table: Tidemark skips it and all others of the"
-                " topic, and counts them as control records",
+                "%s partition %d offset %d: a %s, which is not a row of a table: Tidemark skips it and all others of"
+                " the topic, and counts them as control records",
                 record.topic,
                 record.partition,
                 record.offset,
@@ -191,9 +191,9 @@ class VanishedColumns:
             if (topic, identifier, f"awaits {name}") not in self._told:
                 self._told.add((topic, identifier, f"awaits {name}"))
                 log.warning(
-                    "%s: its events have no column %s, and %s of table %s needs it: %s. The table goes on, because"
-                    " columns.types declares %s, which may still come. If it was renamed in the source, name the new"
-                    " column in the rule. If it never comes, take it out of the rule",
+                    "%s: its events have no column %s, and %s of table %s needs it: %s. The table continues,"
+                    " because columns.types declares %s, which may still come. If it was renamed in the source, name"
+                    " the new column in the rule. If it never comes, take it out of the rule",
                     topic, name, place, identifier, follows, name,
                 )  # fmt: skip
 
@@ -288,8 +288,8 @@ _REMEDY = (
     "pipeline %s: records without an embedded schema have columns whose values look encoded, and they are stored as"
     " they come: %s. Switch schemas on in the connector (value.converter.schemas.enable=true), or declare types under"
     " columns.types of the rule (a pattern such as `/.*_at/` declares all columns that it matches, which must all be"
-    " of its type), and write into a new table (another `into`, with `backfill: true`): columns of a table that is"
-    " there keep their form"
+    " of its type), and write into a new table (another `into`, with `backfill: true`): columns of an existing"
+    " table keep their form"
 )
 
 _MISREAD = (

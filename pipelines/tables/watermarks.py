@@ -79,6 +79,6 @@ def check_event_time(rule: TargetRule, schema: TableSchema, identifier: str) -> 
     found = schema.field(name).type
     if found.root not in TIMESTAMPS:
         raise ConfigError(
-            f"rule into {rule.into}: watermark.column: {name} of table {identifier} is {found}, which is no time:"
-            f" declare `{name}: TIMESTAMP(3)` under columns.types of a new table, or name another column"
+            f"rule into {rule.into}: watermark.column: {name} of table {identifier} is {found}, which is not a"
+            f" time: declare `{name}: TIMESTAMP(3)` under columns.types of a new table, or name another column"
         )

@@ -184,8 +184,8 @@ class Tidier:
         if told is None or told[0] != text or now_s - told[1] > TOLD_AGAIN_S:
             self._told[identifier] = (text, now_s)
             log.warning(
-                "%s: what it does not keep any more could not be removed (%s); the pipeline continues, and tries again "
-                "after its next batch. 'tidemark table expire %s' does it by hand",
+                "%s: Tidemark could not remove what has expired (%s); the pipeline continues, and tries again "
+                "after its next batch. to do it now, run 'tidemark table expire %s'",
                 identifier,
                 text,
                 table.paths.root,

@@ -82,7 +82,7 @@ class Actions:
         if number in self._jobs:
             return self._jobs[number]
         if number not in self._requests:
-            return Outcome("failed", "nothing of that number was asked for since the start")
+            return Outcome("failed", "there is no request with that number since the start")
         requests, request_id = self._requests[number]
         answer = requests.answer_to(request_id)
         if answer is None:
