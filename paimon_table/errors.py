@@ -16,7 +16,7 @@ WHERE_MORE = "the log, `tidemark status` and the web page with its token say mor
 
 
 class Action(Enum):
-    """What whoever called may do about an error."""
+    """What the caller may do about an error."""
 
     FIX_REQUEST = "change the pipeline file, the table options or the command"
     RETRY = "try again, perhaps later: nothing was changed"
@@ -57,7 +57,7 @@ class TidemarkError(Exception):
         return str(self) if self.is_public else f"{self.public_words}; {WHERE_MORE}"
 
     def without_values(self, text: str | None = None) -> Self:
-        """The same error, whose text holds names and numbers alone; or ``text``, which is told in its place."""
+        """The same error, whose text holds names and numbers alone; or ``text`` in its place."""
         self._public = str(self) if text is None else text
         return self
 
@@ -116,7 +116,7 @@ class CommitConflict(TidemarkError):
 
 
 class RolledBack(CommitConflict):
-    """The table was rolled back behind commits of this writer: it begins anew from what the table has."""
+    """The table was rolled back behind commits of this writer: it starts over from what the table has."""
 
     public_words = "the table was rolled back while it was written"
 

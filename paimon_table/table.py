@@ -259,7 +259,7 @@ class Table:
 
         ``is_new_user``: nobody has ever committed under this name, so that no snapshot that is there is the user's.
         ``after``: snapshots up to this one are not the user's, or of commits that are not asked about any more.
-        ``own`` tells which commits the table has, in place of the user's snapshots with their identifiers.
+        ``own`` knows which commits the table has, in place of the user's snapshots with their identifiers.
         """
         return TableCommit(
             self.context,

@@ -66,7 +66,7 @@ app.add_typer(quarantine_app, name="quarantine")
 
 
 class _Failures:
-    """In which form the end of the command is told."""
+    """The form in which the command reports its end."""
 
     as_json = False
 
@@ -284,7 +284,8 @@ def compact(
 ) -> None:
     """Compact the tables of a warehouse, beside the pipelines that write them.
 
-    Trouble with one table does not keep the others waiting; exits with 1 if there was any, with --watch only tells it.
+    Trouble with one table does not keep the others waiting; exits with 1 if there was any; with --watch it only logs
+    it.
     """
     from pipelines.jobs.compact_rounds import compact_warehouse
     from pipelines.jobs.given_duration import given_duration_ms

@@ -51,7 +51,7 @@ class SourceTable:
 
     @classmethod
     def of_topic(cls, topic: str) -> SourceTable:
-        """What the topic's name alone tells: ``[...database.]schema.table`` by its last dotted parts."""
+        """What the topic's name alone gives: ``[...database.]schema.table`` by its last dotted parts."""
         parts = topic.split(".")
         return cls(topic, parts[-3] if len(parts) > 3 else None, parts[-2] if len(parts) > 2 else None, parts[-1])
 
@@ -131,7 +131,7 @@ class DecodeTarget:
     keys: KeyRule | None = None
     """What message keys are held against; None takes every key."""
     has_whole_before: bool = False
-    """The user says that ``before`` of deletes is the whole old row, with nothing made up."""
+    """The user says that ``before`` of deletes is the whole old row, with nothing invented."""
     refused_deletes: str | None = None
     """Why the table cannot take deletes, if so: their records go to quarantine."""
     refused_deletes_with: tuple[str, ...] = ()
@@ -227,7 +227,7 @@ class DecodeTarget:
     def for_schema(self, shown: Collection[str] | None) -> DecodeTarget:
         """The target for records with these columns in an embedded schema; None: without schema.
 
-        Without one nothing tells whether a former name is that of an older record or of another column.
+        Without one nothing shows whether a former name is that of an older record or of another column.
         """
         if not self.renamed:
             return self
@@ -334,7 +334,7 @@ class ShownSchema:
 
     @property
     def order(self) -> tuple[int, int, int]:
-        """Sorts schemas by age, as far as records tell it."""
+        """Sorts schemas by age, as far as records show it."""
         return (self.timestamp_ms or 0, self.offset, self.partition)
 
     def is_behind(self, other: ShownSchema) -> bool:
@@ -426,7 +426,7 @@ class Refusal:
     offset: Offset
     reason: str
     rebuilt_from: datetime | None = None
-    """Kafka's time of the record, where the table may be built anew from what is behind it."""
+    """Kafka's time of the record, where the table may be rebuilt from what is behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -513,7 +513,7 @@ SKIPS = {
 
 @dataclass(frozen=True, slots=True)
 class TopicFormats:
-    """What is known of the formats of topics, where their first records tell them."""
+    """What is known about the formats of topics, where their first records show them."""
 
     chosen: Mapping[str, str] = field(default_factory=dict)
     """By topic."""
@@ -529,7 +529,7 @@ class TopicLook:
     partition: int
     offset: Offset
     seen: Mapping[str, int]
-    """Records by format, or by words for what they are instead; "" stands for those that tell nothing."""
+    """Records by format, or by words for what they are instead; "" stands for those that show nothing."""
 
     @property
     def tells(self) -> bool:
@@ -552,7 +552,7 @@ class Decoded:
     control: tuple[ControlRecord, ...] = ()
     """One per topic and kind."""
     looks: tuple[TopicLook, ...] = ()
-    """Of topics whose format is not chosen yet; nothing else is told of these."""
+    """Of topics whose format is not chosen yet; nothing else is known about these."""
 
 
 class Decoder(Protocol):

@@ -25,7 +25,7 @@ FORM_PREFIX = "position "
 
 @dataclass(frozen=True, slots=True)
 class PositionKind:
-    """One form of positions, of these fields. ``needs`` says in words what a record has to tell."""
+    """One form of positions, of these fields. ``needs`` says in words what a record must have."""
 
     name: str
     fields: Sequence[str]
@@ -69,7 +69,7 @@ def kind_of(form: str | None) -> int | None:
 
 
 def joined_kinds(known: str, told: str) -> str:
-    """The form of a table whose first records told two kinds at once: the earlier one in ``KINDS``."""
+    """The form of a table whose first records had two kinds at once: the earlier one in ``KINDS``."""
     names = [form_of(kind) for kind in range(len(KINDS))]
     return next((form for form in names if form in (known, told)), known)
 

@@ -1,7 +1,7 @@
 """Which format the records of a topic have, by what a few of them look like. Knows shapes, and decodes nothing.
 
-``sources.auto.looks`` tells formats apart, here as for ``source.format: auto``. What that leaves open gets a format to
-begin with, and the settings that it needs.
+``sources.auto.looks`` distinguishes formats, here as for ``source.format: auto``. What that leaves open gets a format
+to begin with, and the settings that it needs.
 """
 
 from __future__ import annotations

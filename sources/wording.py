@@ -31,7 +31,7 @@ class BadReason(StrEnum):
     SCHEMA = "schema"
     """The schema in the record, or the one that it names, cannot be used."""
     KEY = "key"
-    """Its key does not tell the row."""
+    """Its key does not identify the row."""
     NULL = "null"
     """It has NULL in a column that takes none."""
     VALUE = "value"

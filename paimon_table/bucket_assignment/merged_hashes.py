@@ -82,7 +82,7 @@ class MergedHashes:
 
 
 class _Mapped:
-    """The merged files that a process has mapped: mapping one anew costs a page fault for each page touched."""
+    """The merged files that a process has mapped: mapping one again costs a page fault for each page touched."""
 
     def __init__(self) -> None:
         self._files: OrderedDict[Path, MergedHashes] = OrderedDict()

@@ -141,7 +141,7 @@ class OpenLane:
         self._fresh = SortedHashes(together[order]), np.concatenate([self._fresh[1], buckets])[order]
 
     def _growing(self) -> frozenset[int]:
-        """Buckets whose contents are about to change, or have no file that would tell them."""
+        """Buckets whose contents are about to change, or have no file that lists them."""
         return frozenset(self._made_again).union(*(owned.growing for owned in self._owned.values()))
 
     # ------------------------------------------------------------ by how many assigners

@@ -122,7 +122,7 @@ class TableCommit:
             is_ahead = latest is not None and latest.id > known.id
             at_its_id = self._snapshots.find(known.id) if is_ahead else None
             if not known.is_same(at_its_id):
-                # Rolled back, or made anew, and perhaps grown again to the same ids; one that expired tells nothing.
+                # Rolled back, or recreated, and perhaps grown again to the same ids; an expired one shows nothing.
                 self._state = TableState()
                 if not is_ahead or at_its_id is not None:
                     self._own.forget()
@@ -137,7 +137,7 @@ class TableCommit:
 
     @property
     def rollback_count(self) -> int:
-        """How often the snapshot of the state was seen to be gone: rolled back, or of a table that was made anew.
+        """How often the snapshot of the state was seen to be gone: rolled back, or of a table that was recreated.
 
         What was made of an earlier state, such as sequence numbers, then fits no more.
         """
@@ -404,7 +404,7 @@ class TableCommit:
         return None
 
     def _take_back(self, snapshot: Snapshot) -> None:
-        """What it was built on was rolled back before it was published: the commit begins anew on what is there."""
+        """What it was built on was rolled back before it was published: the commit starts over on what is there."""
         if not take_back(self._snapshots, snapshot):
             raise CorruptFile(
                 f"{self._paths.root} was rolled back behind snapshot {snapshot.id - 1} while snapshot {snapshot.id} was"

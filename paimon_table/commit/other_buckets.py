@@ -1,4 +1,4 @@
-"""Whether the rows of a commit were written for other buckets than those that the table has by now."""
+"""Whether the rows of a commit were written for other buckets than those that the table has now."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def whole_delta(messages: Sequence[CommitMessage], before: SnapshotIdentity, sta
 
 @dataclass(frozen=True, slots=True)
 class PartitionContent:
-    """The files of one partition at a snapshot, data and index, as far as they tell whether others have changed it."""
+    """The files of one partition at a snapshot, data and index, as far as they show changes by other writers."""
 
     data: frozenset[tuple[int, int, str]]
     """Bucket, level and name."""

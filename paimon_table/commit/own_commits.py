@@ -27,7 +27,7 @@ class OwnCommits(Protocol):
         ...
 
     def forget(self) -> None:
-        """The table was rolled back or made anew: what was seen may be gone."""
+        """The table was rolled back or recreated: what was seen may be gone."""
         ...
 
     def trying(self) -> None:

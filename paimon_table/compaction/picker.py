@@ -31,7 +31,7 @@ class CompactUnit:
     output_level: int
     runs: tuple[SortedRun, ...]
     rewrites_each: bool = False
-    """Whether every file is written anew by itself, although it stays on its level."""
+    """Whether every file is rewritten by itself, although it stays on its level."""
 
     @property
     def files(self) -> tuple[DataFileMeta, ...]:

@@ -313,14 +313,14 @@ def _opened(ctx: TableContext, directory: str, file: DataFileMeta, plan: ReadPla
             raise
         raise _damaged(path, name, error) from error
     except (MissingColumn, KeyError) as error:
-        # A KeyError is how pyarrow tells a missing column.
+        # pyarrow reports a missing column by a KeyError.
         raise _damaged(path, name, error, ctx.paths.schema_file(file.schema_id)) from error
     except DAMAGES as error:
         raise _damaged(path, name, error) from error
 
 
 def _damaged(path: str, format_name: str, error: Exception, schema_path: str | None = None) -> CorruptFile:
-    """``schema_path`` is the schema file that tells the columns, where it may be the damaged one."""
+    """``schema_path`` is the schema file with the columns, where it may be the damaged one."""
     reason = " ".join(str(error).split()) or repr(error)
     if schema_path is not None:
         return CorruptFile(

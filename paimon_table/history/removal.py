@@ -103,7 +103,7 @@ def _put_back(io: FileIO, paths: TablePaths, texts: Mapping[int, bytes], logs: S
 
 
 def write_changelog_hints(io: FileIO, paths: TablePaths, logs: Sequence[int]) -> None:
-    """Let the hints of the long-lived changelogs tell of these, by rising ids."""
+    """Let the hints of the long-lived changelogs name these, by rising ids."""
     for path, value in ((paths.latest_changelog_hint, logs[-1:]), (paths.earliest_changelog_hint, logs[:1])):
         io.write(path, str(value[0]).encode(), durable=False) if value else io.delete(path)
 

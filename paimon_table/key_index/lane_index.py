@@ -1,4 +1,4 @@
-"""The key index of one lane as one task uses it: opened for a snapshot, asked, and told what the task has written.
+"""The key index of one lane as one task uses it: opened for a snapshot, asked, and updated with new rows.
 
 Opening takes what the processes of this machine have left and brings it to the snapshot of the batch: what the lane has
 assigned itself counts once its files are committed; keys in files of others are looked up in the table. Whatever cannot
@@ -206,7 +206,7 @@ class LaneIndex:
         return index.moved_to(self._at)
 
     def _is_in_history(self, at: SnapshotIdentity) -> bool:
-        """Whether the table has come from there, as far as its snapshots tell."""
+        """Whether the table has come from there, as far as its snapshots show."""
         if at.id == 0:
             return True
         snapshot = self._ctx.snapshots.find(at.id)

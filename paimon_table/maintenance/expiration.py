@@ -65,7 +65,7 @@ def expire(
     """Expire all that is over, as the options or ``limits`` of snapshots say, in so many rounds at most.
 
     Work that earlier processes have left is finished first. Safe beside writers, readers and others that expire the
-    same table. CorruptFile when it cannot be told what tags, branches and consumers need.
+    same table. CorruptFile when the needs of tags, branches and consumers are unknown.
     """
     chosen = limits or Limits.of_snapshots(ctx.options.retention)
     of_logs = Limits.of_changelogs(ctx.options.retention)

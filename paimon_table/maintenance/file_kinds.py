@@ -1,6 +1,6 @@
 """Which names in a table's directories are those of files that writers of Paimon tables make. Pure.
 
-Everything else may be somebody's: it is told of and left alone.
+Everything else may belong to somebody: it is reported and left alone.
 """
 
 from __future__ import annotations

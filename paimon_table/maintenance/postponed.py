@@ -147,7 +147,7 @@ class _Replay:
         return [*made, CommitMessage(bucket=bucket, total_buckets=POSTPONED, compact_before=tuple(self._files))]
 
     def _left(self) -> Iterator[CommitMessage]:
-        """What the writers have flushed, as far as they can tell after an exception."""
+        """What the writers have flushed, as far as they know after an exception."""
         for writer in self._writers.values():
             with suppress(TidemarkError, OSError):
                 yield writer.prepare_append()

@@ -32,7 +32,7 @@ class Publisher(Protocol):
         """Make ``snapshot``, whose files are durable, the table's newest one.
 
         True when it is in the table, also if a first try had got that far; False when its id provably belongs to
-        another one. CommitOutcomeUnknown when that cannot be told: the caller looks before it publishes again. Readers
+        another one. CommitOutcomeUnknown when that is unknown: the caller checks before it publishes again. Readers
         find it in the ``SnapshotStore`` once this is True.
         """
         ...

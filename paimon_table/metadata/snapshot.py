@@ -48,7 +48,7 @@ class Snapshot:
 
     id: int
     uuid: str | None = None
-    """Random for each attempt: tells one's own snapshot from a competitor's after an unclear publish."""
+    """Random for each attempt: distinguishes one's own snapshot from a competitor's after an unclear publish."""
     schema_id: int
     base_manifest_list: str
     base_manifest_list_size: int | None = None

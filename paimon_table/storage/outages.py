@@ -29,7 +29,7 @@ _OF_STORES = re.compile(
     r"AWS Error (?:NETWORK_CONNECTION|SLOW_DOWN|SERVICE_UNAVAILABLE|INTERNAL_FAILURE|THROTTLING|REQUEST_TIMEOUT)"
     r"|HTTP status (?:5\d\d|429)"
 )
-"""How Arrow tells that an object store does not answer, or asks for patience."""
+"""How Arrow reports that an object store does not answer, or asks for patience."""
 
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 

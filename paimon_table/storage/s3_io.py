@@ -94,7 +94,7 @@ class S3FileIO:
             with _arrow(self.settings).open_output_stream(path.removeprefix("s3://")) as stream:
                 stream.write(data)
             return
-        except (OSError, ValueError):  # once more, by who tries longer and tells what is wrong
+        except (OSError, ValueError):  # once more, with longer retries and a clear error
             pass
         with translated(path):
             _client(self.settings).put_object(Bucket=bucket, Key=key, Body=data)
@@ -281,7 +281,7 @@ def _client(settings: S3Settings) -> Any:
             aws_session_token=_revealed(settings.session_token),
             config=Config(
                 s3=style,
-                user_agent="tidemark",  # the one of botocore is worked out anew for each request
+                user_agent="tidemark",  # the one of botocore is worked out again for each request
                 request_checksum_calculation="when_required",
                 retries={"mode": "standard"},
                 max_pool_connections=_CONNECTIONS,

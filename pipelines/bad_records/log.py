@@ -45,7 +45,7 @@ def replay_owner(id_: str) -> str:
 class Place(NamedTuple):
     """Which record it is.
 
-    A topic that was made anew has another id, where ids are known; a dump that was replaced has other times.
+    A topic that was recreated has another id, where ids are known; a dump that was replaced has other times.
     """
 
     topic: str

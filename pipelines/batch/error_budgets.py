@@ -54,7 +54,7 @@ def exceeded_budgets(
     """The refusals of tables with more bad records than their rules allow.
 
     A record that names no source table, because it cannot be read, counts for every table that its topic feeds. A topic
-    that leads to no table is refused where the pipeline has no other table to go on with, and told otherwise.
+    that leads to no table is refused where the pipeline has no other table to continue with, and reported otherwise.
     """
     found, topics = _bad_records(reports, tables)
     where = "a slice of what it catches up" if tables.is_catch_up else f"batch {batch_id}"

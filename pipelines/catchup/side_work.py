@@ -211,7 +211,7 @@ class SideWork:
         if may_pass and trial.retries_s:
             wait_s = trial.retries_s.pop(0)
             trial.not_before_s = self._now_s() + wait_s
-            self._trials[identifier] = _Trial(self._new_catch_up(identifier))  # which looks at everything anew
+            self._trials[identifier] = _Trial(self._new_catch_up(identifier))  # which looks at everything again
             self._trials[identifier].retries_s = trial.retries_s
             self._trials[identifier].not_before_s = trial.not_before_s
             log.warning("table %s: %s; trying again in %.0f s", identifier, error, wait_s)

@@ -13,7 +13,7 @@ has a rule again                                is paused at that place, and cau
 has a source that no rule leads to it           goes on with the others; the place of that source is kept
 has such a source again                         is caught up in the topics of that source
 lacks commits (rolled back, restored)           is caught up from its own position
-was dropped while it was filled                 is filled anew
+was dropped while it was filled                 is filled again
 is new, with ``backfill``                       is filled from the first record
 has more commits than were noted                is noted with them
 ==============================================  ====================================================================
@@ -311,7 +311,7 @@ def _rolled_back(table: TableFacts, stream: StreamFacts, source: Offsets, verdic
 
 
 def _lowered(one: Ruleless, known: Collection[Place], source: Offsets) -> Ruleless:
-    """A source without a rule of a table that has records of the partitions ``known`` alone: others begin anew."""
+    """A source without a rule of a table that has records of the partitions ``known`` alone: others start over."""
     offsets = None if one.begin is None else source.offsets(one.begin)
     if offsets is None:
         return one  # of files nothing is known by partition

@@ -16,9 +16,9 @@ _INTRODUCTION = """\
 # Pipeline files
 
 A pipeline file is one YAML document. Tidemark refuses an unknown key, and names its place and the nearest known key.
-It also refuses an option that would have no effect, and a name that is one letter away from a known one. An option that Tidemark only
-stores for others (`write-buffer-size`: memory of other writers) and a name that it cannot judge are warnings:
-`file:line:column: warning: ...`, and the file is valid. This page is made from the models in `pipelines/`;
+It also refuses an option that would have no effect, and a name that is one letter away from a known one. An option
+that Tidemark only stores for others (`write-buffer-size`: memory of other writers) and a name that it cannot judge are
+warnings: `file:line:column: warning: ...`, and the file is valid. This page is made from the models in `pipelines/`;
 `tidemark schema` prints the same as JSON Schema for editors. `tidemark validate FILE...` checks files without starting
 anything.
 

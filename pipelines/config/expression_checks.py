@@ -72,7 +72,7 @@ def _wrong_rows(rule: TargetRule, file: YamlFile, at: KeyPath) -> Iterator[Probl
 
 
 def declared_types(rule: TableRule) -> Mapping[str, DataType]:
-    """The columns of the source whose types the file tells."""
+    """The columns of the source whose types the file states."""
     columns = rule.columns
     found: dict[str, DataType] = {}
     for name, t in columns.types.items():

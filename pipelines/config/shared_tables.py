@@ -1,6 +1,6 @@
-"""Rules of several pipeline files that bring the same topic into one table, told before anything is read.
+"""Rules of several pipeline files that bring the same topic into one table, found before anything is read.
 
-The rule is that of ``pipelines.tables.repeated_reads``, as far as files can tell; what shows in a run is left to it.
+The rule is that of ``pipelines.tables.repeated_reads``, as far as files show; a run checks the rest.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _meet(mine: Match, theirs: Match) -> bool:
 
 
 def _may_be_same(a: str, b: str) -> bool:
-    """Whether a name may match both patterns; where both are more than names that is not told."""
+    """Whether a name may match both patterns; where both are more than names, that stays open."""
     if _PLAIN.fullmatch(a):
         return name_matches(b, a)
     return name_matches(a, b) if _PLAIN.fullmatch(b) else True
@@ -127,7 +127,7 @@ def _may_take(rule: TableRule, topic: str) -> bool:
 
 
 def _is_told_by(rule: TableRule, topic: str) -> bool:
-    """Whether the name of a topic tells that its source table is for a rule."""
+    """Whether the name of a topic shows that its source table is for a rule."""
     parts = topic.split(".")
     return rule.match.table is None or any_matches(rule.match.table, parts[-1])
 

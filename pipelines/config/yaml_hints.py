@@ -1,4 +1,4 @@
-"""What to do about common mistakes of YAML itself, which its parser tells in its own terms."""
+"""What to do about common mistakes of YAML itself, which its parser reports in its own terms."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def _with_replays(config: PipelineConfig, state: Document) -> Document:
 
 
 def holder_by_process(state: Document) -> str | None:
-    """Who runs it where no lock tells: the process, if it is the one that wrote the state."""
+    """Who runs it where no lock shows it: the process, if it is the one that wrote the state."""
     pid, host = int(state["pid"]), str(state["host"])
     is_fresh = time.time() - float(state["time_s"]) < _STALE_S
     is_ended = any(pipeline["phase"] in ("ended", "failed") for pipeline in state["pipelines"])

@@ -158,7 +158,7 @@ def storage_options(path: str, storage: Options) -> dict[str, str]:
 
 
 def _named_by_options(table: Table) -> Snapshot | None:
-    """The snapshot that options of the table name for readers, which is told on stderr; None for the newest one."""
+    """The snapshot that options of the table name for readers, reported on stderr; None for the newest one."""
     snapshot = table.stored_snapshot()
     if snapshot is not None:
         say(

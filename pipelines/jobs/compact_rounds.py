@@ -198,7 +198,7 @@ def compact_warehouse(
     """One round, or with ``interval_s`` one after the other until SIGINT or SIGTERM, which end it with code 0.
 
     A single round ends with code 1 when a table could not be compacted. Without any table it is a ConfigError, which
-    the first of many rounds only tells: the job may be started before the pipelines that make the tables.
+    the first of many rounds only logs it: the job may start before the pipelines that create the tables.
     """
     if dry_run and interval_s is not None:
         raise ConfigError("--dry-run shows one round: leave --watch out")

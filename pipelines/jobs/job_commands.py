@@ -72,7 +72,7 @@ def sort(
 
 @table_app.command()
 def analyze(path: TablePath, columns: Columns = None, _config: Config = None, option: Storage = None) -> None:
-    """Tell the planners of engines what the table holds.
+    """Store statistics of the columns for the planners of engines.
 
     Reads all rows of the newest snapshot and publishes statistics of them in a snapshot of their own.
     """
@@ -117,7 +117,7 @@ def drop_partition(
 ) -> None:
     """Drop partitions with all of their rows.
 
-    Older snapshots still have them. The changelog does not tell of it.
+    Older snapshots still have them. The changelog does not show it.
     """
     from pipelines.jobs import table_jobs
 
@@ -130,7 +130,7 @@ def truncate(
 ) -> None:
     """Take all rows out of the table.
 
-    Older snapshots still have them. The changelog does not tell of it. Pipelines go on with what they read next.
+    Older snapshots still have them. The changelog does not show it. Pipelines continue with their next records.
     """
     from pipelines.jobs import table_jobs
 

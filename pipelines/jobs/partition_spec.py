@@ -3,7 +3,7 @@
 A column takes a value of its type, or the text that stands in the directory; single quotes keep commas and blanks, and
 NULL stands for itself. Columns that are not named are free. The whole directory names a partition too.
 
-Directories do not tell NULL, blanks and the default name from one other, and `a%2Fb` may be a value or the directory of
+Directories do not distinguish NULL, blanks and the default name, and `a%2Fb` may be a value or the directory of
 the value `a/b`: a spec that means several values of a column is refused where the table has them.
 """
 
@@ -56,7 +56,7 @@ def named_partitions(
 
 
 def told_partition(ctx: TableContext, partition: bytes, facts: PartitionFacts) -> str:
-    """The directory of a partition, with the values that it does not tell."""
+    """The directory of a partition, with the values that it does not show."""
     default = ctx.options.partition_default_name
     unclear = [column for column, text in _directory_texts(ctx, facts).items() if text == default]
     return f"{facts.directory} ({_spec_of(_values(ctx, partition), unclear)})" if unclear else facts.directory

@@ -182,7 +182,7 @@ Apply = Callable[[Slice], Applied]
 
 
 def applier(config: PipelineConfig, tell: Callable[[str], None]) -> Guest[Slice, Applied]:
-    """Applies slices for the length of the block; ``tell`` gets words for somebody who waits."""
+    """Applies slices for the length of the block; ``tell`` gets words for a waiting user."""
 
     def ask(slice_: Slice) -> Applied | None:
         arguments = {"slice": slice_.name, "rules": digest_of_rules(config)}

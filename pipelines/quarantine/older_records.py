@@ -35,7 +35,7 @@ EVEN_IF_OLDER = "--even-if-older"
 _IN_ANY_ORDER = frozenset(
     ("sum", "product", "count", "max", "min", "bool_or", "bool_and", "hll_sketch", "theta_sketch", "rbm32", "rbm64")
 )
-"""Aggregate functions whose result does not tell in which order values came."""
+"""Aggregate functions whose result does not show in which order values came."""
 
 _SHOWN = 5
 

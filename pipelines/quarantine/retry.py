@@ -76,7 +76,7 @@ class Retry:
     def _late(self, line: BadLine, table: str) -> str | None:
         """Why a record is not taken that may be older than the row of its key; a table that is not there takes all.
 
-        Where the history of the table tells what came since, that decides when the record is applied.
+        Where the history of the table shows what came since, that decides when the record is applied.
         """
         if self._even_if_older:
             return None
@@ -208,7 +208,7 @@ def retry(file: Path, selection: Selection, edited_file: Path | None, even_if_ol
 
 
 def retried(job: Retry, progress: BarProgress, tell: Callable[[str], None]) -> Applied:
-    """Apply all that the job chooses, once what an earlier one has left is done; ``tell`` gets words for who waits."""
+    """Finish what an earlier job has left, then apply what this one chooses; ``tell`` gets words for the user."""
     total = Applied()
     with alone(job.quarantine.bad), applier(job.quarantine.config, tell) as applying:
         for slice_ in job.slices.unfinished():

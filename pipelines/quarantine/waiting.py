@@ -98,7 +98,7 @@ class Waiting:
         )
 
     def _stream_reads(self, line: BadLine) -> bool:
-        """Whether the stream has not passed a record, as far as its checkpoint tells."""
+        """Whether the stream has not passed a record, as far as its checkpoint shows."""
         if line.topic_id and self._topic_ids.get(line.topic, line.topic_id) != line.topic_id:
             return False
         if self._closed is None:

@@ -43,7 +43,7 @@ def with_rebuild(config: PipelineConfig, state: ReplayState, table: Table, *, al
 def taken_up(
     config: PipelineConfig, replays: Replays, before: ReplayState, table: Table, *, allows_missing: bool
 ) -> ReplayState:
-    """A rebuild that is called again, with what is allowed now; what an earlier call has counted is counted anew."""
+    """A rebuild that is called again, with what is allowed now; what an earlier call has counted is counted again."""
     rebuild = before.rebuild
     assert rebuild is not None
     if rebuild.switch is None and rebuild.rules != rules_digest(config, before.table, before.topics):
@@ -63,7 +63,7 @@ def taken_up(
 def give_up(replays: Replays, state: ReplayState, table: Table) -> None:
     """Remove what was built; ConfigError when the table has it already.
 
-    Where that is not known any more the files that the table may have stay, for ``remove-orphans`` to tell, and so does
+    Where that is no longer known, the files that the table may have stay for ``remove-orphans``, and so does
     the tag of the old content. Where the table provably has it still, nobody needs that tag.
     """
     rebuild = state.rebuild

@@ -54,13 +54,13 @@ class Wanted:
     abandons: bool
     """Give up an unfinished replay of the table with another range; with ``rebuilds`` its unfinished rebuild."""
     rebuilds: bool = False
-    """Build the content of the table anew beside it, then switch."""
+    """Rebuild the content of the table beside it, then switch."""
     allows_missing: bool = False
     """Rebuild also what may lack rows that the table has."""
 
 
 def replay(config: PipelineConfig, wanted: Wanted) -> None:
-    """Replay a range of a table's topics into the table, or build its content anew from it."""
+    """Replay a range of a table's topics into the table, or rebuild its content from it."""
     checkpoint = Checkpoint(config)
     if wanted.rebuilds and wanted.abandons:
         _give_up(config, checkpoint, wanted.table)

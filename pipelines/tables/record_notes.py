@@ -1,4 +1,4 @@
-"""What is told of the records of a table, and kept in mind for it from batch to batch."""
+"""What is logged about the records of a table, with what that needs from batch to batch."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class LateRowNotes:
         self._next_ms: dict[str, int] = {}
 
     def note(self, batch_id: int, identifier: str, rows: int, now_ms: int) -> None:
-        """Count what a batch has left out; tell of it where the last line is a while ago."""
+        """Count what a batch has left out; log it where the last line is a while ago."""
         self._untold[identifier] += rows
         if not self._untold[identifier] or now_ms < self._next_ms.get(identifier, 0):
             return
@@ -71,7 +71,7 @@ class ControlNotes:
         self._told: set[tuple[str, str]] = set()
 
     def note(self, first: Iterable[ControlRecord]) -> None:
-        """Tell of the kinds that are new, each with the place of a record."""
+        """Log the kinds that are new, each with the place of a record."""
         for record in first:
             if (record.topic, record.kind) in self._told:
                 continue
@@ -90,7 +90,7 @@ class RecordShares:
     """The newest batches of each table that together have enough records to judge it by.
 
     A trickle of bad records is judged as one batch of as many would be. A process begins without knowledge of earlier
-    ones: what they put aside does not count.
+    ones: what they quarantine does not count.
     """
 
     def __init__(self) -> None:
@@ -175,7 +175,7 @@ class VanishedColumns:
         return found, waiting
 
     def note_waiting(self, topic: str, identifier: str, waiting: Mapping[str, Sequence[int]]) -> None:
-        """Tell which columns are not dropped yet, and why."""
+        """Log which columns are not dropped yet, and why."""
         for name, partitions in waiting.items():
             if (topic, identifier, f"waits {name}") not in self._told:
                 self._told.add((topic, identifier, f"waits {name}"))
@@ -304,7 +304,7 @@ class EncodedColumns:
 
     Such values are stored as they come, which loses nothing and is hardly what anybody wants: decimals as base64, dates
     as numbers of days. A whole database led into tables by one pattern would be full of them before somebody looks.
-    Gathers the columns that one look at records shows first; each is told once.
+    Gathers the columns that one look at records shows first; each is logged once.
     """
 
     def __init__(self, pipeline: str, *, precision_tells_unit: bool) -> None:

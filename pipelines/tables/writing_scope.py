@@ -15,7 +15,7 @@ from sinks.commit.table_sink import TopicIds
 
 @dataclass(frozen=True, slots=True)
 class BesideStream:
-    """What is otherwise with such records: they move no position of the stream, and what nobody can tell stops nothing.
+    """How such records differ: they move no position of the stream, and what stays unknown stops nothing.
 
     Where the stream would stop, or skip a record because no rule is about it, they go to quarantine with the reason.
     """

@@ -164,7 +164,7 @@ class TrialPipeline:
         return self._process
 
     def _started(self) -> _Process:
-        """A new process, which knows what checkpoint and warehouse tell."""
+        """A new process, which knows only checkpoint and warehouse."""
         config, checkpoint, catalog = self.config, Checkpoint(self.config), self.catalog
         assert catalog is not None
         book = Book(checkpoint)

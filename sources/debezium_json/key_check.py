@@ -51,7 +51,7 @@ def changed_key(fields: Sequence[str], rule: KeyRule, primary_key: Sequence[str]
 
 
 def unusable_key(fields: KeyFields, rule: KeyRule, primary_key: Sequence[str]) -> str:
-    """Why a record goes to quarantine whose message key does not tell the row."""
+    """Why a record goes to quarantine whose message key does not identify the row."""
     keyed = ", ".join(primary_key)
     remedy = f"state primary_key: [{keyed}] in the rule if these columns tell the rows apart"
     if fields is None:
@@ -107,7 +107,7 @@ def unknown_old_key(
 
 
 def _is_whole(events: Events, fields: Sequence[KeyFields], schema: EmbeddedSchema | None) -> Mask:
-    """Which old rows are whole for sure: a nullable column outside of the key has a value, which is never made up.
+    """Which old rows are whole for sure: a nullable column outside of the key has a value, which is never invented.
 
     Except where the column has a DEFAULT, which converters write in place of NULL.
     """

@@ -16,7 +16,7 @@ _REGISTRY_HEADER_BYTES = 5
 
 
 def strange_bytes(raw: bytes) -> str | None:
-    """Why bytes are no JSON, where their beginning tells; None where it does not."""
+    """Why bytes are not JSON, where their beginning shows it; None where it does not."""
     if not raw.strip():
         return "value is empty: let the producer write null for a tombstone, or leave the record out"
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):

@@ -117,7 +117,7 @@ def _refusing(columns: Sequence[str] = ()) -> Iterator[None]:
 
 @cache
 def parsed(text: str) -> Expression:
-    """The expression of a text; BadExpression where it is none, or one that says more than a row tells."""
+    """The expression of a text; BadExpression where it is none, or one that needs more than a row."""
     with _refusing():
         return _parsed(text)
 
@@ -250,7 +250,7 @@ def plain(error: engine.EngineError, columns: Sequence[str] = ()) -> str:
 
 
 def converted(value: str, given: DataType, wanted: DataType) -> tuple[str, str | None]:
-    """SQL for a value as the type of its column, and SQL that tells whether it is whole; None where it always is."""
+    """SQL for a value as the type of its column, and SQL that checks whether it is whole; None where it always is."""
     duck, checks = duck_type(wanted), []
     cast = value if given.with_nullable(True) == wanted.with_nullable(True) else f"CAST({value} AS {duck})"
     if cast != value and given.root not in CHARACTERS and not _is_held(given, wanted):

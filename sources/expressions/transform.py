@@ -111,7 +111,7 @@ class Transform:
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """Of deletes in a table with sequence columns: the row that has theirs, and whether it tells them."""
+    """Of deletes in a table with sequence columns: the row that has theirs, and whether it shows them."""
 
     row_of: npt.NDArray[np.int64]
     told: Mask
@@ -177,7 +177,7 @@ class _Transformation:
         return evaluated(wanted, rows, self._mask_keys)
 
     def _matches(self, found: Sequence[Evaluation]) -> Mask:
-        """Which rows ``where`` takes; of one that it cannot tell for, the record is bad."""
+        """Which rows ``where`` takes; if that is unknown for a row, its record is bad."""
         where = self._transform.where
         if where is None:
             return np.ones(self._count, np.bool_)
@@ -207,7 +207,7 @@ class _Transformation:
         return ~np.isin(self._kinds, (RowKind.DELETE, RowKind.UPDATE_BEFORE))
 
     def _key_columns(self, computed: Mapping[str, Evaluation]) -> list[pa.Array | pa.ChunkedArray]:
-        """The values of the key, where a column of it is computed; none where the decoder has told all of it."""
+        """The values of the key, where a column of it is computed; none where the decoder has given all of it."""
         key = self._transform.primary_key
         if not any(name in computed for name in key):
             return []

@@ -3,7 +3,7 @@
     {"database": "shop", "table": "orders", "type": "UPDATE", "isDdl": false, "pkNames": ["id"], "es": 1700000000000,
      "data": [{"id": "1", "note": "new"}], "old": [{"note": "a"}], "mysqlType": {"id": "bigint(20)", ...}, ...}
 
-A message may hold several rows. All values are texts, whose meaning ``mysqlType`` tells. ``old`` has the earlier values
+A message may hold several rows. All values are texts, whose meaning ``mysqlType`` gives. ``old`` has the earlier values
 of the columns that changed. A column that ``mysqlType`` does not name is in no row of the message.
 """
 

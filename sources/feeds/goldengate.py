@@ -5,7 +5,7 @@
 
 An update that was compressed in the trail has its key and the columns that changed; all others keep their values.
 Older versions write every column, and beside it whether it is missing (``NOTE_isMissing``). With ``omitNullValues`` a
-column is missing where it is NULL: only the option ``missing_columns`` tells that from one that did not change.
+column is missing where it is NULL: only the option ``missing_columns`` distinguishes that from one that did not change.
 """
 
 from __future__ import annotations

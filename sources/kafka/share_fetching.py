@@ -228,7 +228,7 @@ class _Reading:
             self._finish(place)
 
     def _seek(self, place: Place, offset: int) -> None:
-        """By assigning it anew: a partition that has failed is not fetched any more."""
+        """By reassigning it: a partition that has failed is not fetched any more."""
         self._consumer.incremental_unassign([_partition(place)])
         self._consumer.incremental_assign([_partition(place, offset)])
 

@@ -28,7 +28,7 @@ class KafkaSlices:
         admin: Callable[[], AbstractContextManager[KafkaAdmin]],
         pass_over: Callable[[Sequence[Loss]], None],
     ) -> None:
-        """``pass_over`` tells of losses where ``on_data_loss`` goes on after them."""
+        """``pass_over`` reports losses where ``on_data_loss`` continues after them."""
         self._settings = settings
         self._admin = admin
         self._pass_over = pass_over

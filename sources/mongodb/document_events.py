@@ -49,7 +49,7 @@ def names_of_collection(envelope: Mapping[str, Any]) -> tuple[str | None, str | 
 class DocumentEvents:
     """Reads the events of one collection; ``target`` is the table that its documents go to, None while there is none.
 
-    ``unavailable`` stands in a row for a value that the event does not tell.
+    ``unavailable`` stands in a row for a value that the event does not have.
     """
 
     options: DocumentOptions
@@ -117,7 +117,7 @@ class DocumentEvents:
         return {} if self.target is None else self.target.paths
 
     def _changed_fields(self, envelope: Mapping[str, Any], key: Row | None) -> Row:
-        """The row of an update that tells the changed fields alone: all other columns keep their values."""
+        """The row of an update with only the changed fields: all other columns keep their values."""
         changes = envelope.get("updateDescription")
         if not isinstance(changes, Mapping):
             raise MalformedRecord(f"op u without a document in after: {_FULL_DOCUMENTS}")

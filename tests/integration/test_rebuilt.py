@@ -1,4 +1,4 @@
-"""A table of a real broker's topic is built anew beside a pipeline that runs, is killed, and goes on."""
+"""A table of a real broker's topic is rebuilt beside a pipeline that runs, is killed, and goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics made anew, as the driver notices them beside a running query, without Spark."""
+"""Topics recreated, as the driver notices them beside a running query, without Spark."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Actions:
         return (*self._state.pipelines[pipeline].commands, COMPACT)
 
     def config(self, pipeline: str) -> PipelineConfig:
-        """What the pipeline runs by now."""
+        """What the pipeline runs now."""
         return self._state.pipelines[pipeline].config or self._configs[pipeline]
 
     def begin(self, pipeline: str, table: str, action: str) -> str:

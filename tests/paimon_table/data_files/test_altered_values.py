@@ -82,7 +82,7 @@ def test_a_compaction_to_orc_does_not_make_another_key_of_one(tmp_path: Path) ->
         driver.commit([["+I", LAST_SECOND, value]])
     driver.evolve([SetOption("file.format", "orc"), AddColumn("w", string())])
 
-    with pytest.raises(MalformedRecord, match=r"change option 'file.format' to parquet or avro"):
+    with pytest.raises(MalformedRecord, match=r"set option 'file.format' to parquet or avro"):
         driver.compact()
     assert driver.content() == [[LAST_SECOND, 1, None]]
 

@@ -1,4 +1,4 @@
-"""A branch in which the content of a table is built anew: its schemas and files, and the table that takes them over."""
+"""A branch in which the content of a table is rebuilt: its schemas and files, and the table that takes them over."""
 
 from __future__ import annotations
 

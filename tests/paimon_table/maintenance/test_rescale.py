@@ -350,7 +350,7 @@ def test_a_writer_that_never_rests_is_named_and_loses_nothing(tmp_path: Path) ->
     table.commit(rows(range(100)))
     other = after(table, tmp_path)
 
-    with pytest.raises(CommitConflict, match=f"each of the {ATTEMPTS} times .* stop the pipelines"):
+    with pytest.raises(CommitConflict, match=f"each of the {ATTEMPTS} attempts .* stop the pipelines"):
         rescale(table.table, 3, job(tmp_path, lambda step: void(other.commit([["+I", 1000 + step, 1]]))))
 
     table = after(table, tmp_path)

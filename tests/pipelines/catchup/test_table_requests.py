@@ -192,4 +192,4 @@ def test_a_table_that_the_first_batch_may_make_is_asked_for_again(tmp_path: Path
     office = Office(tmp_path)
     answer = office.asked(command, "lake.others")
     assert answer.state is State.REFUSED
-    assert "no table 'lake.others' yet" in answer.text and "call again" in answer.text
+    assert "no table 'lake.others' yet" in answer.text and "try again" in answer.text

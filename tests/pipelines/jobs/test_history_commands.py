@@ -166,7 +166,7 @@ def test_tags_keep_their_snapshot_until_they_are_deleted(path: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "text"),
     [
-        (("tags", "create", "{}", "t", "--snapshot", "99"), "snapshot-99 has expired or never was"),
+        (("tags", "create", "{}", "t", "--snapshot", "99"), "snapshot-99 has expired or never existed"),
         (("tags", "create", "{}", "a/b"), "choose another name"),
         (("tags", "create", "{}", "there"), "has a tag 'there' already; delete it first"),
         (("tags", "delete", "{}", "nobody"), "has no tag 'nobody'; it has: there"),

@@ -91,7 +91,7 @@ ALL = {0: 0, 1: 1, 2: 2, 3: 3, **{key: TOO_WIDE + key for key in (4, 5, 6)}}
 
 
 def test_different_records_of_one_place_are_all_applied(tmp_path: Path) -> None:
-    """A topic that was made anew, or a dump that was replaced, has other records at the offsets of before."""
+    """A topic that was recreated, or a dump that was replaced, has other records at the offsets of before."""
     file = filled(tmp_path)
     other = {**record(4, envelope(9, TOO_WIDE + 9, v=9), key=9), "timestamp": 1_800_000_000_000_000}
     run_batch(tmp_path, file, 1, other)
@@ -615,7 +615,7 @@ def bad_record(offset: int, ts: int = 0, key: int | None = None) -> QuarantineRo
 @pytest.mark.slow
 @pytest.mark.parametrize("which", [0, 1])
 def test_of_two_records_in_one_place_the_one_in_the_file_is_applied(tmp_path: Path, which: int) -> None:
-    """The topic was made anew in between."""
+    """The topic was recreated in between."""
     file = filled(tmp_path)
     put(tmp_path, 0, [bad_record(3, 1_000, 103)])
     put(tmp_path, 0, [bad_record(3, 2_000, 203)], "other-query")

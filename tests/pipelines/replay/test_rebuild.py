@@ -1,4 +1,4 @@
-"""A table built anew from its topic beside itself, and switched in one step: once, whatever is killed."""
+"""A table rebuilt from its topic beside itself, and switched in one step: once, whatever is killed."""
 
 from __future__ import annotations
 

@@ -222,7 +222,7 @@ def test_schemas_come_from_files_too(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"registry.file .*none cannot be read: No such file"):
         SchemaFiles(str(tmp_path / "none")).find(ref(1), "")
     file.write_text("[]")
-    with pytest.raises(ConfigError, match="is no JSON object"):
+    with pytest.raises(ConfigError, match="is not a JSON object"):
         SchemaFiles(str(file)).find(ref(1), "")
 
 
@@ -232,8 +232,8 @@ def test_schemas_come_from_files_too(tmp_path: Path) -> None:
         ({}, "", "exactly one of `url` and `file`"),
         ({"url": ("http://a",), "file": "x"}, "", "exactly one of `url` and `file`"),
         ({"file": "x", "token": "t"}, "token", "no effect with `file`"),
-        ({"file": "s3://a/b.json"}, "file", "no place on the machines that decode"),
-        ({"url": ("a:8081",)}, "url", "no address of a registry"),
+        ({"file": "s3://a/b.json"}, "file", "not a place on the machines that decode"),
+        ({"url": ("a:8081",)}, "url", "not an address of a registry"),
         ({"url": ("http://a:99999",)}, "url", "ports are 1 to 65535"),
         ({"url": ("http://me:pw@a",)}, "url", "holds no user and password"),
         ({"url": ("http://a?x=1",)}, "url", "no `\\?`"),
