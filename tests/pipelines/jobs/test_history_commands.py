@@ -172,7 +172,7 @@ def test_tags_keep_their_snapshot_until_they_are_deleted(path: Path) -> None:
         (("tags", "delete", "{}", "nobody"), "has no tag 'nobody'; it has: there"),
         (("tags", "rollback", "{}", "nobody", "--yes"), "has no tag 'nobody'; it has: there"),
         (("rollback", "{}", "--snapshot", "99", "--yes"), "has no snapshot 99; it has the snapshots 1 to 6"),
-        (("rollback", "{}"), "by one of --snapshot, --tag and --timestamp"),
+        (("rollback", "{}"), "give one of --snapshot, --tag and --timestamp"),
         (
             ("rollback", "{}", "--snapshot", "2"),
             "this command cannot ask without a terminal; nothing was done: add --yes",
