@@ -1,7 +1,7 @@
 """Whether a curve is flat: what it was in the second third of the time, and what it is in the last one.
 
 The rule: the median of the last third is at most that of the second one, plus a share of it, plus a fixed amount. The
-first third warms up. Curves of a process begin anew with each life of it; of those the lives are judged that have
+first third warms up. Curves of a process start over with each life of it; of those the lives are judged that have
 enough points, each on its own, and the worst one counts.
 """
 

@@ -16,13 +16,13 @@ WHERE_MORE = "the log, `tidemark status` and the web page with its token say mor
 
 
 class Action(Enum):
-    """What whoever called may do about an error."""
+    """What the caller may do about an error."""
 
     FIX_REQUEST = "change the pipeline file, the table options or the command"
     RETRY = "try again, perhaps later: nothing was changed"
-    VERIFY = "look whether it has happened, then try again or continue"
-    QUARANTINE = "put the records that caused it aside, or stop"
-    STOP = "stop: going on would make it worse"
+    VERIFY = "check whether it happened, then try again or continue"
+    QUARANTINE = "quarantine the records that caused it, or stop"
+    STOP = "stop: continuing would make it worse"
 
     @property
     def may_pass(self) -> bool:
@@ -57,7 +57,7 @@ class TidemarkError(Exception):
         return str(self) if self.is_public else f"{self.public_words}; {WHERE_MORE}"
 
     def without_values(self, text: str | None = None) -> Self:
-        """The same error, whose text holds names and numbers alone; or ``text``, which is told in its place."""
+        """The same error, whose text holds names and numbers alone; or ``text`` in its place."""
         self._public = str(self) if text is None else text
         return self
 
@@ -116,7 +116,7 @@ class CommitConflict(TidemarkError):
 
 
 class RolledBack(CommitConflict):
-    """The table was rolled back behind commits of this writer: it begins anew from what the table has."""
+    """The table was rolled back behind commits of this writer: it starts over from what the table has."""
 
     public_words = "the table was rolled back while it was written"
 
@@ -125,14 +125,14 @@ class CommitOutcomeUnknown(TidemarkError):
     """The publish step failed midway: look whether the snapshot exists before retrying."""
 
     action = Action.VERIFY
-    public_words = "it is not known whether a commit was published"
+    public_words = "the outcome of a commit is unknown"
 
 
 class SinkUnavailable(TidemarkError):
     """Storage or source does not answer: retry later."""
 
     action = Action.RETRY
-    public_words = "storage or source did not take what was asked"
+    public_words = "storage or source refused a request"
 
 
 class Outage(SinkUnavailable):
@@ -154,7 +154,7 @@ class MalformedRecord(TidemarkError):
 
     action = Action.QUARANTINE
 
-    public_words = "a record cannot be taken"
+    public_words = "a record cannot be stored"
 
     def __init__(self, text: str, *, place: str = "", columns: tuple[str, ...] = ()) -> None:
         super().__init__(text)
@@ -163,7 +163,7 @@ class MalformedRecord(TidemarkError):
 
     @property
     def public_text(self) -> str:
-        return f"{self.place}: the record cannot be taken; {WHERE_MORE}" if self.place else super().public_text
+        return f"{self.place}: the record cannot be stored; {WHERE_MORE}" if self.place else super().public_text
 
 
 class LanesDoNotFit(TidemarkError):

@@ -1,7 +1,7 @@
 """What is worked out once for a value that many batches have in common, such as the schema of a table.
 
 A batch of many tables with few rows each spends most of its time on what depends on the schemas alone. Schemas and
-options are frozen, but hold mappings and so have no hash: they are told apart by identity. For that they stay the same
+options are frozen, but hold mappings and so have no hash: identity distinguishes them. For that they stay the same
 object from batch to batch, in the driver and in the processes of its tasks (``Packed``).
 """
 

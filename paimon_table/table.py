@@ -263,7 +263,7 @@ class Table:
 
         ``is_new_user``: nobody has ever committed under this name, so that no snapshot that is there is the user's.
         ``after``: snapshots up to this one are not the user's, or of commits that are not asked about any more.
-        ``own`` tells which commits the table has, in place of the user's snapshots with their identifiers.
+        ``own`` knows which commits the table has, in place of the user's snapshots with their identifiers.
         """
         return TableCommit(
             self.context,
@@ -332,14 +332,14 @@ class Table:
             if table.publisher.publish_schema(evolved):
                 return table._opened_again()
             table = table.refreshed()
-        raise CommitConflict(f"others keep changing the schema of {self.paths.root}; nothing was changed: retry later")
+        raise CommitConflict(
+            f"other writers keep changing the schema of {self.paths.root}; nothing was changed: retry later"
+        )
 
     def _opened_again(self) -> Table:
         table = _load(self.io, self.paths, _writing_options)
         if table is None:
-            raise ConfigError(
-                f"the schemas of {self.paths.schema_dir} are gone; somebody has dropped what they describe"
-            )
+            raise ConfigError(f"the schemas of {self.paths.schema_dir} are gone: the table was dropped")
         return table.through(self.publisher, self.context.newest)
 
 

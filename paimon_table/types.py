@@ -56,7 +56,7 @@ CHARACTERS = frozenset({Root.CHAR, Root.VARCHAR})
 BINARIES = frozenset({Root.BINARY, Root.VARBINARY})
 TIMESTAMPS = frozenset({Root.TIMESTAMP, Root.TIMESTAMP_LTZ})
 TIMES_OF_ROWS = frozenset({Root.INT, Root.BIGINT, *TIMESTAMPS})
-"""What a column can be whose values tell the age of rows."""
+"""Types of columns whose values give the age of rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ class BesideQuery:
         self.work = SideWork(self.turns, self.paused, self._catch_up, self.settle, of.guarded, self._stops_with)
 
     def desk(self, others: Mapping[str, Handler]) -> RequestDesk:
-        """Where requests are taken, ``others`` by these handlers; those of tables are, as far as they wait by now."""
+        """Where requests are taken, ``others`` by these handlers; those of tables are, as far as they already wait."""
         desk = RequestDesk(Requests.of(self.config), {**self._handlers(), **others})
         if self._checkpoint.is_new:
             self._take_first = lambda: desk.take(COMMANDS)
@@ -106,7 +106,7 @@ class BesideQuery:
         self._take_first = lambda: None
 
     def begin(self) -> None:
-        """A batch begins: under a new checkpoint the first one tells where the stream begins."""
+        """A batch begins: under a new checkpoint the first one shows where the stream begins."""
         if not self._has_noted:
             self.standing.note_all()
             self._has_noted = True
@@ -136,7 +136,7 @@ class BesideQuery:
         """Do a slice of a replay, once the pipeline's tables are known."""
         tables = self._of.tables()
         if tables is None:
-            raise SinkUnavailable(f"pipeline {self.config.name} has not begun its first batch; call again")
+            raise SinkUnavailable(f"pipeline {self.config.name} has not begun its first batch; try again later")
         if self._replays is None:
             what = self._checkpoint, self._own, self._slices(), self.stream, tables.commit_user
             self._replays = ReplaySlices(*what, self._shown.slice_done, SLICE_S)

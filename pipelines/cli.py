@@ -66,7 +66,7 @@ app.add_typer(quarantine_app, name="quarantine")
 
 
 class _Failures:
-    """In which form the end of the command is told."""
+    """The form in which the command reports its end."""
 
     as_json = False
 
@@ -112,7 +112,7 @@ def print_version() -> None:
 @app.command()
 def run(
     files: PipelineFiles,
-    once: Annotated[bool, typer.Option("--once", help="Read what is there, then stop.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Read all available records, then stop.")] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Print more, with all that Spark's JVM prints.")
     ] = False,
@@ -173,13 +173,13 @@ def replay(
         typer.Option(
             "--from",
             metavar="BEGIN",
-            help="earliest (what --rebuild begins with), a time, snapshot:ID, or offsets as JSON.",
+            help="earliest (the default of --rebuild), a time, snapshot:ID, or offsets as JSON.",
             show_default=False,
         ),
     ] = None,
     end: Annotated[
         str | None,
-        typer.Option("--to", metavar="END", help="Where to end before the stream is met; in the same forms."),
+        typer.Option("--to", metavar="END", help="Where to stop before the position of the stream; in the same forms."),
     ] = None,
     into_place: Annotated[bool, typer.Option("--into-place", help="Put the records into the table as it is.")] = False,
     rebuild: Annotated[
@@ -187,13 +187,13 @@ def replay(
     ] = False,
     missing: Annotated[
         bool,
-        typer.Option("--allow-missing", help="With --rebuild: also when rows may be lost that the table has now."),
+        typer.Option("--allow-missing", help="With --rebuild: continue even if rows of the present table may be lost."),
     ] = False,
     abandon: Annotated[
         bool,
         typer.Option(
             "--abandon",
-            help="Give up an unfinished replay of the table over another range, or with --rebuild its rebuild.",
+            help="Give up an unfinished replay over another range; with --rebuild, an unfinished rebuild.",
         ),
     ] = False,
 ) -> None:
@@ -224,7 +224,9 @@ def replay(
 def pause(
     file: PipelineFile,
     table: OneTable,
-    reason: Annotated[str, typer.Option("--reason", help="Why, for all who look.", show_default=False)] = "",
+    reason: Annotated[
+        str, typer.Option("--reason", help="The reason, for `status` and the page.", show_default=False)
+    ] = "",
 ) -> None:
     """Leave a table of a pipeline where it stands; all others continue.
 
@@ -272,17 +274,18 @@ def compact(
         ),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Merge all files of each bucket.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Go on until SIGTERM or Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Repeat until SIGTERM or Ctrl-C.")] = False,
     interval: Annotated[
-        str, typer.Option("--interval", metavar="DURATION", help="From the begin of a round to the next one.")
+        str, typer.Option("--interval", metavar="DURATION", help="Time between the starts of two rounds.")
     ] = "60s",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")] = False,
     log_format: Form = LogFormat.TEXT,
     option: Storage = None,
 ) -> None:
     """Compact the tables of a warehouse, beside the pipelines that write them.
 
-    Trouble with one table does not keep the others waiting; exits with 1 if there was any, with --watch only tells it.
+    Trouble with one table does not keep the others waiting; exits with 1 if there was any; with --watch it only logs
+    it.
     """
     from pipelines.jobs.compact_rounds import compact_warehouse
     from pipelines.jobs.given_duration import given_duration_ms
@@ -333,9 +336,10 @@ app.command("init")(trial_commands.init)
 @app.command()
 def status(
     files: Annotated[
-        list[Path] | None, typer.Argument(metavar="[FILE]...", help="Pipeline files; else all that run here.")
+        list[Path] | None,
+        typer.Argument(metavar="[FILE]...", help="Pipeline files; by default all pipelines that run here."),
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Print the state as it is now, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print the present state, then exit.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
 ) -> None:
     """Show what running pipelines do.

@@ -1,4 +1,4 @@
-"""A pipeline that may be started: what its checkpoint and its source tell without Spark is right."""
+"""A pipeline that may be started: what its checkpoint and its source show without Spark is right."""
 
 from __future__ import annotations
 

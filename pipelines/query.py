@@ -223,10 +223,10 @@ class PipelineQuery:
         if not self._is_given_up:
             self._is_given_up = True
             log.warning(
-                "%s: the source does not answer: the running batch is given up, and done at the next start",
+                "%s: the source does not answer: Tidemark gives the running batch up; the next start repeats it",
                 self.config.name,
             )
-        with suppress(PySparkException, Py4JError):  # the JVM has ended, which the runner tells
+        with suppress(PySparkException, Py4JError):  # the JVM has ended, which the runner reports
             self._spark.sparkContext.cancelJobGroup(str(self._query.runId))
 
     def raise_failure(self) -> None:
@@ -286,7 +286,7 @@ class PipelineQuery:
         try:
             query.processAllAvailable()
         except (PySparkException, Py4JError):
-            return  # the query failed or was stopped, or the JVM has ended; the main thread tells which
+            return  # the query failed or was stopped, or the JVM has ended; the main thread reports which
         self._drained.set()
 
     def _log_start(self, reads: str, is_resuming: bool) -> None:
@@ -363,7 +363,7 @@ class PipelineQuery:
         return self._beside.shown()
 
     def _note_commits(self, sinks: Mapping[str, TableSink]) -> None:
-        """Let the checkpoint know what the tables have by now."""
+        """Let the checkpoint know what the tables have now."""
         self._book.note_commits({name: entry_of(sink) for name, sink in sinks.items() if sink.position.commit_count})
 
     def _note_compactions(self) -> None:
@@ -390,10 +390,12 @@ class PipelineQuery:
             raise
 
     def _open_tables(self, batch: DataFrame) -> PipelineTables:
-        """The tables, opened when the first batch tells the query's id: the identity of the checkpoint."""
+        """The tables, opened when the first batch shows the query's id: the identity of the checkpoint."""
         query_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
         if query_id is None:
-            raise BrokenInvariant("Spark does not tell the id of the query; without it nothing can be committed once")
+            raise BrokenInvariant(
+                "Spark does not report the id of the query, without which Tidemark cannot commit exactly once"
+            )
         self._record.start()
         self._beside.begin()
         if self.tables is None:

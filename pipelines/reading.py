@@ -1,4 +1,4 @@
-"""The reader of a pipeline's source, and what it is told about how far the pipeline is."""
+"""The reader of a pipeline's source, and what it knows about the progress of the pipeline."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def source_reader(
 
 
 class CheckpointStanding:
-    """How far a pipeline has read: the ``Standing`` that its checkpoint and its tables tell."""
+    """How far a pipeline has read: the ``Standing`` from its checkpoint and its tables."""
 
     def __init__(self, config: PipelineConfig, checkpoint: Checkpoint, own: OwnTables, book: Book) -> None:
         self._config = config

@@ -43,7 +43,7 @@ class Reloading:
         return {COMMAND: partial(self._request, name)}
 
     def work(self, runs: Sequence[SupervisedPipeline]) -> None:
-        """Do what was asked for; what is wrong is told, and leaves all as it was."""
+        """Do what was asked for; a problem is reported, and leaves all unchanged."""
         while not self._asked.empty():
             name, tell = self._asked.get()
             try:

@@ -198,7 +198,7 @@ def _run(
 
 
 class _JvmEnded(Exception):
-    """Spark's JVM is gone, and no query tells."""
+    """Spark's JVM has ended, and no query reports it."""
 
 
 def _prepared(config: PipelineConfig) -> PreparedPipeline | None:

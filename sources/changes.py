@@ -43,7 +43,7 @@ class SourceTable:
 
     @classmethod
     def of_topic(cls, topic: str) -> SourceTable:
-        """What the topic's name alone tells: ``[...database.]schema.table`` by its last dotted parts."""
+        """What the topic's name alone gives: ``[...database.]schema.table`` by its last dotted parts."""
         parts = topic.split(".")
         return cls(topic, parts[-3] if len(parts) > 3 else None, parts[-2] if len(parts) > 2 else None, parts[-1])
 
@@ -85,7 +85,7 @@ class ShownSchema:
 
     @property
     def order(self) -> tuple[int, int, int]:
-        """Sorts schemas by age, as far as records tell it."""
+        """Sorts schemas by age, as far as records show it."""
         return (self.timestamp_ms or 0, self.offset, self.partition)
 
     def is_behind(self, other: ShownSchema) -> bool:
@@ -177,7 +177,7 @@ class Refusal:
     offset: Offset
     reason: str
     rebuilt_from: datetime | None = None
-    """Kafka's time of the record, where the table may be built anew from what is behind it."""
+    """Kafka's time of the record, where the table may be rebuilt from what is behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +270,7 @@ class TopicLook:
     partition: int
     offset: Offset
     seen: Mapping[str, int]
-    """Records by format, or by words for what they are instead; "" stands for those that tell nothing."""
+    """Records by format, or by words for what they are instead; "" stands for those that show nothing."""
 
     @property
     def tells(self) -> bool:

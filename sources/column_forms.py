@@ -69,7 +69,7 @@ class ColumnForms:
         return self.by_column.get(column)
 
     def only(self, columns: Collection[str]) -> ColumnForms:
-        """The forms of those columns: one that was dropped and comes again begins anew."""
+        """The forms of those columns: one that was dropped and comes again starts over."""
         return ColumnForms({name: form for name, form in self.by_column.items() if name in columns})
 
     def renamed(self, names: Mapping[str, str]) -> ColumnForms:
@@ -77,7 +77,7 @@ class ColumnForms:
         return ColumnForms({names.get(name, name): form for name, form in self.by_column.items()})
 
     def learnt(self, told: Mapping[str, str], columns: Mapping[str, DataType]) -> ColumnForms:
-        """With what records tell of ``columns``, given with their types in the table. Telling it twice changes nothing.
+        """With what records show about ``columns``, which have their types in the table. Idempotent.
 
         A column goes one way only: from nothing known to one form to several of them.
         """
@@ -105,7 +105,7 @@ def joined_forms(known: str | None, told: str) -> str:
 
 
 def told_together(one: str | None, other: str | None) -> str | None:
-    """The form that records of one batch tell: those with an embedded schema know it."""
+    """The form that records of one batch show: those with an embedded schema know it."""
     if one is None or other is None:
         return other if one is None else one
     return other if one == RAW else joined_forms(one, other)

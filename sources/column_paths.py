@@ -14,5 +14,7 @@ def path_of(text: str) -> ColumnPath:
     """The path that a text such as ``customer.city`` stands for. Raises ValueError, which says why it is none."""
     names = tuple(text.split(_BETWEEN))
     if not all(names):
-        raise ValueError(f"{text!r} is no path; write the names of nested fields with dots between them: customer.city")
+        raise ValueError(
+            f"{text!r} is not a path; write the names of nested fields with dots between them: customer.city"
+        )
     return names

@@ -97,7 +97,7 @@ class DecodeTarget:
     keys: KeyRule | None = None
     """What message keys are held against; None takes every key."""
     has_whole_before: bool = False
-    """The user says that ``before`` of deletes is the whole old row, with nothing made up."""
+    """The user says that ``before`` of deletes is the whole old row, with nothing invented."""
     refused_deletes: str | None = None
     """Why the table cannot take deletes, if so: their records go to quarantine."""
     refused_deletes_with: tuple[str, ...] = ()
@@ -193,7 +193,7 @@ class DecodeTarget:
     def for_schema(self, shown: Collection[str] | None) -> DecodeTarget:
         """The target for records with these columns in an embedded schema; None: without schema.
 
-        Without one nothing tells whether a former name is that of an older record or of another column.
+        Without one nothing shows whether a former name is that of an older record or of another column.
         """
         if not self.renamed:
             return self

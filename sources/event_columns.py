@@ -24,7 +24,7 @@ EVENT_COLUMNS: tuple[tuple[str, DataType], ...] = (
     ("event_offset", DataType(Root.BIGINT)),
 )
 """Kind of the row (+I, -U, +U, -D), operation as the source writes it, time of the change in the source (NULL where the
-event does not tell), and the place of the record."""
+event has none), and the place of the record."""
 
 TIME_TYPE = parse_type("TIMESTAMP_LTZ(3)")
 """Of the columns with the times of changes, where deleted rows or all versions stay."""
@@ -35,7 +35,7 @@ TOLD_COLUMNS = tuple((f"_{name.upper()}", t) for name, t in EVENT_COLUMNS)
 """The same on the way to a transform, beside columns of the source that may have any name."""
 
 PLACE_NAMES = ("position", "transaction", "total_order", "data_collection_order")
-"""What an event tells of its place in the log of its source."""
+"""What an event says about its place in the log of its source."""
 
 PLACE_COLUMNS = tuple(
     (f"_EVENT_{name.upper()}", DataType(Root.BIGINT) if name.endswith("order") else string()) for name in PLACE_NAMES

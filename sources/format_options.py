@@ -66,7 +66,7 @@ def time_zone_problem(text: str) -> str | None:
         if text != "unknown":
             pc.assume_timezone(pa.scalar(0, pa.timestamp("s")), text)
     except pa.ArrowException:
-        return f"{text!r} is no time zone; give a name such as Asia/Shanghai, an offset such as +08:00, or unknown"
+        return f"{text!r} is not a time zone; give a name such as Asia/Shanghai, an offset such as +08:00, or unknown"
     return None
 
 

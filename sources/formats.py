@@ -56,7 +56,7 @@ class RecordFormat:
     tells_positions: bool = True
     """Whether records may tell their place in the log of a source (``sources.position_kinds``)."""
     untold: frozenset[str] = frozenset()
-    """The metadata (``sources.expressions.rule_words``) that no record of the format tells."""
+    """The metadata (``sources.expressions.rule_words``) that no record of the format has."""
 
     @property
     def options(self) -> tuple[FormatOption, ...]:

@@ -1,8 +1,8 @@
-"""How far behind its source a pipeline is, per partition: in records, and in seconds as well as that can be told.
+"""How far behind its source a pipeline is, per partition: in records, and in seconds as far as known.
 
 What is known of the age of the first record that is not read: it was written neither before the last one that was
-read, nor before the source was last seen to end in front of it. So the lag in seconds is never told too small by more
-than the clocks differ, and too large by no more than the time between two looks at the source.
+read, nor before the source was last seen to end in front of it. So the reported lag in seconds is never too small by
+more than the clocks differ, and too large by no more than the time between two looks at the source.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from sources.positions import Place
 
 _ENDS_KEPT = 256
-"""Different ends of one partition that are remembered; of older ones the lag is told too large."""
+"""Different ends of one partition that are remembered; for older ones the reported lag is too large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class PlaceLag:
 
 
 class Lag:
-    """The partitions of one source: who reads tells how far, who watches tells the ends. Times are of the wall clock.
+    """The partitions of one source: the reader reports how far, the watcher the ends. Times are of the wall clock.
 
     Safe from several threads.
     """

@@ -54,7 +54,7 @@ class Losses:
         self.offsets: Counter[Place] = Counter()
         """How many offsets of each partition, as far as their number is known."""
         self.told: dict[Place, int] = {}
-        """Up to where losses were told."""
+        """Up to where losses were reported."""
 
     def add(self, loss: Loss) -> None:
         self.newest.append(loss)

@@ -1,7 +1,7 @@
 """Records of before a column was dropped: what they have in it means nothing any more.
 
 A replay brings such records again, and dump files may bring them late. Whether a column of the same name was added
-later does not matter: it is another one, and the offset of a record tells which of the two its value is of.
+later does not matter: it is another one, and the offset of a record shows to which of the two its value belongs.
 """
 
 from __future__ import annotations

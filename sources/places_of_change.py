@@ -1,7 +1,7 @@
 """Where a change stands in the log of its source, and in which transaction, as people know it there.
 
 Both are read from the envelope of an event: ``source`` has the place in fields that depend on the kind of source,
-``transaction`` what a connector with ``provide.transaction.metadata`` tells.
+``transaction`` what a connector with ``provide.transaction.metadata`` writes.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ UNKNOWN_PLACE: PlaceOfChange = (None, None, None, None)
 
 
 def place(position: Any, transaction: Any, total_order: Any = None) -> PlaceOfChange:
-    """What a record tells in fields of these values."""
+    """What a record has in fields of these values."""
     return _text(position), _text(transaction), _number(total_order), None
 
 
 def place_of_change(envelope: Any) -> PlaceOfChange:
-    """What an envelope tells; None for what it does not."""
+    """What an envelope has; None for what it lacks."""
     if not isinstance(envelope, Mapping):
         return UNKNOWN_PLACE
     source, transaction = envelope.get("source"), envelope.get("transaction")
@@ -34,7 +34,7 @@ def place_of_change(envelope: Any) -> PlaceOfChange:
 
 
 def position_text(source: Mapping[str, Any]) -> str | None:
-    """The place in the log of the source, in parts with colons between them; None where no field tells it."""
+    """The place in the log of the source, in parts with colons between them; None where no field has it."""
     for form in (_binlog, _sql_server, _postgresql, _oracle, _mongodb, _vitess):
         found = form(source.get)
         if found is not None:
@@ -56,7 +56,7 @@ def _sql_server(get: _Get) -> str | None:
 
 
 def _postgresql(get: _Get) -> str | None:
-    """The LSNs of the commit before and of the change, where the connector tells both."""
+    """The LSNs of the commit before and of the change, where the connector writes both."""
     try:
         parts = json.loads(get("sequence") or "[]")
     except (TypeError, ValueError):

@@ -25,7 +25,7 @@ FORM_PREFIX = "position "
 
 @dataclass(frozen=True, slots=True)
 class PositionKind:
-    """One form of positions, of these fields. ``needs`` says in words what a record has to tell."""
+    """One form of positions, of these fields. ``needs`` says in words what a record must have."""
 
     name: str
     fields: Sequence[str]
@@ -43,12 +43,12 @@ KINDS: Sequence[PositionKind] = (
 """The first one that an event has the fields for is its kind."""
 
 NO_POSITION = (
-    "order_by: source_position: the record tells no place in the log of its source: let the connector write it (of flat"
+    "order_by: source_position: the record has no place in the log of its source: let the connector write it (of flat"
     " rows: add.fields=source.lsn, or source.file,source.pos,source.row and so on)"
 )
 
 TOMBSTONE = (
-    "order_by: source_position: a record without a value tells no place in the log of its source: let the connector"
+    "order_by: source_position: a record without a value has no place in the log of its source: let the connector"
     " write deletes as rows (delete.tombstone.handling.mode=rewrite), and say `on_tombstone: skip` if tombstones follow"
 )
 
@@ -69,7 +69,7 @@ def kind_of(form: str | None) -> int | None:
 
 
 def joined_kinds(known: str, told: str) -> str:
-    """The form of a table whose first records told two kinds at once: the earlier one in ``KINDS``."""
+    """The form of a table whose first records had two kinds at once: the earlier one in ``KINDS``."""
     names = [form_of(kind) for kind in range(len(KINDS))]
     return next((form for form in names if form in (known, told)), known)
 
@@ -78,7 +78,7 @@ def wrong_kind(wanted: int) -> str:
     """Why a record cannot be ordered in a table with positions of a kind."""
     kind = KINDS[wanted]
     return (
-        "order_by: source_position: the record does not tell its place in the log of the source as the first records of"
+        "order_by: source_position: the record does not give its place in the log of the source as the first records of"
         f" the table did ({kind.name}): let the connector write {kind.needs} (of flat rows: add.fields), or give the"
         " topic a table of its own"
     )

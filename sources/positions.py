@@ -18,7 +18,7 @@ class Recorded:
     positions: Positions
     """The lowest of each partition; 0 where a table has read an earlier topic of that name."""
     ended: Positions
-    """How far topics were read that were made anew since, and that no table has gone on in."""
+    """How far topics were read that were recreated since, and that no table has gone on in."""
     unread: frozenset[Place] = frozenset()
     """Partitions that some table of their topic has read nothing of; they are not among ``positions``."""
     highest: Positions = field(default_factory=dict)

@@ -24,7 +24,7 @@ ShareReader: TypeAlias = "Callable[[Iterable[bytes]], Iterator[pa.RecordBatch]]"
 
 
 class Standing(Protocol):
-    """How far one pipeline has read, as its checkpoint and its tables tell whenever they are asked."""
+    """How far one pipeline has read, as its checkpoint and its tables show at any time."""
 
     @property
     def pipeline(self) -> str:
@@ -93,7 +93,7 @@ class Standing(Protocol):
         ...
 
     def begin_anew(self, topics: Collection[str]) -> None:
-        """Forget durably where tables stand that are not in the stream, and replays, in topics that were made anew."""
+        """Forget durably where tables stand that are not in the stream, and replays, in topics that were recreated."""
         ...
 
     def made_anew(self, topic_ids: Mapping[str, str]) -> Sequence[str]:
@@ -195,7 +195,7 @@ class SourceReader(Protocol):
         """Look at what the tasks of a batch have read before anything of it is committed.
 
         ``planned`` are the offsets (begin, end) of each partition in the batch. Raises what the batch must not go on
-        with; tells of records that were not there any more.
+        with; reports records that no longer exist.
         """
         ...
 

@@ -30,7 +30,7 @@ _AVRO_HEADER = 5
 
 
 def record_look(value: bytes | None) -> str:
-    """In words what the value of a record is like: its fields, and the format that they tell."""
+    """In words what the value of a record is like: its fields, and the format that they show."""
     if value is None:
         return "no value"
     if len(value) > _AVRO_HEADER and value[0] == _AVRO_MAGIC:
@@ -56,7 +56,7 @@ def _names(fields: Collection[str]) -> str:
 
 
 def _format_of(fields: Collection[str]) -> str:
-    """The format that the fields tell; nothing for an envelope of Debezium."""
+    """The format that the fields show; nothing for an envelope of Debezium."""
     if "op" in fields:
         return ""
     other = other_format(fields)
@@ -64,7 +64,7 @@ def _format_of(fields: Collection[str]) -> str:
 
 
 def other_format(fields: Collection[str]) -> str | None:
-    """The format of another tool that the fields of a record tell; None where they tell none."""
+    """The format of another tool that the fields of a record show; None where they show none."""
     return next((name for name, telling in _OTHER_FORMATS if telling <= {*fields}), None)
 
 
@@ -79,7 +79,7 @@ def tool_of_format(format_: str) -> str:
 
 
 def format_of_fields(fields: Collection[str]) -> str | None:
-    """What ``source.format`` calls the format of another tool that the fields tell; None where there is none."""
+    """What ``source.format`` calls the format of another tool that the fields show; None where there is none."""
     return _FORMAT_NAMES.get(other_format(fields) or "")
 
 

@@ -18,7 +18,7 @@ class TopicFacts:
     is_compacted: bool | None = None
     """None where this user may not see the configuration of the topic."""
     retention_ms: int | None = None
-    """How long records stay; None where they stay for good, or where it is not known."""
+    """How long records stay; None where they stay forever, or where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Reading a stretch of a source again beside the stream: bounded pieces between two positions.
 
-A table that is behind, or that is to be filled anew, is brought up with them. Positions are the texts in which Spark's
+A table that is behind, or that is to be filled again, is brought up with them. Positions are the texts in which Spark's
 checkpoint keeps them for the source; None stands for the first record that there is.
 """
 
@@ -35,7 +35,7 @@ class SliceReader(Protocol):
         ...
 
     def topics(self, position: str) -> frozenset[str] | None:
-        """The topics that the stream has read records of, at a position of it; None when it does not tell them."""
+        """The topics that the stream has read records of, at a position of it; None when it does not name them."""
         ...
 
     def left(self, begin: str | None, limit: str, topics: Collection[str] | None) -> int | None:
@@ -55,7 +55,7 @@ class SliceReader(Protocol):
         ...
 
     def position_at_offsets(self, offsets: Mapping[Place, int]) -> str | None:
-        """Where a table stands that has all before these offsets; None where they do not tell it."""
+        """Where a table stands that has all before these offsets; None where they do not show it."""
         ...
 
     def offsets(self, position: str) -> Mapping[Place, int] | None:

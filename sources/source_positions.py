@@ -37,7 +37,7 @@ _SERVER_LSN = r"\A[0-9A-Fa-f]{8}:[0-9A-Fa-f]{8}:[0-9A-Fa-f]{4}\z"
 
 @dataclass(frozen=True, slots=True)
 class SourcePositions:
-    """Of events: the kind, as a number of ``KINDS``, and the text. -1 and NULL of an event that tells none."""
+    """Of events: the kind, as a number of ``KINDS``, and the text. -1 and NULL for an event without one."""
 
     kinds: npt.NDArray[np.int8]
     texts: pa.Array
@@ -86,7 +86,7 @@ def _postgresql(events: _Events) -> pa.Array:
     """A transaction comes after those that were committed before it, whatever the places of its changes are.
 
     A row of a snapshot without lastCommitLsn comes before every change. A change without it is of the first transaction
-    that its connector has seen, or of a connector that tells its own place alone: that stands in.
+    that its connector has seen, or of a connector that writes its own place alone: that stands in.
     """
     commit = events.part("sequence", _SEQUENCE, "commit")
     lsn = pc.coalesce(events.part("sequence", _SEQUENCE, "lsn"), events.number("lsn"))
@@ -136,7 +136,7 @@ def source_positions(
 ) -> SourcePositions:
     """The positions of events with these fields, texts or integers, of which some are rows of a snapshot.
 
-    Those of one kind, or of whatever kind each event tells.
+    Those of one kind, or of the kind that each event has.
     """
     events = _Events(fields, pa.array(is_snapshot), offsets)
     kinds = np.full(len(offsets), -1, np.int8)

@@ -1,7 +1,7 @@
 """Which format the records of a topic have, by what a few of them look like. Knows shapes, and decodes nothing.
 
-``sources.auto.looks`` tells formats apart, here as for ``source.format: auto``. What that leaves open gets a format to
-begin with, and the settings that it needs.
+``sources.auto.looks`` distinguishes formats, here as for ``source.format: auto``. What that leaves open gets a format
+to begin with, and the settings that it needs.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ Settings: TypeAlias = Mapping[str, Any]
 """Options of a format by name: texts, lists of texts, and groups of these."""
 
 REGISTRY: Settings = {"registry": {"url": "${env:SCHEMA_REGISTRY_URL:-http://localhost:8081}"}}
-_UNREADABLE = "no JSON objects and no binary values with a schema registry"
+_UNREADABLE = "neither JSON objects nor binary values with a schema registry"
 _WORDS = {
     DEBEZIUM: "Debezium envelopes",
     UPSERT: "rows without an envelope,",
     PLAIN: "plain rows",
-    ROWS_UNDER_KEYS: "plain rows under message keys that are no columns,",
+    ROWS_UNDER_KEYS: "plain rows under message keys that are not columns,",
 }
 _DELIMITERS = ",;\t|"
 _NAME = re.compile(r"[^\W\d][\w .-]*")

@@ -31,7 +31,7 @@ class BadReason(StrEnum):
     SCHEMA = "schema"
     """The schema in the record, or the one that it names, cannot be used."""
     KEY = "key"
-    """Its key does not tell the row."""
+    """Its key does not identify the row."""
     NULL = "null"
     """It has NULL in a column that takes none."""
     VALUE = "value"
@@ -47,13 +47,13 @@ _BAD_REASONS = (
     (BadReason.NOT_A_RECORD, r"byte "),
     (
         BadReason.NOT_JSON,
-        r"value (cannot be read as (Avro|the message)|is JSON and no Avro|names no schema|is no line of CSV"
+        r"value (cannot be read as (Avro|the message)|is JSON, not Avro|names no schema|is not a line of CSV"
         r"|has \S+ fields)|the indexes of the message",
     ),
     (BadReason.VALUE, r"value is a message "),
     (
         BadReason.NOT_AN_EVENT,
-        r"value is no |op \S+ without (a row|before and after|(a|the) document)|op \S+: old does not"
+        r"value is not an? |op \S+ without (a row|before and after|(a|the) document)|op \S+: old does not"
         r"|op u (changes|shortens) |\w+ holds no document|removedFields |the document has a field",
     ),
     (BadReason.NOT_JSON, r"value (is not|is nested|has half|is empty|begins with|is (Avro|JSON Schema) )"),

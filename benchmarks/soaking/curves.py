@@ -165,7 +165,7 @@ def _smooth(batches: Sequence[Batch]) -> Iterator[Batch]:
 
 
 def _by_life(batches: Iterable[Batch]) -> Iterator[Point]:
-    """As a line that begins anew with each life."""
+    """As a line that starts over with each life."""
     last: int | None = None
     for at_s, life, seconds in batches:
         if last not in (None, life):

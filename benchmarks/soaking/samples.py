@@ -24,7 +24,7 @@ _EVERY_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One look. ``life`` counts starts of the process: memory and open files begin anew with each."""
+    """One look. ``life`` counts starts of the process: memory and open files start over with each."""
 
     at_s: float
     batch: int

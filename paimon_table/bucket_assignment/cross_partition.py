@@ -108,7 +108,7 @@ class KeyAssigner:
                 yield index.buckets[slot], gather(keys, positions)
 
     def find_former(self, lane: Lane, keys: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
-        """See ``BucketAssigner``. The index does not tell: built anew it does not know where deleted rows were."""
+        """See ``BucketAssigner``. The index does not show it: a rebuilt one does not know where deleted rows were."""
         keys = gather(keys, whole_key_order(self._ctx.schema, self._ctx.options).distinct(keys)[0])
         if lane.number not in self._former_places:
             number = LaneNumber(self._lane_count, lane.number)

@@ -26,9 +26,12 @@ from paimon_table.schema.table_schema import TableSchema
 
 def fewer_assigners(live: LiveFiles, assigners: int) -> dict[bytes, int]:
     """The partitions that have fewer than ``assigners``, and how many."""
+    # Without an index file a bucket may hold keys of any hash: only a single assigner owns them all.
     found = {bucket.partition: 1 for bucket in live.files.keys() - live.hash_files.keys() if bucket.bucket >= 0}
     for bucket, file in live.hash_files.items():
         written_by = assigners_of(file) or 1
+        # The hashes of a bucket agree modulo ``written_by``, so they agree modulo each of its divisors, and of no other
+        # number for sure. The greatest common divisor is the most assigners that suit all buckets of the partition.
         if written_by % assigners:
             found[bucket.partition] = gcd(found.get(bucket.partition, assigners), written_by)
     return found
@@ -61,5 +64,6 @@ class DynamicLanes:
 
 def assigner_numbers(hashes: Hashes, assigners: int) -> npt.NDArray[np.uint32]:
     """|h % assigners| of every hash, with Java's remainder."""
+    # The lowest int has no positive counterpart: np.abs leaves it negative, and its bits read as unsigned are 2^31.
     magnitude, count = np.abs(hashes).view(np.uint32), np.uint32(assigners)
     return magnitude - magnitude // count * count

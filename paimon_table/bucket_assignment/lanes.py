@@ -1,7 +1,7 @@
 """Which bucket a row goes into, and which task must get it for that.
 
 Two steps, because they know different things. A **split** runs wherever rows come from, on any number of executors, and
-knows nothing but the schema and what the plan of the batch tells it: it gathers rows into lanes. All rows of a lane
+knows only the schema and the plan of the batch: it gathers rows into lanes. All rows of a lane
 meet in one task, which owns the lane for a batch. There the **assigner**, which may know what the table holds, gives
 them their buckets, and the same task writes and compacts these.
 """

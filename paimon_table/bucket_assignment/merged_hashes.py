@@ -52,7 +52,7 @@ class MergedHashes:
             prefix = stream.read(8)
             length = int.from_bytes(prefix, "little")
             if length > path.stat().st_size:
-                raise ValueError(f"{path} does not hold what was written")
+                raise ValueError(f"{path} is damaged: its content is not what was written")
             text = stream.read(length)
             header = json.loads(text)
             stream.seek(-2 * _CHECKSUM_BYTES, os.SEEK_END)
@@ -69,7 +69,7 @@ class MergedHashes:
         if checksums != _checksums(
             zlib.crc32(self.hashes.data, zlib.crc32(prefix + text)), zlib.crc32(self.buckets.data)
         ):
-            raise ValueError(f"{path} does not hold what was written")
+            raise ValueError(f"{path} is damaged: its content is not what was written")
         self._sorted = SortedHashes(self.hashes)
 
     def covered(self, files: Mapping[int, str]) -> list[int]:
@@ -82,7 +82,7 @@ class MergedHashes:
 
 
 class _Mapped:
-    """The merged files that a process has mapped: mapping one anew costs a page fault for each page touched."""
+    """The merged files that a process has mapped: mapping one again costs a page fault for each page touched."""
 
     def __init__(self) -> None:
         self._files: OrderedDict[Path, MergedHashes] = OrderedDict()

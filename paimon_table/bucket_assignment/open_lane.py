@@ -104,7 +104,7 @@ class OpenLane:
         each, first, which = first_of_each(hashes)
         if (assigner_numbers(each, self._plan.assigners) != self._plan.lane.number).any():
             raise BrokenInvariant(
-                f"keys of another assigner came to {self._plan.lane}; nothing was written: report this"
+                f"{self._plan.lane} received keys of another assigner; nothing was written: please report"
             )
         buckets = np.maximum(self._index.find(each), place_of(each, *self._fresh))
         unknown = np.flatnonzero(buckets == UNKNOWN)
@@ -141,7 +141,7 @@ class OpenLane:
         self._fresh = SortedHashes(together[order]), np.concatenate([self._fresh[1], buckets])[order]
 
     def _growing(self) -> frozenset[int]:
-        """Buckets whose contents are about to change, or have no file that would tell them."""
+        """Buckets whose contents are about to change, or have no file that lists them."""
         return frozenset(self._made_again).union(*(owned.growing for owned in self._owned.values()))
 
     # ------------------------------------------------------------ by how many assigners
@@ -190,7 +190,7 @@ class OpenLane:
     def _make_again(self, bucket: int, why: str) -> SortedHashes:
         """The hashes of the keys in the data files of a bucket; they replace its index file in the next commit."""
         place = BucketId(self._plan.lane.partition, bucket)
-        log.warning("%s: %s; it is made again from the keys of the bucket", self._ctx.bucket_dir(place), why)
+        log.warning("%s: %s; it is rebuilt from the keys of the bucket", self._ctx.bucket_dir(place), why)
         names = self._ctx.schema.trimmed_primary_keys
         found = [np.empty(0, np.int32)]
         for file in self._plan.data_files.get(bucket, ()):

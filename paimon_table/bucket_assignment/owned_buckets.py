@@ -108,7 +108,7 @@ class OwnedBuckets:
         """Keys for whom no bucket has room: as many for each, more where fewer are."""
         if not self._limits.is_bounded:
             raise ConfigError(
-                f"a partition has no place for more keys: {len(self._counts)} buckets hold "
+                f"a partition has no room for more keys: {len(self._counts)} buckets hold "
                 f"{self._limits.target_row_count} keys each; raise {TARGET_BUCKET_ROW_COUNT!r}, or set "
                 f"{MAX_BUCKETS!r}, above which buckets grow",
                 option=TARGET_BUCKET_ROW_COUNT,

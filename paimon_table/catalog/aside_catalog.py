@@ -1,4 +1,4 @@
-"""The catalog of a rebuild: under the name of the table is the branch in which its content is built anew."""
+"""The catalog of a rebuild: under the name of the table is the branch in which its content is rebuilt."""
 
 from __future__ import annotations
 

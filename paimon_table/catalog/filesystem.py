@@ -65,7 +65,7 @@ class FilesystemCatalog:
     def drop(self, name: TableName) -> None:
         """Snapshots go first and schemas last, so that a drop cut short leaves a table, which can be dropped again.
 
-        Without schemas there would be no table, and one made anew in its place would find the old snapshots.
+        Without schemas there would be no table, and one recreated in its place would find the old snapshots.
         """
         if not self._is_table(name):
             return  # a directory without a schema is none of ours

@@ -121,7 +121,7 @@ class TableCommit:
             is_ahead = latest is not None and latest.id > known.id
             at_its_id = self._snapshots.find(known.id) if is_ahead else None
             if not known.is_same(at_its_id):
-                # Rolled back, or made anew, and perhaps grown again to the same ids; one that expired tells nothing.
+                # Rolled back, or recreated, and perhaps grown again to the same ids; an expired one shows nothing.
                 self._state = TableState()
                 if not is_ahead or at_its_id is not None:
                     self._own.forget()
@@ -136,7 +136,7 @@ class TableCommit:
 
     @property
     def rollback_count(self) -> int:
-        """How often the snapshot of the state was seen to be gone: rolled back, or of a table that was made anew.
+        """How often the snapshot of the state was seen to be gone: rolled back, or of a table that was recreated.
 
         What was made of an earlier state, such as sequence numbers, then fits no more.
         """
@@ -282,7 +282,7 @@ class TableCommit:
             return None
         wrong = find_inconsistency(delta.entries)
         if wrong is not None:
-            raise BrokenInvariant(f"{self._name(request, delta.kind)}: {wrong}; nothing was published, report this")
+            raise BrokenInvariant(f"{self._name(request, delta.kind)}: {wrong}; nothing was published, please report")
         self._on_step(f"before-{kind.lower()}")
         published = self._publish(request, kind, delta_at)
         self._on_step(f"after-{kind.lower()}")

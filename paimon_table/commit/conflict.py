@@ -118,8 +118,8 @@ def find_unseen_hashes(state: TableState, seen: Mapping[bytes, frozenset[tuple[i
     for partition, files in seen.items():
         for bucket, name in sorted(present.get(partition, set()) ^ files):
             return (
-                f"index file {name} of bucket {bucket} came or went while keys were given their buckets: another job "
-                "writes to this partition; only one may where buckets are dynamic"
+                f"index file {name} of bucket {bucket} was added or removed while keys were assigned to buckets: "
+                "another job writes this partition; dynamic buckets allow only one"
             )
     return None
 
@@ -137,16 +137,16 @@ def find_unseen_rows(
     if seen.id:
         at = find(seen.id) if seen.id < state.snapshot_id else None
         if at is None or at.uuid != seen.uuid:
-            return f"snapshot {seen.id}, by which keys were given their places over all partitions, is gone"
+            return f"snapshot {seen.id}, by which keys were assigned to partitions, is gone"
     for snapshot_id in range(seen.id + 1, state.snapshot_id + 1):
         snapshot = newest if newest is not None and newest.id == snapshot_id else find(snapshot_id)
         if snapshot is None:
-            return f"snapshot {snapshot_id} came and went while keys were given their places over all partitions"
+            return f"snapshot {snapshot_id} was committed and removed while keys were assigned to partitions"
         adds_rows = snapshot.commit_kind is CommitKind.APPEND and snapshot.delta_record_count != 0
         if adds_rows or snapshot.commit_kind is CommitKind.OVERWRITE:
             return (
-                f"{snapshot.commit_kind} {snapshot.commit_identifier} of user {snapshot.commit_user} came while keys "
-                "were given their places over all partitions: another job writes this table"
+                f"{snapshot.commit_kind} {snapshot.commit_identifier} of user {snapshot.commit_user} was committed "
+                "while keys were assigned to partitions: another job writes this table"
             )
     return None
 
@@ -159,5 +159,5 @@ def find_unseen(state: TableState, seen: Mapping[BucketId, frozenset[tuple[int, 
     for bucket, files in seen.items():
         present = {(file.level, file.file_name) for file in state.files_of(bucket) if file.level > 0}
         for level, name in sorted(present ^ files):
-            return f"{name} on level {level} of bucket {bucket.bucket} came or went while rows were looked up there"
+            return f"{name} on level {level} of bucket {bucket.bucket} was added or removed during the lookup of rows"
     return None

@@ -1,6 +1,6 @@
 """The snapshot that follows another one.
 
-Implements what Paimon carries on from snapshot to snapshot and what it counts anew. Pure.
+Implements what Paimon carries on from snapshot to snapshot and what it counts again. Pure.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class StaticPartition:
         for name in self.values:
             if name not in self.schema.partition_keys:
                 raise ConfigError(
-                    f"{name!r} is no partition column, so it cannot be overwritten by its value; partition columns: "
+                    f"{name!r} is not a partition column, so it cannot be overwritten by its value; partition columns: "
                     f"{list(self.schema.partition_keys)}"
                 )
 
@@ -132,7 +132,7 @@ def whole_delta(messages: Sequence[CommitMessage], before: SnapshotIdentity, sta
     delta = overwrite_delta(messages, lambda _: True, state)
     if state.identity == before:
         return delta
-    return replace(delta, conflict=f"others have committed to the table since snapshot {before.id}")
+    return replace(delta, conflict=f"other writers have committed to the table since snapshot {before.id}")
 
 
 # ---------------------------------------------------------------- replacing what was read
@@ -140,7 +140,7 @@ def whole_delta(messages: Sequence[CommitMessage], before: SnapshotIdentity, sta
 
 @dataclass(frozen=True, slots=True)
 class PartitionContent:
-    """The files of one partition at a snapshot, data and index, as far as they tell whether others have changed it."""
+    """The files of one partition at a snapshot, data and index, as far as they show changes by other writers."""
 
     data: frozenset[tuple[int, int, str]]
     """Bucket, level and name."""
@@ -166,10 +166,12 @@ def replacing_delta(
     """As ``overwrite_delta`` of the partitions that were ``read``; in conflict with a state that holds others."""
     strange = next((m for m in messages if m.bucket.partition not in read), None)
     if strange is not None:
-        raise BrokenInvariant(f"bucket {strange.bucket.bucket} is in none of the partitions to replace; report this")
+        raise BrokenInvariant(f"bucket {strange.bucket.bucket} is in none of the partitions to replace; please report")
     delta = overwrite_delta(messages, read.__contains__, state)
     present = contents_of(state, read)
     changed = sum(present[partition] != content for partition, content in read.items())
     if not changed:
         return delta
-    return replace(delta, conflict=f"others have changed {changed} of the {len(read)} partitions since they were read")
+    return replace(
+        delta, conflict=f"other writers have changed {changed} of the {len(read)} partitions since they were read"
+    )

@@ -27,7 +27,7 @@ class OwnCommits(Protocol):
         ...
 
     def forget(self) -> None:
-        """The table was rolled back or made anew: what was seen may be gone."""
+        """The table was rolled back or recreated: what was seen may be gone."""
         ...
 
     def trying(self) -> None:
@@ -47,9 +47,9 @@ def outcome_unknown(root: str, user: str) -> CommitOutcomeUnknown:
     """The error for a commit of which the snapshots that would show it have expired."""
     return CommitOutcomeUnknown(
         f"cannot tell whether this commit of user {user} is in {root}: the snapshots that would show it have expired,"
-        " and trying again will not help. Fill a new table in its place (of a pipeline: another `into` with"
-        " `backfill: true`). Let everything that writes or expires the table keep snapshots (snapshot.time-retained)"
-        f" for longer than {CLOCK_SKEW_MS // 60_000} minutes: newer commits can then be told apart"
+        " and a retry will not help. Fill a new table instead (in a pipeline: another `into` with"
+        " `backfill: true`). From then on, keep snapshots for longer than"
+        f" {CLOCK_SKEW_MS // 60_000} minutes (snapshot.time-retained) in every job that writes or expires the table"
     )
 
 

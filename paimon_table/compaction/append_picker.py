@@ -1,4 +1,4 @@
-"""Which files of a bucket of a table without primary key are written anew together: pure choices.
+"""Which files of a bucket of a table without primary key are rewritten together: pure choices.
 
 Implements what Paimon's coordinator of tables without buckets looks for (small files of a partition, in any order) and
 its rule for buckets (adjacent files only, so that rows stay in the order of their arrival). Where Paimon takes so many
@@ -21,13 +21,13 @@ OPEN_COST_BYTES = 4 << 20
 """What reading a file costs, as if it were so many bytes more."""
 
 CHEAP_BYTES = 8 << 20
-"""What can be written anew for the sake of as few files as the option says; twice of it for twice as many."""
+"""What can be rewritten for the sake of as few files as the option says; twice of it for twice as many."""
 
 MOST_WAITING = 10
 """So many times as many files as the option says are packed whatever they take."""
 
 Pack = tuple[DataFileMeta, ...]
-"""Files that are written anew together, in this order."""
+"""Files that are rewritten together, in this order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class PackLimits:
     cheap_bytes: int = CHEAP_BYTES
 
     def pays_off(self, count: int, largest: int, total: int) -> bool:
-        """Whether so many files are worth writing anew, and the largest of them not for the sake of little more."""
+        """Whether so many files are worth rewriting, and the largest of them not for the sake of little more."""
         wanted = int(self.min_file_count * min(1 + total / self.cheap_bytes, MOST_WAITING))
         is_final = count >= self.min_file_count and total >= self.small_bytes
         return (count >= wanted or is_final) and (count == 1 or largest <= total - largest)

@@ -53,7 +53,7 @@ class KeptDeletes:
         return least_s is None or least_s < self.oldest_s
 
     def have_gone(self, file: DataFileMeta) -> bool:
-        """Whether the statistics of a file tell of kept deletes whose time is over."""
+        """Whether the statistics of a file show kept deletes whose time is over."""
         least_s = self._least_s(file)
         return least_s is not None and least_s < self.oldest_s
 

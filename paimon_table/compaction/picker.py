@@ -31,7 +31,7 @@ class CompactUnit:
     output_level: int
     runs: tuple[SortedRun, ...]
     rewrites_each: bool = False
-    """Whether every file is written anew by itself, although it stays on its level."""
+    """Whether every file is rewritten by itself, although it stays on its level."""
 
     @property
     def files(self) -> tuple[DataFileMeta, ...]:
@@ -46,6 +46,7 @@ def universal_params(options: TableOptions, max_level: int) -> UniversalParams:
 
 def pick(runs: Sequence[SortedRun], params: UniversalParams) -> CompactUnit | None:
     """The unit that the universal strategy compacts now; ``runs`` newest first."""
+    # So few runs cost readers less than a rewrite of their rows.
     if len(runs) < params.trigger:
         return None
     # Size amplification: the newer runs beside the oldest one, at worst nothing but newer versions of its rows.
@@ -65,6 +66,7 @@ def force_up_level0(runs: Sequence[SortedRun], params: UniversalParams, patience
     unit = pick(runs, params)
     if unit is not None:
         return unit
+    # Such tables show new rows, or their changelog, only once level 0 has been merged.
     level0 = sum(run.level == 0 for run in runs)
     if level0 < patience:
         return None
@@ -87,6 +89,8 @@ def _extended(runs: Sequence[SortedRun], count: int, params: UniversalParams) ->
 
     Once there are two, runs of level 0 and 1 are added even if larger.
     """
+    # A unit that stops before such a run could only write to level 0, so `_unit` would take the run in anyway. Added
+    # here, its size counts when the runs behind it are compared.
     size_bytes = sum(run.size_bytes for run in runs[:count])
     while count < len(runs):
         following = runs[count]
@@ -112,6 +116,6 @@ def _unit(runs: Sequence[SortedRun], count: int, params: UniversalParams) -> Com
 
 
 def _useful(unit: CompactUnit) -> CompactUnit | None:
-    """None for a single file that is on its output level already."""
+    """None for a single file that is on its output level already: rewriting it would change nothing."""
     files = unit.files
     return None if len(files) == 1 and files[0].level == unit.output_level else unit

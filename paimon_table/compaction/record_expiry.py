@@ -1,7 +1,7 @@
 """Rows that compactions leave out because of their age (``record-level.expire-time``).
 
 Implements Paimon's RecordLevelExpire: the time of a row stands in one of its columns, rows without one stay, and a file
-that need not be merged is rewritten only where its statistics tell of old rows. They leave without a word in the
+that need not be merged is rewritten only where its statistics show old rows. They leave without a word in the
 changelog; scans show them until then.
 
 Java forgets deletes by their time as well, and shows the row below again until a compaction reaches it. Here a delete
@@ -56,7 +56,7 @@ class RecordExpiry:
         return live
 
     def has_expired(self, file: DataFileMeta) -> bool:
-        """Whether the statistics of the file tell of rows that have expired."""
+        """Whether the statistics of the file show rows that have expired."""
         least_s = self._least_s(file)
         return least_s is not None and least_s < self.oldest_s
 
@@ -75,7 +75,7 @@ class RecordExpiry:
         return None if pc.all(kept, min_count=0).as_py() else kept
 
     def _least_s(self, file: DataFileMeta) -> int | None:
-        """The second of the oldest row of the file; None when its statistics do not tell."""
+        """The second of the oldest row of the file; None when its statistics do not show it."""
         return least_second(file, self.field, self.schemas)
 
 

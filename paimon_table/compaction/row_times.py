@@ -30,7 +30,7 @@ def seconds(column: pa.ChunkedArray | pa.Array, t: DataType) -> pa.ChunkedArray 
 
 
 def least_second(file: DataFileMeta, column: DataField, schemas: Mapping[int, TableSchema]) -> int | None:
-    """The second of the oldest row of the file by a column; None when its statistics do not tell."""
+    """The second of the oldest row of the file by a column; None when its statistics do not show it."""
     schema = schemas[file.schema_id]
     names = file.value_stats_cols
     covered = schema.fields if names is None else tuple(schema.field(name) for name in names)
@@ -43,7 +43,7 @@ def least_second(file: DataFileMeta, column: DataField, schemas: Mapping[int, Ta
     try:
         least = deserialize_row(least_values, [f.type.with_nullable(True) for f in covered])[position]
     except UnsupportedFeature:
-        return None  # a timestamp that rows in memory cannot hold; whoever reads the column is told so
+        return None  # a timestamp that rows in memory cannot hold; reading the column reports it
     return None if least is None else _second(least, covered[position].type)
 
 

@@ -114,8 +114,8 @@ def _problems(f: DataField, settings: FileSettings, values: pa.Array) -> dict[in
     found = pc.indices_nonzero(mask).to_pylist()
     return {
         position: (
-            f"the key {values[position].as_py()} comes back from an ORC file as another one, which is all that ORC can "
-            f"do; change option {settings.format_option!r} to parquet or avro"
+            f"the key {values[position].as_py()} changes when an ORC file stores it; set "
+            f"option {settings.format_option!r} to parquet or avro"
         )
         for position in found
     }

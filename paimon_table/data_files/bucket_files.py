@@ -87,7 +87,7 @@ class BucketFiles:
         return self._writer(level, source, options.changelog_file_prefix, changelog_file_settings(options, level))
 
     def joined(self, files: Sequence[DataFileMeta]) -> tuple[DataFileMeta, ...] | None:
-        """The files made into larger ones without decoding them; None where their rows have to be written anew."""
+        """The files made into larger ones without decoding them; None where their rows have to be rewritten."""
         if any(self.deleted(file) is not None for file in files):
             return None
         return joined_files(self._ctx, self._directory, files, self._names, self._clock_ms)

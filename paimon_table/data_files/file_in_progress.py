@@ -142,7 +142,7 @@ class FileInProgress:
     def discard(self) -> None:
         """Close and remove the unfinished file."""
         with suppress(_Discarded), self.resources:
-            # Parquet's writer raises a RuntimeError where a write has failed before, which is what is to be told.
+            # Parquet's writer raises a RuntimeError where a write has failed before; report that earlier failure.
             with suppress(OSError, pa.ArrowException, RuntimeError):
                 self.writer.close()
             raise _Discarded

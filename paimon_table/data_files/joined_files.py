@@ -2,7 +2,7 @@
 
 A reader pays for row groups, not for files within a file: where these are large enough already, a compaction has
 nothing to gain from decoding and encoding each row once more. What the options say about the inside of a file (size of
-row groups, statistics) holds for rows that are written, so a full compaction, which is asked for, writes all rows anew.
+row groups, statistics) holds for rows that are written, so a full compaction, which is asked for, rewrites all rows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def joined_files(
 ) -> tuple[DataFileMeta, ...] | None:
     """The rows of all files, none of them deleted, in their order in new files of the target size.
 
-    None where the rows have to be written anew for that; of a damaged file too, which whoever reads it tells. New files
+    None where the rows must be rewritten for that, and for a damaged file, which reading it reports. New files
     are durable after ``FileIO.sync``; none is left behind an exception.
     """
     settings = data_file_settings(ctx.options, 0)

@@ -313,18 +313,18 @@ def _opened(ctx: TableContext, directory: str, file: DataFileMeta, plan: ReadPla
             raise
         raise _damaged(path, name, error) from error
     except (MissingColumn, KeyError) as error:
-        # A KeyError is how pyarrow tells a missing column.
+        # pyarrow reports a missing column by a KeyError.
         raise _damaged(path, name, error, ctx.paths.schema_file(file.schema_id)) from error
     except DAMAGES as error:
         raise _damaged(path, name, error) from error
 
 
 def _damaged(path: str, format_name: str, error: Exception, schema_path: str | None = None) -> CorruptFile:
-    """``schema_path`` is the schema file that tells the columns, where it may be the damaged one."""
+    """``schema_path`` is the schema file with the columns, where it may be the damaged one."""
     reason = " ".join(str(error).split()) or repr(error)
     if schema_path is not None:
         return CorruptFile(
-            f"{path} is not readable as {format_name} with the columns that {schema_path} tells ({reason}); "
+            f"{path} is not readable as {format_name} with the columns of {schema_path} ({reason}); "
             "one of the two files is damaged: restore it from a backup"
         )
     return CorruptFile(f"{path} is not readable as {format_name} ({reason}); restore it from a backup")

@@ -1,7 +1,7 @@
 """From the columns of a data file to those of the table's current schema.
 
 Implements schema evolution of the Paimon format for reading: columns are the same by their field ids, what a file does
-not have is null, and system columns of tables that do not store them are made up.
+not have is null, and system columns of tables that do not store them are computed.
 """
 
 from __future__ import annotations

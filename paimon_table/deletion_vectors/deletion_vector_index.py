@@ -75,7 +75,7 @@ def _read(io: FileIO, path: str) -> bytes:
             f"{path} is missing; if its snapshot has expired meanwhile, read a newer one, otherwise restore the file"
         ) from error
     if data[: len(_VERSION)] != _VERSION:
-        raise CorruptFile(f"{path} is no index file of version 1; restore it from a backup")
+        raise CorruptFile(f"{path} is not an index file of version 1; restore it from a backup")
     return data
 
 

@@ -31,7 +31,7 @@ BLOOM_FILTER_COLUMNS = Declaration(name=f"{_PREFIX}columns", parse=names, defaul
 def _probability(name: str, text: str) -> float:
     value = fraction(name, text)
     if not 0 < value < 1:
-        raise ConfigError(f"option {name!r}: {value} is no probability; write one between 0 and 1", option=name)
+        raise ConfigError(f"option {name!r}: {value} is not a probability; write one between 0 and 1", option=name)
     return value
 
 

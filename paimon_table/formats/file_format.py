@@ -24,7 +24,7 @@ class DamagedFile(Exception):
 
 
 class MissingColumn(DamagedFile):
-    """A file lacks a column that its schema tells: either of the two files may be damaged."""
+    """A file lacks a column of its schema: either of the two files may be damaged."""
 
 
 class UnreadableValue(Exception):
@@ -63,7 +63,7 @@ class FormatWriter(Protocol):
         ...
 
     def write(self, rows: pa.Table) -> None:
-        """Write one row group, stripe or some blocks; afterwards the stream's position tells the size."""
+        """Write one row group, stripe or some blocks; afterwards the stream's position is the size."""
         ...
 
     def close(self) -> None:

@@ -89,7 +89,7 @@ class BranchStore:
         found = TagStore(self.io, self.paths).find(tag.name)
         if found is None or found.snapshot.delta_manifest_list != tag.snapshot.delta_manifest_list:
             self.io.delete_tree(branch.root)
-            raise ConfigError(f"{path} was deleted while a branch was made from it; choose another tag")
+            raise ConfigError(f"{path} was deleted while a branch was created from it; choose another tag")
 
     def delete(self, name: str) -> None:
         """Remove a branch; files that only it needed are left for ``remove-orphans``. ConfigError for no branch."""

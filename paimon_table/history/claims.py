@@ -1,6 +1,6 @@
 """Who looks for the newest snapshot of his own again: writers that find out by it what they have committed.
 
-A writer that does not find it can neither tell where it stands nor whether a commit that is repeated is in the table.
+A writer that does not find it knows neither its position nor whether a commit that it repeats is in the table.
 Which writers there are is not the matter of the engine: somebody who knows them says what a snapshot is worth to whom.
 """
 

@@ -47,7 +47,7 @@ class Expiry:
 def plan_expiry(
     ctx: TableContext, limits: Limits, now_ms: int, claims: Claims = no_claims, names: HeldNames | None = None
 ) -> Expiry:
-    """The expiry that is due; reads only. CorruptFile when what a tag, branch or consumer needs cannot be told.
+    """The expiry that is due; reads only. CorruptFile when the needs of a tag, branch or consumer are unknown.
 
     ``names`` spares who expires the table again and again what was read before.
     """

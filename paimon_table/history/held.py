@@ -17,7 +17,7 @@ class HeldNames:
     """What the tag that was asked for last needs, and all branches: for who expires one table again and again.
 
     Snapshots are known by their manifest lists, which are never changed and whose names are never given again: a tag
-    that is made anew for another snapshot is another one here.
+    that is recreated for another snapshot is another one here.
     """
 
     _tag: Snapshot | None = None

@@ -26,5 +26,5 @@ def check_branch_name(name: str) -> None:
     check_name("branch", name)
     if name == "main" or name.isdigit():
         raise ConfigError(
-            f"branch {name!r}: 'main' is the table itself and numbers are no branches; choose another name"
+            f"branch {name!r}: 'main' is the table itself and numbers cannot name branches; choose another name"
         )

@@ -103,7 +103,7 @@ def _put_back(io: FileIO, paths: TablePaths, texts: Mapping[int, bytes], logs: S
 
 
 def write_changelog_hints(io: FileIO, paths: TablePaths, logs: Sequence[int]) -> None:
-    """Let the hints of the long-lived changelogs tell of these, by rising ids."""
+    """Let the hints of the long-lived changelogs name these, by rising ids."""
     for path, value in ((paths.latest_changelog_hint, logs[-1:]), (paths.earliest_changelog_hint, logs[:1])):
         io.write(path, str(value[0]).encode(), durable=False) if value else io.delete(path)
 
@@ -163,7 +163,7 @@ def _read(io: FileIO, record: str) -> Removal | None:
         return None
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptFile(
-            f"{record} is not readable ({error!r}); delete it: what it lists is found by 'remove-orphans'"
+            f"{record} is not readable ({error!r}); delete it: 'remove-orphans' finds the files that it lists"
         ) from error
 
 
@@ -175,7 +175,7 @@ def _value(key: str, value: Any) -> Any:
     if key in {"earliest", "witness"}:
         return None if value is None else kind(value)
     if not isinstance(value, list):
-        raise ValueError(f"{key} is no list")
+        raise ValueError(f"{key} is not a list")
     return tuple(map(kind, value))
 
 
@@ -242,8 +242,8 @@ def _check_not_rolled_back(io: FileIO, paths: TablePaths, removal: Removal) -> N
         return  # somebody else has expired more
     if found is None or found.delta_manifest_list != removal.witness:
         raise CommitConflict(
-            f"{paths.root}: the table was rolled back while its snapshots up to {removal.snapshots[-1]} were to "
-            "expire; none of these was removed, try again"
+            f"{paths.root}: the table was rolled back while snapshots up to {removal.snapshots[-1]} were "
+            "expiring; none of them was removed: try again"
         )
 
 

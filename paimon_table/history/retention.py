@@ -63,7 +63,7 @@ class End:
 def end_of_snapshots(
     earliest: int, latest: int, limits: Limits, keepers: Iterable[Keeper], time_of: TimeOf, now_ms: int
 ) -> End:
-    """The first snapshot of [earliest, latest] that stays; ``earliest`` itself where nothing is over.
+    """The first snapshot of [earliest, latest] that stays; ``earliest`` itself where nothing expires.
 
     The newest ``least`` stay in any case, and of others up to ``most`` those that were the newest at some moment within
     the time that is kept.

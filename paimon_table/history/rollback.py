@@ -45,8 +45,8 @@ def plan_rollback_to_tag(ctx: TableContext, name: str) -> Rollback:
     present = ctx.snapshots.find(tag.snapshot.id)
     if present is not None and present.delta_manifest_list != tag.snapshot.delta_manifest_list:
         raise ConfigError(
-            f"tag {name!r} of {ctx.paths.root} is of another snapshot {tag.snapshot.id} than the table has, which was "
-            "rolled back since; create a branch from the tag to read it"
+            f"tag {name!r} of {ctx.paths.root} points to another snapshot {tag.snapshot.id} than the table has, which "
+            "was rolled back since; create a branch from the tag to read it"
         )
     return _plan(ctx, tag.snapshot, tag if present is None else None)
 
@@ -109,8 +109,8 @@ def _take_newer(ctx: TableContext, plan: Rollback) -> None:
 
 def _written_meanwhile(ctx: TableContext, snapshot_id: int) -> CommitConflict:
     return CommitConflict(
-        f"{ctx.paths.root}: somebody has committed snapshot {snapshot_id} while the table was rolled back; stop all"
-        " that write it (pipelines, compactions and other jobs), then roll back again"
+        f"{ctx.paths.root}: another writer committed snapshot {snapshot_id} during the rollback; stop all writers"
+        " (pipelines, compactions and other jobs), then roll back again"
     )
 
 
@@ -141,6 +141,6 @@ def _check_there(ctx: TableContext, plan: Rollback) -> None:
     found = ctx.snapshots.find(plan.to.id)
     if found is None or found.delta_manifest_list != plan.to.delta_manifest_list:
         raise CommitConflict(
-            f"{ctx.paths.root}: snapshot {plan.to.id} has expired meanwhile and cannot be gone back to; look at the "
-            "snapshots that are left, stop who expires them, then roll back to one of these or to a tag"
+            f"{ctx.paths.root}: snapshot {plan.to.id} has expired, so the table cannot be rolled back to it; stop the "
+            "job that expires snapshots, then roll back to a snapshot that is left, or to a tag"
         )

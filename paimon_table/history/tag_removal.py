@@ -35,7 +35,7 @@ def plan_tag_removal(ctx: TableContext, tag: Tag) -> Expiry:
     try:
         return _with_files(ctx, tag, others, alone)
     except CorruptFile:
-        return alone  # what it needs cannot be told: what nobody needs then is found by ``remove-orphans``
+        return alone  # its needs are unknown: ``remove-orphans`` finds what nothing needs then
 
 
 def _with_files(ctx: TableContext, tag: Tag, others: Sequence[Tag], alone: Expiry) -> Expiry:

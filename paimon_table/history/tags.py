@@ -128,7 +128,7 @@ def create_tag(
     try:
         text = tags.io.read(snapshot_path)
     except FileNotFoundError:
-        raise ConfigError(f"{snapshot_path} has expired or never was; choose another snapshot") from None
+        raise ConfigError(f"{snapshot_path} has expired or never existed; choose another snapshot") from None
     from_json(text, snapshot_path)
     if not tags.create(name, text, now(), retained_ms):
         raise ConfigError(f"{tags.paths.root} has a tag {name!r} already; delete it first, or choose another name")

@@ -54,7 +54,7 @@ class IndexFiles:
     """The saved index of one lane of one table, and what is pending for it."""
 
     def __init__(self, lookup_dir: str, table: str, lane: LaneNumber, key_schema: pa.Schema) -> None:
-        """``table`` tells it from others, branches of it included. Keys of other types have other files."""
+        """``table`` distinguishes it from others, its branches included. Keys of other types have other files."""
         kind = hashlib.sha1(f"{lane.lanes} {lane.number} {key_schema}".encode()).hexdigest()[:16]
         self._runs = f"{hashlib.sha1(table.encode()).hexdigest()[:16]}/keys-{kind}"
         self._path = Path(lookup_dir) / f"{self._runs}.index"

@@ -1,4 +1,4 @@
-"""The key index of one lane as one task uses it: opened for a snapshot, asked, and told what the task has written.
+"""The key index of one lane as one task uses it: opened for a snapshot, asked, and updated with new rows.
 
 Opening takes what the processes of this machine have left and brings it to the snapshot of the batch: what the lane has
 assigned itself counts once its files are committed; keys in files of others are looked up in the table. Whatever cannot
@@ -173,7 +173,7 @@ class LaneIndex:
             f"partition {self._ctx.partition_path(bucket.partition)}, bucket {bucket.bucket}" for bucket in (one, other)
         )
         return ConfigError(
-            f"{self._ctx.paths.root}: the row with {values} is in {places}, so that nothing says which one counts; two"
+            f"{self._ctx.paths.root}: the row with {values} is in {places}, and nothing shows which one is current; two"
             " jobs wrote it at the same time, or the table was written with a fixed number of buckets: let one job"
             f" write the table; `tidemark table remove-duplicates {self._ctx.paths.root}` lists such keys and leaves"
             " one row of each"
@@ -206,7 +206,7 @@ class LaneIndex:
         return index.moved_to(self._at)
 
     def _is_in_history(self, at: SnapshotIdentity) -> bool:
-        """Whether the table has come from there, as far as its snapshots tell."""
+        """Whether the table has come from there, as far as its snapshots show."""
         if at.id == 0:
             return True
         snapshot = self._ctx.snapshots.find(at.id)

@@ -57,7 +57,7 @@ class LookupCache:
     """Lookup files by name: ``<table>/<data file>-<schema id of the rows>``, names of data files being unique.
 
     All files together take at most ``max_bytes``, and at most half of what the disk has left without them. Files stay
-    mapped after their first use, because mapping them anew costs a page fault for each page touched. May be used by
+    mapped after their first use, because mapping them again costs a page fault for each page touched. May be used by
     several threads.
     """
 

@@ -134,7 +134,7 @@ class LookupFile:
             reader = pa.ipc.open_file(pa.BufferReader(buffer.slice(0, footer.ipc_bytes)))
             self._batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
         except (pa.ArrowException, OSError) as error:
-            raise BrokenLookupFile(f"{path} is no Arrow file: {error}") from error
+            raise BrokenLookupFile(f"{path} is not an Arrow file: {error}") from error
         self.schema: pa.Schema = reader.schema
         self._first_row = np.cumsum([0, *(b.num_rows for b in self._batches)])
         self.row_count = int(self._first_row[-1])

@@ -82,7 +82,7 @@ class StoredRows:
 
     @timed("lookup")
     def remember(self, file: DataFileMeta, rows: Iterable[pa.Table]) -> LookupFile:
-        """Build the lookup file of a data file from all of its rows, whether they are deleted by now or not."""
+        """Build the lookup file of a data file from all of its rows, whether they are deleted or not."""
         self._known.add(file.file_name)
         name = self._name(file.file_name)
         built = self._cache.build(name, self._words, self._files.row_schema, rows)

@@ -1,4 +1,4 @@
-"""A branch in which the content of a table is built anew, beside the table and unseen by its readers.
+"""A branch in which the content of a table is rebuilt, beside the table and unseen by its readers.
 
 It is a branch as Paimon has them: its files lie where the table's own lie, and whoever expires or removes orphans finds
 that it needs them. Its schemas are copies of the table's, version by version, so that a file means the same in both; a
@@ -66,7 +66,7 @@ class AsideBranch:
         self._follow()
 
     def open(self) -> Table:
-        """The branch as a table to write, with all schemas that the table has by now; ConfigError when it is gone."""
+        """The branch as a table to write, with all schemas that the table has now; ConfigError when it is gone."""
         if self.is_there:
             self._follow()
         table = Table.open_line(self.io, self.paths)

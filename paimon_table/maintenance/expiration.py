@@ -65,7 +65,7 @@ def expire(
     """Expire all that is over, as the options or ``limits`` of snapshots say, in so many rounds at most.
 
     Work that earlier processes have left is finished first. Safe beside writers, readers and others that expire the
-    same table. CorruptFile when it cannot be told what tags, branches and consumers need.
+    same table. CorruptFile when the needs of tags, branches and consumers are unknown.
     """
     chosen = limits or Limits.of_snapshots(ctx.options.retention)
     of_logs = Limits.of_changelogs(ctx.options.retention)
@@ -83,7 +83,7 @@ def expire(
 def _repeat(
     ctx: TableContext, surroundings: Surroundings, rounds: int | None, plan: Callable[[], Expiry], done: Expired
 ) -> Expired:
-    """Plan and remove until nothing is over, or so many times; adds to what is done.
+    """Plan and remove until nothing is left to expire, or so many times; adds to what is done.
 
     It is planned again when a consumer has come meanwhile that reads something next of what would go.
     """

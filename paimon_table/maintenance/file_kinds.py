@@ -1,6 +1,6 @@
 """Which names in a table's directories are those of files that writers of Paimon tables make. Pure.
 
-Everything else may be somebody's: it is told of and left alone.
+Everything else may belong to somebody: it is reported and left alone.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _DATA = re.compile(rf".*{_UUID}-\d+(?:\.\w+)+")
 class FileKind(Enum):
     """What becomes of a file that nothing refers to."""
 
-    PAYLOAD = "removed once it is old enough: somebody wrote it and has not published it"
-    KEPT = "stays: it is published by being there"
-    UNKNOWN = "stays: no writer of Paimon tables gives such names"
+    PAYLOAD = "removed once it is old enough: its writer has not published it"
+    KEPT = "stays: it counts from its creation on"
+    UNKNOWN = "stays: no Paimon writer uses such names"
 
 
 @dataclass(frozen=True, slots=True)

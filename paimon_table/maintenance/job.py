@@ -15,7 +15,7 @@ from paimon_table.table import Table
 from paimon_table.write.bucket_writer import WriterEnvironment
 
 ATTEMPTS = 5
-"""How often a step is done anew because others have committed to the same files meanwhile."""
+"""How often a step is done again because others have committed to the same files meanwhile."""
 
 
 class Progress(Protocol):

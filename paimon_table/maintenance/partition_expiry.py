@@ -42,7 +42,7 @@ def partitions_that_are_over(table: Table, now: datetime) -> OldPartitions:
 def expire_partitions(table: Table, job: Job, now: datetime) -> list[PartitionFacts]:
     """Drop what is over, in one snapshot or in batches as the options say; gives what is gone.
 
-    CommitConflict when others keep committing to the partitions: what was dropped before stays dropped.
+    CommitConflict when other writers keep committing to the partitions: what was dropped before stays dropped.
     """
     over = list(partitions_that_are_over(table, now).over)
     size = table.options.retention.partition_expiration_batch_size or max(len(over), 1)

@@ -59,7 +59,7 @@ class Dropped:
 def drop_partitions(table: Table, partitions: Iterable[bytes], job: Job) -> Dropped:
     """Drop these partitions with all that they hold at that moment, in one snapshot.
 
-    CommitConflict when others keep committing to them; nothing is dropped then.
+    CommitConflict when other writers keep committing to them; nothing is dropped then.
     """
     commit = job.commit_to(table)
     wanted = set(partitions)
@@ -75,6 +75,6 @@ def drop_partitions(table: Table, partitions: Iterable[bytes], job: Job) -> Drop
             continue
         return Dropped(facts, None if done.overwrite is None else done.overwrite.id)
     raise CommitConflict(
-        f"{table.paths.root}: others keep committing to the partitions; nothing was dropped: try again, or stop the "
-        "pipelines that write the table meanwhile"
+        f"{table.paths.root}: other writers keep committing to the partitions; nothing was dropped: try again, or stop "
+        "the pipelines that write the table"
     )

@@ -84,10 +84,10 @@ def check_order(ctx: TableContext, files: Mapping[BucketId, Sequence[DataFileMet
     if younger:
         place = ctx.partition_path(partition)
         raise ConfigError(
-            f"{ctx.paths.root}: {f'in partition {place} ' if place else ''}rows wait for a bucket since before others"
-            f" were written into buckets, after 'bucket' had become {ctx.options.bucket}: given theirs now, older"
-            " values would come back over newer ones. Where no key is in both, or those that wait may win, set 'bucket'"
-            " to -2 (ALTER TABLE), compact, and set it again; else drop the partition and write its rows again",
+            f"{ctx.paths.root}: {f'in partition {place} ' if place else ''}rows that wait for a bucket are older than"
+            f" rows that were written after 'bucket' had become {ctx.options.bucket}, and would replace them. If no key"
+            " is in both, or if the older rows may win, set 'bucket' to -2 (ALTER TABLE), compact, and set it back."
+            " Otherwise drop the partition and write its rows again",
             option=BUCKET,
         )
 
@@ -147,7 +147,7 @@ class _Replay:
         return [*made, CommitMessage(bucket=bucket, total_buckets=POSTPONED, compact_before=tuple(self._files))]
 
     def _left(self) -> Iterator[CommitMessage]:
-        """What the writers have flushed, as far as they can tell after an exception."""
+        """What the writers have flushed, as far as they know after an exception."""
         for writer in self._writers.values():
             with suppress(TidemarkError, OSError):
                 yield writer.prepare_append()

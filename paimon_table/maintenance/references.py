@@ -30,7 +30,7 @@ class References:
     def refresh(self, on_begin: Callable[[int], None], on_holder: Callable[[], None]) -> bool:
         """Read the holders that are new; False when there are none. CorruptFile when one cannot be read.
 
-        Branches may be made anew under the same names with the same numbers, as tags may: a holder that was seen
+        Branches may be recreated under the same names with the same numbers, as tags may: a holder that was seen
         refers to what it did then or to what others held already.
         """
         new = [holder for holder in holders(self._io, self._paths) if holder not in self._seen]

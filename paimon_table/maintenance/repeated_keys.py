@@ -63,8 +63,8 @@ def check_removable(table: Table) -> None:
         )
     if table.options.merge_engine != "deduplicate":
         raise ConfigError(
-            f"{root}: with 'merge-engine' = {table.options.merge_engine} each of the rows holds a part of what was"
-            " written, and none can go without a loss: drop the partitions that hold them (tidemark table"
+            f"{root}: with 'merge-engine' = {table.options.merge_engine} each row holds a part of what was"
+            " written, so none can be removed without loss: drop the partitions that hold them (tidemark table"
             " drop-partition) and replay their records, or fill a new table"
         )
 
@@ -119,8 +119,8 @@ def remove_repeated(table: Table, job: Job, found: RepeatedKeys) -> int | None:
         # Unreferenced: a conflict publishes nothing.
         remove_unpublished(ctx, messages)
         raise CommitConflict(
-            f"{ctx.paths.root}: others have written since the keys were looked for ({conflict}); nothing was deleted:"
-            " stop the pipelines that write the table, then call again"
+            f"{ctx.paths.root}: other writers have committed since the search for keys ({conflict}); nothing was"
+            " deleted: stop the pipelines that write the table, then call again"
         ) from conflict
     except BaseException:
         # Unreferenced: nothing of this was given to a commit.

@@ -64,9 +64,9 @@ def rescale(table: Table, bucket_count: int, job: Job, chosen: Chosen | None = N
     -2 lets rows wait in postponed buckets from now on, in all partitions; they keep the buckets that they have. The
     other way, rows that wait get buckets, in partitions that are not chosen too.
 
-    Raises CommitConflict when others keep committing to the partitions: nothing of theirs and no row is lost, and the
-    option is as it was unless a partition has the new number already, or that is -1, which is set first. What others
-    than ``job.progress`` interrupt may leave files that nothing names.
+    Raises CommitConflict when other writers keep committing to the partitions: nothing of theirs and no row is lost,
+    and the option is as it was unless a partition has the new number already, or that is -1, which is set first. What
+    others than ``job.progress`` interrupt may leave files that nothing names.
     """
     check_rescale(table, bucket_count, is_partial=chosen is not None)
     done = Rescaled(option_before=table.options.bucket)
@@ -83,7 +83,8 @@ def rescale(table: Table, bucket_count: int, job: Job, chosen: Chosen | None = N
         # Writers that do not know of the new number yet may start partitions with the old one, or let rows wait.
         table = _with_option(table, bucket_count, job)
     raise CommitConflict(
-        f"{table.paths.root}: others keep changing its option 'bucket'; look who does, then rescale it again"
+        f"{table.paths.root}: another job keeps changing its option 'bucket'; find and stop that job, then rescale the"
+        " table again"
     )
 
 
@@ -125,9 +126,9 @@ def _replace_stale(table: Table, bucket_count: int, job: Job, chosen: Chosen, do
     is_set = bucket_count == DYNAMIC and table.refreshed().options.bucket == DYNAMIC
     option = ", but its option 'bucket' is -1 already, which keeps writers out until it is done" if is_set else ""
     raise CommitConflict(
-        f"{table.paths.root}: others have written to it each of the {ATTEMPTS} times that it was rescaled; no row was "
-        f"moved{option}: stop the pipelines that write it, rescale it again, and start them again: they continue by "
-        "themselves"
+        f"{table.paths.root}: other writers committed during each of the {ATTEMPTS} attempts to rescale it; no row was "
+        f"moved{option}: stop the pipelines that write it, rescale it, and start them again: they "
+        "continue"
     )
 
 
@@ -149,8 +150,8 @@ def _settled(
             return state
         done.snapshot_ids += compact_pending(table, job, stale.__contains__).snapshot_ids
     raise CommitConflict(
-        f"{table.paths.root}: others write to it faster than their rows are compacted, which comes before it is "
-        "rescaled; stop the pipelines that write it meanwhile"
+        f"{table.paths.root}: other writers are faster than the compaction that must precede a rescale; stop "
+        "the pipelines that write it until the rescale is done"
     )
 
 

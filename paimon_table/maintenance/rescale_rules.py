@@ -32,7 +32,7 @@ def check_rescale(table: Table, bucket_count: int, *, is_partial: bool = False) 
     """ConfigError for what cannot be rescaled, or not to this number; ``is_partial``: some partitions of it."""
     if bucket_count < 1 and bucket_count not in (POSTPONED, DYNAMIC):
         raise ConfigError(
-            f"{bucket_count} is no number of buckets; give one of at least 1, -1 for dynamic buckets, or -2 for "
+            f"{bucket_count} is not a number of buckets; give one of at least 1, -1 for dynamic buckets, or -2 for "
             "postponed ones"
         )
     present = table.options.bucket
@@ -51,12 +51,12 @@ def check_rescale(table: Table, bucket_count: int, *, is_partial: bool = False) 
     if outside:
         raise UnsupportedFeature(
             f"{table.paths.root} has the partition column {outside[0]!r}, which is not in its primary key: its rows may"
-            " be in several partitions, and which of them is the newest is not told; write its rows into a new table"
+            " be in several partitions, and nothing shows which one is the newest; write its rows into a new table"
         )
     if {present, bucket_count} == {POSTPONED, DYNAMIC}:
         raise UnsupportedFeature(
-            f"{table.paths.root}: buckets do not become dynamic from postponed, or postponed from dynamic, at once; "
-            "rescale it to a number of buckets first"
+            f"{table.paths.root}: buckets cannot change directly between dynamic and postponed; rescale it to a "
+            "number of buckets first"
         )
     if is_partial and present != bucket_count and DYNAMIC in (present, bucket_count):
         raise UnsupportedFeature(

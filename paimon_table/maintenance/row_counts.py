@@ -21,7 +21,7 @@ class RowCounting:
 
     @staticmethod
     def of(table: Table, snapshot: Snapshot | None) -> RowCounting:
-        """Begin to count a snapshot: what metadata tells is known, the rest is left to be read."""
+        """Begin to count a snapshot: what metadata shows is known, the rest must be read."""
         ctx = table.context
         first = (ctx.schema.primary_keys or ctx.schema.column_names)[0]
         scan, known, unknown = TableScan.make(ctx, [first]), 0, list[Split]()

@@ -1,4 +1,4 @@
-"""Compacting in shares: one COMPACT snapshot for about so many bytes, each done anew while others are faster."""
+"""Compacting in shares: one COMPACT snapshot for about so many bytes, each done again while others are faster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import LiveFiles
 
 SHARE_BYTES = 1 << 30
-"""Size of the files that go into one snapshot, what a conflict makes to be done anew, unless one place has more."""
+"""Size of the files that go into one snapshot, what a conflict makes to be done again, unless one place has more."""
 
 Place = TypeVar("Place")
 """What is compacted as a whole: a bucket, or a partition."""
@@ -95,7 +95,7 @@ class Shares(Generic[Place]):
                 continue
             return done if result.compact is None else done.with_messages(messages, result.compact.id)
         raise CommitConflict(
-            f"{self.ctx.paths.root}: others have compacted the same files {ATTEMPTS} times meanwhile; {self.remedy}"
+            f"{self.ctx.paths.root}: other jobs compacted the same files {ATTEMPTS} times meanwhile; {self.remedy}"
         )
 
 

@@ -37,7 +37,8 @@ def settle(branch: Table, job: Job, *, fully: bool) -> None:
 def take_over(branch: Table, commit: TableCommit, identifier: int, properties: Mapping[str, str]) -> Snapshot | None:
     """Publish the newest content of ``branch`` as that of the table that ``commit`` is for; None where both are empty.
 
-    CommitConflict when others have committed to the table since ``commit`` was refreshed; nothing is published then.
+    CommitConflict when other writers have committed to the table since ``commit`` was refreshed; nothing is published
+    then.
     """
     messages = _messages(branch.state(), branch.options.bucket)
     return commit.replace_all(identifier, messages, properties, commit.state.identity).overwrite

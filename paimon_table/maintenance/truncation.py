@@ -14,7 +14,7 @@ from paimon_table.table import Table
 def truncate(table: Table, job: Job) -> Dropped:
     """Take all rows out of the table, whatever kind it is of, in one snapshot; one without files gets none.
 
-    CommitConflict when others keep committing to the table; nothing is gone then.
+    CommitConflict when other writers keep committing to the table; nothing is gone then.
     """
     for _ in range(ATTEMPTS):
         commit = job.commit_to(table)
@@ -26,6 +26,6 @@ def truncate(table: Table, job: Job) -> Dropped:
             continue
         return Dropped(facts, None if done.overwrite is None else done.overwrite.id)
     raise CommitConflict(
-        f"{table.paths.root}: others keep committing to the table; nothing is gone: try again, or stop the pipelines "
-        "that write it meanwhile"
+        f"{table.paths.root}: other writers keep committing to the table; nothing was removed: try again, or stop the "
+        "pipelines that write it"
     )

@@ -23,7 +23,7 @@ CHUNK_BYTES = 128 << 20
 
 _MAX_BATCH_ROWS = 1 << 16
 _DISK_TO_MEMORY = 4
-"""How many times their size in the file rows are guessed to take; readers that can tell give smaller batches."""
+"""How many times their size in the file rows are guessed to take; readers that know better give smaller batches."""
 
 ReadBatches = Callable[[DataFileMeta, int], Iterator[pa.Table]]
 """Reads a file in key order in batches of at most so many rows."""

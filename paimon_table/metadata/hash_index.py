@@ -57,16 +57,16 @@ def read_hashes(io: FileIO, paths: TablePaths, file: IndexFileMeta) -> KeyHashes
     try:
         data = io.read(path)
     except FileNotFoundError as error:
-        raise CorruptFile(f"index file {path} is missing; restore it, or let a writer make it again") from error
+        raise CorruptFile(f"index file {path} is missing; restore it, or let a writer rebuild it") from error
     if len(data) != file.file_size_bytes or len(data) != file.row_count * _STORED.itemsize:
         raise CorruptFile(
             f"index file {path} has {len(data)} bytes instead of {file.file_size_bytes}; restore it, or let a writer "
-            "make it again"
+            "rebuild it"
         )
     found = _NAME.fullmatch(file.file_name)
     if found is not None and int(found[1], 16) != zlib.crc32(data):
         raise CorruptFile(
-            f"index file {path} does not hold what was written; restore it, or let a writer make it again"
+            f"index file {path} is damaged: its content is not what was written; restore it, or let a writer rebuild it"
         )
     hashes = np.frombuffer(data, _STORED).astype(np.int32)
     return hashes if bool(np.all(hashes[1:] > hashes[:-1])) else distinct(hashes)

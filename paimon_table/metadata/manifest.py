@@ -22,7 +22,7 @@ Identity = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str | None
 """(partition, bucket, level, file name, extra files, embedded index, external path)."""
 
 Facts = tuple[int, bytes, int, int, int]
-"""(kind, partition, bucket, level, schema id): what the list of manifests tells of all entries together."""
+"""(kind, partition, bucket, level, schema id): what the list of manifests says about all entries together."""
 
 
 class Entry(Protocol):

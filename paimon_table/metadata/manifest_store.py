@@ -93,7 +93,7 @@ class ManifestReader:
             data = self.io.read(path)
         except ValueError as error:
             raise CorruptFile(
-                f"a snapshot or manifest list of {self.paths.root} names {name!r}, no file: restore it"
+                f"a snapshot or manifest list of {self.paths.root} names {name!r}, which is not a file name: restore it"
             ) from error
         except FileNotFoundError as error:
             raise CorruptFile(

@@ -39,7 +39,7 @@ class Publisher(Protocol):
         ``base`` is the snapshot that it was planned on, ``entries`` are the files that it adds and removes.
 
         True when it is in the table, also if a first try had got that far; False when its id provably belongs to
-        another one, or its base is gone. CommitOutcomeUnknown when that cannot be told: the caller looks before it
+        another one, or its base is gone. CommitOutcomeUnknown when that is unknown: the caller checks before it
         publishes again. Readers find it in the ``SnapshotStore`` once this is True.
         """
         ...
@@ -89,8 +89,8 @@ class FilePublisher:
             present, unclear = None, unclear or CommitOutcomeUnknown(str(error))
         if present is None:
             raise CommitOutcomeUnknown(
-                f"whether snapshot {snapshot.id} of {self.paths.root} was published is not known; repeat the commit, "
-                "it looks before it publishes"
+                f"it is unknown whether snapshot {snapshot.id} of {self.paths.root} was published; repeat the commit: "
+                "it checks before it publishes"
             ) from unclear
         if present.uuid is None or present.uuid != snapshot.uuid:
             return False

@@ -25,5 +25,5 @@ def read_schema(io: FileIO, paths: TablePaths, schema_id: int) -> TableSchema:
     known = {f.name for f in schema.fields}
     for name in (*schema.primary_keys, *schema.partition_keys):
         if name not in known:
-            raise CorruptFile(f"{path} has a key column {name!r}, which is no column; restore it from a backup")
+            raise CorruptFile(f"{path} has a key column {name!r}, which is not a column; restore it from a backup")
     return schema

@@ -48,7 +48,7 @@ class Snapshot:
 
     id: int
     uuid: str | None = None
-    """Random for each attempt: tells one's own snapshot from a competitor's after an unclear publish."""
+    """Random for each attempt: distinguishes one's own snapshot from a competitor's after an unclear publish."""
     schema_id: int
     base_manifest_list: str
     base_manifest_list_size: int | None = None
@@ -372,7 +372,7 @@ class SnapshotStore:
         if snapshot is None and (self.earliest_id() or snapshot_id) < snapshot_id:
             path = self.paths.snapshot_file(snapshot_id)
             if max(self._listed_ids(), default=0) < snapshot_id:
-                raise CommitConflict(f"{path} is there no more: the table has just been rolled back; try again")
+                raise CommitConflict(f"{path} no longer exists: the table has just been rolled back; try again")
             raise CorruptFile(f"{path} is missing; restore it from a backup")
         return snapshot
 

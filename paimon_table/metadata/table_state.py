@@ -151,7 +151,7 @@ def advance_state(io: FileIO, paths: TablePaths, state: TableState, latest: Snap
     """``state`` moved to the newest snapshot: deltas where they still exist, else a new load.
 
     The snapshot of ``state`` must be the one that its id has now, or must have had: after a rollback, or in a table
-    made anew, others may have given that id again.
+    recreated, others may have given that id again.
     """
     if latest is None:
         return TableState()

@@ -33,7 +33,7 @@ class FileSettings:
     compression_option: str
     stats_mode: str
     extension: str
-    """End of the file's name, without the dot; the format comes last, readers go by it."""
+    """End of the file's name, without the dot; the format comes last, readers use it."""
     is_indexed: bool
     """Whether a file index is written; nobody looks up rows in changelog files."""
     is_sorted: bool = True

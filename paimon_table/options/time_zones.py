@@ -26,7 +26,8 @@ def zone_of(option: str, text: str | None) -> tzinfo | None:
         return timezone(offset if sign == "+" else -offset)
     except (KeyError, ValueError, OSError) as error:
         raise ConfigError(
-            f"option {option!r}: {text!r} is no time zone; write one such as Europe/Berlin or GMT-08:00", option=option
+            f"option {option!r}: {text!r} is not a time zone; write one such as Europe/Berlin or GMT-08:00",
+            option=option,
         ) from error
 
 

@@ -1,6 +1,6 @@
 """How many rows readers give at a time: as many as take about the same memory whatever the rows are like.
 
-What rows take in memory cannot be told from a file: a text that stands there once, in a dictionary, is copied into
+A file does not show how much memory its rows take: a text that stands there once, in a dictionary, is copied into
 every row. The size is therefore that of rows which have been read.
 """
 

@@ -248,7 +248,7 @@ class ColumnRange:
     """Whether the file may give values back as other ones than its metadata knows."""
 
     def expression(self, field: DataField) -> pc.Expression:
-        """What holds for the column in every row of the file, as far as its metadata tells."""
+        """What holds for the column in every row of the file, as far as its metadata shows."""
         column = pc.field(field.name)
         if self.is_null:
             return column.is_null()
@@ -344,7 +344,7 @@ def _ends(low: bytes, high: bytes, at: int, arity: int, field: DataField) -> tup
     try:
         return raw_field(low, at, field.type), raw_field(high, at, field.type)
     except UnsupportedFeature:
-        # A timestamp that rows in memory cannot hold; whoever reads the column is told so.
+        # A timestamp that rows in memory cannot hold; reading the column reports it.
         return None, None
 
 

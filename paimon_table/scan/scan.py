@@ -189,7 +189,7 @@ _FilePlace = tuple[bytes, int, str]
 
 
 def _place(row: EntryRow) -> _FilePlace:
-    """What tells a file from others: names that other writers gave, before a migration, repeat in other partitions."""
+    """Identity of a file: names that other writers gave before a migration repeat in other partitions."""
     return row.partition, row.bucket, row.file_name
 
 

@@ -78,7 +78,7 @@ def _number(ctx: TableContext, option: str, text: str) -> int:
         return int(text)
     except ValueError as error:
         raise ConfigError(
-            f"{ctx.paths.root} has option {option!r} = {text!r}, which is no number; correct or remove the option",
+            f"{ctx.paths.root} has option {option!r} = {text!r}, which is not a number; correct or remove the option",
             option=option,
         ) from error
 

@@ -91,7 +91,7 @@ def _value(f: DataField, text: str) -> Any:
 def _boolean(text: str, t: DataType) -> bool:
     word = text.lower()
     if word not in _TRUE | _FALSE:
-        raise ValueError(f"{text!r} is no truth value")
+        raise ValueError(f"{text!r} is not a truth value")
     return word in _TRUE
 
 
@@ -154,7 +154,7 @@ def _time(text: str, t: DataType) -> int:
         whole = dt.time(int(hour), int(minute), int(second or 0))
         millis = ((whole.hour * 60 + whole.minute) * 60 + whole.second) * 1000 + int((fraction or "").ljust(3, "0"))
     if millis >= _MILLIS_PER_DAY:
-        raise ValueError(f"{text!r} is no time of a day")
+        raise ValueError(f"{text!r} is not a time of day")
     return millis
 
 
@@ -163,7 +163,7 @@ def _timestamp(text: str, t: DataType) -> int:
     per_second = UNITS_PER_SECOND[timestamp_unit(precision)]
     if text.isascii() and text.isdigit():
         if precision not in (0, 3, 6, 9):
-            raise ValueError(f"a number is no timestamp of precision {precision}")
+            raise ValueError(f"a number is not a timestamp of precision {precision}")
         return _within_64_bits(_integer(text, DataType(Root.BIGINT)) * (per_second if precision == 0 else 1))
     year, month, day, separator, hour, minute, second, fraction = _matched(_MOMENT, text).groups()
     if separator == " " and second is None:

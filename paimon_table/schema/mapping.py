@@ -56,7 +56,7 @@ def _cast(values: Any, target: pa.DataType) -> Any:
 
 
 def _rebuild(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Nested values with the field names, nullability and leaf types of ``target``; children go by position."""
+    """Nested values with the field names, nullability and leaf types of ``target``; children match by position."""
     if values.type == target:
         return values
     if pa.types.is_struct(target):

@@ -165,7 +165,9 @@ def check_keys(schema: TableSchema) -> None:
         _check_distinct(f"{what} fields", names)
         for name in names:
             if not schema.has_column(name):
-                raise ConfigError(f"{what} field {name!r} is no column; columns are: {', '.join(schema.column_names)}")
+                raise ConfigError(
+                    f"{what} field {name!r} is not a column; columns are: {', '.join(schema.column_names)}"
+                )
             key_type = schema.field(name).type
             if key_type.is_nested:
                 raise ConfigError(
@@ -227,7 +229,7 @@ def from_json(data: str | bytes, path: str = "a schema file") -> TableSchema:
 
 def _names(listed: Any) -> tuple[str, ...]:
     if not isinstance(listed, list):
-        raise ValueError("the keys are no list")
+        raise ValueError("the keys are not a list")
     names = tuple(map(as_text, listed))
     _check_once("column of two places in the key", names)
     return names

@@ -29,16 +29,16 @@ _OF_STORES = re.compile(
     r"AWS Error (?:NETWORK_CONNECTION|SLOW_DOWN|SERVICE_UNAVAILABLE|INTERNAL_FAILURE|THROTTLING|REQUEST_TIMEOUT)"
     r"|HTTP status (?:5\d\d|429)"
 )
-"""How Arrow tells that an object store does not answer, or asks for patience."""
+"""How Arrow reports that an object store does not answer, or asks for patience."""
 
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 _REMEDIES = {
     errno.ENOSPC: "make room there, then start again",
     errno.EDQUOT: "make room there or raise the quota, then start again",
-    errno.EROFS: "the file system is read-only: look why (often it had errors), then start again",
-    errno.ENOTDIR: "a file stands where this path has a directory: look what it is, and move it away",
-    errno.EACCES: "this user has no rights there: start as the user that the files belong to, or give this one rights",
+    errno.EROFS: "the file system is read-only: find out why (often after disk errors), then start again",
+    errno.ENOTDIR: "a file has the name of a directory of this path: check what it is, and move it away",
+    errno.EACCES: "this user lacks permission: start as the owner of the files, or grant this user access",
     errno.EMFILE: "raise the limit of open files (ulimit -n), then start again",
 }
 _OTHER_REMEDY = "check the path, the access, the free space and the connection"

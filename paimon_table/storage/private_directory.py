@@ -111,7 +111,9 @@ def private_root(parent: str) -> str:
         return root
     fresh = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.geteuid()}-", dir=parent)
     atexit.register(_remove, fresh, os.getpid())
-    log.warning("%s %s: it is left alone, %s is used instead; remove it if nobody needs it", root, problem, fresh)
+    log.warning(
+        "%s %s: Tidemark leaves it alone and uses %s instead; remove it if nothing needs it", root, problem, fresh
+    )
     return fresh
 
 

@@ -94,7 +94,7 @@ class S3FileIO:
             with _arrow(self.settings).open_output_stream(path.removeprefix("s3://")) as stream:
                 stream.write(data)
             return
-        except (OSError, ValueError):  # once more, by who tries longer and tells what is wrong
+        except (OSError, ValueError):  # once more, with longer retries and a clear error
             pass
         with translated(path):
             _client(self.settings).put_object(Bucket=bucket, Key=key, Body=data)
@@ -237,7 +237,7 @@ def _put_if_absent(settings: S3Settings, bucket: str, key: str, data: bytes) -> 
             raise CommitOutcomeUnknown(
                 f"s3://{bucket}/{key} may or may not have been created ({error}); read it before retrying"
             ) from error
-    raise CommitOutcomeUnknown(f"others keep writing s3://{bucket}/{key}; read it before retrying")
+    raise CommitOutcomeUnknown(f"other writers keep writing s3://{bucket}/{key}; read it before retrying")
 
 
 _honouring: set[tuple[S3Settings, str]] = set()
@@ -281,7 +281,7 @@ def _client(settings: S3Settings) -> Any:
             aws_session_token=_revealed(settings.session_token),
             config=Config(
                 s3=style,
-                user_agent="tidemark",  # the one of botocore is worked out anew for each request
+                user_agent="tidemark",  # the one of botocore is worked out again for each request
                 request_checksum_calculation="when_required",
                 retries={"mode": "standard"},
                 max_pool_connections=_CONNECTIONS,
@@ -289,8 +289,8 @@ def _client(settings: S3Settings) -> Any:
         )
     except (BotoCoreError, ValueError) as error:
         raise ConfigError(
-            f"no client for S3 can be made ({error}); check s3.endpoint (a URL such as http://HOST:PORT), s3.region and"
-            " the AWS settings of the environment"
+            f"cannot create a client for S3 ({error}); check s3.endpoint (a URL such as http://HOST:PORT), s3.region"
+            " and the AWS settings of the environment"
         ) from error
 
 

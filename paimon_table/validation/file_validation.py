@@ -44,7 +44,7 @@ def _check_prefixes(options: TableOptions) -> None:
     ):
         if not prefix or ".." in prefix:
             raise ConfigError(
-                f"option {option!r}: {prefix!r} is no begin of a file name; write one such as 'data-', or remove it",
+                f"option {option!r}: {prefix!r} cannot begin a file name; write one such as 'data-', or remove it",
                 option=option,
             )
 

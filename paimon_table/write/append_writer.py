@@ -102,7 +102,7 @@ class AppendWriter:
         return self.prepare_commit(full_compact)
 
     def sort(self, columns: tuple[str, ...], directory: str) -> CommitMessage:
-        """Write all files of the bucket anew, their rows in the order of the columns: the message's COMPACT part.
+        """Rewrite all files of the bucket, their rows in the order of the columns: the message's COMPACT part.
 
         ``directory`` is on a local disk that has room for the rows. Only where rows have no order of arrival to keep.
         """

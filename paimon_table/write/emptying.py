@@ -40,7 +40,7 @@ def why_not_emptied(ctx: TableContext) -> str | None:
     if not schema.primary_keys:
         return "the table has no primary key"
     if options.merge_engine != "deduplicate":
-        return f"the merge engine is {options.merge_engine}, which keeps more than one record tells"
+        return f"the merge engine is {options.merge_engine}, which combines several records in a row"
     if options.ignore_delete or options.rowkind_field is not None:
         return "its options leave deletes out, or take them from a column"
     if options.sequence_fields:

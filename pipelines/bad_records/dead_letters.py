@@ -1,7 +1,7 @@
 """The open records of a pipeline's quarantine, read from their files.
 
 A line is a record as ``sinks.quarantine`` writes it, or as somebody has mended it in its file. One that is no such
-record (torn, edited by hand) is damaged: it is told by its place and never lost.
+record (torn, edited by hand) is damaged: it is reported with its place and never lost.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class BadLine:
     ts: int | None
     reason: str
     source: tuple[str | None, str | None, str] | None
-    """Names of the source table (database, schema, table), where the record told them."""
+    """Names of the source table (database, schema, table), where the record has them."""
     topic_id: str = ""
 
     @property
@@ -98,7 +98,7 @@ class DeadLetters:
         self.config = config
 
     def judge(self) -> TableJudge:
-        """What tells which records are in their tables now."""
+        """Finds which records are in their tables now."""
         return TableJudge(catalog_of(self.config))
 
     def facts(self, judge: Judge | None = None) -> Facts:
@@ -189,9 +189,9 @@ def read_line(file: str, number: int, text: bytes) -> BadLine | DamagedLine:
     try:
         fields = json.loads(text)
     except (ValueError, RecursionError) as error:
-        return DamagedLine(file, number, text, f"it is no JSON: {error}")
+        return DamagedLine(file, number, text, f"it is not JSON: {error}")
     if not isinstance(fields, dict):
-        return DamagedLine(file, number, text, "it is no JSON object")
+        return DamagedLine(file, number, text, "it is not a JSON object")
     topic, partition, offset = (fields.get(name) for name in ("topic", "partition", "offset"))
     for name, value, kind in (("topic", topic, str), ("partition", partition, int), ("offset", offset, int)):
         if not isinstance(value, kind) or isinstance(value, bool):

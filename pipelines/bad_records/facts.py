@@ -1,7 +1,7 @@
 """Which records of a quarantine are open: those whose last fact is that they are bad.
 
 A fact that a record is in a table counts as long as the table has the snapshot that brought it. A table that was rolled
-back behind it, restored from an older copy or made anew has lost the record: it is open again.
+back behind it, restored from an older copy or recreated has lost the record: it is open again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Judge(Protocol):
     """Knows what tables hold."""
 
     def holds(self, evidence: Evidence) -> bool:
-        """Whether the snapshot is in the line of the table, as far as can be told."""
+        """Whether the snapshot is in the line of the table, as far as known."""
         ...
 
     def committed(self, sealed: Sealed, table: str) -> Evidence | None:
@@ -123,7 +123,7 @@ class Facts:
         return None
 
     def offsets(self, topic_ids: Mapping[str, str]) -> OpenOffsets:
-        """Per (topic, partition) the rising offsets; without records of topics that were made anew since."""
+        """Per (topic, partition) the rising offsets; without records of topics that were recreated since."""
         found: defaultdict[tuple[str, int], list[np.ndarray]] = defaultdict(list)
         for number, (topic, topic_id, partition) in enumerate(self.keys):
             if _may_be(topic, topic_id, topic_ids):
@@ -204,7 +204,7 @@ def facts_of(log: QuarantineLog, judge: Judge) -> Facts:
 
 
 def settle(log: QuarantineLog, judge: Judge) -> None:
-    """Write down what the tables tell now and may not tell later, when their snapshots have expired.
+    """Write down what the tables show now and may not show later, when their snapshots have expired.
 
     To be called by whoever holds the checkpoint: what a killed process has committed, and what was rolled back.
     """

@@ -45,11 +45,11 @@ def replay_owner(id_: str) -> str:
 class Place(NamedTuple):
     """Which record it is.
 
-    A topic that was made anew has another id, where ids are known; a dump that was replaced has other times.
+    A topic that was recreated has another id, where ids are known; a dump that was replaced has other times.
     """
 
     topic: str
-    """``malformed:FILE`` for a line of a dump that is no record; the offset is its byte then."""
+    """``malformed:FILE`` for a line of a dump that is not a record; the offset is its byte then."""
     topic_id: str
     """Empty where it is not known."""
     partition: int

@@ -9,7 +9,7 @@ from paimon_table.errors import BucketCountChanged, CommitConflict
 from pipelines.tables.table_failure import TableFailure, may_succeed_later
 
 OTHERS_WAITS_S: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0, 4.0)
-"""How long a batch waits, before it is planned anew, for somebody who gives one of its tables other buckets, or because
+"""How long a batch waits, before it is planned again, for a job that gives one of its tables other buckets, or because
 others have changed what its keys were placed by."""
 
 STORAGE_WAITS_S: tuple[float, ...] = (0.5, 2.0)
@@ -35,7 +35,7 @@ class Attempts:
         self.retries[_RETRY_WORDS.get(type(failure.error), "storage")] += 1
 
     def wait_s(self, failure: TableFailure) -> float | None:
-        """How long to wait before the batch is planned anew; None when that has not helped, or would not."""
+        """How long to wait before the batch is planned again; None when that has not helped, or would not."""
         kind = type(failure.error)
         if isinstance(failure.error, BucketCountChanged | CommitConflict):
             waits_s = OTHERS_WAITS_S

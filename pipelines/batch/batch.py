@@ -79,7 +79,7 @@ def append_batch(
 ) -> AppendedBatch:
     """Everything up to the APPEND snapshots: after it the rows of the batch are in the tables.
 
-    A table that fails is tried again where that may help, then paused, and the batch is planned anew without it.
+    A table that fails is tried again where that may help, then paused, and the batch is planned again without it.
     """
     try:
         return _append_until_known(batch, tables, settings, exchange, compactions, check_read)
@@ -131,7 +131,7 @@ def _append_planned(
     attempts: Attempts,
     clock: Stopwatch,
 ) -> AppendedBatch | None:
-    """One attempt; None when the batch shows something that the plan did not know, so that it is to be planned anew."""
+    """One attempt; None when the batch shows something that the plan did not know, so that it must be planned again."""
     if attempts.in_one_task:
         settings = replace(settings, slots=1)
     if exchange.is_one_job:
@@ -186,7 +186,7 @@ def _append_planned(
 def _append(
     plan: BatchPlan, written: Written, tables: PipelineTables, clock: Stopwatch, facts: StepFacts
 ) -> AppendedBatch | None:
-    """Publish the rows, with the facts about bad records before and after; None where keys are to be shared anew."""
+    """Publish the rows, with the facts about bad records before and after; None where keys are to be shared again."""
     try:
         appended = append(plan, written, tables, clock, facts.seal)
     except LanesDoNotFit:

@@ -56,7 +56,7 @@ class AppendedBatch:
     emptied: Mapping[str, int] = field(default_factory=dict)
     """How many rows were deleted of tables whose source table was truncated."""
     retries: Mapping[str, int] = field(default_factory=dict)
-    """How often it was planned anew, by what for."""
+    """How often it was planned again, by what for."""
 
 
 MOST_COMPACTIONS = 3
@@ -78,7 +78,7 @@ def append(
     ``seal`` notes the bad records durably, before anything is published.
 
     Nothing is published unless every record is accounted for and every task has done its part; what could not be done
-    is raised. After a TableFailure the batch can be planned anew: tables that have its rows are known.
+    is raised. After a TableFailure the batch can be planned again: tables that have its rows are known.
     """
     result = written.result
     if result.failures:
@@ -145,8 +145,8 @@ def compact_batch(
     """Compact what is due, publish that with what the write tasks have compacted, and report on the whole batch.
 
     A table is published as soon as its own buckets are compacted: one that takes long does not keep the changelogs of
-    the others. All may be lost at any point: the files of each table's snapshot tell what is to be compacted in it, see
-    ``unfinished_batches``. What met the compaction of another writer is compacted anew, on what that one left: until
+    the others. All may be lost at any point: the files of each table's snapshot show what it must compact, see
+    ``unfinished_batches``. What met the compaction of another writer is compacted again, on what that one left: until
     then nobody would see the changes of the batch.
     """
     clock, result = appended.clock, appended.result

@@ -25,7 +25,7 @@ class TableReport:
     event_count: int = 0
     """Records that gave rows for the table."""
     unsent: Unsent = field(default_factory=dict)
-    """Values that the source left out and no row tells for certain."""
+    """Values that the source left out and no row gives for certain."""
     is_truncated: bool = False
     """Whether all rows from before were deleted, because the source table was truncated."""
     late_row_count: int = 0
@@ -56,7 +56,7 @@ class BatchReport:
     newest_s: Mapping[tuple[str, int], float] = field(default_factory=dict)
     """The newest time of those records."""
     retries: Mapping[str, int] = field(default_factory=dict)
-    """How often the batch was planned anew, by what for."""
+    """How often the batch was planned again, by what for."""
     paused: Mapping[str, str] = field(default_factory=dict)
     """Tables that the stream leaves out when the batch ends, and why."""
 

@@ -1,4 +1,4 @@
-"""What one decode task tells the driver of the records that it has read, and the kinds of reasons of bad ones."""
+"""What a decode task reports to the driver about its records, and the kinds of reasons of bad ones."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class DecodeReport:
     begins: dict[tuple[str, int], int] = field(default_factory=dict)
     """The first offset read of each; noted with the gaps."""
     gaps: dict[tuple[str, int], list[tuple[int, int]]] = field(default_factory=dict)
-    """Offsets (begin, end) between those that were read; only noted if the task is told to."""
+    """Offsets (begin, end) between those that were read; only noted on request."""
     record_count: int = 0
     counts: DecodeCounts = field(default_factory=DecodeCounts)
     moved_count: int = 0

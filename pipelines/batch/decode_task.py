@@ -178,7 +178,7 @@ class DecodeTask:
         """Whether an earlier run, or an earlier checkpoint, has dealt with a record that is bad now.
 
         Its table has passed it, or has the step: then the record is in the quarantine, was mended and applied since, or
-        was good then. One that names no source table was put aside when the stream passed it, whatever table tells of
+        was good then. One that names no source table was quarantined when the stream passed it, whatever table tells of
         that.
         """
         topic, place = row.topic, (row.topic, row.partition)

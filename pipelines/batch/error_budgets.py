@@ -54,7 +54,7 @@ def exceeded_budgets(
     """The refusals of tables with more bad records than their rules allow.
 
     A record that names no source table, because it cannot be read, counts for every table that its topic feeds. A topic
-    that leads to no table is refused where the pipeline has no other table to go on with, and told otherwise.
+    that leads to no table is refused where the pipeline has no other table to continue with, and reported otherwise.
     """
     found, topics = _bad_records(reports, tables)
     where = "a slice of what it catches up" if tables.is_catch_up else f"batch {batch_id}"
@@ -179,7 +179,7 @@ def _refusal(where: str, name: str, records: _Records, newest: Share) -> TooMany
     if name.startswith(MALFORMED_PREFIX):  # no connector has written these lines
         begin = "" if records.first is None else f"; the first begins at byte {records.first[2]}"
         text = (
-            f"{name.removeprefix(MALFORMED_PREFIX)}: nearly all lines are no records, {newest.bad:,} of the newest"
+            f"{name.removeprefix(MALFORMED_PREFIX)}: nearly all lines are not records, {newest.bad:,} of the newest"
             f" {newest.all:,}, with {share.bad:,} in {where}: {'; '.join(told)}{begin}. Nothing of it went into the"
             " quarantine: dump the topic again with `kcat -J`, or leave the file out of source.files.path;"
             " `max_bad_records: null` puts such lines into quarantine instead"
@@ -191,7 +191,7 @@ def _refusal(where: str, name: str, records: _Records, newest: Share) -> TooMany
             " records or the rule, or raise max_bad_records"
         )
     else:
-        what, remedy = (f"topic {name}, which leads to no table", "exclude the topic")
+        what, remedy = (f"topic {name}, which no rule writes to a table", "exclude the topic")
         if records.is_of_table:
             what, remedy = name, "fix the rule"
         text = (

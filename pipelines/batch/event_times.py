@@ -19,7 +19,7 @@ class EventTimeColumns:
     behind them."""
 
     def newest_ms(self, target: int, rows: pa.Table) -> int | None:
-        """The newest event time of rows for a target; None where they tell none, or need not."""
+        """The newest event time of rows for a target; None where they have none, or need none."""
         name = self.of_target.get(target)
         if name is None or name not in rows.column_names:
             return None

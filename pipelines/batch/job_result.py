@@ -70,7 +70,7 @@ class JobResult:
         return [w.departed for w in self.writes if w.target == target and w.departed is not None]
 
     def unsent(self, target: int) -> Unsent:
-        """Values that the source left out and no row tells for certain."""
+        """Values that the source left out and no row gives for certain."""
         return sum((Counter(w.unsent) for w in self.writes if w.target == target), Counter[tuple[str, Became]]())
 
     def late_rows(self, target: int) -> int:

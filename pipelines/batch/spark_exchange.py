@@ -1,7 +1,7 @@
 """The exchanges of a Spark session: by way of its shuffle, or of files that decode and write tasks share.
 
 By way of its shuffle one job decodes and writes: for tasks on several machines. By way of files two jobs do, and the
-driver tells the second one their names: Spark plans a shuffle between two steps in Python anew for every batch, which
+driver gives the second one their names: Spark plans a shuffle between two steps in Python again for every batch, which
 takes longer than a second job. Tasks that write announce what they have appended, and go on to compact.
 
 Compactions as Spark jobs of their own: the tables with most to compact have a job each, the others share one.

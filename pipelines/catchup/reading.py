@@ -8,7 +8,7 @@ batch that Spark has closed ends, or at a place that was named. A batch that Spa
 Exactly once, the argument: each snapshot carries the position of the reading that made it. A slice that is read again
 after a crash brings only rows behind that position (E3), on top of that position (E4). So what is noted of a reading
 (``Reached``) comes behind its slice, and losing it costs time. Dump files give offsets in any order: of them a slice
-is planned before it is read, with its number, and its number tells whether it is there.
+is planned before it is read, with its number, and its number shows whether it is there.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class StreamEnd:
         self.last_batch: int | None = None
         """The last batch whose rows are in the tables; Spark may not have closed it yet."""
         self.by_number = config.source.files is not None
-        """Whether only the number of a batch, or slice, tells if a table has it: offsets come in any order."""
+        """Whether only the number of a batch, or slice, shows if a table has it: offsets come in any order."""
         self._config = config
         self._checkpoint = checkpoint
         self._catalog = catalog
@@ -261,7 +261,7 @@ class Reading:
             report = self._work.run(BatchRun(reached.number, reached.at_ms), tables, piece, self.to.topics)
         except TableFailure as failure:
             raise failure.error from failure
-        self._tables = tables  # after a failure all is looked at anew
+        self._tables = tables  # after a failure all is looked at again
         self.record_count += report.record_count
         faults.reached("slice-done", reached.number)
         self.to.note(reached.done(piece.end, self._work.now_ms()), report)
@@ -327,7 +327,7 @@ class InStream:
 
     @property
     def reached(self) -> Reached:
-        """See ``Destination``; where positions do not tell, the batch that failed may be in the table after all."""
+        """See ``Destination``; where positions do not show it, the batch that failed may be in the table after all."""
         pause = self._pause
         if pause.reached is not None:
             return pause.reached

@@ -52,10 +52,12 @@ def say_paused(pauses: Mapping[str, Pause]) -> None:
     """Say at a start which tables are paused, and what becomes of them."""
     for name, pause in pauses.items():
         if pause.tries_again:
-            log.warning("table %s is behind since batch %d: %s. It catches up now", name, pause.batch, pause.reason)
+            log.warning(
+                "table %s has been behind since batch %d: %s. It catches up now", name, pause.batch, pause.reason
+            )
         else:
             log.warning(
-                "table %s is paused since batch %d: %s. %s",
+                "table %s has been paused since batch %d: %s. %s",
                 name,
                 pause.batch,
                 pause.reason,
@@ -68,6 +70,6 @@ def failed_words(pipeline: str, standings: Mapping[str, TableStanding]) -> Itera
     for name, standing in standings.items():
         if standing.has_failed:
             yield (
-                f"pipeline {pipeline}: table {name} is paused, all others have what was read: {standing.pause.reason}."
-                " Fix that and start again: the table then catches up"
+                f"pipeline {pipeline}: table {name} is paused, and all others are up to date: {standing.pause.reason}. Fix"
+                " that and start again: the table then catches up"
             )

@@ -262,7 +262,7 @@ class TableRequests:
         if known is not None and known.cause is Cause.ASKED:
             return Answer(State.DONE, f"table {identifier} is paused already: {known.reason}")
         self._pause(identifier, reason)
-        return Answer(State.DONE, f"table {identifier} is paused where it stands; all others continue")
+        return Answer(State.DONE, f"table {identifier} is paused at its position; all others continue")
 
     def resume(self, request: Request, _tell: Tell) -> Answer:
         """Begin to catch a table up."""
@@ -270,15 +270,15 @@ class TableRequests:
         if identifier not in self._paused.tables:
             return Answer(State.DONE, f"table {identifier} is not paused")
         self._side.resume(identifier)
-        return Answer(State.DONE, f"table {identifier} is catching up; then it is in the stream again")
+        return Answer(State.DONE, f"table {identifier} is catching up; then it rejoins the stream")
 
     def _table_of(self, request: Request) -> str:
         identifier = request.text("table")
         known = sorted({*self._known(), *self._paused.tables})
         if identifier not in known and self._paused.is_first_batch:
             raise ConfigError(
-                f"the pipeline has no table {identifier!r} yet, because its first batch has not ended. The request was"
-                " not accepted: call again after the first batch"
+                f"the pipeline has no table {identifier!r} yet, because its first batch has not ended. Nothing was"
+                " done: try again after the first batch"
             )
         if identifier not in known:
             close = nearest(identifier, known)

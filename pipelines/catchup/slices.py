@@ -40,7 +40,7 @@ _STEP = 4
 """By how much a slice may be larger or smaller than the one before."""
 
 _ALIKE = 1.5
-"""Slices whose sizes differ by less tell nothing of what is the same for each."""
+"""Slices whose sizes differ by less show nothing about the fixed cost of each."""
 
 
 class SlicePace:
@@ -98,7 +98,7 @@ def paced(run: RunSlice, pace: SlicePace, on_slice: Callable[[BatchReport, Pipel
 
 
 def slice_settings(settings: TaskSettings, pause: Pause, opened: AllOpen) -> TaskSettings:
-    """Settings of the tasks of a pause's slices, whose numbers begin anew: with a quarantine of their own."""
+    """Settings of the tasks of a pause's slices, whose numbers start over: with a quarantine of their own."""
     quarantine = settings.quarantine
     if quarantine is not None:
         quarantine = replace(quarantine, path=quarantine.path + pause.aside_name)

@@ -13,7 +13,7 @@ has a rule again                                is paused at that place, and cau
 has a source that no rule leads to it           goes on with the others; the place of that source is kept
 has such a source again                         is caught up in the topics of that source
 lacks commits (rolled back, restored)           is caught up from its own position
-was dropped while it was filled                 is filled anew
+was dropped while it was filled                 is filled again
 is new, with ``backfill``                       is filled from the first record
 has more commits than were noted                is noted with them
 ==============================================  ====================================================================
@@ -198,7 +198,7 @@ def _without_rule(table: TableFacts, stream: StreamFacts, verdict: Verdict) -> V
         pause = replace(pause, after=stream.after)
     if pause is None or not pause.has_rule:
         return verdict
-    remark = _line(table, "no rule writes it; its place is kept for one that does again", logging.INFO)
+    remark = _line(table, "no rule writes it; Tidemark keeps its position for a later rule", logging.INFO)
     return verdict.but(replace(entry, pause=replace(pause, has_rule=False)), remark)
 
 
@@ -228,7 +228,7 @@ def _with_sources(table: TableFacts, stream: StreamFacts, source: Offsets, verdi
     begin = stream.begin if before is None else before.position
     kept = [known.get(one) or Ruleless(one, batch, begin) for one in sources if one in table.rules.ruleless]
     gone = sorted({one.source for one in kept} - known.keys(), key=source_words)
-    words = "no rule leads records of %s to it any more; from batch %d on they are not in it"
+    words = "no rule routes records of %s to it any more; it lacks them from batch %d on"
     remarks = [_line(table, words % (source_words(one), batch)) for one in gone] if len(kept) < len(sources) else []
     verdict = verdict.but(replace(entry, ruleless=tuple(kept)), *remarks)
     back = [one for one in entry.ruleless if one.source not in table.rules.ruleless]
@@ -307,11 +307,11 @@ def _rolled_back(table: TableFacts, stream: StreamFacts, source: Offsets, verdic
     pause = _moved(table, entry, reason, stream, begin, entry.topics)
     ruleless = tuple(_lowered(one, offsets, source) for one in entry.ruleless)
     back = replace(entry, pause=pause, ruleless=ruleless, commits=table.commits, snapshot_id=newest_id)
-    return verdict.but(back, _line(table, f"{reason}; it is read again from where it stands"), is_moved=True)
+    return verdict.but(back, _line(table, f"{reason}; it is read again from its position"), is_moved=True)
 
 
 def _lowered(one: Ruleless, known: Collection[Place], source: Offsets) -> Ruleless:
-    """A source without a rule of a table that has records of the partitions ``known`` alone: others begin anew."""
+    """A source without a rule of a table that has records of the partitions ``known`` alone: others start over."""
     offsets = None if one.begin is None else source.offsets(one.begin)
     if offsets is None:
         return one  # of files nothing is known by partition

@@ -47,7 +47,7 @@ def entry_of(sink: TableSink) -> Entry:
 
 
 def missing_commits(config: PipelineConfig, entry: Entry, table: Table) -> int:
-    """How many of the commits that the checkpoint has noted a table lacks; 0 where its snapshots do not tell."""
+    """How many of the commits that the checkpoint has noted a table lacks; 0 where its snapshots do not show it."""
     position = newest_position(table.snapshots, config.name)
     return 0 if position is None else entry.missing_commits(table.created_ms, position.commit_count)
 
@@ -83,7 +83,7 @@ class TableStandings:
         for name, table in self._tables(self.paused.book, self._passed()):
             try:
                 entry = standing(table, stream, self.slices).entry
-            except ConfigError:  # which the start tells, and ends with
+            except ConfigError:  # which the start reports, and ends with
                 entry = table.entry if table.entry.pause is not None else paused_anew(table, stream)
             if entry.pause is not None:
                 yield name, entry

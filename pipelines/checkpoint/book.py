@@ -90,7 +90,7 @@ class Pause:
 
     @property
     def aside_name(self) -> str:
-        """What tells the bad records that are met while the table is caught up from those of the stream."""
+        """What distinguishes the bad records of the table's catch-up from those of the stream."""
         return f"+{_file_name(self.table)}-{self.since_ms}"
 
     def moved(self, places: Mapping[Place, int | None]) -> Pause:
@@ -133,7 +133,7 @@ class Entry:
     def noted(self, found: Entry) -> Entry:
         """With what was found of the table: its creation, commits, snapshot and topics.
 
-        A count goes down for a table that was made anew alone: one that lacks commits is to be noticed.
+        A count goes down for a table that was recreated alone: one that lacks commits is to be noticed.
         """
         commits, snapshot_id = found.commits, found.snapshot_id
         if self.commits and self.created_ms == found.created_ms:
@@ -148,7 +148,7 @@ class Entry:
         )
 
     def written_as(self, created_ms: int) -> Entry:
-        """Of a table that rows go into; one that was made anew has no commits yet."""
+        """Of a table that rows go into; one that was recreated has no commits yet."""
         if self.created_ms in (created_ms, None):
             return replace(self, created_ms=created_ms)
         return replace(self, created_ms=created_ms, commits=0, snapshot_id=0, topics=(), offsets={})
@@ -370,7 +370,7 @@ class Book:
         self.change(lambda contents: replace(contents, cuts=found))
 
     def recreated_topics(self, ids: Mapping[str, str]) -> list[str]:
-        """Noted topics that have another id now: they were deleted and made anew under their names."""
+        """Noted topics that have another id now: they were deleted and recreated under their names."""
         return sorted(name for name, id_ in self._contents.topics.items() if ids.get(name, id_) != id_)
 
     def places(self) -> set[Place]:
@@ -384,7 +384,7 @@ class Book:
     def move(self, places: Mapping[Place, int | None]) -> None:
         """Change where tables go on that are not in the stream, in partitions of Kafka.
 
-        With None they begin anew there, as the topic was recreated; else at that offset, if they had come further: the
+        With None they start over there, as the topic was recreated; else at that offset, if they had come further: the
         partition ends there now.
         """
         if not places:

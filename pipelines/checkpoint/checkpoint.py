@@ -1,4 +1,4 @@
-"""Spark's checkpoint directory of a pipeline: what it tells us, and whether Spark will be able to read it."""
+"""Spark's checkpoint directory of a pipeline: its content, and whether Spark will be able to read it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """JSON files of ours that other versions of Tidemark read too: commands and pipelines are not upgraded in one moment.
 
-A field that a version does not know is passed over, and lost when it writes the file anew. So a field may be added as
+A field that a version does not know is passed over, and lost when it rewrites the file. So a field may be added as
 long as older versions do right without it. What they would get wrong comes with a higher ``$format`` in the document;
 a version refuses those beyond its own, and says that it is the older one. No name of a topic, a table or a field of
 ours begins with ``$``. Documents without it have format 1.

@@ -160,7 +160,7 @@ def _held(config: PipelineConfig, directory: str, doing: str, yields: bool, file
             raise SinkUnavailable(_taken(config, os.pread(descriptor, 1000, 0))) from error
         except OSError as error:
             log.warning(
-                "%s: no lock on checkpoint %s (%s): take care that only one run uses it",
+                "%s: no lock on checkpoint %s (%s): make sure that only one run uses it",
                 config.name,
                 config.checkpoint,
                 error.strerror,

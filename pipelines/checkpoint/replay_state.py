@@ -67,7 +67,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Rebuild:
-    """What a replay needs beside its range that builds the content of the table anew."""
+    """What a replay needs beside its range that rebuilds the content of the table."""
 
     branch: str
     """Where it is built."""
@@ -107,7 +107,7 @@ class ReplayState:
     rebuild: Rebuild | None = None
     """None: the records go into the table as it is."""
     void: str = ""
-    """Why it cannot go on, for good; empty as long as it can."""
+    """Why it can never continue; empty as long as it can."""
 
     @property
     def is_begun(self) -> bool:
@@ -162,18 +162,18 @@ class Replays:
         return self._checkpoint.documents(DIRECTORY, ReplayState.from_bytes)
 
     def unfinished(self, table: str) -> ReplayState | None:
-        """The replay of a table that has not ended, or a rebuild whose end nobody has been told."""
+        """The replay of a table that has not ended, or a rebuild whose end nobody has seen."""
         return next(
             (s for s in self.all() if s.table == table and (s.rebuild is not None or not s.is_done)),
             None,
         )
 
     def end_with(self, topics: Collection[str]) -> None:
-        """Let those not go on that have begun to read topics which were made anew: their offsets mean other records."""
+        """Let those not go on that have begun to read topics which were recreated: their offsets mean other records."""
         for state in self.all() if topics else ():
             hit = sorted({*topics} & {*state.topics}) if state.topics else sorted(topics)
             if hit and state.is_begun and not (state.is_done or state.void):
-                self.put(replace(state, void=f"topic {hit[0]} was recreated while it was under way"))
+                self.put(replace(state, void=f"topic {hit[0]} was recreated during the replay"))
 
     def remove(self, id_: str) -> None:
         """Forget a replay."""

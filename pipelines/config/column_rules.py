@@ -68,7 +68,7 @@ class KeyedHash(ConfigModel):
 class LastCharacters(ConfigModel):
     """A mask that shows the end of a text, and a star for each character before."""
 
-    show_last: Annotated[int, Field(ge=1, le=32)] = Field(description="How many characters stay.")
+    show_last: Annotated[int, Field(ge=1, le=32)] = Field(description="How many characters stay visible.")
 
 
 def _kind_of_mask(value: Any) -> str | None:

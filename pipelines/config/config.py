@@ -55,7 +55,7 @@ class Trigger(ConfigModel):
         json_schema_extra={"default": "60s"},
         description="Time between the starts of two batches, such as `500ms`, `60s`, `5m`, `1h`.",
     )
-    available_now: bool = Field(default=False, description="Read what is there in several batches, then stop.")
+    available_now: bool = Field(default=False, description="Read all available records in several batches, then stop.")
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
@@ -118,8 +118,8 @@ class Defaults(ConfigModel):
         default=NEARLY_ALL,
         json_schema_extra={"default": "nearly all"},
         description="How many bad records one batch of one table may have: a number such as `100`, or a share of the "
-        "table's records in the batch such as `1%`. With more of them the table stops at that batch, of which nothing "
-        "goes into the table or the quarantine. `nearly all` stops a table of whose newest records 90 % or more are "
+        "table's records in the batch such as `1%`. With more of them the table stops at that batch, and nothing of "
+        "it goes into the table or the quarantine. `nearly all` stops a table of whose newest records 90 % or more are "
         "bad: 3 or more in a table without rows, 100 or more in others. null sets no limit.",
     )
     options: Mapping[str, OptionOrNull] = Field(
@@ -149,12 +149,12 @@ class PipelineConfig(ConfigModel):
         description="What a new checkpoint does when the tables were written under another one: continue from the "
         "offsets in the tables, stop, or read from `start` again.",
     )
-    retry: Retry = Field(default_factory=Retry, description="How long trouble that passes by itself is waited out.")
+    retry: Retry = Field(default_factory=Retry, description="How long Tidemark retries a transient failure.")
     on_table_failure: OnTableFailure = Field(
         default="pause",
         description="What happens if the schema change or commit of a table is refused, or its storage fails. `pause` "
         "leaves the table at its position while all others continue; `tidemark resume` or a restart catches it up. "
-        "`stop` stops the pipeline. What concerns all tables always stops it.",
+        "`stop` stops the pipeline. A failure that concerns all tables always stops it.",
     )
     catalog: Catalog = Field(description="Where the Paimon tables lie, and who makes their versions visible.")
     metrics: Metrics | None = Field(default=None, description="Numbers for Prometheus, and probes; off by default.")
@@ -243,7 +243,7 @@ class PipelineConfig(ConfigModel):
             at, target = ("tables", index, "order_by"), self.target_rule(rule)
             if not self.source.format.tells_positions:
                 text = (
-                    f"records of the format {self.source.format.name} do not tell their place in the log of a source;"
+                    f"records of the format {self.source.format.name} do not have their place in the log of a source;"
                     " name a column with a version of the row: `options: {sequence.field: COLUMN}`"
                 )
                 raise refused(text, *at)
@@ -251,7 +251,9 @@ class PipelineConfig(ConfigModel):
             for _, text in order_problems(stated):
                 raise refused(text, *at)
             if target.schema_changes.truncate == "apply":
-                raise refused("`schema_changes: {truncate: apply}` has no place in this order; say skip or pause", *at)
+                raise refused(
+                    "`schema_changes: {truncate: apply}` does not work with this order; say skip or pause", *at
+                )
 
     def _check_own_columns(self) -> None:
         """Refuse to fill a column that an option fills."""

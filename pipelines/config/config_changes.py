@@ -11,8 +11,8 @@ from pipelines.config.config import PipelineConfig
 from sources.kafka.client_properties import why_not_direct
 
 _FIXED: Mapping[str, str] = {
-    "name": "it is whom the tables and the checkpoint belong to",
-    "checkpoint": "it holds how far the pipeline is, and its lock",
+    "name": "the tables and the checkpoint belong to it",
+    "checkpoint": "it holds the progress and the lock of the pipeline",
     "catalog": "its tables are open, and their positions are there",
     "spark": "the Spark session has started with these properties",
     "metrics": "the port is open",
@@ -56,8 +56,7 @@ def changes_of(running: PipelineConfig, wanted: PipelineConfig) -> ConfigChanges
         fixed.append("source.kafka.options: they need another `reader` than the one that runs")
     if fixed:
         raise ConfigError(
-            f"pipeline {running.name} continues as it was: {'; '.join(fixed)}. Stop the pipeline and start it again to"
-            " change this"
+            f"pipeline {running.name} continues as it was: {'; '.join(fixed)}. To change this, restart the pipeline"
         )
     before, after = _rules(running), _rules(wanted)
     return ConfigChanges(

@@ -15,10 +15,10 @@ from pipelines.config.config import DEFAULT_TABLE_OPTIONS, PipelineConfig
 _INTRODUCTION = """\
 # Pipeline files
 
-A pipeline file is one YAML document. Unknown keys are refused with their place and the nearest known key; so is an
-option that would have no effect, and a name that is one letter away from a known one. An option that Tidemark only
-stores for others (`write-buffer-size`: memory of other writers) and a name that it cannot judge are warnings:
-`file:line:column: warning: ...`, and the file is valid. This page is made from the models in `pipelines/`;
+A pipeline file is one YAML document. Tidemark refuses an unknown key, and names its place and the nearest known key.
+It also refuses an option that would have no effect, and a name that is one letter away from a known one. An option
+that Tidemark only stores for others (`write-buffer-size`: memory of other writers) and a name that it cannot judge are
+warnings: `file:line:column: warning: ...`, and the file is valid. This page is made from the models in `pipelines/`;
 `tidemark schema` prints the same as JSON Schema for editors. `tidemark validate FILE...` checks files without starting
 anything.
 
@@ -53,7 +53,7 @@ otherwise: skip
 - **Patterns** are regular expressions that must match the whole name; a plain name matches itself.
 - **Types** of columns are Paimon's as SQL text: `INT`, `DECIMAL(10, 2)`, `TIMESTAMP_LTZ(6)`, `ARRAY<STRING>`, ...
 - **Options** of tables keep their Paimon names. Tidemark checks names and values when it reads the file. A table rule
-  takes an option of `defaults` away by setting it to `null`. Without any word on it, a new table gets
+  takes an option of `defaults` away by setting it to `null`. By default, a new table gets
   {table_defaults}.
 - **Properties of Kafka's client** are checked too, without Kafka: [KAFKA_SECURITY.md](KAFKA_SECURITY.md) has examples
   with TLS and logins.
@@ -85,7 +85,7 @@ nothing before `tidemark table compact` |
 | as fixed buckets |
 
 All merge engines and changelog producers go with the modes that have a primary key, except where their rules say
-otherwise. Aim at buckets of up to about 2 GB of files: a full compaction of one rewrites it in one task, for which
+otherwise. Aim at buckets of up to about 2 GB of files. A full compaction rewrites a bucket in one task, for which
 1 GiB of memory is enough (`python -m benchmarks.huge_bucket`). With a `local[N]` master a batch takes less than that,
 however many of its rows fall into one bucket. A batch that touches thousands of partitions makes a file in each of
 them: partition by days rather than by hours or names, where there is a choice.
@@ -101,8 +101,8 @@ Measured on two cores: what each mode adds to a batch of 100,000 rows, whose dec
 | 100,000,000 | 0.13 s | 0.9 GiB | | |
 
 With the decoding of as many events a batch at 100,000,000 keys takes 1.22 and 1.30 times as long as at 1,000,000
-(two runs). With that many keys one in forty shares its 32-bit hash with another one, whose bucket its rows go to as
-Paimon's format has it: a batch touches more buckets the more keys there are.
+(two runs). With that many keys, one in forty shares its 32-bit hash with another key. As Paimon's format has it,
+both go to one bucket, so a batch touches more buckets the more keys there are.
 """
 
 

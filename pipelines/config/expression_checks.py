@@ -53,7 +53,7 @@ def _untold_metadata(config: PipelineConfig, rule: TableRule) -> Iterator[tuple[
         untold = [] if problem_of(text, columns={}) else [name for name in metadata_of(text) if name in form.untold]
         if untold:
             told = ", ".join(f"${name}" for name in METADATA if name not in form.untold)
-            yield path, f"records of the format {form.name} do not tell ${untold[0]}; they tell {told}"
+            yield path, f"records of the format {form.name} do not have ${untold[0]}; they have {told}"
 
 
 def _open_secrets(rule: TableRule, file: YamlFile, at: KeyPath) -> Iterator[Problem]:
@@ -72,7 +72,7 @@ def _wrong_rows(rule: TargetRule, file: YamlFile, at: KeyPath) -> Iterator[Probl
 
 
 def declared_types(rule: TableRule) -> Mapping[str, DataType]:
-    """The columns of the source whose types the file tells."""
+    """The columns of the source whose types the file states."""
     columns = rule.columns
     found: dict[str, DataType] = {}
     for name, t in columns.types.items():

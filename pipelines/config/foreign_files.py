@@ -1,4 +1,4 @@
-"""Configuration files of other systems, told from their keys: one word instead of a line for each unknown key."""
+"""Configuration files of other systems, recognised by their keys: one word instead of a line for each unknown key."""
 
 from __future__ import annotations
 

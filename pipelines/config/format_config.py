@@ -100,7 +100,7 @@ class ChosenFormat(ConfigModel):
 
     @property
     def finds_formats(self) -> bool:
-        """Whether the first records of each topic tell its format."""
+        """Whether the first records of each topic show its format."""
         return self.formats[self.name].finds_formats
 
     @property
@@ -115,12 +115,12 @@ class ChosenFormat(ConfigModel):
 
     @property
     def untold(self) -> frozenset[str]:
-        """The metadata that no record tells."""
+        """The metadata that no record has."""
         return self.formats[self.name].untold
 
     @property
     def tells_positions(self) -> bool:
-        """Whether records may tell their place in the log of a source."""
+        """Whether records may have their place in the log of a source."""
         return self.formats[self.name].tells_positions
 
     @property
@@ -141,7 +141,7 @@ class ChosenFormat(ConfigModel):
 
     @property
     def precision_tells_unit(self) -> bool:
-        """Whether epoch numbers without a schema count the unit that the declared precision of their column tells."""
+        """Whether epoch numbers without a schema count the unit of the declared precision of their column."""
         form, given = self._chosen
         return bool(given.get("time_precision", form.time_precision) == "adaptive")
 

@@ -108,7 +108,7 @@ def misspelt_options(stated: Collection[str]) -> Iterator[tuple[str, str]]:
                 " {keep_deletes: TIME}}`",
             )
         elif name.startswith(OWN_PREFIX):
-            yield name, f"option '{name}' is where Tidemark remembers what it has learnt of the table; remove it"
+            yield name, f"option '{name}' is where Tidemark stores what it has learnt about the table; remove it"
     for name in _unknown(stated):
         meant = _meant(name)
         if meant is not None:

@@ -177,4 +177,4 @@ def unreadable_values(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         try:
             parse(name, text)
         except ConfigError as error:
-            yield name, f"{error}; others who read or write the table fail with it or pass it over"
+            yield name, f"{error}; other engines that read or write the table fail at it or ignore it"

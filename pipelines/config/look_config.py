@@ -8,7 +8,7 @@ from pipelines.config.config_values import ConfigModel, Text
 
 _HOST = (
     "Address to listen on: by default only this machine reaches it, `0.0.0.0` stands for all addresses. "
-    "Several files that run together say the same, or only one of them says it."
+    "Files that run in one process give the same value, or only one of them gives it."
 )
 
 
@@ -33,6 +33,6 @@ class WebPage(ConfigModel):
         default=None,
         min_length=16,
         repr=False,
-        description="What rows and buttons ask for, at least 16 characters, such as `${env:TIDEMARK_UI_TOKEN}`; by "
-        "default another one at each start, in a private file that the log names.",
+        description="The token that rows and buttons require, at least 16 characters, such as "
+        "`${env:TIDEMARK_UI_TOKEN}`; by default a new one at each start, in a private file that the log names.",
     )

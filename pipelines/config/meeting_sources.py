@@ -1,6 +1,6 @@
-"""Rules of a pipeline file that are sure to bring several source tables into one table, told before any event is seen.
+"""Rules of a pipeline file that are sure to bring several source tables into one table, found before any event is seen.
 
-Most rules cannot be told: how many source tables a pattern matches shows only while the pipeline runs.
+Most rules leave it open: how many source tables a pattern matches shows only while the pipeline runs.
 """
 
 from __future__ import annotations

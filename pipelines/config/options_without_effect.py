@@ -1,4 +1,4 @@
-"""Table options that a pipeline file states in vain: other options leave nobody who looks at them, or no use for them.
+"""Table options that have no effect in a pipeline file, because other options make them useless.
 
 Paimon keeps such options in silence, so tables that have them are opened and written; a pipeline file that states them
 does not say what its author means.

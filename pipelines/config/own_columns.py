@@ -11,7 +11,7 @@ from paimon_table.options.names import SEQUENCE_FIELD
 from pipelines.config.table_rules import TargetRule
 from sources.change_columns import CHANGE_COLUMNS
 
-NAME_OF_CHANGES = "its name is used for the way of the rows into the table; rename it in the connector"
+NAME_OF_CHANGES = "Tidemark uses its name internally; rename it in the connector"
 
 _VERSIONS = "name its columns (`history: {scd2: {valid_from: ..., valid_to: ..., is_current: ...}}`)"
 _DELETES = "name another column (`history: {soft_delete: {column: ...}}`)"

@@ -17,8 +17,8 @@ class Retry(ConfigModel):
 
     max_elapsed: Duration | None = Field(
         default=None,
-        description="How long trouble may last before the pipeline ends with exit code 1: `24h` by default, `30s` with "
-        "`--once` and `available_now`. Work that succeeds sets it back.",
+        description="How long a transient failure may last before the pipeline ends with exit code 1: `24h` by "
+        "default, `30s` with `--once` and `available_now`. Work that succeeds resets it.",
     )
     max_wait: Duration = Field(
         default=timedelta(seconds=60),

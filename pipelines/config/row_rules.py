@@ -34,7 +34,7 @@ def mask_key_of(rule: TargetRule, column: str) -> str | None:
 
 
 def mask_digests(columns: ColumnRules) -> tuple[str, ...]:
-    """What tells the secret keys of masks from others, and does not show them."""
+    """Distinguishes the secret keys of masks without showing them."""
     keys = (mask.key for mask in columns.mask.values() if isinstance(mask, KeyedHash))
     return tuple(hmac.digest(key.encode(), b"rules of a table", "sha256").hex() for key in keys)
 
@@ -109,7 +109,7 @@ def _is_true(value: str | None) -> bool:
 
 
 def _masked_order(rule: TargetRule, options: Mapping[str, str]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Masks of columns whose values tell which row is the newer one."""
+    """Masks of columns whose values decide which row is newer."""
     for option, value in options.items():
         is_group = option.endswith(f".{SEQUENCE_GROUP}")
         names = value if option == SEQUENCE_FIELD else named_columns(option) if is_group else ""

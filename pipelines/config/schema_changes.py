@@ -30,7 +30,10 @@ PRESETS: Mapping[str, Mapping[str, str]] = {
 """What each preset says of every kind."""
 
 _REFUSED_WORDS = {
-    ("default", "apply"): "no reader of Paimon gives rows from before a column its default; say pause to fill them with"
+    (
+        "default",
+        "apply",
+    ): "no Paimon reader fills older rows with the default of a new column; say pause to fill them with"
     " a rebuild (`tidemark replay --rebuild`), or ignore to leave them NULL",
     ("primary_key", "new_table"): "Tidemark makes no second table of its own accord; say pause, and name the new table"
     " in the rule once the key has changed (another `into`, the new primary_key, `backfill: true`)",
@@ -62,8 +65,8 @@ class SchemaChanges(ConfigModel):
 
     preset: Preset | None = Field(
         default=None,
-        description="Where the kinds begin that have no word here: `evolve` follows the source and keeps all values, "
-        "`lenient` goes on wherever rows stay right, `freeze` pauses the table at any change.",
+        description="The preset for all kinds without a word of their own: `evolve` follows the source and keeps "
+        "all values, `lenient` continues wherever rows stay right, `freeze` pauses the table at any change.",
         json_schema_extra={"default": "evolve"},
     )
     add: Literal["apply", "ignore", "quarantine", "pause"] | None = Field(
@@ -102,7 +105,7 @@ class SchemaChanges(ConfigModel):
     )
     comment: Literal["apply", "ignore"] | None = Field(
         default=None,
-        description="A column whose embedded schema has a text of documentation: make it the comment of the column, or "
+        description="A column whose embedded schema has documentation: make it the comment of the column, or "
         "leave comments alone.",
     )
     default: Literal["ignore", "pause"] | None = Field(

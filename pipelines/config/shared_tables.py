@@ -1,6 +1,6 @@
-"""Rules of several pipeline files that bring the same topic into one table, told before anything is read.
+"""Rules of several pipeline files that bring the same topic into one table, found before anything is read.
 
-The rule is that of ``pipelines.tables.repeated_reads``, as far as files can tell; what shows in a run is left to it.
+The rule is that of ``pipelines.tables.repeated_reads``, as far as files show; a run checks the rest.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pipelines.config.table_rules import PLACEHOLDER, Match, TableRule, TargetRu
 from sources.topics import TopicSelection, any_matches, name_matches
 
 _ONE_JOB = (
-    "its buckets are dynamic, which is for one job: batches of two that meet are refused and planned again, and end a"
-    " pipeline that is always the later one"
+    "its buckets are dynamic and allow one writer: when two pipelines commit at the same time, one batch is refused"
+    " and planned again, and a pipeline that always loses ends"
 )
 
 _PLAIN = re.compile(r"[\w.-]+")
@@ -59,7 +59,7 @@ def tables_shared(config: PipelineConfig, other: PipelineConfig) -> Iterator[Sha
                 is_sure = is_sure and not any(c.source.skips_records for c in (config, other))
                 yield SharedTable(i, j, f"{topic}, and {counted}", is_sure)
             elif not any(_keeps_newest(rule) for rule in rules):
-                text = "older rows stand in the place of newer ones where one of them is behind"
+                text = "older rows replace newer ones while one of them lags"
                 yield SharedTable(i, j, f"{topic}: {text}", False)
             break
 
@@ -71,7 +71,7 @@ def _meet(mine: Match, theirs: Match) -> bool:
 
 
 def _may_be_same(a: str, b: str) -> bool:
-    """Whether a name may match both patterns; where both are more than names that is not told."""
+    """Whether a name may match both patterns; where both are more than names, that stays open."""
     if _PLAIN.fullmatch(a):
         return name_matches(b, a)
     return name_matches(a, b) if _PLAIN.fullmatch(b) else True
@@ -127,7 +127,7 @@ def _may_take(rule: TableRule, topic: str) -> bool:
 
 
 def _is_told_by(rule: TableRule, topic: str) -> bool:
-    """Whether the name of a topic tells that its source table is for a rule."""
+    """Whether the name of a topic shows that its source table is for a rule."""
     parts = topic.split(".")
     return rule.match.table is None or any_matches(rule.match.table, parts[-1])
 

@@ -115,7 +115,7 @@ Start = Annotated[
         custom_error_message="expected earliest, latest, {timestamp: ...} or {offsets: ...}",
     ),
 ]
-"""Where a new checkpoint starts; three forms, told apart by their shape so that an error is about one of them."""
+"""Where a new checkpoint starts; three forms, distinguished by their shape so that an error is about one of them."""
 
 
 class KafkaSource(ConfigModel):

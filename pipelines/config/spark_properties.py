@@ -57,7 +57,7 @@ def unknown_properties(properties: Mapping[str, str]) -> Iterator[tuple[str, str
     """(property, what to know) for names that are no property of Spark itself."""
     for name in properties:
         if not _may_be_any(name) and _meant(name) is None:
-            yield name, f"'{name}' is no property of Spark; it is passed on as it is"
+            yield name, f"'{name}' is not a property of Spark; it is passed on as it is"
 
 
 def master_problem(master: str | None) -> str | None:

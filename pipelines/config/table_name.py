@@ -48,7 +48,7 @@ def alike_text(name: str, other: str) -> str:
 def _problem(kind: str, name: str, suffix: str) -> str | None:
     shown = ascii(name if len(name) <= 80 else f"{name[:77]}...") if not name.isprintable() else f"'{name:.80}'"
     if not name.strip() or name in {".", ".."}:
-        return f"{kind} {shown} is no name"
+        return f"{kind} {shown} is not a name"
     if name != name.strip():
         return f"{kind} {shown} begins or ends with blanks"
     if "/" in name or "\\" in name:

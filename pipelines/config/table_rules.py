@@ -207,8 +207,8 @@ class TableRule(ConfigModel):
     )
     watermark: Watermark | None = Field(
         default=None,
-        description="Gives the snapshots of the table a watermark from the time of events, for those who wait until a "
-        "time is complete. It follows the topic partition that is furthest behind, and never goes back.",
+        description="Gives the snapshots of the table a watermark from the time of events, for readers that wait "
+        "until a time is complete. It follows the topic partition that is furthest behind, and never goes back.",
     )
     schema_changes: SchemaChanges | None = Field(
         default=None,
@@ -225,11 +225,11 @@ class TableRule(ConfigModel):
     )
     backfill: bool = Field(
         default=False,
-        description="A table that this rule makes when the pipeline has read its topics already is filled from their "
-        "earliest records, beside the stream, and then joins it. Without it such a table gets new records only. "
-        "`match.topic` says which topics are read again; without that it is all of them. A table that the pipeline has "
-        "written before is not filled by a second rule for it (a warning says so); one whose rule was away for a while "
-        "is caught up when a rule writes it again, with or without this word.",
+        description="If this rule creates a table whose topics the pipeline has already read, Tidemark fills the "
+        "table from their earliest records, beside the stream, and then adds it to the stream. Without it such a table "
+        "gets new records only. `match.topic` says which topics are read again; without that it is all of them. A "
+        "table that the pipeline has written before is not filled by a second rule for it (a warning says so); a table "
+        "without a rule for some time catches up once a rule writes it again, with or without this word.",
     )
     options: Mapping[str, OptionOrNull] = Field(
         default_factory=dict,
@@ -475,7 +475,7 @@ class TargetRule:
             name = names[placeholder[1]]
             if name is None:
                 raise ConfigError(
-                    f"into: {self.into!r} uses {{{placeholder[1]}}}, which topic {topic} does not tell; "
+                    f"into: {self.into!r} uses {{{placeholder[1]}}}, which the name of topic {topic} does not contain; "
                     "write the name out in a rule that matches this topic"
                 )
             return name

@@ -91,9 +91,9 @@ def type_problem(text: str, refusal: str) -> str:
         return (
             refusal
             if close is None or " " in name
-            else f"{text!r} is no type; did you mean '{_MEANT.get(close, close)}'?"
+            else f"{text!r} is not a type; did you mean '{_MEANT.get(close, close)}'?"
         )
     numbers = re.search(r"\(([\d, ]+)\)", text)
     if numbers and re.search(r"\((n|p, s)\)", meant):
         meant = f"{meant.partition('(')[0]}({numbers[1]})"
-    return f"{text!r} is no type of Paimon; the nearest one is {meant}"
+    return f"{text!r} is not a type of Paimon; the nearest one is {meant}"

@@ -19,12 +19,12 @@ class Watermark(ConfigModel):
     delay: Duration = Field(
         default=timedelta(0),
         json_schema_extra={"default": "0s"},
-        description="How much later than newer events an event may come: the watermark stays so far behind.",
+        description="How late an event may come: the watermark stays this far behind the newest event.",
     )
     idle: Duration = Field(
         default=timedelta(minutes=1),
         json_schema_extra={"default": "1m"},
-        description="A topic partition that brings no rows for so long holds the watermark back no more.",
+        description="After so long without rows, a topic partition no longer holds the watermark back.",
     )
 
     @property

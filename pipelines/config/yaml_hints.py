@@ -1,4 +1,4 @@
-"""What to do about common mistakes of YAML itself, which its parser tells in its own terms."""
+"""What to do about common mistakes of YAML itself, which its parser reports in its own terms."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def unclosed(problem: str, opened_line: int, line: int) -> str:
 def reference_problem(text: str) -> str | None:
     """What is wrong with a reference as shells write it; None without one."""
     found = _SHELL_REFERENCE.search(text)
-    return None if found is None else f"{found[0]} is no reference here; write ${{env:{found[1]}}}"
+    return None if found is None else f"{found[0]} is not a reference here; write ${{env:{found[1]}}}"
 
 
 def is_unquoted_placeholder(value: Any) -> bool:

@@ -29,7 +29,7 @@ def wait_for(
 ) -> Answer | None:
     """Leave a request and wait for its final answer, for as long as a process runs the pipeline.
 
-    None: none does any more, or perhaps never did; the request is withdrawn. ``tell`` gets words for who waits.
+    None: none does any more, or perhaps never did; the request is withdrawn. ``tell`` gets words for the waiting user.
     """
     requests = Requests.of(config)
     request = requests.leave(command, arguments)

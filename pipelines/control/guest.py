@@ -67,7 +67,7 @@ class Guest(Generic[Piece, Done]):
         """Have a piece done, by whoever may do it now. SinkUnavailable while another command holds the checkpoint."""
         while True:
             if self._here is not None and self._yields and is_wanted(self._config):
-                self._tell(f"pipeline {self._config.name} starts: it gets the checkpoint, and the rest is done by it")
+                self._tell(f"pipeline {self._config.name} starts: it takes the checkpoint and does the rest")
                 self.release()
             if self._here is not None:
                 return self._here(piece)

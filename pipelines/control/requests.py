@@ -2,7 +2,7 @@
 
 One process works on a checkpoint and nobody else changes what it works on. A command that wants something of it leaves
 ``CHECKPOINT/tidemark/requests/ID.json``; the process takes it when no batch runs and answers in ``ID.answer.json``.
-Requests outlive both: one that is not answered for good is taken by the next start, so what it asks for must bear being
+Requests outlive both: one without a final answer is taken by the next start, so what it asks for must bear being
 done twice. Identifiers sort by the time at which requests were left.
 """
 
@@ -122,7 +122,7 @@ class Requests:
     def waiting(self) -> list[Request]:
         """The requests without a final answer, oldest first; a file that is none is refused on the way.
 
-        What this user may not read ends no pipeline: somebody else has left it, who is told in the log.
+        A file that this user may not read ends no pipeline: another user has left it, and the log says so.
         """
         try:
             names = self._io.list_names(self._directory)
@@ -161,8 +161,8 @@ class Requests:
             return None
         except NOT_AS_WRITTEN as error:
             raise CorruptFile(
-                f"{path} is no answer ({error!r}); the log of the pipeline has what became of the request: look there,"
-                " and remove the file"
+                f"{path} is not an answer ({error!r}); the log of the pipeline shows the result of the request: look"
+                " there, then remove the file"
             ) from error
 
     def withdraw(self, request_id: str) -> None:
@@ -248,6 +248,6 @@ def check_rules(config: PipelineConfig, request: Request) -> None:
     """Refuse a request of somebody who has read other rules."""
     if request.text(RULES) != digest_of_rules(config):
         raise ConfigError(
-            f"the running pipeline {config.name} has other rules than the file: let it take the file first"
-            " (tidemark reload, or a restart), then call again"
+            f"the running pipeline {config.name} has other rules than the file: run `tidemark reload`, or"
+            " restart it, then call again"
         )

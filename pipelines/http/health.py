@@ -1,6 +1,6 @@
 """Whether a process is alive, and whether it does its work: what probes ask, with the reasons why not.
 
-Everybody may ask, so reasons are told without values of rows.
+Everybody may ask, so reasons are shown without values of rows.
 """
 
 from __future__ import annotations

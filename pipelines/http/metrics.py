@@ -245,7 +245,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "tidemark_lag_records",
         PLACE,
-        "Records that the stream has not read yet. Of tables that are not in it `tidemark_table_missed_records` tells.",
+        "Records that the stream has not read yet. `tidemark_table_missed_records` covers tables outside the stream.",
         _of_places(lambda p: p.records),
     ),
     Metric(
@@ -277,14 +277,13 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "tidemark_table_behind_seconds",
         TABLE,
-        "How long the table has not been in the stream: paused, catching up, or both; 0 for one that is.",
+        "How long the table has been out of the stream: paused, catching up, or both; 0 if it is in the stream.",
         _behind_s,
     ),
     Metric(
         "tidemark_table_missed_records",
         TABLE,
-        "About how many records of its topics a table has not read that is not in the stream; missing while it is not"
-        " known.",
+        "About how many records of its topics a table outside the stream has not read; missing while unknown.",
         _of_tables(lambda t: t.missed_records),
     ),
     Metric(
@@ -296,7 +295,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "tidemark_table_beside_records_left",
         ("pipeline", "table", "work"),
-        "About how many records it is still to read; missing while it is not known.",
+        "About how many records it still has to read; missing while unknown.",
         _of_work(lambda work: work.records_left),
     ),
     Metric(
@@ -327,8 +326,8 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "tidemark_table_unsent_values_total",
         ("pipeline", "table", "column", "became"),
-        "Values that the source did not send (unchanged TOAST) and no row tells for certain; NULL was written (`null`,"
-        " `null-key-changed`), or what may be an older value (`older`).",
+        "Values that the source did not send (unchanged TOAST) and that no row gives for certain; NULL was written"
+        " (`null`, `null-key-changed`), or what may be an older value (`older`).",
         _unsent,
     ),
     Metric(
@@ -386,4 +385,4 @@ METRICS: tuple[Metric, ...] = (
 )
 
 DURATIONS = "tidemark_batch_duration_seconds"
-DURATIONS_TEXT = "Wall time of batches, without what a batch shares with the one before."
+DURATIONS_TEXT = "Wall time of batches, without the overlap with the batch before."

@@ -28,7 +28,7 @@ def listening(block: str, host: str, port: int) -> socket.socket:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except OSError as error:
-        raise ConfigError(f"{block}.host: {host} is no address of this machine ({error.strerror})") from error
+        raise ConfigError(f"{block}.host: {host} is not an address of this machine ({error.strerror})") from error
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -49,7 +49,7 @@ def _refusal(block: str, host: str, port: int, error: OSError) -> str:
                 " stop that process"
             )
         case errno.EADDRNOTAVAIL:
-            return f"{block}.host: {host} is no address of this machine; 0.0.0.0 stands for all of them"
+            return f"{block}.host: {host} is not an address of this machine; 0.0.0.0 stands for all of them"
         case errno.EACCES:
             return f"{block}.port: this user may not listen on port {port}; choose one above 1023"
         case _:

@@ -1,7 +1,7 @@
 """The state of a running pipeline in a small private file, for `tidemark status`; it stays when the process has ended.
 
 Of a local checkpoint it lies in it, ``tidemark/state.json``; of one on object storage in the user's private directory
-on the machine of the run. It is written anew every few seconds, less often where that takes long, and never synced: it
+on the machine of the run. It is rewritten every few seconds, less often where that takes long, and never synced: it
 is of no use after a power cut.
 """
 

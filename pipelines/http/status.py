@@ -80,7 +80,7 @@ def _states(configs: Sequence[PipelineConfig]) -> States:
             found.append((state, holder_by_process(state)))
     if not found:
         raise ConfigError(
-            "this user runs no pipeline on this machine; name its file to see what stood last: tidemark status FILE"
+            "this user runs no pipeline on this machine; name its file to see its last state: tidemark status FILE"
         )
     return found
 
@@ -90,7 +90,7 @@ def _state_of(config: PipelineConfig) -> tuple[Document, str | None]:
     path = state_path(config)
     state = _read(path)
     if state is None and holder is not None:
-        said = "has not said yet how it stands; ask again" if holder.is_run else holder.doing
+        said = "has not reported its state yet; ask again" if holder.is_run else holder.doing
         raise ConfigError(f"pipeline {config.name}: checkpoint in use by {holder}, which {said}")
     if state is None:
         raise ConfigError(f"pipeline {config.name} does not run, and has not run here yet ({path} is not there)")
@@ -113,7 +113,7 @@ def _with_replays(config: PipelineConfig, state: Document) -> Document:
 
 
 def holder_by_process(state: Document) -> str | None:
-    """Who runs it where no lock tells: the process, if it is the one that wrote the state."""
+    """Who runs it where no lock shows it: the process, if it is the one that wrote the state."""
     pid, host = int(state["pid"]), str(state["host"])
     is_fresh = time.time() - float(state["time_s"]) < _STALE_S
     is_ended = any(pipeline["phase"] in ("ended", "failed") for pipeline in state["pipelines"])

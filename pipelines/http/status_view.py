@@ -81,7 +81,7 @@ def _headline(state: Mapping[str, Any], pipeline: Mapping[str, Any], holder: str
     words = {"ended": "not running: it was stopped", "failed": "not running: it failed"}
     how = words.get(pipeline["phase"], "not running: it was killed, or its machine went down")
     line.append(f"  {how}", style=_BETWEEN if pipeline["phase"] == "ended" else _BAD)
-    line.append(f"  {ago} ago ({seen}); what follows stood then", style="not bold")
+    line.append(f"  {ago} ago ({seen}); what follows is the state then", style="not bold")
     if state.get("held_by"):
         holder = f"\n  {shown(state['held_by'], 120)} uses its checkpoint"
         line.append(holder, style="not bold")

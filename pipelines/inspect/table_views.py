@@ -141,7 +141,7 @@ def open_table(path: str, storage: Options, *, for_reading: bool = True) -> Tabl
         if not found:
             raise
         listed = "".join(f"\n  {table}" for table in first_of(found, _LISTED_TABLES))
-        raise ConfigError(f"{path} is no table; there are tables below it:{listed}") from None
+        raise ConfigError(f"{path} is not a table; there are tables below it:{listed}") from None
 
 
 def storage_options(path: str, storage: Options) -> dict[str, str]:
@@ -158,7 +158,7 @@ def storage_options(path: str, storage: Options) -> dict[str, str]:
 
 
 def _named_by_options(table: Table) -> Snapshot | None:
-    """The snapshot that options of the table name for readers, which is told on stderr; None for the newest one."""
+    """The snapshot that options of the table name for readers, reported on stderr; None for the newest one."""
     snapshot = table.stored_snapshot()
     if snapshot is not None:
         say(

@@ -97,7 +97,7 @@ class _Condition:
     def _single(self) -> pc.Expression:
         self.depth += 1
         if self.depth > _DEEPEST:
-            raise self._error(f"more than {_DEEPEST} conditions stand in each other; write it flatter")
+            raise self._error(f"more than {_DEEPEST} conditions are nested; write a flatter condition")
         if self._take("NOT"):
             parsed = ~self._single()
         elif self._take("("):

@@ -58,7 +58,7 @@ def is_among(field: pc.Expression, target: pa.DataType, constants: Sequence[Cons
     else:
         values = [_typed(constant, target) for constant in constants]
         if pa.types.is_floating(target) and any(value.as_py() == 0 for value in values):
-            # Arrow's lists tell the two zeros apart, which its comparisons and SQL do not.
+            # Arrow's lists distinguish the two zeros, which its comparisons and SQL do not.
             values += [pa.scalar(zero, target) for zero in (0.0, -0.0)]
     return field.isin(pa.array(values, target)) | (field.is_null() & _UNKNOWN)
 

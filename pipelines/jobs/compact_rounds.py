@@ -198,10 +198,10 @@ def compact_warehouse(
     """One round, or with ``interval_s`` one after the other until SIGINT or SIGTERM, which end it with code 0.
 
     A single round ends with code 1 when a table could not be compacted. Without any table it is a ConfigError, which
-    the first of many rounds only tells: the job may be started before the pipelines that make the tables.
+    the first of many rounds only logs it: the job may start before the pipelines that create the tables.
     """
     if dry_run and interval_s is not None:
-        raise ConfigError("--dry-run tells of one round: leave --watch out")
+        raise ConfigError("--dry-run shows one round: leave --watch out")
     io, root = file_io_for(warehouse, storage_options(warehouse, storage))
     say = _json_line if form is LogFormat.JSON else _text_line
     tell, warn = partial(say, is_warning=False), partial(say, is_warning=True)

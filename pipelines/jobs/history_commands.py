@@ -40,14 +40,24 @@ table_app.add_typer(consumers_app, name="consumers")
 def expire(
     path: TablePath,
     retain_min: Annotated[
-        int | None, typer.Option("--retain-min", min=1, help="Snapshots to keep at least; else as the options say.")
+        int | None,
+        typer.Option(
+            "--retain-min", min=1, help="Keep at least this many snapshots; by default the table options decide."
+        ),
     ] = None,
     retain_max: Annotated[
-        int | None, typer.Option("--retain-max", min=1, help="Snapshots to keep at most; else as the options say.")
+        int | None,
+        typer.Option(
+            "--retain-max", min=1, help="Keep at most this many snapshots; by default the table options decide."
+        ),
     ] = None,
     older_than: Annotated[
         str | None,
-        typer.Option("--older-than", metavar="DURATION", help="Keep younger snapshots, such as 12h; else by option."),
+        typer.Option(
+            "--older-than",
+            metavar="DURATION",
+            help="Keep snapshots younger than this, such as 12h; by default the table options decide.",
+        ),
     ] = None,
     dry_run: DryRun = False,
     _config: Config = None,
@@ -66,10 +76,10 @@ def expire(
 @table_app.command()
 def rollback(
     path: TablePath,
-    snapshot: Annotated[int | None, typer.Option("--snapshot", help="Back to this snapshot.")] = None,
-    tag: Annotated[str | None, typer.Option("--tag", help="Back to this tag.")] = None,
+    snapshot: Annotated[int | None, typer.Option("--snapshot", help="Roll back to this snapshot.")] = None,
+    tag: Annotated[str | None, typer.Option("--tag", help="Roll back to this tag.")] = None,
     timestamp: Annotated[
-        str | None, typer.Option("--timestamp", help="Back to the newest snapshot that is not after this time.")
+        str | None, typer.Option("--timestamp", help="Roll back to the newest snapshot that is not after this time.")
     ] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
@@ -105,7 +115,11 @@ def create_tag(
     ] = None,
     retained: Annotated[
         str | None,
-        typer.Option("--retained", metavar="DURATION", help="How long the tag lives, such as 30d; else by option."),
+        typer.Option(
+            "--retained",
+            metavar="DURATION",
+            help="How long the tag lives, such as 30d; by default the table options decide.",
+        ),
     ] = None,
     dry_run: DryRun = False,
     _config: Config = None,
@@ -199,7 +213,7 @@ def reset_consumer(
     snapshot: Annotated[
         int, typer.Option("--snapshot", min=1, help="The snapshot that it reads next.", show_default=False)
     ],
-    create: Annotated[bool, typer.Option("--create", help="Make the consumer if there is none.")] = False,
+    create: Annotated[bool, typer.Option("--create", help="Create the consumer if it does not exist.")] = False,
     dry_run: DryRun = False,
     _config: Config = None,
     option: Storage = None,

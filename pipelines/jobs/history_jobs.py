@@ -111,7 +111,7 @@ def _tell_tidied(done: Tidied, would: str) -> None:
         files = f"{counted(expired.file_count, 'file')} of {expired.size_bytes:,} bytes"
         say(f"{would}removed: {files}, {counted(expired.metadata_count, 'file')} of metadata")
     if not told and not expired.snapshots and not expired.changelogs and not (expired.finished or expired.dropped):
-        say("nothing is over")
+        say("nothing to expire")
     if expired.keeper is not None:
         say(f"snapshot {expired.keeper.snapshot_id} and later ones are kept: {expired.keeper.text}", err=True)
 
@@ -120,7 +120,7 @@ def _tell_without_time(directories: Sequence[str]) -> None:
     if directories:
         names = ", ".join(first_of(list(directories), 5))
         say(
-            f"{counted(len(directories), 'partition')} never dropped, for want of a time in the values: {names}; see "
+            f"{counted(len(directories), 'partition')} never expire, because their values hold no time: {names}; see "
             "partition.timestamp-pattern, or use drop-partition",
             err=True,
         )
@@ -144,7 +144,7 @@ def rollback(
 ) -> None:
     """Roll the table back, once that is confirmed."""
     if sum(one is not None for one in (snapshot, tag, timestamp)) != 1:
-        raise ConfigError("name where to go back to by one of --snapshot, --tag and --timestamp")
+        raise ConfigError("say where to roll back to: give one of --snapshot, --tag and --timestamp")
     table = open_table(path, storage, for_reading=False)
     ctx = table.context
     if not dry_run:
@@ -156,7 +156,7 @@ def rollback(
     if not plan.snapshots and plan.tag is None:
         say(f"nothing to do: snapshot {plan.to.id} is the newest one")
         return
-    _tell_rollback(plan, "would go back to" if dry_run else "going back to")
+    _tell_rollback(plan, "would roll back to" if dry_run else "rolling back to")
     _tell_beside(table, plan)
     pipelines = marking_pipelines(table.io, table.paths)
     if pipelines:
@@ -170,7 +170,7 @@ def rollback(
         return
     confirm("Go back?", yes)
     roll_back(ctx, plan)
-    say(f"snapshot {plan.to.id} is the newest one; files that nobody needs now are found by remove-orphans")
+    say(f"snapshot {plan.to.id} is the newest one; remove-orphans finds the files that nothing needs now")
 
 
 def _snapshot_at(table: Table, timestamp: str) -> int:
@@ -310,7 +310,7 @@ def delete_branch(path: str, name: str, yes: bool, dry_run: bool, storage: Optio
         return
     confirm("Delete it?", yes)
     branches.delete(name)
-    say(f"deleted branch {name}; files that only it needed are found by remove-orphans")
+    say(f"deleted branch {name}; remove-orphans finds the files that only it needed")
 
 
 def list_consumers(path: str, form: RowFormat, storage: Options) -> None:

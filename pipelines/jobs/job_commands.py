@@ -23,14 +23,14 @@ Partitions = Annotated[
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")]
 
 
 @table_app.command()
 def compact(
     path: TablePath,
     full: Annotated[
-        bool, typer.Option("--full", help="Merge all files of each bucket; else what its strategy picks.")
+        bool, typer.Option("--full", help="Merge all files of each bucket; by default those that the strategy picks.")
     ] = False,
     partition: Partitions = None,
     dry_run: DryRun = False,
@@ -51,7 +51,9 @@ def sort(
     path: TablePath,
     columns: Annotated[
         str | None,
-        typer.Option("--by", metavar="A,B,...", help="Columns to sort by; else those of option clustering.columns."),
+        typer.Option(
+            "--by", metavar="A,B,...", help="Columns to sort by; by default those of option clustering.columns."
+        ),
     ] = None,
     partition: Partitions = None,
     dry_run: DryRun = False,
@@ -70,7 +72,7 @@ def sort(
 
 @table_app.command()
 def analyze(path: TablePath, columns: Columns = None, _config: Config = None, option: Storage = None) -> None:
-    """Tell the planners of engines what the table holds.
+    """Store statistics of the columns for the planners of engines.
 
     Reads all rows of the newest snapshot and publishes statistics of them in a snapshot of their own.
     """
@@ -115,7 +117,7 @@ def drop_partition(
 ) -> None:
     """Drop partitions with all of their rows.
 
-    Older snapshots still have them. The changelog does not tell of it.
+    Older snapshots still have them. The changelog does not show it.
     """
     from pipelines.jobs import table_jobs
 
@@ -128,7 +130,7 @@ def truncate(
 ) -> None:
     """Take all rows out of the table.
 
-    Older snapshots still have them. The changelog does not tell of it. Pipelines go on with what they read next.
+    Older snapshots still have them. The changelog does not show it. Pipelines continue with their next records.
     """
     from pipelines.jobs import table_jobs
 

@@ -22,7 +22,7 @@ CHUNK_BYTES = 64 << 20
 """Size in memory of the rows that are merged at a time; a job takes about ten times as much."""
 
 _SILENCE_S = 30.0
-"""Where there is no terminal, a line tells this often how far it is."""
+"""Without a terminal, a line reports the progress this often."""
 
 
 class BarProgress:

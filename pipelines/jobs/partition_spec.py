@@ -3,7 +3,7 @@
 A column takes a value of its type, or the text that stands in the directory; single quotes keep commas and blanks, and
 NULL stands for itself. Columns that are not named are free. The whole directory names a partition too.
 
-Directories do not tell NULL, blanks and the default name from one other, and `a%2Fb` may be a value or the directory of
+Directories do not distinguish NULL, blanks and the default name, and `a%2Fb` may be a value or the directory of
 the value `a/b`: a spec that means several values of a column is refused where the table has them.
 """
 
@@ -56,7 +56,7 @@ def named_partitions(
 
 
 def told_partition(ctx: TableContext, partition: bytes, facts: PartitionFacts) -> str:
-    """The directory of a partition, with the values that it does not tell."""
+    """The directory of a partition, with the values that it does not show."""
     default = ctx.options.partition_default_name
     unclear = [column for column, text in _directory_texts(ctx, facts).items() if text == default]
     return f"{facts.directory} ({_spec_of(_values(ctx, partition), unclear)})" if unclear else facts.directory
@@ -130,14 +130,14 @@ def _parts(spec: str) -> dict[str, str]:
         parts[match.group(1)] = match.group(2).strip()
         at = match.end()
         if match.group(3) == "," and at == len(spec):
-            raise ConfigError(f"--partition {spec}: a column is missing behind the last comma")
+            raise ConfigError(f"--partition {spec}: a column is missing after the last comma")
     return parts
 
 
 def _wanted(ctx: TableContext, column: str, text: str) -> _Wanted:
     keys = ctx.schema.partition_keys
     if column not in keys:
-        raise ConfigError(f"--partition: {column!r} is no partition column; {did_you_mean(column, keys)}")
+        raise ConfigError(f"--partition: {column!r} is not a partition column; {did_you_mean(column, keys)}")
     target, type_name = (
         ctx.schema.arrow_schema.field(column).type,
         sql(ctx.schema.field(column).type.with_nullable(True)),

@@ -40,7 +40,7 @@ def remedies(ctx: TableContext, found: Inspection) -> list[str]:
     steps.append(
         f"or go back to snapshot {found.newest_whole_id}, the newest one that is whole: stop the pipelines that write "
         f"the table, call 'tidemark table rollback {root} --snapshot {found.newest_whole_id}', and let them read again "
-        "what came behind it"
+        "what came after it"
     )
     return steps
 

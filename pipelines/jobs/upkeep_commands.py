@@ -19,7 +19,8 @@ __all__ = ["table_app"]
 def remove_orphans(
     path: TablePath,
     older_than: Annotated[
-        str, typer.Option("--older-than", metavar="DURATION", help="Leave files alone that are younger, such as 36h.")
+        str,
+        typer.Option("--older-than", metavar="DURATION", help="Keep files that are younger than this, such as 36h."),
     ] = "1d",
     nobody_writes: Annotated[
         bool, typer.Option("--nobody-writes", help="Nothing writes to the table now: allow less than a day.")

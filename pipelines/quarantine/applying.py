@@ -181,7 +181,7 @@ Apply = Callable[[Slice], Applied]
 
 
 def applier(config: PipelineConfig, tell: Callable[[str], None]) -> Guest[Slice, Applied]:
-    """Applies slices for the length of the block; ``tell`` gets words for somebody who waits."""
+    """Applies slices for the length of the block; ``tell`` gets words for a waiting user."""
 
     def ask(slice_: Slice) -> Applied | None:
         arguments = {"slice": slice_.name, "rules": digest_of_rules(config)}
@@ -202,7 +202,7 @@ def handler(config: PipelineConfig, own: OwnTables, before: Callable[[], None]) 
         name = request.text("slice")
         check_rules(config, request)
         if _NAME.fullmatch(name) is None:
-            raise ConfigError(f"{name!r} is no slice of a retry")
+            raise ConfigError(f"{name!r} is not a slice of a retry")
         try:
             slice_ = Slices(*quarantine_of(config)).read(name)
         except FileNotFoundError as error:

@@ -50,8 +50,8 @@ class EditedLines:
     def of(self, line: BadLine) -> bytes | None:
         """The mended line of a record; None where the file has none.
 
-        A topic that was made anew has other records in the places of those before, which have other times. ConfigError
-        where the file does not tell which of two is meant.
+        A topic that was recreated has other records in the places of those before, which have other times. ConfigError
+        where the file does not say which of two is meant.
         """
         edited = self._lines.get(_record(line))
         if edited is None or (None not in (edited.line.ts, line.ts) and edited.line.ts != line.ts):
@@ -84,7 +84,7 @@ class EditedLines:
                 return str(error)
         known = self._lines.setdefault(_record(line), _Edited(line)).line
         if known.content != line.content:
-            return f"the record of line {known.number} stands here again, otherwise; leave one"
+            return f"the record of line {known.number} appears here a second time with other content; leave one"
         return None
 
 

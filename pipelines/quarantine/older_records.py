@@ -25,19 +25,19 @@ EVEN_IF_OLDER = "--even-if-older"
 _IN_ANY_ORDER = frozenset(
     ("sum", "product", "count", "max", "min", "bool_or", "bool_and", "hll_sketch", "theta_sketch", "rbm32", "rbm64")
 )
-"""Aggregate functions whose result does not tell in which order values came."""
+"""Aggregate functions whose result does not show in which order values came."""
 
 _SHOWN = 5
 
 _LATE_DELETE = (
-    "a delete does not say what it is older than, and would take away a newer row of its key: look at the row, then"
-    f" retry with {EVEN_IF_OLDER}, or drop the record"
+    "a delete has no order, and would remove a newer row of its key: look at the row, then retry"
+    f" with {EVEN_IF_OLDER}, or drop the record"
 )
 
 
 _FILTERED_VERSION = (
-    "versions of rows under a filter (`where`) keep nothing of a delete, or of a row that leaves the filter, that came"
-    f" before the version which it ends: look whether the row is still there, then retry with {EVEN_IF_OLDER}, or drop"
+    "under a filter (`where`), versions record no delete that comes before the version it ends, nor a row that leaves"
+    f" the filter before it: check whether the row still exists, then retry with {EVEN_IF_OLDER}, or drop"
     " the record"
 )
 

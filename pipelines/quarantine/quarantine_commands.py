@@ -15,7 +15,7 @@ from pipelines.report.output import RowFormat
 
 quarantine_app = typer.Typer(
     cls=GivenOnce,
-    help="Look at the records that a pipeline put aside, retry or drop them.",
+    help="List, show, retry or drop the records that a pipeline quarantined.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -65,9 +65,11 @@ def drop(
     table: OfTable = None,
     reason: WithReason = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be dropped, and do nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be dropped, and change nothing.")
+    ] = False,
 ) -> None:
-    """Remove records for good."""
+    """Remove records permanently."""
     from pipelines.quarantine import quarantine_views
     from pipelines.quarantine.selection import Selection
 
@@ -86,7 +88,9 @@ def retry(
     even_if_older: Annotated[
         bool, typer.Option("--even-if-older", help="Also where a late record wins over newer rows of its key.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be retried, and do nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be retried, and change nothing.")
+    ] = False,
 ) -> None:
     """Read records again and apply them, each exactly once.
 

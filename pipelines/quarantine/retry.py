@@ -81,7 +81,7 @@ class Retry:
     def _late(self, line: BadLine, table: str) -> str | None:
         """Why a record is not taken that may be older than the row of its key; a table that is not there takes all.
 
-        Where the history of the table tells what came since, that decides when the record is applied.
+        Where the history of the table shows what came since, that decides when the record is applied.
         """
         if self._even_if_older:
             return None
@@ -141,7 +141,7 @@ class Retry:
         for line in self.slices.lines(slice_) if self._waiting.reading_again else ():
             why = self._waiting.of_table(self.quarantine.names.of(line)) or self._waiting.of_topic(line)
             if why is not None:
-                raise ConfigError(f"a retry has not ended, {slice_.name} of it is to be finished first: {why}")
+                raise ConfigError(f"an earlier retry has not ended, and its {slice_.name} must finish first: {why}")
 
     def finish(self, slice_: Slice, apply: Apply) -> Applied:
         """Apply a slice; gives it up if nothing of it could be applied."""
@@ -207,13 +207,13 @@ def retry(file: Path, selection: Selection, edited_file: Path | None, even_if_ol
     unknown = [] if edited is None else edited.unknown()
     if unknown:
         numbers = ", ".join(first_of([str(number) for number in unknown], 10))
-        _say(f"{counted(len(unknown), 'line')} of --file are of records that are not there (any more): line {numbers}")
+        _say(f"{counted(len(unknown), 'line')} of --file name records that are not in the quarantine: line {numbers}")
     if total.records and total.failed == total.records:
         raise typer.Exit(FAILED)  # what made them bad is not mended
 
 
 def retried(job: Retry, progress: BarProgress, tell: Callable[[str], None]) -> Applied:
-    """Apply all that the job chooses, once what an earlier one has left is done; ``tell`` gets words for who waits."""
+    """Finish what an earlier job has left, then apply what this one chooses; ``tell`` gets words for the user."""
     total = Applied()
     with alone(job.quarantine.bad), applier(job.quarantine.config, tell) as applying:
         for slice_ in job.slices.unfinished():

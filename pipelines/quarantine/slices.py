@@ -152,7 +152,7 @@ def _reread(line: BadLine) -> pa.RecordBatch:
 
 @contextmanager
 def alone(records: DeadLetters) -> Iterator[None]:
-    """Hold the quarantine; SinkUnavailable while another retry or drop does. On object storage nobody can tell."""
+    """Hold the quarantine; SinkUnavailable while another retry or drop does. On object storage that stays unknown."""
     if not isinstance(records.io, LocalFileIO):
         yield
         return

@@ -47,8 +47,8 @@ class ReadingAgain:
                 " --abandon gives it up)"
             )
         return (
-            f"table {self.table} is behind the stream and reads its topics again from where it stands, perhaps these"
-            " records too: retry them once it has caught up (a rule has to lead to it, then `tidemark resume FILE"
+            f"table {self.table} is behind the stream and reads its topics again from its position, perhaps these"
+            " records too: retry them once it has caught up (a rule must write it, then `tidemark resume FILE"
             f" --table {self.table}`, or a start)"
         )
 
@@ -98,7 +98,7 @@ class Waiting:
         )
 
     def _stream_reads(self, line: BadLine) -> bool:
-        """Whether the stream has not passed a record, as far as its checkpoint tells."""
+        """Whether the stream has not passed a record, as far as its checkpoint shows."""
         if line.topic_id and self._topic_ids.get(line.topic, line.topic_id) != line.topic_id:
             return False
         if self._closed is None:

@@ -48,13 +48,13 @@ def with_rebuild(config: PipelineConfig, state: ReplayState, table: Table, *, al
 def taken_up(
     config: PipelineConfig, replays: Replays, before: ReplayState, table: Table, *, allows_missing: bool
 ) -> ReplayState:
-    """A rebuild that is called again, with what is allowed now; what an earlier call has counted is counted anew."""
+    """A rebuild that is called again, with what is allowed now; what an earlier call has counted is counted again."""
     rebuild = before.rebuild
     assert rebuild is not None
     if rebuild.switch is None and rebuild.rules != rules_digest(config, before.table, before.topics):
         raise ConfigError(
-            f"the rule of table {before.table} has changed since its rebuild began, whose rows would be of both: give"
-            " that up (--rebuild --abandon), then begin it again"
+            f"the rule of table {before.table} has changed since its rebuild began, so its rows would mix both rules:"
+            " give it up (--rebuild --abandon), then begin it again"
         )
     _options(config, before, table)
     unpin(before.id, table)
@@ -68,7 +68,7 @@ def taken_up(
 def give_up(replays: Replays, state: ReplayState, table: Table) -> None:
     """Remove what was built; ConfigError when the table has it already.
 
-    Where that is not known any more the files that the table may have stay, for ``remove-orphans`` to tell, and so does
+    Where that is no longer known, the files that the table may have stay for ``remove-orphans``, and so does
     the tag of the old content. Where the table provably has it still, nobody needs that tag.
     """
     rebuild = state.rebuild
@@ -98,7 +98,7 @@ def end_words(state: ReplayState) -> Sequence[str]:
     return (
         f"rebuilt table {state.table}: {switch.new_rows:,} rows, {switch.old_rows:,} before{at}; the old content is tag"
         f" {switch.tag!r} until you delete it (tidemark table tags delete)",
-        "streaming readers do not see the difference as changes: what they feed is to be filled again from the table",
+        "streaming readers do not see the difference as changes: refill what they feed from the table",
     )
 
 

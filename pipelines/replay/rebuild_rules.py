@@ -1,4 +1,4 @@
-"""What must be true of a table before its content is built anew and taken over: its rule, its topics, its rows.
+"""What must be true of a table before its content is rebuilt and taken over: its rule, its topics, its rows.
 
 Rows are counted beside the stream where that takes as long as the table is large. In a turn in which the branch has all
 that the stream has brought, the newest snapshots of both are pinned: the one of the table by a tag, the one of the
@@ -111,7 +111,7 @@ def _check_columns(table: Table, identifier: str, changed: Mapping[str, str]) ->
 
 
 def missing_at_begin(config: PipelineConfig, table: Table, begin: Point) -> list[str]:
-    """Why what the topics give from ``begin`` on may be less than what the table has, as far as the table tells."""
+    """Why what the topics give from ``begin`` on may be less than what the table has, as far as the table shows."""
     found = []
     if begin.kind is not Kind.EARLIEST:
         found.append(f"records before {begin.words} are not read")
@@ -133,7 +133,7 @@ def rows_of_others(config: PipelineConfig, table: Table, after_id: int) -> list[
             found.append(f"snapshot {snapshot.id} ({what} of user {snapshot.commit_user})")
     if not found:
         return []
-    return [f"somebody else than the stream has written the table: {', '.join(first_of(found, _SHOWN, 'snapshots'))}"]
+    return [f"another writer than the stream has written the table: {', '.join(first_of(found, _SHOWN, 'snapshots'))}"]
 
 
 def _is_of_others(config: PipelineConfig, snapshot: Snapshot) -> bool:
@@ -197,7 +197,7 @@ def count_pinned(replays: Replays, state: ReplayState, table: Table, built: Tabl
     assert rebuild is not None and rebuild.counts is not None
     counts, tag = rebuild.counts, TagStore(table.io, table.paths).find(pin_of(state.id))
     if tag is None or tag.snapshot.id != counts.old_id:
-        return  # rolled back meanwhile: the next turn pins anew
+        return  # rolled back meanwhile: the next turn pins again
     new = built.snapshots.find(counts.new_id) if counts.new_id else None
     try:
         rows = RowCounting.of(table, tag.snapshot).total(), RowCounting.of(built, new).total()

@@ -7,7 +7,7 @@ with its user: who goes on after a crash looks first whether the table has it, a
 Its snapshot records the position that the table had, so the pipeline goes on as if nothing had happened. The branch is
 removed last: from the switch on, its files are the table's.
 
-The turn is as long as the metadata of both is: rows that only data files tell are counted beside the stream
+The turn is as long as the metadata of both is: rows that only data files show are counted beside the stream
 (``rebuild_rules``), and the turn after that switches.
 """
 
@@ -64,7 +64,7 @@ def aside_branch(table: Table, rebuild: Rebuild) -> AsideBranch:
 
 
 def is_switched(table: Table, rebuild: Rebuild) -> bool:
-    """Whether the table has the rebuilt content; CommitOutcomeUnknown when its snapshots do not tell any more."""
+    """Whether the table has the rebuilt content; CommitOutcomeUnknown when its snapshots no longer show it."""
     switch, snapshots = rebuild.switch, table.snapshots
     if switch is None:
         return False
@@ -157,8 +157,8 @@ class Rebuilding(InPlace):
         position = newest_position(table.snapshots, pipeline)
         if position is None or position.commit_user != self.context.stream_user:
             raise ConfigError(
-                f"table {self.state.table} has no position of this checkpoint of pipeline {pipeline} (any"
-                " more): let the pipeline write it first, then call again"
+                f"table {self.state.table} has no position of this checkpoint of pipeline {pipeline} :"
+                " let the pipeline write it first, then call again"
             )
         return position
 
@@ -208,7 +208,7 @@ class Rebuilding(InPlace):
         """Old and new rows, and at which snapshot they were counted if not now; None when they are to be counted."""
         old, new = _countings(table, built)
         before = counted(self.state.id, table, self._rebuild)
-        # Rows of others are not told any more by snapshots that have expired since: their number tells them.
+        # Snapshots that have expired since no longer show rows of other writers: their number does.
         is_traced = before is None or (table.snapshots.earliest_id() or 0) <= before[2] + 1
         if old.to_read + new.to_read <= self._counted_in_turn or not is_traced:
             return old.total(), new.total(), None

@@ -164,7 +164,7 @@ def check_in_stream(config: PipelineConfig, checkpoint: Checkpoint, identifier: 
         raise ConfigError(
             f"table {identifier} lacks the last {counted(missing, 'commit')} of the pipeline that its checkpoint has"
             " (was it restored from a backup, or rolled back?): restart the pipeline, which reads it again from"
-            " where it stands, then replay"
+            " its position, then replay"
         )
 
 
@@ -182,7 +182,7 @@ class ShownReplays:
         """Look at all of them; ``left``, as for ``unfinished_replays``, names those that have just gone on.
 
         A table that a rebuild among these has been switched to is shown as it is now. Raises nothing for what cannot
-        be read: whoever replays is told, and the stream goes on.
+        be read: the replay reports it, and the stream continues.
         """
         if self._checkpoint.is_new:
             return

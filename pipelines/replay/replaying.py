@@ -54,13 +54,13 @@ class Wanted:
     abandons: bool
     """Give up an unfinished replay of the table with another range; with ``rebuilds`` its unfinished rebuild."""
     rebuilds: bool = False
-    """Build the content of the table anew beside it, then switch."""
+    """Rebuild the content of the table beside it, then switch."""
     allows_missing: bool = False
     """Rebuild also what may lack rows that the table has."""
 
 
 def replay(config: PipelineConfig, wanted: Wanted) -> None:
-    """Replay a range of a table's topics into the table, or build its content anew from it."""
+    """Replay a range of a table's topics into the table, or rebuild its content from it."""
     checkpoint = Checkpoint(config)
     if wanted.rebuilds and wanted.abandons:
         _give_up(config, checkpoint, wanted.table)
@@ -94,8 +94,8 @@ def replay(config: PipelineConfig, wanted: Wanted) -> None:
         say(f"{counted(good, 'record')} left the quarantine: the table has them now")
     for one in Book(checkpoint).entry(state.table).ruleless if state.rebuild is not None else ():
         say(
-            f"no rule leads records of {source_words(one.source)} to {state.table} now, so it has none of them any"
-            " more: rebuild it once a rule does again"
+            f"no rule routes records of {source_words(one.source)} to {state.table} now, so the table no longer has"
+            " them: rebuild it once a rule does again"
         )
     for line in end_words(state) if state.rebuild is not None else ():
         say(line)
@@ -125,10 +125,10 @@ def _give_up(config: PipelineConfig, checkpoint: Checkpoint, identifier: str) ->
         if answer.state is State.REFUSED and _still(replays, before) is None:
             raise _ended_meanwhile(before, table)
         done_or_raised(answer)
-    say(f"gave up rebuild {before.id} of {identifier}; what it had built is removed, the table is as it was")
+    say(f"gave up rebuild {before.id} of {identifier}; what it had built is removed, and the table is unchanged")
     if TagStore(table.io, table.paths).find(tag_of(before.id)) is not None:
         say(
-            f"whether the table had taken the rebuilt content is not known any more: tag {tag_of(before.id)!r} keeps"
+            f"it is unknown whether the table took the rebuilt content: tag {tag_of(before.id)!r} keeps"
             " the old one until you delete it (tidemark table tags delete)"
         )
 
@@ -140,7 +140,7 @@ def _still(replays: Replays, before: ReplayState) -> ReplayState | None:
 def _ended_meanwhile(before: ReplayState, table: Table) -> SinkUnavailable:
     name, tag = f"rebuild {before.id} of {before.table}", tag_of(before.id)
     if TagStore(table.io, table.paths).find(tag) is None:
-        return SinkUnavailable(f"{name} was not given up: it is not there any more, another call has given it up")
+        return SinkUnavailable(f"{name} was not given up: another call has done so already")
     return SinkUnavailable(
         f"{name} was not given up: it has ended meanwhile, and the table holds what it has built; its old content is"
         f" tag {tag!r}, to which the table can be rolled back"

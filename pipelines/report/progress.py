@@ -22,7 +22,7 @@ REASONS_SHOWN = 3
 
 
 class ProgressLine:
-    """A ``BatchObserver`` that tells of the batches of one pipeline; ``tick`` is called on the main thread."""
+    """A ``BatchObserver`` that logs the batches of one pipeline; ``tick`` is called on the main thread."""
 
     def __init__(self, pipeline: str, quarantine: str = "", now: Callable[[], float] = time.monotonic) -> None:
         self.pipeline = pipeline
@@ -48,7 +48,7 @@ class ProgressLine:
         log.log(level, "%s: %s", self.pipeline, line, extra=extra)
 
     def beside(self, identifier: str, report: BatchReport) -> None:
-        """What brings the table up tells of it; bad records are told here."""
+        """The catch-up reports itself; bad records are logged here."""
         if report.counts.quarantined:
             where = f" in {self._quarantine}" if self._quarantine else ""
             reasons = reasons_text(report.quarantined_reasons)

@@ -143,7 +143,7 @@ def _write_json(tables: Iterable[pa.Table], out: IO[str]) -> int:
 
 
 def cell_text(value: Any) -> str:
-    """A plain value as text of a cell; NULL is told apart by the caller."""
+    """A plain value as text of a cell; the caller distinguishes NULL."""
     match value:
         case bool():
             return "true" if value else "false"

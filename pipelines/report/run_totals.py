@@ -26,7 +26,7 @@ class Totals:
     first_seconds: float = 0.0
     """Those of the first batch, in which Spark's workers start."""
     unsent: Mapping[str, Unsent] = field(default_factory=dict)
-    """Per table: values that the source left out and no row tells for certain."""
+    """Per table: values that the source left out and no row gives for certain."""
     beside: Mapping[str, int] = field(default_factory=dict)
     """Records that were read for tables beside the stream, by table; those that are quarantined are among them."""
     beside_quarantined: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

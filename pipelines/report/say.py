@@ -1,4 +1,4 @@
-"""What commands tell people, line by line, without anything in it that a terminal acts on."""
+"""What commands print for people, line by line, without anything that a terminal acts on."""
 
 from __future__ import annotations
 

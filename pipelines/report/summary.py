@@ -147,7 +147,7 @@ def beside_lines(summary: RunSummary) -> list[str]:
 
 
 def _rate_text(totals: Totals) -> str:
-    """The rate without the first batch, which tells nothing of it."""
+    """The rate without the first batch, which is not typical."""
     records, seconds = totals.record_count - totals.first_record_count, totals.seconds - totals.first_seconds
     if records <= 0 or seconds <= 0:
         return ", most of it the start of Spark's workers"

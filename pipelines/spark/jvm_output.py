@@ -1,7 +1,7 @@
 """What Spark's JVM and its Python workers print: kept for the case of an error instead of shown as it comes.
 
 Spark's launcher, Ivy and the JVM announce themselves at every start. Their lines are messages at DEBUG; errors that
-Spark logs are warnings. A JVM that somebody else started (spark-submit) prints where it was told to.
+Spark logs are warnings. A JVM that somebody else started (spark-submit) prints where its starter said.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ERRORS = ("spark ERROR", "spark FATAL")
 """How lines of errors begin in log4j2.properties."""
 
 _TOLD_AGAIN = re.compile(r"spark ERROR (?:TaskContextImpl|TorrentBroadcast):")
-"""Errors of what runs behind a task, or gives it its plan: the task fails with them, which is told with its cause."""
+"""Errors of what runs behind a task, or gives it its plan: the task fails too, and its failure is logged."""
 
 _FETCHED = re.compile(r"downloading \S*/([^/\s]+\.(?:jar|pom))\b")
 """What Ivy prints of each file that it fetches."""
@@ -73,7 +73,7 @@ class JvmOutput:
         return _indented([line for line in self._all(wait_s) if not _FRAME.match(line)][-count:])
 
     def troubles(self, count: int = 5, wait_s: float = 1.0) -> str:
-        """As ``tail``, of the lines that tell of an error alone."""
+        """As ``tail``, of the lines with an error only."""
         return _indented([line for line in self._all(wait_s) if _TROUBLE.search(line)][-count:])
 
     def _all(self, wait_s: float) -> list[str]:

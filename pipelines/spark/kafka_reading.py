@@ -34,7 +34,7 @@ def why_spark_reads(config: PipelineConfig) -> str | None:
 
 
 def say_reader(config: PipelineConfig) -> None:
-    """Tell it where properties choose the reader."""
+    """Log it where properties choose the reader."""
     why = why_spark_reads(config)
     if why is not None:
         log.info(

@@ -1,7 +1,7 @@
 """A user id without a name, which containers may be given (OpenShift, ``docker run --user 12345:0``).
 
 The system knows neither its name nor its home. In the JVM both are then ``?``: Ivy takes that for a directory, and
-Hadoop logs in by a name that it asks the system for itself. So the JVM is told both, and Hadoop gets its user from us.
+Hadoop logs in by a name that it asks the system for itself. So the JVM gets both, and Hadoop gets its user from us.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class NamelessUser:
         return {_UNCACHED: "true", **properties, _JAVA_OPTIONS: options.strip()}
 
     def log_in(self) -> None:
-        """Be this user for Hadoop from the start of the JVM on, unless a login of Kerberos is to tell who we are."""
+        """Be this user for Hadoop from the start of the JVM on, unless a login of Kerberos decides who we are."""
         jvm = SparkContext._jvm
         assert jvm is not None
         users = jvm.org.apache.hadoop.security.UserGroupInformation

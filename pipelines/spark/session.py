@@ -52,7 +52,7 @@ LOCAL_ALLOCATION = {
 }
 """Environment of a JVM and its Python workers: buffers of a batch are given back to the system later than at once.
 
-The next batch needs as much again, and every page of it that was given back is faulted in and zeroed anew.
+The next batch needs as much again, and every page of it that was given back is faulted in and zeroed again.
 """
 
 
@@ -110,7 +110,7 @@ def _hand_on_code(context: SparkContext, *, is_elsewhere: bool, is_joined: bool)
     """Give our packages to workers that may not have them installed.
 
     Executors unpack them, so that their daemon of workers finds and imports them once: each worker of a zip file would
-    compile all modules anew.
+    compile all modules again.
     """
     if not is_elsewhere and not is_joined:
         return
@@ -149,7 +149,7 @@ def _started(name: str, master: str, properties: Mapping[str, str], user: Namele
             user.log_in()
         builder = SparkSession.builder.appName(name).master(master)
         for property_name, value in properties.items():
-            if not is_new or property_name not in at_launch:  # each one is told in several calls
+            if not is_new or property_name not in at_launch:  # each one takes several calls
                 builder = builder.config(property_name, value)
         return builder.getOrCreate()
     except PySparkRuntimeError as error:
@@ -169,8 +169,8 @@ def _started(name: str, master: str, properties: Mapping[str, str], user: Namele
     except (Py4JNetworkError, ConnectionError) as error:
         _check_room(properties, error)
         raise SinkUnavailable(
-            "Spark did not start: its JVM ended meanwhile; start again, and give it memory (spark.driver.memory) if it"
-            f" ends once more{JVM_OUTPUT.tail()}"
+            "Spark did not start: its JVM ended; start again, and if that happens again, give it memory"
+            f" (spark.driver.memory){JVM_OUTPUT.tail()}"
         ) from error
 
 
@@ -179,7 +179,7 @@ def _check_room(properties: Mapping[str, str], error: Exception) -> None:
     output = f"{JVM_OUTPUT.tail()} {error if isinstance(error, Py4JJavaError) else ''}"
     if any(sign in output for sign in _NO_ROOM):
         raise SinkUnavailable(
-            "Spark did not start: it cannot make its local files, perhaps for want of room in"
+            "Spark did not start: it cannot make its local files, perhaps for lack of room in"
             f" {properties.get(LOCAL_PARENT, 'TMPDIR')}; make room there, or let spark.local.dir name a directory"
             " elsewhere"
         ) from error
@@ -276,7 +276,7 @@ def runs_here(session: SparkSession) -> bool:
 
 
 def jvm_has_ended(session: SparkSession, within_s: float = 0.0) -> bool:
-    """Whether the JVM that this process started is gone, or is so ``within_s``; Spark itself does not tell."""
+    """Whether the JVM that this process started is gone, or is so ``within_s``; Spark itself does not report it."""
     process = getattr(session.sparkContext._gateway, "proc", None)
     if process is None:
         return False

@@ -61,7 +61,7 @@ _OVERLOAD = "a Python process did not come up within 10 s: the machine is overlo
 
 
 _NO_PROGRAM = re.compile(r"Cannot run program \"([^\"\n]+)\".*?error=\d+, ([^\n]+)")
-"""How Java tells that a process, such as a Python worker, did not start."""
+"""How Java reports that a process, such as a Python worker, did not start."""
 
 
 def first_cause(error: object) -> str:
@@ -87,7 +87,7 @@ def first_cause(error: object) -> str:
             " it"
         )
     if cause == "null" or "Python worker exited unexpectedly" in text:
-        # Spark has nothing but the end of a socket to tell.
+        # Spark sees nothing but the end of a socket.
         return (
             "a Python process that it had started has ended, perhaps for lack of memory; start again, it continues"
             " where it stopped"

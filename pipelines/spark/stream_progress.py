@@ -1,4 +1,4 @@
-"""How far a streaming query has read, as Spark tells it: behind markers of transactions too, which are no records."""
+"""How far a streaming query has read, as Spark reports it: it counts markers of transactions too."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """What a checkpoint belongs to: its book names the pipeline and the tables written under it.
 
 Spark goes on from its offsets whatever became of the tables, and would bring nothing but new rows into a table that was
-deleted meanwhile. The book tells such a table from one that never had rows. A table is noted durably before the first
-commit to it, so what the book misses was never written. A table is known by its name and the time of its first
+deleted meanwhile. The book distinguishes such a table from one that never had rows. A table is noted durably before the
+first commit to it, so what the book misses was never written. A table is known by its name and the time of its first
 schema, which another table of the same name does not have.
 """
 
@@ -108,7 +108,7 @@ class CheckpointRecord:
             )
 
     def _check_age(self, written: Iterable[str], commit_user: str | None) -> None:
-        """Refuse an older copy of the checkpoint: what it plans anew would be taken for what the tables have already.
+        """Refuse an older copy of the checkpoint: what it plans again would be taken for what the tables have already.
 
         Spark writes down what a batch reads before any table gets it, so no table is ahead of its own checkpoint.
         """

@@ -128,7 +128,7 @@ def nullable_changes(schema: TableSchema, names: Collection[str], policy: Schema
     found = [name for name in found if name not in schema.primary_keys]
     if found and policy.nullability == "pause":
         raise PausingChange(
-            f"column {', '.join(found)} takes NULL in the source and none in the table:"
+            f"column {', '.join(found)} can be NULL in the source and not in the table:"
             " `schema_changes: {nullability: pause}`; say apply to let the table take it, or ignore to put records"
             " with NULL there into the quarantine"
         )
@@ -167,7 +167,7 @@ def _change(
         if policy.retype == "new_column":
             why = why_not_free(schema, name)
             if why is not None:
-                raise PausingChange(f"{now} without loss, and `new_column` is no way: {why}; say cast, or {keep}")
+                raise PausingChange(f"{now} without loss, and `new_column` cannot work: {why}; say cast, or {keep}")
             return AddColumn(_next_name(schema, name), wanted.with_nullable(True))
         raise SchemaChangeRefused(f"{now} without loss; to keep the table's type for good, {keep}")
     if wider == present:

@@ -116,7 +116,7 @@ class Layout:
         return {name: t for name, t in self.types.items() if name in needed and stored_as(name) is None}
 
     def key_inputs(self, primary_key: Iterable[str]) -> tuple[str, ...]:
-        """The columns of the source that tell the key of a row."""
+        """The columns of the source that make the key of a row."""
         from sources.expressions.computed import inputs
 
         columns, found = self.rule.columns, dict[str, None]()

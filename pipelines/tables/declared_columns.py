@@ -23,7 +23,7 @@ def check_declared(rule: TargetRule, columns: Collection[str], topic: str, ident
     """Warn of declared columns that are not among the ``columns`` of the events: they would be NULL in every row.
 
     Where a new table would get a misspelt column, and no other source table is to bring it, ConfigError instead. Where
-    several source tables meet, each brings a part: only what looks misspelt is told.
+    several source tables meet, each brings a part: only what looks misspelt is reported.
     """
     for name in rule.column_types:
         if name in columns or name in rule.columns.paths:

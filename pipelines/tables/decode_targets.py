@@ -33,7 +33,7 @@ def decode_target(
     """``rule`` is that of the source table; ``of_table`` that of the table, which says the types of its columns.
 
     ``limits`` say what becomes of columns that the table lacks (``Evolution.limits``). ``is_retry``: the records come
-    without those around them, so that nothing tells which rows came before a TRUNCATE.
+    without those around them, so that nothing shows which rows came before a TRUNCATE.
     """
     target = _plain_target(sink, source, rule, of_table, limits, is_retry=is_retry)
     return _with_transform(target, sink, rule, now_ms) if rule.changes_rows else target

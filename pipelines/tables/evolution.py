@@ -54,7 +54,7 @@ class Evolution:
         """Per table: columns that it cannot have or not widen, and why."""
         self._kept_raw: set[tuple[str, str]] = set()
         self._unclear: set[tuple[str, tuple[str, ...], tuple[str, ...]]] = set()
-        """Renames that nobody can tell: table, old and new names."""
+        """Renames that stay unclear: table, old and new names."""
 
     def follow(
         self, sink: TableSink, rule: TargetRule, of_source: TargetRule, source: SourceTable, seen: Seen, now_ms: int
@@ -65,7 +65,7 @@ class Evolution:
 
         SchemaChangeRefused where the rule or `on_bad_record` says that such a column ends the run.
         """
-        # The kind of source positions is told as the form of a column that no source has.
+        # The kind of source positions is stored as the form of a column that no source has.
         seen = replace(
             seen, columns={name: t for name, t in seen.columns.items() if name not in dict(rule.order_columns)}
         )
@@ -111,7 +111,7 @@ class Evolution:
         return True
 
     def change(self, sink: TableSink, changes: Sequence[SchemaChange], now_ms: int) -> None:
-        """Publish a new version of the schema, and tell of it."""
+        """Publish a new version of the schema, and log it."""
         extra = {"event": "schema-changed", "table": sink.identifier}
         words = told(changes, sink.table.schema)
         log.info("pipeline %s: %s: %s", self._config.name, sink.identifier, words, extra=extra)
@@ -133,21 +133,21 @@ class Evolution:
         if rule.schema_changes.rename == "pause" and (found.changes or found.unclear):
             olds, names = found.unclear[0] if found.unclear else ((found.changes[0].name,), (found.changes[0].to,))
             raise SchemaChangeRefused(
-                f"{source.topic}: column {', '.join(olds)} is gone, {', '.join(names)} of the same type stands in its"
+                f"{source.topic}: column {', '.join(olds)} is gone, {', '.join(names)} of the same type takes its"
                 " place, and `schema_changes: {rename: pause}`; say apply and resume if it was renamed, or add_and_keep"
             ).without_values()
         for _, olds, names in news:
             log.warning(
-                "%s: table %s: column %s is gone and %s stands in its place: which was renamed is not clear. The table"
-                " gets new columns, and the old ones keep their values. To rename one instead, pause the table and use"
-                " Paimon's ALTER TABLE",
+                "%s: table %s: column %s is gone and %s takes its place: it is not clear which one was renamed. The"
+                " table gets new columns, and the old ones keep their values. To rename one instead, pause the table"
+                " and use Paimon's ALTER TABLE",
                 source.topic, sink.identifier, " or ".join(olds), " or ".join(names),
             )  # fmt: skip
         self._unclear.update(news)
         return found
 
     def _is_newest(self, of_source: TargetRule, seen: Seen, name: str, observed: DataType) -> bool:
-        """Whether the newest schema of the records says a type; records that come again tell nothing of that."""
+        """Whether the newest schema of the records says a type; records that come again say nothing about that."""
         if self._beside:
             return False
         column = of_source.columns.source_of(name)
@@ -225,7 +225,7 @@ class Evolution:
         """Remember which columns of the newest row ``columns.drop`` means; returns whether that is news.
 
         A column that has had only NULL so far may be one of them under a new name. Where several source tables meet,
-        none of them tells that all others have lost one.
+        none of them shows that all others have lost one.
         """
         if not row.has_known:
             return False
@@ -245,7 +245,7 @@ class Evolution:
         seen: Seen,
         layout: Layout | None,
     ) -> list[SetOption]:
-        """The option that remembers how columns are read, where records tell something new about that.
+        """The option that remembers how columns are read, where records show something new about that.
 
         ``schema`` is that of the table with the columns that are renamed among the ``changes``.
         """
@@ -283,7 +283,7 @@ class Evolution:
         return not new.keys() <= {*present}
 
     def limits(self, sink: TableSink, rule: TargetRule, now_ms: int) -> dict[str, Any]:
-        """What the decoder is told of columns that the table lacks."""
+        """What the decoder learns about columns that the table lacks."""
         is_full = _room(sink, rule, now_ms) <= 0
         refused = self._refused.get(sink.identifier, {})
         of_events = {name: name_of_own(rule, name) for name, _ in rule.own_columns if name not in rule.columns.rename}
@@ -334,7 +334,11 @@ def _beyond(rule: TargetRule) -> str:
     limit, policy, word = rule.new_columns.max_per_day, rule.new_columns.beyond, rule.schema_changes.add
     if word != "apply":
         return f"`schema_changes: {{add: {word}}}`; say apply to add it, or declare its type under columns.types"
-    what = {"quarantine": "records with others go to quarantine", "ignore": "others are left out", "pause": "one more"}
+    what = {
+        "quarantine": "records with others go to quarantine",
+        "ignore": "other columns are left out",
+        "pause": "one more",
+    }
     return (
         f"the table takes {limit} new columns within 24 hours, {what[policy]}; raise new_columns.max_per_day, or"
         " declare its type under columns.types"

@@ -76,7 +76,7 @@ def _check_key(
         return
     close = nearest(missing, brought)
     hint = f" (did you mean {close!r}?)" if close else ""
-    declared = ". To declare its type under columns.types is not enough" if missing in rule.column_types else ""
+    declared = ". Declaring its type under columns.types is not enough" if missing in rule.column_types else ""
     raise ConfigError(
         f"table {identifier}: column {missing!r} of its key or partition is not in the events of {source.topic}{hint},"
         f" so no record could be stored{declared}; they have: {', '.join(seen.columns) or 'none'}"

@@ -1,4 +1,4 @@
-"""Which rules may still write an existing table, told from its name before any of its events is seen."""
+"""Which rules may still write an existing table, found by its name before any of its events is seen."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sources.topics import any_matches
 def rules_for(config: PipelineConfig, name: TableName, topics: Collection[str]) -> list[TargetRule]:
     """The rules that may write ``name``, in their order, with the defaults applied.
 
-    ``topics`` fed the table so far. A name of the source table that neither `into` nor the topics tell may be any. A
+    ``topics`` fed the table so far. A name of the source table that neither `into` nor the topics give may be any. A
     rule is out when an earlier one takes its source tables for sure.
     """
     found: list[TargetRule] = []
@@ -59,7 +59,7 @@ def may_write(config: PipelineConfig, name: TableName) -> bool:
 
 
 def agreed_rule(rules: Collection[TargetRule]) -> TargetRule | None:
-    """The rule of a table when all that may write it say the same; else only its events can tell."""
+    """The rule of a table when all that may write it say the same; else only its events can show it."""
     first, *others = rules
     return first if all(replace(other, into=first.into) == first for other in others) else None
 
@@ -75,18 +75,18 @@ def known_sources(config: PipelineConfig, name: TableName, fed: Iterable[FedBy])
 
 
 def led_to(config: PipelineConfig, source: FedBy) -> TableName | None:
-    """The table that a rule leads a source table to; None where none does, or only its events can tell."""
+    """The table that a rule leads a source table to; None where none does, or only its events can show it."""
     return _rule_of(config, source)[1]
 
 
 def is_ruleless(config: PipelineConfig, name: TableName, source: FedBy) -> bool:
-    """Whether no rule leads a source table to ``name``; False where only its events can tell."""
+    """Whether no rule leads a source table to ``name``; False where only its events can show it."""
     rule, target = _rule_of(config, source)
     return rule is None or target not in (None, name)
 
 
 def _rule_of(config: PipelineConfig, source: FedBy) -> tuple[TargetRule | None, TableName | None]:
-    """The rule of a source table, and the table that it leads it to; None where only its events can tell."""
+    """The rule of a source table, and the table that it leads it to; None where only its events can show it."""
     names = (source.database, source.schema, source.table, source.topic)
     rule = config.rule_for(*names)
     with suppress(ConfigError):
@@ -105,13 +105,13 @@ def leading_rules(
 
 
 def _source_names(into: str, name: TableName, topic: str) -> dict[str, str] | None:
-    """What ``into`` and the topic tell of the source table when it gives ``name``; None when it cannot give it."""
+    """What ``into`` and the topic say about the source table when it gives ``name``; None when it cannot give it."""
     names = _names_in(into, name)
     return {**names, "topic": topic} if names is not None and names.get("topic", topic) == topic else None
 
 
 def _names_in(into: str, name: TableName) -> dict[str, str] | None:
-    """What ``into`` tells of the source table when it gives ``name``; None when it cannot give it."""
+    """What ``into`` says about the source table when it gives ``name``; None when it cannot give it."""
     found = None if "." in name.database else _pattern_of(into).fullmatch(str(name))
     return None if found is None else found.groupdict()
 

@@ -50,7 +50,7 @@ class NewTable:
     def schema(self, evolution: Evolution, now_ms: int) -> TableSchema:
         """The first schema; Rejected where the records make none, ConfigError where the rule does not fit them.
 
-        ``evolution`` is told of the columns that the table cannot have.
+        ``evolution`` gets the columns that the table cannot have.
         """
         if not self.seen.columns:
             reason = f"table {self.identifier} is not there yet, and no event so far shows columns to make it with"

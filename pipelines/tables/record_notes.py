@@ -1,4 +1,4 @@
-"""What is told of the records of a table, and kept in mind for it from batch to batch."""
+"""What is logged about the records of a table, with what that needs from batch to batch."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class LateRowNotes:
         self._next_ms: dict[str, int] = {}
 
     def note(self, batch_id: int, identifier: str, rows: int, now_ms: int) -> None:
-        """Count what a batch has left out; tell of it where the last line is a while ago."""
+        """Count what a batch has left out; log it where the last line is a while ago."""
         self._untold[identifier] += rows
         if not self._untold[identifier] or now_ms < self._next_ms.get(identifier, 0):
             return
@@ -71,14 +71,14 @@ class ControlNotes:
         self._warned: set[tuple[str, str]] = set()
 
     def note(self, first: Iterable[ControlRecord]) -> None:
-        """Tell of the kinds that are new, each with the place of a record."""
+        """Log the kinds that are new, each with the place of a record."""
         for record in first:
             if (record.topic, record.kind) in self._warned:
                 continue
             self._warned.add((record.topic, record.kind))
             log.info(
-                "%s partition %d offset %d: a %s, which is no row of a table: Tidemark skips it and all others of the"
-                " topic, and counts them as control records",
+                "%s partition %d offset %d: a %s, which is not a row of a table: Tidemark skips it and all others of"
+                " the topic, and counts them as control records",
                 record.topic,
                 record.partition,
                 record.offset,
@@ -90,7 +90,7 @@ class RecordShares:
     """The newest batches of each table that together have enough records to judge it by.
 
     A trickle of bad records is judged as one batch of as many would be. A process begins without knowledge of earlier
-    ones: what they put aside does not count.
+    ones: what they quarantine does not count.
     """
 
     def __init__(self) -> None:
@@ -175,7 +175,7 @@ class VanishedColumns:
         return found, waiting
 
     def note_waiting(self, topic: str, identifier: str, waiting: Mapping[str, Sequence[int]]) -> None:
-        """Tell which columns are not dropped yet, and why."""
+        """Log which columns are not dropped yet, and why."""
         for name, partitions in waiting.items():
             if (topic, identifier, f"waits {name}") not in self._warned:
                 self._warned.add((topic, identifier, f"waits {name}"))
@@ -191,9 +191,9 @@ class VanishedColumns:
             if (topic, identifier, f"awaits {name}") not in self._warned:
                 self._warned.add((topic, identifier, f"awaits {name}"))
                 log.warning(
-                    "%s: its events have no column %s, and %s of table %s needs it: %s. The table goes on, because"
-                    " columns.types declares %s, which may still come. If it was renamed in the source, name the new"
-                    " column in the rule. If it never comes, take it out of the rule",
+                    "%s: its events have no column %s, and %s of table %s needs it: %s. The table continues,"
+                    " because columns.types declares %s, which may still come. If it was renamed in the source, name"
+                    " the new column in the rule. If it never comes, take it out of the rule",
                     topic, name, place, identifier, follows, name,
                 )  # fmt: skip
 
@@ -288,8 +288,8 @@ _REMEDY = (
     "pipeline %s: records without an embedded schema have columns whose values look encoded, and they are stored as"
     " they come: %s. Switch schemas on in the connector (value.converter.schemas.enable=true), or declare types under"
     " columns.types of the rule (a pattern such as `/.*_at/` declares all columns that it matches, which must all be"
-    " of its type), and write into a new table (another `into`, with `backfill: true`): columns of a table that is"
-    " there keep their form"
+    " of its type), and write into a new table (another `into`, with `backfill: true`): columns of an existing"
+    " table keep their form"
 )
 
 _MISREAD = (
@@ -304,7 +304,7 @@ class EncodedColumns:
 
     Such values are stored as they come, which loses nothing and is hardly what anybody wants: decimals as base64, dates
     as numbers of days. A whole database led into tables by one pattern would be full of them before somebody looks.
-    Gathers the columns that one look at records shows first; each is told once.
+    Gathers the columns that one look at records shows first; each is logged once.
     """
 
     def __init__(self, pipeline: str, *, precision_tells_unit: bool) -> None:

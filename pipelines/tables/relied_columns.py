@@ -68,7 +68,7 @@ def check_hidden(
 ) -> None:
     """SchemaChangeRefused for a new column in rows that have lost a masked or dropped one: it may be its new name.
 
-    Every record that brings a new column tells its shape: by its embedded schema, else by its row, where that is whole.
+    Every record that brings a new column shows its shape: by its embedded schema, else by its row, where that is whole.
     A dropped column counts if the table remembers it, or other rows here have it: the file may name one that never
     came, or is long gone.
     """

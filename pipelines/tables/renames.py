@@ -24,7 +24,7 @@ _Gap = tuple[str | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Renames:
-    """What one schema tells. ``unclear`` are columns of which several may be the other's new name, or old one."""
+    """What one schema shows. ``unclear`` are columns of which several may be the other's new name, or old one."""
 
     found: tuple[tuple[str, str], ...] = ()
     unclear: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()

@@ -2,7 +2,7 @@
 
 That happens with a copy of a pipeline file under another name, with a renamed pipeline, and where a topic goes from one
 pipeline to another. Rows of a key end up equal; sums and tables without primary key would count every record twice.
-Source tables that share a topic are told apart: each pipeline may bring its own of them.
+Source tables that share a topic are distinguished: each pipeline may bring its own of them.
 
 Dump files can bring a record again too: Kafka gives each offset once, in order; files give what is in them. A record
 that two files hold is applied twice, and one that comes behind later ones takes their place, which the log says.
@@ -69,7 +69,7 @@ def check_stored_reads(config: PipelineConfig, catalog: Catalog, topic_ids: Mapp
 
 
 def _found(catalog: Catalog, name: TableName) -> Table | None:
-    """The table if it is there; what is wrong with it is told when its rows come."""
+    """The table if it is there; a problem with it is reported when its rows come."""
     try:
         return catalog.find(name)
     except TidemarkError:

@@ -72,11 +72,11 @@ def _column(layout: Layout, name: str, t: DataType) -> Column:
 
 
 def tells_events(rule: TargetRule, transform: Transform) -> bool:
-    """Whether the decoder is to tell operations and times."""
+    """Whether the decoder must give operations and times."""
     keyed_filter = rule.where is not None and transform.leaving is Leaving.DELETED and not transform.sequence
     return keyed_filter or bool(transform.metadata & (OF_EVENTS.keys() - OF_PLACES.keys()))
 
 
 def tells_places(transform: Transform) -> bool:
-    """Whether it is to tell where changes stand in the log of their source."""
+    """Whether it must give the places of changes in the log of their source."""
     return bool(transform.metadata & OF_PLACES.keys())

@@ -1,4 +1,4 @@
-"""What one table cannot do is told apart from what ends the pipeline."""
+"""Distinguishes what one table cannot do from what ends the pipeline."""
 
 from __future__ import annotations
 

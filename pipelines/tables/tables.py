@@ -134,7 +134,7 @@ class PipelineTables:
     def find_formats(self, looks: Iterable[TopicLook]) -> bool:
         """Choose and keep the formats of topics by their looks; returns whether there were such topics.
 
-        Raises ConfigError for a topic whose format cannot be told.
+        Raises ConfigError for a topic whose format is unclear.
         """
         by_topic: dict[str, list[TopicLook]] = {}
         for look in looks:
@@ -207,7 +207,7 @@ class PipelineTables:
     def event_time_columns(self) -> Mapping[int, str]:
         """Per target, by its index, the column from which its snapshots get a watermark.
 
-        Readings beside the stream have none: what they read is older than what the stream has told.
+        Readings beside the stream have none: what they read is older than what the stream has shown.
         """
         marks = [rule.watermark if (rule := self._routing.rules.get(name)) is not None else None for name in self.sinks]
         found = {index: mark.column for index, mark in enumerate(marks) if mark is not None}
@@ -282,7 +282,7 @@ class PipelineTables:
     def take_nulls(self, failure: TableFailure) -> bool:
         """Let NOT NULL columns take NULL where rows without a value for them have failed, if the rule says so.
 
-        Returns whether that is so, and the batch is to be planned anew. Such rows are deletes that have their key
+        Returns whether that is so, and the batch must be planned again. Such rows are deletes that have their key
         alone, or what the rule makes of others.
         """
         error, rule = failure.error, self._routing.rules.get(failure.identifier)
@@ -327,7 +327,7 @@ class PipelineTables:
     def follow_newest(self, rows: Iterable[NewestRow]) -> bool:
         """Do what rules say of columns that the newest rows lack, and of comments that they bring.
 
-        Returns whether the batch is to be planned anew. TableFailure for a table that this pauses. Rows that are read
+        Returns whether the batch must be planned again. TableFailure for a table that this pauses. Rows that are read
         again say nothing: they are older than the table.
         """
         changed = False
@@ -377,7 +377,7 @@ class PipelineTables:
         return True
 
     def note_newest(self, rows: Iterable[NewestRow]) -> None:
-        """Tell of columns that the newest rows of a batch lack, once the tables have all that its events show."""
+        """Log columns that the newest rows of a batch lack, once the tables have all that its events show."""
         if self._beside is not None:
             return
         for source, absent in self._vanished.lacking(rows).items():

@@ -1,4 +1,4 @@
-"""Which table a bad record is for, as far as that can be told of a record that could not be read."""
+"""Which table a bad record is for, as far as an unreadable record shows it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SourceNames: TypeAlias = tuple[str | None, str | None, str]
 
 
 def source_names(topic: str, named: SourceNames | None) -> SourceNames:
-    """What a record names, or else what its topic tells."""
+    """What a record names, or else what its topic says."""
     told = SourceTable.of_topic(topic)
     return named or (told.database, told.schema, told.table)
 

@@ -1,7 +1,7 @@
 """TRUNCATE events of source tables whose tables follow them: what they cut off in the batch under way.
 
 Exactly once: the rows before the event go in the commit that brings those behind it, under the position that is behind
-the event. So a batch that runs again, or records that are read anew, find the event below the position.
+the event. So a batch that runs again, or records that are read again, find the event below the position.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Truncates:
         return bool(self._cuts)
 
     def note(self, sink: TableSink, truncation: Truncation, partitions: Collection[int]) -> bool:
-        """Cut the table off at an event; returns whether that is news, so that the batch is to be planned anew.
+        """Cut the table off at an event; returns whether that is news, so that the batch must be planned again.
 
         ``partitions`` are those of the topic that are known. TableFailure where the table cannot follow.
         """

@@ -44,7 +44,7 @@ def seen_with(seen: Mapping[TopicPartition, Seen], found: EventTimes, now_ms: in
 
 
 def watermark_of(seen: Mapping[TopicPartition, Seen], rule: Watermark, now_ms: int) -> int | None:
-    """The watermark (ms); None where no partition tells."""
+    """The watermark (ms); None where no partition has one."""
     telling = [of.newest_ms for of in seen.values() if now_ms - of.at_ms <= rule.idle_ms]
     return min(telling) - rule.delay_ms if telling else None
 
@@ -79,6 +79,6 @@ def check_event_time(rule: TargetRule, schema: TableSchema, identifier: str) -> 
     found = schema.field(name).type
     if found.root not in TIMESTAMPS:
         raise ConfigError(
-            f"rule into {rule.into}: watermark.column: {name} of table {identifier} is {found}, which is no time:"
-            f" declare `{name}: TIMESTAMP(3)` under columns.types of a new table, or name another column"
+            f"rule into {rule.into}: watermark.column: {name} of table {identifier} is {found}, which is not a"
+            f" time: declare `{name}: TIMESTAMP(3)` under columns.types of a new table, or name another column"
         )

@@ -122,7 +122,7 @@ def check_rule(rule: TargetRule, table: Table, identifier: str, pipeline: str) -
 
 
 def rule_of_found(config: PipelineConfig, found: WrittenTable, table: Table) -> TargetRule | None:
-    """The rule of a table that the pipeline has written; None where only its events tell which of several it is."""
+    """The rule of a table that the pipeline has written; None where only its events show which of several it is."""
     topics = {topic for topic, _ in found.position.offsets}
     rules = [rule.for_table(table.schema) for rule in rules_for(config, found.name, sorted(topics))]
     if not rules:

@@ -22,7 +22,7 @@ LIVE_USER_MS = 86_400_000
 _OURS = "tidemark."
 """What the properties begin with by which pipelines and their jobs know their snapshots; compactions have none.
 
-That of a rescale is for others: the job commits once, and whoever calls it again begins anew.
+That of a rescale is for others: the job commits once, and whoever calls it again starts over.
 """
 
 

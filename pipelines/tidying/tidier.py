@@ -1,8 +1,8 @@
 """Tidying of tables beside the query that writes them: tags, partitions, consumers, snapshots, changelogs.
 
 One thread, one table at a time, none twice in the queue: what comes faster than it can be done is done together. No
-batch waits for it, and it ends no pipeline: what fails is told, and done again after the next batch. What a table keeps
-ends by time too, so tables that get no batches are looked at now and then.
+batch waits for it, and it ends no pipeline: a failure is logged, and the work repeated after the next batch. What a
+table keeps ends by time too, so tables that get no batches are looked at now and then.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TIDIED_AGAIN_S = 600.0
 """How often a table without new batches is tidied."""
 
 TOLD_AGAIN_S = 600.0
-"""How long the same trouble with the same table is not told again."""
+"""How long the same trouble with the same table is not logged again."""
 
 
 def idle(identifiers: Iterable[str], tidied_s: Mapping[str, float], now_s: float, again_s: float) -> list[str]:
@@ -39,7 +39,7 @@ def idle(identifiers: Iterable[str], tidied_s: Mapping[str, float], now_s: float
 
 
 def found_tables(catalog: Catalog, names: Iterable[TableName]) -> dict[str, Table]:
-    """Those that can be opened, by identifier. What keeps others from it is told when there is a batch for them."""
+    """Those that can be opened, by identifier. A batch for the others reports why they fail to open."""
     found: dict[str, Table] = {}
     for name in names:
         with suppress(TidemarkError, OSError):
@@ -184,8 +184,8 @@ class Tidier:
         if told is None or told[0] != text or now_s - told[1] > TOLD_AGAIN_S:
             self._told[identifier] = (text, now_s)
             log.warning(
-                "%s: what it does not keep any more could not be removed (%s); the pipeline continues, and tries again "
-                "after its next batch. 'tidemark table expire %s' does it by hand",
+                "%s: Tidemark could not remove what has expired (%s); the pipeline continues, and tries again "
+                "after its next batch. to do it now, run 'tidemark table expire %s'",
                 identifier,
                 text,
                 table.paths.root,
@@ -195,7 +195,7 @@ class Tidier:
 def compact_left(tables: Mapping[str, Table], scratch_dir: str) -> None:
     """Compact rows that nobody has compacted: whoever appended them was killed, or a rollback has undone that.
 
-    Until then no changelog tells of them. A failure is a warning: the next rows of their buckets bring them too.
+    Until then no changelog has them. A failure is a warning: the next rows of their buckets bring them too.
     """
     for identifier, table in tables.items():
         options = table.options

@@ -1,6 +1,6 @@
 """A file of test cases: records in, and the rows, the changelog and the quarantine that are expected of them.
 
-The file is YAML, checked like a pipeline file: what is wrong with it is told with its place.
+The file is YAML, checked like a pipeline file: every error names its place.
 """
 
 from __future__ import annotations

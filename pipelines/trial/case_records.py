@@ -126,7 +126,7 @@ def _utf8(text: str, where: str) -> bytes:
     try:
         return text.encode("utf-16", "surrogatepass").decode("utf-16").encode()
     except UnicodeDecodeError:
-        text = f"{where}: half of a surrogate pair is no character; write `value_b64` for such bytes"
+        text = f"{where}: half of a surrogate pair is not a character; write `value_b64` for such bytes"
         raise ConfigError(text) from None
 
 

@@ -44,7 +44,7 @@ class PlanReport:
     def begin(self) -> str:
         """Where a run begins."""
         closed = Checkpoint(self.config).closed_batch
-        return "begins with a new checkpoint" if closed is None else f"goes on behind batch {closed} of its checkpoint"
+        return "begins with a new checkpoint" if closed is None else f"continues after batch {closed} of its checkpoint"
 
 
 def as_document(report: PlanReport) -> dict[str, Any]:

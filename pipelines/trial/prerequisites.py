@@ -1,4 +1,4 @@
-"""What hinders a pipeline from running, or will: told without a change to anything.
+"""What hinders a pipeline from running, or will: found without changing anything.
 
 ``error`` stands for what a run refuses or loses records by, ``warning`` for what may go wrong later.
 """
@@ -41,7 +41,7 @@ class Finding:
 
 
 def stored_findings(config: PipelineConfig) -> list[Finding]:
-    """What checkpoint, tables and storage tell."""
+    """What checkpoint, tables and storage show."""
     checkpoint, catalog = Checkpoint(config), catalog_of(config)
     book = Book(checkpoint)
     record = CheckpointRecord(config, checkpoint, catalog, book)
@@ -75,7 +75,7 @@ def _failure(check: Callable[[], None]) -> str | None:
 
 
 def _check_writable(config: PipelineConfig, what: str, location: str) -> None:
-    """Whether a local directory takes files, by its rights alone; of an object store only writing would tell."""
+    """Whether a local directory takes files, by its rights alone; of an object store only writing would show it."""
     io, path = storage_of(config, location)
     if not isinstance(io, LocalFileIO):
         return
@@ -86,7 +86,7 @@ def _check_writable(config: PipelineConfig, what: str, location: str) -> None:
 
 
 def source_findings(config: PipelineConfig, sample: Sample) -> Iterator[Finding]:
-    """What the topics tell: rights that are missing, records that are gone, or soon may be."""
+    """What the topics show: rights that are missing, records that are gone, or soon may be."""
     for topic, why in sample.unreadable.items():
         yield Finding("error", f"topic {topic} cannot be read: {why}")
     checkpoint = Checkpoint(config)
@@ -126,7 +126,7 @@ def preview_findings(
 ) -> Iterator[Finding]:
     """What the sample shows: what would stop the pipeline or pause a table, and what compaction takes away.
 
-    What is ``known`` to stop it is not told again.
+    What is ``known`` to stop it is not reported again.
     """
     if preview.error is not None and Finding("error", preview.error) not in known:
         yield Finding("error", f"the pipeline would stop: {preview.error}")

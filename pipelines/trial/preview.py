@@ -115,7 +115,7 @@ class _Seen:
 
 
 def preview(config: PipelineConfig, sample: Sample) -> Preview:
-    """Try the sample; bad records go to quarantine whatever ``on_bad_record`` says, and are told."""
+    """Try the sample; bad records go to quarantine whatever ``on_bad_record`` says, and are reported."""
     tried = config.model_copy(update={"source": config.source.model_copy(update={"on_bad_record": "quarantine"})})
     seen, error, real = _Seen(), None, catalog_of(config)
     rules: dict[str, TargetRule] = {}
@@ -137,7 +137,7 @@ def preview(config: PipelineConfig, sample: Sample) -> Preview:
 def _formats(config: PipelineConfig, real: Catalog) -> Mapping[str, str]:
     """The formats of topics that a run would use whatever their records look like now: those that a checkpoint keeps.
 
-    Without one, a run would look anew.
+    Without one, a run would look again.
     """
     if not config.source.format.finds_formats:
         return {}

@@ -70,7 +70,7 @@ def _is_wanted(topic: str, topics: TopicSelection) -> bool:
 
 
 def _with_types(start: Start, sample: Sample, where: str) -> Start:
-    """With what values look like, which a preview of the file as it is so far tells."""
+    """With what values look like, which a preview of the present file shows."""
     if start.format is None:
         seen = "; ".join(f"{topic.topic}: {topic.words}" for topic in start.topics[:5])
         raise ConfigError(f"{where} has no topic with records that Tidemark reads ({seen}); write records first")

@@ -85,8 +85,8 @@ def plan(
 
     A sample of its topics or files goes through the real decoding into a warehouse that is thrown away. Shown are the
     tables that would be made or changed, rows as they would be stored, records that would go to quarantine, and
-    prerequisites that are not met. Exits with 3 when there are tables to make or to change, with 0 when there are none,
-    and with 1 when a prerequisite is not met: also when every record of the sample would go to quarantine.
+    prerequisites that are not met. Exits with 3 when there are tables to make or to change, with 0 when there are none.
+    Exits with 1 when a prerequisite is not met, or when every record of the sample would go to quarantine.
     """
     from pipelines.config.config_file import load_pipeline
     from pipelines.report.output import checked_stdout, quiet_pipe

@@ -146,7 +146,7 @@ class TrialPipeline:
 
     def _plan(self, records: pa.RecordBatch) -> None:
         for topic, partition, offset in zip(*(records.column(i).to_pylist() for i in range(3)), strict=True):
-            if partition >= 0:  # a line of a dump that is no record has none
+            if partition >= 0:  # a line of a dump that is not a record has none
                 self._ends[topic, partition] = max(self._ends.get((topic, partition), 0), offset + 1)
         self._stream.plan(self._next_batch, self._ends)
 
@@ -164,7 +164,7 @@ class TrialPipeline:
         return self._process
 
     def _started(self) -> _Process:
-        """A new process, which knows what checkpoint and warehouse tell."""
+        """A new process, which knows only checkpoint and warehouse."""
         config, checkpoint, catalog = self.config, Checkpoint(self.config), self.catalog
         assert catalog is not None
         book = Book(checkpoint)

@@ -1,4 +1,4 @@
-"""Bad records of a pipeline by table and kind of reason: those put aside since the start, and those in quarantine now.
+"""Bad records of a pipeline by table and kind of reason: those since the start, and those in quarantine now.
 
 The first are what batches report. The second somebody counts beside the pipeline, now and then (``look.open_records``).
 """
@@ -22,7 +22,7 @@ Group: TypeAlias = tuple[str, str]
 """Table and kind of reason."""
 
 TableOf: TypeAlias = Callable[[str, tuple[str | None, str | None, str] | None], str]
-"""The table of a bad record, by its topic and the names of the source table that it tells."""
+"""The table of a bad record, by its topic and the names of the source table that it has."""
 
 
 class BadCounts:

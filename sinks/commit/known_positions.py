@@ -2,7 +2,7 @@
 
 A snapshot never changes, and through its manifests it names all that was before it. So where the newest snapshot of the
 last look is still there as it was, nothing below it has become another: only what is newer is read. Where it is not
-(rolled back, restored, made anew, expired), nothing counts as known and all is read again.
+(rolled back, restored, recreated, expired), nothing counts as known and all is read again.
 """
 
 from __future__ import annotations

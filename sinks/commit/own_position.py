@@ -126,7 +126,7 @@ class OwnPosition:
         return self._at_position(position, latest) if is_there else None
 
     def _check_visible(self, latest: Snapshot | None, started_ms: int | None) -> None:
-        """CommitOutcomeUnknown where an expired snapshot may be that of the step, and only it would tell."""
+        """CommitOutcomeUnknown where an expired snapshot may be that of the step, and only that one would show it."""
         if not self._is_hidden or (self.position is not None and not self._is_trying):
             return  # what came behind the position that was seen is of this process, which knows what it has published
         since_ms = None if started_ms is None else started_ms - CLOCK_SKEW_MS
@@ -170,7 +170,7 @@ class OwnReading:
     properties_of: PropertiesOf
     """What its snapshots record."""
     by_offsets: bool = True
-    """Whether its position has offsets; without, the numbers of its slices tell what is there."""
+    """Whether its position has offsets; without, the numbers of its slices show what is there."""
     since_ms: int | None = None
     """When it began, from where on its earlier slices are looked for; None: each of its slices stands for itself."""
     after: Mapping[str, int] = field(default_factory=dict)
@@ -197,8 +197,8 @@ class OwnReading:
 def has_step(table: Table, pipeline: str, commit_user: str, number: int, started_ms: int | None) -> bool:
     """Whether the newest commit of a pipeline in a table is step ``number`` of a commit user, or a later one.
 
-    For dump files, of which only the number tells that. CommitOutcomeUnknown where the snapshots that would tell have
-    expired.
+    For dump files, of which only the number shows that. CommitOutcomeUnknown where the snapshots that would show it
+    have expired.
     """
     snapshots = table.snapshots
     own = OwnPosition(snapshots, KnownPositions(snapshots), pipeline, commit_user, by_offsets=False)

@@ -30,7 +30,7 @@ def marked_formats(io: FileIO, paths: TablePaths, pipeline: str) -> dict[str, st
         if named == pipeline:
             return {str(topic): str(name) for topic, name in mark.get("formats", {}).items()}
         if named.lower() == pipeline.lower():
-            return None  # file names do not tell case here
+            return None  # file names ignore case here
         raise ValueError(f"it names pipeline {named!r}")
     except (FileNotFoundError, NotADirectoryError):
         return None

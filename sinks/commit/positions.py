@@ -2,7 +2,7 @@
 
 A commit records, per topic partition that feeds the table, the next offset to read. The record makes a lost checkpoint
 recoverable: the table itself says what it holds. The ids that Kafka gave the topics are recorded beside the offsets:
-those of a topic that was deleted and made anew under its name say nothing about the new one.
+those of a topic that was deleted and recreated under its name say nothing about the new one.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class FedBy:
     table: str
 
     def is_same(self, other: FedBy) -> bool:
-        """Whether both are one source table; events without a `source` block do not tell every name."""
+        """Whether both are one source table; events without a `source` block do not have every name."""
         pairs = ((self.database, other.database), (self.schema, other.schema))
         is_same_table = self.topic == other.topic and self.table == other.table
         return is_same_table and all(a == b or a is None or b is None for a, b in pairs)
@@ -104,7 +104,7 @@ class Position:
     departed: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     """Rows that went to another key as the last change of a batch, by batch id, see ``sinks.write.departed``."""
     writer: str = field(default="", compare=False)
-    """Who committed it, for the checkpoint: its stream, or somebody beside it who counts batches anew."""
+    """Who committed it, for the checkpoint: its stream, or somebody beside it who counts batches from 0."""
     topics: Mapping[str, str] = field(default_factory=dict)
     """The ids of the topics that the offsets are of, where they are known."""
     commit_count: int = 0
@@ -187,7 +187,7 @@ class Position:
         return replace(self, offsets=now(self.offsets), floors=now(self.floors), topics=topics)
 
     def advanced(self, ends: Mapping[TopicPartition, int], topic_ids: Mapping[str, str] | None = None) -> Position:
-        """The position after a batch that ended at ``ends``; an offset goes back with a topic that was made anew alone.
+        """The position after a batch that ended at ``ends``; an offset goes back with a topic that was recreated alone.
 
         Where the topic of known offsets is not known, it is taken for the one of ``topic_ids`` once the batch is beyond
         them all.
@@ -300,7 +300,7 @@ OF_PIPELINES = Recorded(lambda snapshot: snapshot.properties.get(PIPELINE_PROPER
 def of_reading(user: str) -> Recorded:
     """Those of a reading beside the stream, which moves no position of the stream, by the user who commits its slices.
 
-    That of a retry has no offsets: its numbers tell what is there.
+    That of a retry has no offsets: its numbers show what is there.
     """
     return Recorded(lambda snapshot: user if snapshot.commit_user == user else None, _read_by)
 
@@ -324,5 +324,5 @@ def newest_position(snapshots: SnapshotStore, pipeline: str) -> Position | None:
 
 
 def has_expired(snapshots: SnapshotStore) -> bool:
-    """Whether a table has snapshots and lacks its first one: that no position is found tells nothing then."""
+    """Whether a table has snapshots and lacks its first one: that no position is found means nothing then."""
     return snapshots.earliest_id() not in (None, 1)

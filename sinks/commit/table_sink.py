@@ -131,7 +131,7 @@ class TableSink:
         self.found_batch = -1 if found is None or found.writer != commit_user else found.commit_identifier
         """The batch of the stream that was the newest in the table when the sink was made; -1 where none was."""
         self._planned_on = self._commit.rollback_count
-        """How often the table had been rolled back when the tasks of the batch were told its state."""
+        """How often the table had been rolled back when the tasks of the batch got its state."""
         self._everybody: tuple[SnapshotIdentity | None, Mapping[str, Position]] = (None, {})
         """The newest position of each pipeline, and the snapshot at which they were looked for."""
         self._key_lanes: int | None = None
@@ -225,7 +225,7 @@ class TableSink:
             ).without_values()
 
     def _check_same_base(self) -> None:
-        """CommitConflict where what the tasks were told is not so any more: the batch is to be planned anew."""
+        """CommitConflict where the state that the tasks got has changed: the batch must be planned again."""
         if self._commit.rollback_count != self._planned_on:
             raise CommitConflict(
                 f"table {self.identifier} was rolled back while a batch for it was under way: the batch is written"
@@ -315,7 +315,7 @@ class TableSink:
 
     @property
     def drops_by_offset(self) -> bool:
-        """Whether rows that the table has are told by their offsets, not by the number of the batch."""
+        """Whether offsets, not the number of the batch, show which rows the table has."""
         return self._by_offsets
 
     @property
@@ -325,7 +325,7 @@ class TableSink:
         return position.offsets if self.drops_by_offset else position.floors
 
     def has_passed(self, places: Mapping[TopicPartition, int]) -> bool:
-        """Whether the table has all rows up to these offsets, where its position tells that."""
+        """Whether the table has all rows up to these offsets, where its position shows that."""
         floors = self._floors
         return all(floors.get(place, 0) >= end for place, end in places.items())
 
@@ -336,7 +336,7 @@ class TableSink:
             return self._has_number(batch_id, started_ms)
 
     def has_number(self, batch_id: int, started_ms: int | None) -> bool:
-        """As ``is_appended``, as of the last look at the table; False where offsets tell which rows it has."""
+        """As ``is_appended``, as of the last look at the table; False where offsets show which rows it has."""
         with self._lock:
             return not self.drops_by_offset and self._has_number(batch_id, started_ms)
 
@@ -405,7 +405,7 @@ class TableSink:
 
         ``started_ms``: when Spark first planned the batch; it cannot have been committed before. A compaction that lost
         against another writer's, or against a rescale, is dropped, which the result says: ``pending_compactions`` has
-        what is to be compacted anew.
+        what is to be compacted again.
         """
         with self._lock:
             known = self.position if self.position.writer == self._user else self.position.counted_from(batch_id)

@@ -51,7 +51,7 @@ def route(rows: pa.Table, target_index: int, target: Routing, origin: Origin, sl
 
 
 def _shared(lanes: Iterator[tuple[Lane, pa.Table]], slots: int) -> Iterator[tuple[Lane, pa.Table]]:
-    """Each lane as up to ``slots`` ones, whose numbers tell the share."""
+    """Each lane as up to ``slots`` ones, whose numbers give the share."""
     for lane, rows in lanes:
         stretches = np.asarray(rows.column(OFFSET)) // STRETCH_OFFSETS
         starts = np.flatnonzero(np.r_[True, stretches[1:] != stretches[:-1]])

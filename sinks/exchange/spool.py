@@ -1,7 +1,7 @@
 """Blobs on a local disk: where all tasks run on one machine, large blobs go around Spark's shuffle, not through it.
 
 A blob of decoded rows would otherwise be copied five times between the worker that decodes it and the one that writes
-it. The tasks then tell the driver only names of files; what the driver has for other tasks, their plan and these names,
+it. The tasks then give the driver only names of files; what the driver has for other tasks, their plan and these names,
 lies here too. A file belongs to one batch; the driver removes all of them after it. They lie in a directory that no
 other user can read or write, for they hold rows and are unpickled.
 """

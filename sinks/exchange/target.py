@@ -43,7 +43,7 @@ class Target:
     """One table of a batch plan.
 
     ``live`` is what the buckets hold at the plan's snapshot. ``is_appended`` says that the rows of the batch are in the
-    table, where the number of the batch tells it: its changes are dropped.
+    table, where the number of the batch shows it: its changes are dropped.
     """
 
     identifier: str

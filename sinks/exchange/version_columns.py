@@ -1,7 +1,7 @@
 """The columns of a table that keeps every version of a row: from when to when a version holds, and by which records.
 
 The primary key of such a table is the key of the row with the first two of them behind. The offsets of the records put
-changes of one millisecond into their order, and tell a change that is read again from another one.
+changes of one millisecond into their order, and distinguish a change that is read again from another one.
 """
 
 from __future__ import annotations
@@ -59,5 +59,5 @@ class VersionColumns:
         return f"scd2:{self.valid_from},{self.valid_to},{self.is_current}"
 
     def row_key(self, primary_key: Iterable[str]) -> tuple[str, ...]:
-        """The columns of a primary key that tell rows apart, and not their versions."""
+        """The columns of a primary key that distinguish rows, and not their versions."""
         return tuple(name for name in primary_key if name not in self.key)

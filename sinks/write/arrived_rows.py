@@ -233,7 +233,7 @@ def _kept_deletes(rows: pa.Table, deleted_at: str) -> pa.Table:
 
 
 def _unfilled(rows: pa.Table) -> Filled:
-    """Rows of a table without key: no stored row could tell a value that was not sent, it stays NULL."""
+    """Rows of a table without key: no stored row has a value that was not sent, so it stays NULL."""
     rows = rows.drop_columns([OTHER_KEY]) if OTHER_KEY in rows.column_names else rows
     if UNAVAILABLE not in rows.column_names:
         return Filled(rows)

@@ -74,7 +74,7 @@ class WriteResult:
     seconds: dict[str, float]
     """Per named step."""
     unsent: Unsent = field(default_factory=dict)
-    """Values that the source left out and no row tells for certain."""
+    """Values that the source left out and no row gives for certain."""
     due: tuple[BucketId, ...] = ()
     """The buckets that are to be compacted once the messages are committed."""
     departed: str | None = None

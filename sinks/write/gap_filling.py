@@ -32,7 +32,7 @@ _UNKNOWN = object()
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """Rows without gaps, and what was written where no row tells a value for certain."""
+    """Rows without gaps, and what was written where no row gives a value for certain."""
 
     rows: pa.Table
     unsent: Unsent = field(default_factory=dict)
@@ -183,7 +183,7 @@ def _is_older(values: Sequence[Any], than: Sequence[Any], descending: bool) -> b
 
 
 def _became(value: Any, search: _Search, is_moved: bool) -> Became | None:
-    """What to tell of a gap; None where its value is known."""
+    """What to report about a gap; None where its value is known."""
     if value is _UNKNOWN:
         return Became.NULL_KEY_CHANGED if is_moved else Became.NULL
     return Became.OLDER if search.is_early else None
@@ -297,7 +297,7 @@ class GapFiller:
     def _before_move(self, old_key: Key, new_key: Key, nth: int, time: Any, name: str, search: _Search) -> Any:
         """The value of a column of the row that left ``old_key`` for ``new_key`` for the nth time in this batch.
 
-        If the table knows the row that ended at that time, it is that one: the old key may have another row by now.
+        If the table knows the row that ended at that time, it is that one: the old key may already have another row.
         When the delete is not in this batch, it comes in a later one, or it came in an earlier one and the table no
         longer has the row.
         """

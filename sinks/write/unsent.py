@@ -1,4 +1,4 @@
-"""What became of values that the source left out where no row tells them for certain: counts, and words for them."""
+"""What became of values that the source left out where no row gives them for certain: counts, and words for them."""
 
 from __future__ import annotations
 

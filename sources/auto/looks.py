@@ -1,6 +1,6 @@
-"""Which format the first records of a topic are in, as far as they can be told apart: the one place that decides it.
+"""Which format the first records of a topic are in, as far as they can be distinguished: the one place that decides it.
 
-Every record has a look: a format that it tells for sure, one of ``NOTHING`` for what stands in topics of any format, or
+Every record has a look: a format that it shows for sure, one of ``NOTHING`` for what stands in topics of any format, or
 words for what it is instead. Looks add up, so that tasks look at their share of a topic each.
 """
 
@@ -24,9 +24,9 @@ DEBEZIUM, UPSERT, PLAIN = "debezium-json", "upsert-json", "json"
 NOTHING = ""
 """The look of nulls, heartbeats and the like."""
 BINARY = "binary values, which may be Avro or Protocol Buffers"
-NO_JSON = "values that are no JSON"
-NO_OBJECT = "JSON values that are no objects"
-ROWS_UNDER_KEYS = "JSON rows under message keys that are no columns of them"
+NO_JSON = "values that are not JSON"
+NO_OBJECT = "JSON values that are not objects"
+ROWS_UNDER_KEYS = "JSON rows under message keys that are not columns of them"
 _REMEDIES = {
     BINARY: "state debezium-avro, avro or protobuf with its registry or schema file, or give `auto` the registry",
     NO_JSON: "state the format, such as csv with its columns, or avro or protobuf with the file that has its schema",
@@ -91,7 +91,7 @@ def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def chosen_format(topic: str, looks: Iterable[TopicLook]) -> str | None:
-    """The format of a topic; None where its records so far tell nothing. Raises ConfigError where they do not agree."""
+    """The format of a topic; None where its records so far show nothing. Raises ConfigError where they do not agree."""
     seen: Counter[str] = Counter()
     for look in looks:
         seen.update(look.seen)
@@ -108,7 +108,7 @@ def chosen_format(topic: str, looks: Iterable[TopicLook]) -> str | None:
 
 
 def format_told(seen: Mapping[str, int]) -> tuple[str | None, str | None]:
-    """The format that looks tell, or what leaves it open; neither where they tell nothing.
+    """The format that looks show, or what leaves it open; neither where they show nothing.
 
     Records that look like no format do not count beside others that do: they go to quarantine. The same holds for bare
     objects beside more records of a tool, which may write such ones of its own. Rows without a key beside rows under

@@ -1,6 +1,6 @@
 """What the columns of a record are called.
 
-Connectors adjust names that Avro does not allow (``field.name.adjustment.mode``). Where the schema tells the true name
+Connectors adjust names that Avro does not allow (``field.name.adjustment.mode``). Where the schema has the true name
 (``column.propagate.source.type`` puts it there), the column has that one, as in the JSON form of the topic.
 """
 

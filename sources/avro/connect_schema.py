@@ -1,6 +1,6 @@
 """What Kafka Connect's Avro converters say of a value beside its Avro type, as Connect's own schema says it.
 
-``connect.name`` tells the meaning first, then Avro's ``logicalType``; ``connect.type`` the width of a whole number;
+``connect.name`` gives the meaning first, then Avro's ``logicalType``; ``connect.type`` the width of a whole number;
 ``connect.parameters`` what else Connect knows. The result has the form that JsonConverter embeds, so both formats give
 the same columns.
 """

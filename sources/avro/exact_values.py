@@ -24,7 +24,7 @@ def exact_value(node: Node, data: bytes, start: int = 0) -> Any:
     reader = _Reader(data, start)
     value = reader.read(node, 0)
     if reader.at != len(data):
-        raise MalformedRecord(f"{len(data) - reader.at} bytes are left behind the value")
+        raise MalformedRecord(f"{len(data) - reader.at} bytes are left after the value")
     return value
 
 

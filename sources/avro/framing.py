@@ -8,7 +8,7 @@ Headers come first, for the first byte of bare Avro may be 0 by chance:
     none                          0, id of 4 bytes, Avro (Confluent); 0, id of 8 bytes, Avro (Apicurio);
                                   1, GUID of 16 bytes, Avro
 
-Ids of schemas begin at 1, so four zero bytes behind the first one tell the id of 8 bytes. Message keys have the same
+Ids of schemas begin at 1, so four zero bytes behind the first one show an id of 8 bytes. Message keys have the same
 with ``key`` in the names of headers. Subjects are never asked for.
 """
 

@@ -133,7 +133,7 @@ class SchemaFiles:
             raise ConfigError(f"registry.file {self._place} cannot be read: {error.strerror}") from error
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ConfigError(
-                f'registry.file {self._place} is no JSON object {{"schemas": {{"1": ...}}}}: write one, or name a'
+                f'registry.file {self._place} is not a JSON object {{"schemas": {{"1": ...}}}}: write one, or name a'
                 " directory with a file per schema, such as 1.avsc"
             ) from error
 

@@ -102,7 +102,7 @@ class RegistryClient:
             try:
                 text = self._answer(ref, base, path)
                 if not is_native and "schema" not in _object(text):
-                    raise _Failed("it is no answer of a registry")
+                    raise _Failed("it is not an answer of a registry")
             except _Failed as error:
                 failures.append(f"{without_login(url)}: {error}")
                 continue
@@ -141,15 +141,15 @@ class RegistryClient:
             return ConfigError(f"registry {place} does not answer to GUIDs, which records name in their headers")
         if code == 404:
             return ConfigError(
-                f"{place} is no schema registry (404 for {ref}, without its error_code): check registry.url; Apicurio"
-                " needs /apis/ccompat/v7 behind its address"
+                f"{place} is not a schema registry (404 for {ref}, without its error_code): check registry.url;"
+                " Apicurio needs /apis/ccompat/v7 behind its address"
             ).without_values()
         if code in (401, 403):
             return ConfigError(
                 f"registry {place} refuses the login ({code}): check username and password, or token, under registry"
             ).without_values()
         if code in (400, 422):
-            return MalformedRecord(f"{ref} is no name that registry {place} takes ({code})")
+            return MalformedRecord(f"{ref} is not a name that registry {place} takes ({code})")
         if code == 407:
             return ConfigError("the proxy of the registry refuses the login (407): check registry.proxy")
         return _Failed(f"status {code}")
@@ -207,9 +207,9 @@ def _object(text: str) -> Mapping[str, Any]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
-        raise _Failed("its answer is no JSON") from None
+        raise _Failed("its answer is not JSON") from None
     if not isinstance(found, Mapping):
-        raise _Failed("its answer is no JSON object")
+        raise _Failed("its answer is not a JSON object")
     return found
 
 

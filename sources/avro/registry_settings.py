@@ -70,7 +70,7 @@ def settings_problem(settings: RegistrySettings) -> tuple[str, str] | None:
     if bool(settings.url) == (settings.file is not None):
         return "", "give exactly one of `url` and `file`"
     if settings.file is not None and _URI.match(settings.file):
-        return "file", f"'{settings.file}' is no place on the machines that decode: give a path"
+        return "file", f"'{settings.file}' is not a place on the machines that decode: give a path"
     if settings.file is not None and given:
         return given[0], f"`{given[0]}` has no effect with `file`; remove it"
     for url in settings.url:
@@ -97,7 +97,7 @@ def _url_problem(url: str) -> str | None:
     scheme, mark, rest = url.partition("://")
     authority = rest.partition("/")[0]
     if scheme not in ("http", "https") or not mark or not authority or any(c.isspace() or ord(c) < 33 for c in url):
-        return f"'{without_login(url)}' is no address of a registry; write https://HOST:PORT"
+        return f"'{without_login(url)}' is not an address of a registry; write https://HOST:PORT"
     if "@" in authority:
         return "an address holds no user and password: give `username` and `password`"
     port = authority.rpartition(":")[2] if ":" in authority.rpartition("]")[2] else ""

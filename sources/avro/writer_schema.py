@@ -99,9 +99,9 @@ def read_writer_schema(text: str, references: Iterable[str] = ()) -> Node:
             reading.node(json.loads(other), "", 0)
         return reading.node(json.loads(text), "", 0)
     except json.JSONDecodeError as error:
-        raise MalformedRecord(f"it is no JSON: {error}") from None
+        raise MalformedRecord(f"it is not JSON: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise MalformedRecord(f"it is no Avro schema: {type(error).__name__}: {error}") from None
+        raise MalformedRecord(f"it is not an Avro schema: {type(error).__name__}: {error}") from None
 
 
 class _Reading:

@@ -94,7 +94,7 @@ def _with_known_keys(reading: RecordReading, outcome: Outcome) -> npt.NDArray[np
             unknown = (frames.codes == code) & (reading.values.codes != NULL)
             usable &= ~unknown
             for position in np.flatnonzero(unknown).tolist():
-                outcome.quarantine(position, f"{_NO_KEY}: {problem}; state key_format if keys are no Avro")
+                outcome.quarantine(position, f"{_NO_KEY}: {problem}; state key_format if keys are not Avro")
     return usable
 
 

@@ -84,7 +84,7 @@ def no_schema(side: str, code: int, data: bytes) -> str:
     if not data.strip():
         return f"{side} is empty: let the producer write null for a tombstone, or leave the record out"
     if data.lstrip()[:1] in (b"{", b"["):
-        return f"{side} is JSON and no Avro: use format debezium-json, or an Avro converter as {side}.converter"
+        return f"{side} is JSON, not Avro: use format debezium-json, or an Avro converter as {side}.converter"
     return (
         f"{side} names no schema: neither a header nor its first byte does; use a converter with a schema registry as"
         f" {side}.converter"

@@ -37,7 +37,7 @@ _MOST_SHAPES = 256
 class Heads:
     """The parts of split texts with the row images: heads, or one bare image of each.
 
-    ``lines`` are JSON objects, each with a newline behind it. ``is_before`` tells for bare images which are ``before``,
+    ``lines`` are JSON objects, each with a newline behind it. ``is_before`` says for bare images which are ``before``,
     the others being ``after``; None for heads.
     """
 

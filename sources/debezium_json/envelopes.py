@@ -30,10 +30,14 @@ _ROW_IN_ERROR = re.compile(r"in row (\d+)")
 NAMES = pa.struct([(name, pa.string()) for name in NAME_FIELDS])
 """What is read of the ``source`` block."""
 _LEAST_STRETCH = 64
+"""A shorter stretch that Arrow refuses without naming a row is parsed one by one: halving it further costs more."""
 _MOST_REFITS = 8
+"""How often a parse changes its plan to fit a record: each change costs another parse of the rest."""
 _MOST_EXACT_AT_ONCE = 1024
 _MOST_BRACKETS = 500
+"""Arrow builds unexpected columns recursively; a text with more brackets might exhaust its stack."""
 _LEAST_DEEP_BYTES = 4 * _MOST_BRACKETS
+"""Shorter texts are not searched for brackets: a field takes some bytes beside its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +166,7 @@ class EnvelopeParser:
                 yield self._exact_stretch(start, stop)
 
     def _vector_stretches(self, start: int, stop: int) -> Iterator[Stretch]:
+        # A stack, whose top is the next stretch: texts must come out in their order.
         pending: list[tuple[int, int, Plan | None]] = [(start, stop, self._plan)]
         while pending:
             start, stop, plan = pending.pop()
@@ -170,6 +175,7 @@ class EnvelopeParser:
                 continue
             try:
                 yield VectorStretch(start, self._parse(start, stop, plan))
+                # A long stretch without a bad record ends the crowd.
                 if stop - start > _MOST_EXACT_AT_ONCE:
                     self._exact_at_once = 1
             except _Refused as refused:
@@ -222,6 +228,7 @@ class EnvelopeParser:
         try:
             table = pj.read_json(
                 pa.BufferReader(lines),
+                # One block for all lines: in an error Arrow counts rows from the begin of their block.
                 read_options=pj.ReadOptions(use_threads=False, block_size=lines.size + 1),
                 parse_options=pj.ParseOptions(
                     explicit_schema=pa.schema(fields), unexpected_field_behavior=self._unexpected
@@ -230,6 +237,7 @@ class EnvelopeParser:
         except pa.ArrowInvalid as error:
             found = _ROW_IN_ERROR.search(str(error))
             raise _Refused(int(found[1]) if found else None) from None
+        # A text with two objects: which one is unknown, so halves are tried.
         if table.num_rows != stop - start:
             raise _Refused(None)
         if is_before is None:

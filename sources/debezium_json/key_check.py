@@ -51,7 +51,7 @@ def changed_key(fields: Sequence[str], rule: KeyRule, primary_key: Sequence[str]
 
 
 def unusable_key(fields: KeyFields, rule: KeyRule, primary_key: Sequence[str]) -> str:
-    """Why a record goes to quarantine whose message key does not tell the row."""
+    """Why a record goes to quarantine whose message key does not identify the row."""
     keyed = ", ".join(primary_key)
     remedy = f"state primary_key: [{keyed}] in the rule if these columns tell the rows apart"
     if fields is None:
@@ -59,7 +59,7 @@ def unusable_key(fields: KeyFields, rule: KeyRule, primary_key: Sequence[str]) -
             f"the record has no message key, and table {rule.table} has that of its first records ({keyed}); {remedy}"
         )
     if not fields:
-        return f"the message key is no JSON object with fields: use JsonConverter as key.converter, or {remedy}"
+        return f"the message key is not a JSON object with fields: use JsonConverter as key.converter, or {remedy}"
     return (
         f"the message key ({', '.join(fields)}) names a column that the row does not have; the primary key of table"
         f" {rule.table} is ({keyed})"
@@ -107,7 +107,7 @@ def unknown_old_key(
 
 
 def _is_whole(events: Events, fields: Sequence[KeyFields], schema: EmbeddedSchema | None) -> Mask:
-    """Which old rows are whole for sure: a nullable column outside of the key has a value, which is never made up.
+    """Which old rows are whole for sure: a nullable column outside of the key has a value, which is never invented.
 
     Except where the column has a DEFAULT, which converters write in place of NULL.
     """

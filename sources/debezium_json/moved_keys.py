@@ -31,7 +31,7 @@ NEW_KEY_HEADER = "__debezium.newkey"
 def with_other_keys(
     batch: pa.RecordBatch, changes: Iterable[ChangeBatch], targets: Mapping[SourceTable, Goal]
 ) -> tuple[ChangeBatch, ...]:
-    """The changes that the records gave, with the column of other keys where headers tell one."""
+    """The changes that the records gave, with the column of other keys where headers have one."""
     moves = _records_with_moves(batch)
     if not len(moves):
         return tuple(changes)

@@ -28,7 +28,7 @@ _LONGEST_FORM = 1 << 10
 
 
 def source_times(events: TableEvents) -> pa.Array:
-    """Milliseconds since the epoch as int64; NULL where the event does not tell."""
+    """Milliseconds since the epoch as int64; NULL where the event has none."""
     if events.times_ms is not None:
         return events.times_ms
     if events.values is not None:

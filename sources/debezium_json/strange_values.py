@@ -9,14 +9,14 @@ from paimon_table.errors import MalformedRecord
 from sources.record_look import other_format, remedy
 
 _USE_JSON = "set value.converter to org.apache.kafka.connect.json.JsonConverter"
-_NO_ENVELOPE = "value is no Debezium envelope: "
+_NO_ENVELOPE = "value is not a Debezium envelope: "
 _UNWRAPPED = "it is a row without envelope: "
 _KEEP_ENVELOPES = "take the transform ExtractNewRecordState out of the connector"
 _REGISTRY_HEADER_BYTES = 5
 
 
 def strange_bytes(raw: bytes) -> str | None:
-    """Why bytes are no JSON, where their beginning tells; None where it does not."""
+    """Why bytes are not JSON, where their beginning shows it; None where it does not."""
     if not raw.strip():
         return "value is empty: let the producer write null for a tombstone, or leave the record out"
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):

@@ -19,7 +19,7 @@ _PIECE_BYTES = 1 << 16
 """Read at once from a compressed file: where it is torn, so much of its end is not seen yet."""
 _COMPRESSED = (".gz", ".zst")
 HEAD_BYTES = 4096
-"""So many bytes tell one file from another: they hold the place of a record."""
+"""So many bytes distinguish one file from another: they hold the place of a record."""
 
 
 def is_compressed(path: str) -> bool:

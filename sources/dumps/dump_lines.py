@@ -100,9 +100,9 @@ def _fields(line: bytes) -> Mapping[str, Any]:
     try:
         pairs = json.loads(line, object_pairs_hook=_Pairs)
     except (ValueError, RecursionError) as error:
-        raise NoRecord(f"the line is no JSON: {error}") from error
+        raise NoRecord(f"the line is not JSON: {error}") from error
     if not isinstance(pairs, _Pairs):
-        raise NoRecord("the line is no JSON object")
+        raise NoRecord("the line is not a JSON object")
     fields: dict[str, Any] = {}
     for name, value in pairs:
         if name not in _FIELDS:
@@ -199,7 +199,7 @@ def _by_turns(name: str, flat: object, decode: Callable[[str, object], bytes | N
         raise NoRecord(f"field {name!r} has a name without a value")
     names: Sequence[object] = flat[::2]
     if not all(isinstance(header, str) for header in names):
-        raise NoRecord(f"field {name!r} has a name that is no text")
+        raise NoRecord(f"field {name!r} has a name that is not text")
     for header in names:
         _bytes(name, header)
     return tuple((str(header), decode(name, value)) for header, value in zip(names, flat[1::2], strict=True))

@@ -155,7 +155,7 @@ def _parsed(text: bytes) -> pa.Table:
         parse_options=pj.ParseOptions(explicit_schema=_LINE_SCHEMA, unexpected_field_behavior="error"),
     )
     if any(table.column(name).null_count for name in ("topic", "partition", "offset")):
-        raise pa.ArrowInvalid("a line is no record")
+        raise pa.ArrowInvalid("a line is not a record")
     if table.num_rows and min(pc.min(table.column(name)).as_py() for name in ("partition", "offset")) < 0:
         raise pa.ArrowInvalid("a line is a quarantined one")
     return table

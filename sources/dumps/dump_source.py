@@ -88,7 +88,7 @@ class DumpPlanner:
     def unread_bytes(self) -> int | None:
         """Bytes of the files behind the batches that are done; None before the first was asked for.
 
-        A compressed file counts as a whole until its end is read: no place inside can be told by its size.
+        A compressed file counts as a whole until its end is read: its size shows no place inside it.
         """
         read = self._read
         if read is None:
@@ -177,7 +177,7 @@ class _Heads:
         self._of: dict[str, tuple[int, int]] = {}
 
     def keep(self, positions: Positions) -> None:
-        """Know these files and no others: a batch may be planned anew from an earlier place."""
+        """Know these files and no others: a batch may be planned again from an earlier place."""
         for name in self._of.keys() - positions.keys():
             self._forget(name)
         for name, position in positions.items():

@@ -69,7 +69,7 @@ class DumpFilesReader:
         """Files have no end that could be compared: more may come."""
 
     def check(self) -> None:
-        """There is something to read; or a directory, into which files may come. Tells what it holds beside them."""
+        """There is something to read; or a directory, into which files may come. Logs what it holds beside them."""
         missing = no_file_words(self._settings.path)
         if self._standing.is_new and missing is not None:
             raise ConfigError(missing)
@@ -109,7 +109,7 @@ class DumpFilesReader:
         return DumpSlices(self._settings, self._standing.ends)
 
     def explained(self, text: str) -> TidemarkError | None:
-        """What goes wrong with dump files is told in our own words already."""
+        """Failures of dump files have our own words already."""
         return None
 
     def stop(self) -> None:
@@ -126,7 +126,7 @@ def no_file_words(path: str) -> str | None:
 def no_topic_words(topics: TopicSelection, files: Sequence[tuple[str, str]]) -> str | None:
     """Why nothing is read, should all records of the files turn out to be left out; None where their begins are read.
 
-    Only the begins of some files are looked at: they tell which topics there are, and not which ones are nowhere.
+    Only the begins of some files are looked at: they show which topics there are, and not which ones are nowhere.
     """
     if topics.is_everything:
         return None
@@ -139,7 +139,7 @@ def no_topic_words(topics: TopicSelection, files: Sequence[tuple[str, str]]) -> 
 
 
 def _first_topics(file: str) -> Iterator[str]:
-    """The topics of the first records of a file; none of one that cannot be read, which reading it tells."""
+    """The topics of the first records of a file; none of an unreadable file, which reading it reports."""
     text = b""
     with suppress(OSError, TidemarkError):
         text = head_text(file, _LOOK_BYTES)

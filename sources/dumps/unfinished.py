@@ -1,4 +1,4 @@
-"""Dump files that cannot be read to their end: cut short, or still being written. Nobody can tell which of both."""
+"""Dump files that cannot be read to their end: cut short, or still being written. Nothing shows which."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Seen:
 
 
 class UnfinishedFiles:
-    """The files that have a rest, as the planner of batches meets them; each is told once in the log."""
+    """The files that have a rest, as the planner of batches meets them; each is logged once."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now

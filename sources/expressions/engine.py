@@ -68,7 +68,7 @@ def described(expressions: Sequence[str], columns: pa.Schema) -> list[str]:
 
 
 def syntax_tree(expression: str) -> Mapping[str, Any]:
-    """The statement ``SELECT expression`` as DuckDB's tree; with ``error`` where it is no SQL."""
+    """The statement ``SELECT expression`` as DuckDB's tree; with ``error`` where it is not SQL."""
     with _lock:
         rows = _connection().execute("SELECT json_serialize_sql(?)", [f"SELECT {expression}\n"]).fetchall()
     tree: dict[str, Any] = json.loads(rows[0][0])

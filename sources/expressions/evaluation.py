@@ -31,7 +31,7 @@ class Column:
     type: DataType
     sql: str
     check: str | None = None
-    """SQL that tells whether the value fits into the type."""
+    """SQL that checks whether the value fits into the type."""
     mask_key: str | None = None
     """The name of the secret key under which the value is hashed."""
 

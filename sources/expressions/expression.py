@@ -61,11 +61,11 @@ def metadata_name(name: str) -> str:
 
 
 _FORBIDDEN = {
-    "SUBQUERY": "subqueries have no place here: an expression sees one row",
-    "WINDOW": "window functions have no place here: an expression sees one row",
-    "STAR": "`*` and COLUMNS have no place here: name one column",
-    "DEFAULT": "DEFAULT has no place here",
-    "POSITIONAL_REFERENCE": "positions of columns have no place here: name the column",
+    "SUBQUERY": "subqueries are not allowed here: an expression sees one row",
+    "WINDOW": "window functions are not allowed here: an expression sees one row",
+    "STAR": "`*` and COLUMNS are not allowed here: name one column",
+    "DEFAULT": "DEFAULT is not allowed here",
+    "POSITIONAL_REFERENCE": "positions of columns are not allowed here: name the column",
 }
 _OF_THE_MOMENT = frozenset(
     (
@@ -117,7 +117,7 @@ def _refusing(columns: Sequence[str] = ()) -> Iterator[None]:
 
 @cache
 def parsed(text: str) -> Expression:
-    """The expression of a text; BadExpression where it is none, or one that says more than a row tells."""
+    """The expression of a text; BadExpression where it is none, or one that needs more than a row."""
     with _refusing():
         return _parsed(text)
 
@@ -250,7 +250,7 @@ def plain(error: engine.EngineError, columns: Sequence[str] = ()) -> str:
 
 
 def converted(value: str, given: DataType, wanted: DataType) -> tuple[str, str | None]:
-    """SQL for a value as the type of its column, and SQL that tells whether it is whole; None where it always is."""
+    """SQL for a value as the type of its column, and SQL that checks whether it is whole; None where it always is."""
     duck, checks = duck_type(wanted), []
     cast = value if given.with_nullable(True) == wanted.with_nullable(True) else f"CAST({value} AS {duck})"
     if cast != value and given.root not in CHARACTERS and not _is_held(given, wanted):
@@ -279,8 +279,10 @@ def _is_held(given: DataType, wanted: DataType) -> bool:
 def _tree(text: str) -> Mapping[str, Any]:
     tree = _parsed_tree(text)
     if tree.get("error"):
-        message = str(tree.get("error_message", "it is no SQL")).splitlines()[0]
-        raise BadExpression(f"it is no SQL expression: {message} (names that are words of SQL stand in double quotes)")
+        message = str(tree.get("error_message", "it is not SQL")).splitlines()[0]
+        raise BadExpression(
+            f"it is not an SQL expression: {message} (names that are words of SQL stand in double quotes)"
+        )
     return tree
 
 
@@ -297,7 +299,7 @@ def _expression_of(tree: Mapping[str, Any]) -> dict[str, Any]:
     for key, word in _CLAUSES:
         value = node.get(key)
         if value and not (key == "from_table" and value.get("type") == "EMPTY"):
-            raise BadExpression(f"{word} has no place here: an expression sees one row")
+            raise BadExpression(f"{word} is not allowed here: an expression sees one row")
     if len(node["select_list"]) != 1:
         raise BadExpression("expected one expression; a comma stands between two")
     root: dict[str, Any] = node["select_list"][0]
@@ -327,7 +329,7 @@ def _check_function(node: Mapping[str, Any]) -> None:
     name, known = str(node["function_name"]), engine.functions()
     for word, part in (("FILTER", node.get("filter")), ("DISTINCT", node.get("distinct")), ("ORDER BY", _order(node))):
         if part:
-            raise BadExpression(f"{name}: {word} has no place here: an expression sees one row")
+            raise BadExpression(f"{name}: {word} is not allowed here: an expression sees one row")
     kinds = known.get(name.lower(), frozenset())
     if node.get("is_operator") or name.lower() in paimon_functions.USAGE:
         return

@@ -99,7 +99,7 @@ def duck_type(t: DataType) -> str:
         case Root.ROW:
             return "STRUCT(" + ", ".join(f"{quoted(f.name)} {duck_type(f.type)}" for f in t.fields) + ")"
         case _:
-            raise NoType(f"{t} is no type that an expression gives")
+            raise NoType(f"{t} is not a type that an expression gives")
 
 
 def quoted(name: str) -> str:

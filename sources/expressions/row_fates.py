@@ -24,7 +24,7 @@ _INSERTS = pa.array(["c", "INSERT", "insert", "I"])
 
 @dataclass(frozen=True, slots=True)
 class Fates:
-    """Per row its kind, and whether it goes into the table; ``refused`` marks rows of which that cannot be told."""
+    """Per row its kind, and whether it goes into the table; ``refused`` marks rows for which that is unknown."""
 
     kinds: npt.NDArray[np.int8]
     kept: Mask
@@ -42,7 +42,7 @@ def fates_of(
     wants_update_before: bool,
     is_ordered: bool = False,
 ) -> Fates:
-    """``is_match`` tells which rows the filter takes, ``moved`` which ones have another key than the next row.
+    """``is_match`` says which rows the filter takes, ``moved`` which ones have another key than the next row.
 
     Where the table orders its rows, one that leaves under another key is a delete there too: of an older row that may
     be there, or come yet.

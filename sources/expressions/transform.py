@@ -112,7 +112,7 @@ class Transform:
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """Of deletes in a table with sequence columns: the row that has theirs, and whether it tells them."""
+    """Of deletes in a table with sequence columns: the row that has theirs, and whether it shows them."""
 
     row_of: npt.NDArray[np.int64]
     told: Mask
@@ -178,7 +178,7 @@ class _Transformation:
         return evaluated(wanted, rows, self._mask_keys)
 
     def _matches(self, found: Sequence[Evaluation]) -> Mask:
-        """Which rows ``where`` takes; of one that it cannot tell for, the record is bad."""
+        """Which rows ``where`` takes; if that is unknown for a row, its record is bad."""
         where = self._transform.where
         if where is None:
             return np.ones(self._count, np.bool_)
@@ -208,7 +208,7 @@ class _Transformation:
         return ~np.isin(self._kinds, (RowKind.DELETE, RowKind.UPDATE_BEFORE))
 
     def _key_columns(self, computed: Mapping[str, Evaluation]) -> list[pa.Array | pa.ChunkedArray]:
-        """The values of the key, where a column of it is computed; none where the decoder has told all of it."""
+        """The values of the key, where a column of it is computed; none where the decoder has given all of it."""
         key = self._transform.primary_key
         if not any(name in computed for name in key):
             return []
@@ -272,7 +272,7 @@ class _Transformation:
         if transform.deleted_at is not None:
             lacks_time = np.asarray(self._rows.column(transform.deleted_at).is_null())
             for row in np.flatnonzero(made & lacks_time).tolist():
-                self._problem(row, "neither the event nor its record tells a time")
+                self._problem(row, "neither the event nor its record has a time")
 
     def _note_unsent(self, name: str, column: Column, concerned: Mask, is_key: bool) -> None:
         """Values that were not sent: what depends on nothing else is not sent either, anything else is not known."""

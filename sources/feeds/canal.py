@@ -3,7 +3,7 @@
     {"database": "shop", "table": "orders", "type": "UPDATE", "isDdl": false, "pkNames": ["id"], "es": 1700000000000,
      "data": [{"id": "1", "note": "new"}], "old": [{"note": "a"}], "mysqlType": {"id": "bigint(20)", ...}, ...}
 
-A message may hold several rows. All values are texts, whose meaning ``mysqlType`` tells. ``old`` has the earlier values
+A message may hold several rows. All values are texts, whose meaning ``mysqlType`` gives. ``old`` has the earlier values
 of the columns that changed. A column that ``mysqlType`` does not name is in no row of the message.
 """
 
@@ -110,7 +110,7 @@ class CanalFeed:
                 return OfTable(self._source(head, topic), TRUNCATE, split_names(head["pkNames"]))
             return NoRows("DDL statement")
         if kind not in _OPS:
-            return Bad(f"value is no record of {self.tool}: type is {kind!r}") if _is_named(head) else Strange()
+            return Bad(f"value is not a record of {self.tool}: type is {kind!r}") if _is_named(head) else Strange()
         op = _OPS[kind]
         if head["onlyHandleKey"] is True and op != DELETE:
             return Bad(f"op {kind} without a row: {_LARGE.format(what='the key (onlyHandleKey)')}")

@@ -86,12 +86,12 @@ class DmsFeed:
         if kind == "control" and not (is_named and op in _TRUNCATES):
             return NoRows("control message")
         if not is_named:
-            return Bad(f"value is no record of {self.tool}: metadata has no table-name")
+            return Bad(f"value is not a record of {self.tool}: metadata has no table-name")
         source = SourceTable(topic, owner, owner, table)
         if op in _TRUNCATES:
             return OfTable(source, TRUNCATE, None)
         if op not in _OPS:
-            return Bad(f"value is no record of {self.tool}: operation is {op!r}")
+            return Bad(f"value is not a record of {self.tool}: operation is {op!r}")
         return OfTable(source, _OPS[op], None)
 
     def key_of(self, fields: KeyFields, raw: bytes | None) -> KeyFields:

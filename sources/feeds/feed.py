@@ -1,4 +1,4 @@
-"""What a replication tool's JSON format tells the shared decoder: the contract of the formats of this folder.
+"""What a replication tool's JSON format gives the shared decoder: the contract of the formats of this folder.
 
 A record is read in two steps. Its head (names, operation, key) says what it is; records with equal heads are judged
 once. Its row images are read later, with the columns of the table that they go to.
@@ -96,7 +96,7 @@ class VectorRows:
     """Row images that Arrow has read of a stretch of texts.
 
     ``text_of`` has the text of each row, in rising order. ``new`` is the row after an INSERT or UPDATE, and the row
-    before a DELETE. ``old`` has the values before an UPDATE, NULL for those that the record does not tell; None if no
+    before a DELETE. ``old`` has the values before an UPDATE, NULL for those that the record does not have; None if no
     row has one. ``doubt`` marks the texts to be read exactly instead. ``absent`` marks the rows of UPDATEs that lack a
     column.
     """
@@ -110,7 +110,7 @@ class VectorRows:
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    """One row of a record, read exactly: whole images, with ``ABSENT`` for what the record does not tell."""
+    """One row of a record, read exactly: whole images, with ``ABSENT`` for what the record does not have."""
 
     before: Row | None
     after: Row | None
@@ -144,7 +144,7 @@ class Feed(Protocol):
 
     @property
     def tells_every_column(self) -> bool:
-        """Whether a row without a column, other than of an update, tells that the source has none of that name."""
+        """Whether a row without a column, other than of an update, shows that the source has none of that name."""
         ...
 
     @property
@@ -165,7 +165,7 @@ class Feed(Protocol):
         ...
 
     def key_of(self, fields: KeyFields, raw: bytes | None) -> KeyFields:
-        """The primary key that a message key tells, by its fields and, where these say nothing, its bytes."""
+        """The primary key that a message key gives, by its fields and, where these say nothing, its bytes."""
         ...
 
     def raw_times(self, table: pa.Table) -> pa.Array:
@@ -177,7 +177,7 @@ class Feed(Protocol):
         ...
 
     def times_ms(self, raw: pa.Array) -> pa.Array:
-        """Milliseconds since the epoch (int64) from ``raw_times``; NULL where they do not tell."""
+        """Milliseconds since the epoch (int64) from ``raw_times``; NULL where they have none."""
         ...
 
     def place_of(self, value: Row) -> PlaceOfChange:
@@ -202,7 +202,7 @@ class Feed(Protocol):
         ...
 
     def types_of(self, value: Row) -> Mapping[str, str] | None:
-        """The source's types of the columns, as one record parsed exactly tells them."""
+        """The source's types of the columns, as one record parsed exactly gives them."""
         ...
 
 

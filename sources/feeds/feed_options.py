@@ -65,7 +65,7 @@ class GoldenGateOptions:
 def _before_image_problem(text: str) -> str | None:
     if text not in ("data", "metadata"):
         return None
-    return f"{text!r} is no field of its own; give the one with the row before an update, by default before-image"
+    return f"{text!r} is not a field of its own; give the one with the row before an update, by default before-image"
 
 
 @dataclass(frozen=True, slots=True)

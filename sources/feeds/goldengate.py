@@ -5,7 +5,7 @@
 
 An update that was compressed in the trail has its key and the columns that changed; all others keep their values.
 Older versions write every column, and beside it whether it is missing (``NOTE_isMissing``). With ``omitNullValues`` a
-column is missing where it is NULL: only the option ``missing_columns`` tells that from one that did not change.
+column is missing where it is NULL: only the option ``missing_columns`` distinguishes that from one that did not change.
 """
 
 from __future__ import annotations
@@ -108,9 +108,9 @@ class GoldenGateFeed:
             return Strange()
         *owners, name = table.split(".", 2)
         if not name or not all(owners):
-            return Bad(f"value is no record of {self.tool}: table is {table!r}")
+            return Bad(f"value is not a record of {self.tool}: table is {table!r}")
         if op not in _OPS:
-            return Bad(f"value is no record of {self.tool}: op_type is {op!r}")
+            return Bad(f"value is not a record of {self.tool}: op_type is {op!r}")
         database, schema = (owners[0], owners[-1]) if owners else (None, None)
         return OfTable(SourceTable(topic, database, schema, name), _OPS[op], split_names(head["primary_keys"]) or None)
 

@@ -106,7 +106,7 @@ class MaxwellFeed:
         is_named = isinstance(table, str) and bool(table)
         if kind not in _OPS:
             is_mine = is_named and isinstance(database, str) and kind.islower()
-            return Bad(f"value is no record of {self.tool}: type is {kind!r}") if is_mine else Strange()
+            return Bad(f"value is not a record of {self.tool}: type is {kind!r}") if is_mine else Strange()
         source = SourceTable.of_topic(topic)
         if is_named:
             source = SourceTable(topic, database if isinstance(database, str) and database else None, None, table)

@@ -36,7 +36,7 @@ class Elsewhere:
 def absent_columns(
     texts: pa.Array, null: Mapping[str, Mask], most_objects: int, elsewhere: Elsewhere | None = None
 ) -> tuple[dict[str, Mask], Mask]:
-    """Per column the texts that lack its field, and the texts of which only an exact parse tells.
+    """Per column the texts that lack its field, and the texts that need an exact parse.
 
     ``null`` has the texts in question: those whose value shows as NULL. A text with more than ``most_objects`` may have
     nested ones. Without ``elsewhere`` a field counts wherever it stands.

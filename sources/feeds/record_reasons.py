@@ -14,7 +14,7 @@ _DEBEZIUM_FIELDS = frozenset({"op", "source"})
 
 
 def strange_bytes(raw: bytes, tool: str) -> str | None:
-    """Why bytes are no JSON, where their beginning tells; None where it does not."""
+    """Why bytes are not JSON, where their beginning shows it; None where it does not."""
     if not raw.strip():
         return "value is empty: let the producer write null for a tombstone, or leave the record out"
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -25,10 +25,10 @@ def strange_bytes(raw: bytes, tool: str) -> str | None:
 
 
 def strange_value(value: Any, raw: bytes, tool: str) -> str:
-    """Why a value is no record of the tool; ``value`` is what ``raw`` says, or the MalformedRecord in its place."""
+    """Why a value is not a record of the tool; ``value`` is what ``raw`` says, or the MalformedRecord in its place."""
     if isinstance(value, MalformedRecord):
         return strange_bytes(raw, tool) or str(value)
-    return f"value is no record of {tool}: it is not a JSON object"
+    return f"value is not a record of {tool}: it is not a JSON object"
 
 
 def strange_fields(value: Any, tool: str) -> str:
@@ -37,11 +37,11 @@ def strange_fields(value: Any, tool: str) -> str:
         return str(value)
     named = {*value} if isinstance(value, Mapping) else set()
     if named >= _DEBEZIUM_FIELDS:
-        return f"value is no record of {tool} but an envelope of Debezium: set source.format to debezium-json"
+        return f"value is not a record of {tool} but an envelope of Debezium: set source.format to debezium-json"
     other = other_format(named)
     if other is not None and tool not in other:
-        return f"value is no record of {tool}: it looks like {other}; {remedy(other)}, or leave the topic out"
-    return f"value is no record of {tool}; fields: {', '.join(map(repr, [*value][:5])) or 'none'}"
+        return f"value is not a record of {tool}: it looks like {other}; {remedy(other)}, or leave the topic out"
+    return f"value is not a record of {tool}; fields: {', '.join(map(repr, [*value][:5])) or 'none'}"
 
 
 def changed_key(fields: Sequence[str], rule: KeyRule, primary_key: Sequence[str]) -> str:

@@ -43,7 +43,7 @@ class RowReader:
     feed: Feed
     target: DecodeTarget
     plan: Plan
-    """What Arrow is told to expect."""
+    """The types that Arrow expects."""
     outcome: Outcome
     parsed: Sequence[ParsedRows] = ()
     """Rows that were read with the heads of their records."""
@@ -132,7 +132,7 @@ class RowReader:
         return {c.name: np.array([c.name in known for known in names], np.bool_)[types] for c in self.plan}
 
     def _unsure_before(self, texts: pa.Array, ops: npt.NDArray[np.int8], rows: VectorRows) -> Mask:
-        """Updates of whose old row Arrow cannot tell whether a value was NULL or is not there, where that matters."""
+        """Updates for which Arrow cannot distinguish a NULL in the old row from a missing value, where that matters."""
         unsure = np.zeros(len(texts), np.bool_)
         if rows.old is None:
             return unsure
@@ -237,7 +237,7 @@ def _without(rows: pa.StructArray, names: Sequence[str]) -> pa.StructArray:
 
 
 def _differs(old: pa.StructArray, new: pa.StructArray, name: str) -> Mask:
-    """Where the earlier value of a column is told and may be another one than the new."""
+    """Where the earlier value of a column is known and may differ from the new one."""
     if old.type.get_field_index(name) < 0 or new.type.get_field_index(name) < 0:
         return np.zeros(len(new), np.bool_)
     earlier, now = pc.struct_field(old, name), pc.struct_field(new, name)

@@ -210,7 +210,7 @@ class RecordSorter:
     def _keys(
         self, texts: Texts, of: npt.NDArray[np.int64], told: dict[int, KeyFields], count: int
     ) -> npt.NDArray[np.int32]:
-        """The codes of the keys that the records tell; where they do not, the message keys may."""
+        """The codes of the keys that the records have; where they have none, the message keys may."""
         codes = np.zeros(count, np.int32)
         codes[list(told)] = [self._key_code(key) for key in told.values()]
         found = codes[of]

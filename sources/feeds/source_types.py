@@ -38,7 +38,7 @@ class SourceTypes:
         return cls(tuple(sorted((name, text) for name, text in found.items() if isinstance(text, str))))
 
     def schema(self, options: FeedOptions, binary: Encoding = LATIN1_BYTES) -> EmbeddedSchema | None:
-        """The types as those of a schema; None where the records tell none.
+        """The types as those of a schema; None where the records have none.
 
         ``binary`` says how bytes are written.
         """
@@ -52,13 +52,13 @@ class SourceTypes:
         return ConnectColumn(name, column_type(meant, options), encoding, pa.string())
 
     def lacks_width(self, names: Sequence[str]) -> bool:
-        """Whether the values of one of these columns tell its type."""
+        """Whether the values of one of these columns show its type."""
         return any(name in names and not mysql_type(text).has_width for name, text in self.columns)
 
     def rules(self, types: Mapping[str, DataType], options: FeedOptions) -> dict[str, Rewriting]:
         """How the texts of columns with these types are rewritten; columns that stay as they are have no rule.
 
-        Of columns without a type in the records, that of the table tells which hold moments and dates.
+        Of columns without a type in the records, that of the table shows which hold moments and dates.
         """
         meant = {name: MysqlType(t, Text.INSTANT) for name, t in types.items() if t.root in _DATES}
         meant |= {name: mysql_type(text) for name, text in self.columns}
@@ -92,7 +92,7 @@ class SourceTypes:
         options: FeedOptions,
         binary: Encoding,
     ) -> Iterator[ObservedColumn]:
-        """Columns as records of ``rows`` show them; of a type without a width the values tell it."""
+        """Columns as records of ``rows`` show them; for a type without a width the values show it."""
         by_name = {} if (schema := self.schema(options, binary)) is None else schema.by_name
         for name, text in self.columns:
             if name not in names:

@@ -296,7 +296,7 @@ class FeedDecoding:
     def _note_newest(self, source: SourceTable, target: DecodeTarget, records: TableRecords) -> None:
         """Report the columns that the newest whole row does not have at all, nor the newest update behind it.
 
-        An update may have a part of its row. One with all columns of the table tells too which others it has.
+        An update may have a part of its row. One with all columns of the table also shows which others it has.
         """
         positions = records.texts.positions
         inserts, rows = positions[~np.isin(records.ops, (DELETE, UPDATE))], positions[records.ops != DELETE]
@@ -341,7 +341,7 @@ class FeedDecoding:
 
 
 def reading_plan(feed: Feed, target: DecodeTarget, forms: ValueForms) -> Plan:
-    """What Arrow is told to expect of the rows, whatever types their source names."""
+    """The types that Arrow expects of the rows, whatever types their source names."""
     plan = plan_columns(target, None, forms)
     if feed.types_field is None:
         return plan

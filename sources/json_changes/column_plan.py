@@ -1,6 +1,6 @@
 """How each target column is read from the JSON of one source table: encoding, and the Arrow form of its JSON.
 
-The form is the type that Arrow's JSON parser is told to expect. With an embedded schema it is known. Without one it
+The form is the type that Arrow's JSON parser expects. With an embedded schema it is known. Without one it
 follows what the table remembers of its column, or the target's type and a few sampled values. A form of ``null`` sends
 records that have a value there to the exact path.
 """
@@ -33,7 +33,7 @@ class PlannedColumn:
     encoding: Encoding
     form: pa.DataType
     forms: ValueForms
-    """What the converters of its values go by."""
+    """What the converters of its values use."""
     problem: str | None = None
     """Why no value of the column can be read, if so."""
 

@@ -210,4 +210,4 @@ def _is_only_field(text: bytes) -> bool:
     try:
         return len(json.loads(text)) == 1
     except (ValueError, RecursionError):
-        return True  # whoever reads the payload tells what is wrong
+        return True  # reading the payload reports what is wrong

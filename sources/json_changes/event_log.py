@@ -66,7 +66,7 @@ class EventLog:
         return SourcePositions(self._kinds[positions], texts.take(pa.array(index, mask=index < 0)))
 
     def times(self, positions: npt.NDArray[np.int64]) -> pa.Array:
-        """Of records by position, in milliseconds; NULL where the event does not tell."""
+        """Of records by position, in milliseconds; NULL where the event has none."""
         return pa.array(self._times[positions], pa.int64(), mask=~self._has_time[positions])
 
     def note_places(self, positions: npt.NDArray[np.int64], places: Iterable[PlaceOfChange]) -> None:

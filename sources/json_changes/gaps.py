@@ -12,7 +12,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Gaps(Protocol):
-    """Tells such values from real ones. A NULL is a real one."""
+    """Distinguishes such values from real ones. A NULL is a real one."""
 
     def mask(self, column: pa.Array | list[Any]) -> Mask | None:
         """Which entries of a column of row images were not sent; None if all were."""

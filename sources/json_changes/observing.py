@@ -1,4 +1,4 @@
-"""What records tell about the columns of their source table."""
+"""What records show about the columns of their source table."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def shapes_with_news(
 def told_forms(
     plan: Plan, schema: EmbeddedSchema | None, target: DecodeTarget, pieces: Sequence[ChangeRows], has_problems: bool
 ) -> dict[str, str]:
-    """The forms of columns that the records tell, as far as the target does not remember them."""
+    """The forms of columns that the records show, as far as the target does not remember them."""
     told = _forms_of_values(plan, target, pieces, has_problems) if schema is None else _forms_of_schema(plan, schema)
     learnt = target.forms.learnt(told, dict(target.columns))
     by_schema = {} if schema is None else schema.by_name
@@ -137,7 +137,7 @@ def _forms_of_values(
 def _form_of_values(
     column: PlannedColumn, known: str | None, pieces: Sequence[ChangeRows], has_problems: bool
 ) -> str | None:
-    """What values without a schema tell of their column, of which ``known`` is remembered."""
+    """What values without a schema show about their column, of which ``known`` is remembered."""
     if column.problem is not None:
         return None
     parts = (image_column(piece.images, column.name) for piece in pieces)

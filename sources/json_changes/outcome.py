@@ -57,7 +57,7 @@ class Outcome:
     """Grows while a batch is decoded; positions are row numbers of the batch."""
 
     def __init__(self, batch: pa.RecordBatch, parse: Parse | None = None, keys: KeyTexts | None = None) -> None:
-        """``parse`` reads keys and values that are no JSON texts; ``keys`` says what stands for message keys."""
+        """``parse`` reads keys and values that are not JSON texts; ``keys`` says what stands for message keys."""
         self._batch = batch
         self._parse = parse
         self._keys = keys
@@ -110,7 +110,7 @@ class Outcome:
         self._counts += DecodeCounts(**numbers)
 
     def note_control(self, topic: str, kind: str, position: int) -> None:
-        """A control record of a kind; the first one of its topic is told of."""
+        """A control record of a kind; the first one of its topic is logged."""
         self.count(control=1)
         partition = self.cell("partition", position)
         self._control.setdefault((topic, kind), ControlRecord(topic, kind, partition, self.offset(position)))
@@ -159,7 +159,7 @@ class Outcome:
             self._newest[row.source, row.partition] = row
 
     def refuse(self, source: SourceTable, position: int, reason: str, *, is_rebuilt: bool = False) -> None:
-        """``is_rebuilt``: the table may be built anew from what is behind the record."""
+        """``is_rebuilt``: the table may be rebuilt from what is behind the record."""
         time = self.cell("timestamp", position) if is_rebuilt else None
         partition = self.cell("partition", position)
         self._refusals[position] = Refusal(source, partition, self.offset(position), reason, time)

@@ -95,7 +95,7 @@ class TableRows:
         return change_rows(events, key, self._stored_key, wants_before, incomplete)
 
     def _stored_key(self, name: str, values: pa.Array | list[Any]) -> pa.Array:
-        """What the table stores of values of a key column; NULL where that cannot be told."""
+        """What the table stores of values of a key column; NULL where that is unknown."""
         column = next(column for column in self.plan if column.name == name)
         convert = convert_values if isinstance(values, list) else convert_column
         return with_one_text_per_number(values, convert(values, column.encoding, column.type, column.forms).values)
@@ -104,7 +104,7 @@ class TableRows:
         """Convert the rows, and hand over those without problems as changes."""
         kinds = [piece.kinds for piece in pieces]
         if self.target.on_change is not None:
-            # Whatever a row tells of, it is one more row of the table.
+            # Whatever a row is about, it is one more row of the table.
             pieces = [replace(piece, kinds=np.zeros_like(piece.kinds)) for piece in pieces]
         converted = [
             self._with_plain_keys(piece, convert_rows(piece, self.plan, self.target, self.gaps)) for piece in pieces
@@ -192,7 +192,7 @@ class TableRows:
     def _with_versions(self, part: ConvertedRows) -> ConvertedRows:
         """The rows with the time and the offset of their change behind their own columns, and whether they are weak.
 
-        So are rows that a snapshot has read, and deletes that tell no time: such as tombstones behind the true delete.
+        So are rows that a snapshot has read, and deletes without a time: such as tombstones behind the true delete.
         """
         times = self._times(part)
         self._refuse(part, np.asarray(times.is_null()))
@@ -211,7 +211,7 @@ class TableRows:
 
     def _refuse(self, part: ConvertedRows, without_time: Mask) -> None:
         for row in np.flatnonzero(without_time).tolist():
-            self.outcome.quarantine(int(part.positions[row]), "neither the event nor its record tells a time")
+            self.outcome.quarantine(int(part.positions[row]), "neither the event nor its record has a time")
             part.problems.setdefault(row, "no time")
 
     def _with_plain_keys(self, rows: ChangeRows, converted: ConvertedRows) -> ConvertedRows:
@@ -260,7 +260,7 @@ def _unexpected(rows: Rows, target: DecodeTarget) -> list[str]:
 
 
 def _has_unexpected(events: Events, target: DecodeTarget) -> Mask:
-    """Events with a value in a column that the target lacks and would be told of."""
+    """Events with a value in a column that the target lacks and wants to know about."""
     found = np.zeros(len(events.ops), np.bool_)
     for rows in (events.before, events.after):
         for name in _unexpected(rows, target):

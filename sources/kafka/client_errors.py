@@ -1,7 +1,7 @@
-"""Errors of librdkafka in the terms in which ``kafka_failure`` tells them: the names of Java's exceptions.
+"""Errors of librdkafka in the terms of ``kafka_failure``: the names of Java's exceptions.
 
 librdkafka tries again by itself, and says why in events beside the call that then runs out of time. ``Trouble`` keeps
-these events, so that the failure can be told by its reason.
+these events, so that the failure can name its reason.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Trouble:
 
 
 def _tells(cause: Cause) -> int:
-    """How much a cause tells; the one told last in a failure is the one that a user reads."""
+    """How much a cause explains; a user reads the last one of a failure."""
     name, message = cause
     if name in _LASTING:
         return 3

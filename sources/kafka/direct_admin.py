@@ -1,7 +1,7 @@
 """Asks Kafka about topics and offsets by librdkafka, in this process: no JVM and no jar is needed.
 
 librdkafka tries again until time is up, whatever the reason. So each question waits in short steps, and ends at once
-when an event beside it tells a reason that lasts: a refused login, a certificate that nobody trusts.
+when an event beside it has a reason that lasts: a refused login, a certificate that nobody trusts.
 """
 
 from __future__ import annotations

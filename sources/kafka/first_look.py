@@ -2,7 +2,7 @@
 
 A start of Spark takes from seconds to minutes, and it takes no Spark to find a mistyped topic or a broker that is down.
 Whatever this look cannot do, the checks of Java's client do later: it only connects to servers with TLS or logins, and
-an answer that it does not understand tells nothing. It asks for Metadata in version 4, which brokers take since 1.0.
+an answer that it does not understand shows nothing. It asks for Metadata in version 4, which brokers take since 1.0.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HOST_PORT = re.compile(r"(?:[^/]*://)?\[?([^\]]+?)\]?:(\d+)")
 
 
 def topics_at_first_look(servers: str, properties: Mapping[str, str], wait_s: float = WAIT_S) -> frozenset[str] | None:
-    """The topics that Kafka tells; None where it takes connections, and only Java's client can ask for more.
+    """The topics that Kafka lists; None where it takes connections, and only Java's client can ask for more.
 
     Raises what ``kafka_failure`` makes of servers of which none takes a connection.
     """
@@ -58,7 +58,7 @@ def _asked(connection: socket.socket, wait_s: float) -> frozenset[str] | None:
         (size,) = struct.unpack(">i", _exactly(connection, 4))
         return _Answer(_exactly(connection, size)).topics() if 0 < size <= MOST_BYTES else None
     except (OSError, EOFError, struct.error, UnicodeDecodeError) as error:
-        log.debug("the first look at Kafka tells nothing: %s", error)
+        log.debug("the first check of Kafka gave no result: %s", error)
         return None
 
 

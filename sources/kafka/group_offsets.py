@@ -1,7 +1,7 @@
-"""Tells Kafka how far a pipeline has read, as offsets of a consumer group, so that ordinary Kafka tools show its lag.
+"""Commits the progress of a pipeline to Kafka as offsets of a consumer group, so that Kafka's tools show its lag.
 
-They are told after the rows are in the tables, and never read back: checkpoint and tables say where reading goes on. So
-a failure here is a warning, and nothing waits for it.
+They are committed after the rows are in the tables, and never read back: checkpoint and tables say where reading
+continues. So a failure here is a warning, and nothing waits for it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class GroupOffsets:
         return bool(self._news())
 
     def tell(self, commit: Callable[[str, Mapping[Place, int]], None]) -> None:
-        """Tell Kafka what is new."""
+        """Commit the new offsets to Kafka."""
         news = self._news()
         if not news:
             return

@@ -1,4 +1,4 @@
-"""Records that went from Kafka before they were read: what a position and the bounds of a partition tell."""
+"""Records that went from Kafka before they were read: what a position and the bounds of a partition show."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RecordsLost(TidemarkError):
 
 
 class TopicsChanged(TidemarkError):
-    """Topics were made anew or deleted under the running query: it is to be started again, from where it stands."""
+    """Topics were recreated or deleted under the running query: it is to be started again, from where it stands."""
 
     is_public = True
     action = Action.RETRY
@@ -43,7 +43,7 @@ def _loss(place: Place, at: int, held: Bounds | None) -> Loss | None:
 
 
 def lost_with(topics: Collection[str], positions: Mapping[Place, int]) -> list[Loss]:
-    """What went with topics that were made anew since they were read up to ``positions``."""
+    """What went with topics that were recreated since they were read up to ``positions``."""
     return [Loss(place, at, None, How.MADE_ANEW) for place, at in sorted(positions.items()) if place[0] in topics]
 
 

@@ -47,7 +47,7 @@ class KafkaPlanner:
         pass_over: Callable[[Sequence[Loss]], None] | None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``start`` tells where the checkpoint begins. ``pass_over`` tells of losses; None: they are refused."""
+        """``start`` is where the checkpoint begins. ``pass_over`` reports losses; None: they are refused."""
         self._offsets = offsets
         self._start = start
         self._most_records = most_records

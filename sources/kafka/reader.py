@@ -49,7 +49,7 @@ from sources.wording import NAMES_SHOWN, counted, first_of
 log = logging.getLogger(__name__)
 
 LAST_PATIENCE = {"default.api.timeout.ms": "5000", "request.timeout.ms": "3000"}
-"""Timeouts of what is told at the end."""
+"""Timeouts of the last commits."""
 
 
 class KafkaReader:
@@ -92,14 +92,14 @@ class KafkaReader:
                 return "begins where source.kafka.start says"
 
     def check(self) -> None:
-        """See ``SourceReader``: what a look without Java's client tells of servers and topics."""
+        """See ``SourceReader``: what a look without Java's client shows about servers and topics."""
         known = topics_at_first_look(self._settings.servers, self._settings.properties)
         if known is not None:
             check_listed(self._settings, known)
             self._tell_no_topic(known)
 
     def stream(self, spark: SparkSession, slots: int, on_start: OnStart) -> DataFrame:
-        """See ``SourceReader``; what Kafka no longer holds is refused, or told and passed over."""
+        """See ``SourceReader``; what Kafka no longer holds is refused, or reported and passed over."""
         self.stop()
         self._spark = spark
         self.failure = None
@@ -130,21 +130,21 @@ class KafkaReader:
             return admin.offsets_at(topics, time_ms)
 
     def _tell_no_topic(self, known: Collection[str]) -> None:
-        """A pattern that matches no topic looks like an idle source: tell it, and that nothing was read."""
+        """A pattern that matches no topic looks like an idle source: log it, and that nothing was read."""
         told_before, self.why_nothing = self.why_nothing, no_topic_words(self._settings, known)
         self.unfinished = () if self.why_nothing is None else (self.why_nothing,)
         if self.why_nothing not in (None, told_before):
             log.warning("%s: %s. The pipeline waits for a topic", self._standing.pipeline, self.why_nothing)
 
     def _tell_start_behind(self, topics: Collection[str], bounds: Mapping[Place, Bounds]) -> None:
-        """Tell why a first start finds nothing, where it begins behind the last record."""
+        """Log why a first start finds nothing, where it begins behind the last record."""
         words = start_behind_words(self._settings, bounds, lambda time_ms: self._at(topics, time_ms))
         if words is not None:
             self.why_nothing = words
             log.warning("%s: %s. The pipeline waits for new records", self._standing.pipeline, words)
 
     def _tell_compacted(self, admin: KafkaAdmin, topics: Collection[str]) -> None:
-        """Warn of topics of which records may go unread without a gap that would tell it."""
+        """Warn of topics whose records may go unread without a gap that would show it."""
         try:
             compacted = admin.compacted(topics)
         except TidemarkError as error:  # a right of its own, which many users do not have
@@ -229,7 +229,7 @@ class KafkaReader:
         return [*lost_with({*anew} & read, {**dict.fromkeys(begun, 0), **closed}), *lost_records(left, bounds)]
 
     def _pass_over(self, losses: Sequence[Loss]) -> None:
-        """Tell what is lost, each offset once."""
+        """Log what is lost, each offset once."""
         for loss in losses:
             begin, end = max(loss.begin, self.losses.told.get(loss.place, 0)), loss.end
             if end is not None:
@@ -252,7 +252,7 @@ class KafkaReader:
         return KafkaSlices(self._settings, self._admin, self._pass_over)
 
     def stop(self) -> None:
-        """See ``SourceReader``; tells Kafka the last offsets of the group, if it does not take long."""
+        """See ``SourceReader``; commits the last offsets of the group, if it does not take long."""
         if self._watch is None:
             return
         self._watch.stop()
@@ -377,7 +377,7 @@ class KafkaReader:
         return self._settings.goes_on_after_loss
 
     def note_topics(self, ids: Mapping[str, str]) -> None:
-        """Take notice of the topics that are there now; sets ``failure`` when one was made anew since it was read."""
+        """Take notice of the topics that are there now; sets ``failure`` when one was recreated since it was read."""
         try:
             refusal = self._refusal_of_anew(ids)
             if refusal is not None:
@@ -389,7 +389,7 @@ class KafkaReader:
             log.warning("%s: the checkpoint cannot note topics: %s", self._standing.pipeline, error)
 
     def _tell_gone(self, ids: Mapping[str, str]) -> None:
-        """Tell what went with topics that are deleted; Spark goes on without a word then."""
+        """Log what went with topics that are deleted; Spark continues silently then."""
         if not self._settings.goes_on_after_loss:
             return
         gone = {place: at for place, at in self._standing.closed().items() if place[0] not in ids}
@@ -397,7 +397,7 @@ class KafkaReader:
         self._gone = {*gone}
 
     def check_read(self, planned: Mapping[Place, tuple[int, int]], readings: Sequence[Reading]) -> None:
-        """See ``SourceReader``: what was read is of the topics that the checkpoint knows; tells what was not there."""
+        """See ``SourceReader``: the topics must be those of the checkpoint; reports missing records."""
         with self._admin() as admin:
             refusal = self._refusal_of_anew(self._selected(admin.topic_ids()))
             if refusal is not None:
@@ -407,12 +407,12 @@ class KafkaReader:
         self._pass_over(lost_in_batch({place: planned[place] for place in suspects}, readings, begins))
 
     def _refusal_of_anew(self, ids: Mapping[str, str]) -> TidemarkError | None:
-        """Why the running query must end, when topics were made anew since they were read."""
+        """Why the running query must end, when topics were recreated since they were read."""
         anew = self._standing.made_anew(ids)
         if not anew:
             return None
         closed = self._standing.closed()
-        # Where losses are refused, a batch that has begun after the topic was made anew must not look like one.
+        # Where losses are refused, a batch that has begun after the topic was recreated must not look like one.
         planned = self._standing.planned() if self._settings.goes_on_after_loss else {}
         losses = self._losses(anew, {place: at for place, at in closed.items() if place[0] in anew}, planned, {})
         if losses and not self._settings.goes_on_after_loss:

@@ -69,7 +69,7 @@ class DirectStream:
     def __init__(
         self, settings: KafkaSettings, standing: Standing, pass_over: Callable[[Sequence[Loss]], None]
     ) -> None:
-        """``pass_over`` tells of losses where ``on_data_loss`` goes on after them."""
+        """``pass_over`` reports losses where ``on_data_loss`` continues after them."""
         self._settings = settings
         self._standing = standing
         self._pass_over = pass_over

@@ -97,7 +97,7 @@ class KafkaSampler:
         return Sample(tuple(b for b in batches if b.num_rows), counts, topics=facts, unreadable=unreadable)
 
     def _read(self, ranges: Sequence[OffsetRange], unreadable: dict[str, str]) -> pa.RecordBatch:
-        """The records of ranges in the order of their places; topics that may not be read are told."""
+        """The records of ranges in the order of their places; topics that may not be read are reported."""
         wanted = [one for one in ranges if one.place[0] not in unreadable]
         topics = sorted({one.place[0] for one in wanted})
         try:

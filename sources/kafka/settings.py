@@ -66,11 +66,11 @@ class KafkaSettings:
     start: Start = "earliest"
     max_records_per_batch: int = 500_000
     group_id: str | None = None
-    """The consumer group whose offsets say how far the tables are; None: Kafka is not told."""
+    """The consumer group whose offsets say how far the tables are; None: nothing is committed to Kafka."""
     is_direct: bool = False
     """Whether the decode tasks fetch records themselves, by librdkafka, and Kafka is asked by it too."""
     goes_on_after_loss: bool = False
-    """Whether records that Kafka does not hold any more are told and passed over (``on_data_loss: continue``)."""
+    """Whether records that Kafka no longer holds are reported and passed over (``on_data_loss: continue``)."""
 
     @property
     def isolation_level(self) -> str:

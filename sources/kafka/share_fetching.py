@@ -219,7 +219,7 @@ class _Reading:
                 f" holds {begin} to {end - 1}"
             )
         if left.next < begin < left.end:
-            log.debug("topic %s partition %d goes on at %d, not at %d", *place, begin, left.next)
+            log.debug("topic %s partition %d continues at %d, not at %d", *place, begin, left.next)
             left.next = begin
             self._seek(place, begin)
         elif begin >= left.end or end <= left.next:
@@ -228,7 +228,7 @@ class _Reading:
             self._finish(place)
 
     def _seek(self, place: Place, offset: int) -> None:
-        """By assigning it anew: a partition that has failed is not fetched any more."""
+        """By reassigning it: a partition that has failed is not fetched any more."""
         self._consumer.incremental_unassign([_partition(place)])
         self._consumer.incremental_assign([_partition(place, offset)])
 

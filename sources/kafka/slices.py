@@ -28,7 +28,7 @@ class KafkaSlices:
         admin: Callable[[], AbstractContextManager[KafkaAdmin]],
         pass_over: Callable[[Sequence[Loss]], None],
     ) -> None:
-        """``pass_over`` tells of losses where ``on_data_loss`` goes on after them."""
+        """``pass_over`` reports losses where ``on_data_loss`` continues after them."""
         self._settings = settings
         self._admin = admin
         self._pass_over = pass_over
@@ -65,7 +65,7 @@ class KafkaSlices:
         )
         unread = sorted(set(topics) - {topic for topic, _ in ends})
         told = [loss_words(losses)] if losses else []
-        told += [f"topic {topic} is not read any more" for topic in unread]
+        told += [f"topic {topic} is no longer read" for topic in unread]
         return "; ".join(told) or None
 
     def position_at(self, time_ms: int, topics: Collection[str]) -> str:

@@ -200,6 +200,6 @@ def refusal_of(losses: Sequence[Loss], closed: Mapping[Place, int]) -> RecordsLo
     read = ", ".join(f"{topic}-{p} to offset {at}" for (topic, p), at in sorted(closed.items()) if topic in lost)
     return RecordsLost(
         f"records were lost before they were read: {loss_words(losses)} (read: {read or 'nothing'}); set on_data_loss"
-        " to continue to continue with what is left, for one start or for good; rows that no later record changes stay"
-        " as they are"
+        " to continue to continue with what is left, for one start or permanently; rows that no later record changes"
+        " stay as they are"
     )

@@ -15,7 +15,7 @@ _HOST_PORT = re.compile(r"(?:[^/]*://)?\[?([^\]]+?)\]?:(\d+)")
 
 
 def unreadable_file(properties: Mapping[str, str]) -> Cause | None:
-    """The first file that librdkafka's properties name and that cannot be opened, as Java tells it."""
+    """The first file that librdkafka's properties name and that cannot be opened, as Java reports it."""
     for name in _FILES:
         path = properties.get(name)
         try:

@@ -1,7 +1,7 @@
 """Looks at Kafka beside a running query: says while it does not answer, and which topics there are.
 
-Spark waits for Kafka without a word, and reads a topic that was deleted and made anew from its old offset if the new
-one has got that far. One request for the list of topics with their ids, every ``INTERVAL_S``, tells both.
+Spark waits for Kafka without a word, and reads a topic that was deleted and recreated from its old offset if the new
+one has got that far. One request for the list of topics with their ids, every ``INTERVAL_S``, shows both.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class KafkaWatch:
                     break
             self._on_end()
         except (Py4JError, OSError):
-            return  # the JVM has ended, which the runner tells
+            return  # the JVM has ended, which the runner reports
 
     def look(self) -> None:
         """Ask once."""

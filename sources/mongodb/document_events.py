@@ -49,7 +49,7 @@ def names_of_collection(envelope: Mapping[str, Any]) -> tuple[str | None, str | 
 class DocumentEvents:
     """Reads the events of one collection; ``target`` is the table that its documents go to, None while there is none.
 
-    ``unavailable`` stands in a row for a value that the event does not tell.
+    ``unavailable`` stands in a row for a value that the event does not have.
     """
 
     options: DocumentOptions
@@ -117,14 +117,14 @@ class DocumentEvents:
         return {} if self.target is None else self.target.paths
 
     def _changed_fields(self, envelope: Mapping[str, Any], key: Row | None) -> Row:
-        """The row of an update that tells the changed fields alone: all other columns keep their values."""
+        """The row of an update with only the changed fields: all other columns keep their values."""
         changes = envelope.get("updateDescription")
         if not isinstance(changes, Mapping):
             raise MalformedRecord(f"op u without a document in after: {_FULL_DOCUMENTS}")
         updated = _parsed(changes.get("updatedFields") or "{}", "updatedFields")
         removed = changes.get("removedFields") or []
         if not isinstance(removed, list) or not all(isinstance(name, str) for name in removed):
-            raise MalformedRecord("removedFields of updateDescription is no list of names")
+            raise MalformedRecord("removedFields of updateDescription is not a list of names")
         nested = next((name for name in (*updated, *removed) if "." in name), None)
         if nested is not None:
             raise MalformedRecord(f"op u changes {nested} inside of a field, without the document: {_FULL_DOCUMENTS}")
@@ -164,7 +164,7 @@ def _check_kind(found: int | Decimal | str | None, t: DataType) -> None:
             f"{ID} is {kind}, and column {ID} {t} has other values: the same text may be two documents; {_NEW_TABLE}"
         )
     if isinstance(found, Decimal) and t.root in INTEGERS:
-        raise MalformedRecord(f"{ID} is no whole number, and column {ID} {t} has such alone; {_NEW_TABLE}")
+        raise MalformedRecord(f"{ID} is not a whole number, and column {ID} {t} has such alone; {_NEW_TABLE}")
     if isinstance(found, int | Decimal) and t.root is Root.DOUBLE and not _is_exact(found):
         raise MalformedRecord(f"{ID} has more digits than column {ID} {t} can hold; {_NEW_TABLE}")
 

@@ -27,7 +27,7 @@ from sources.plain.column_rows import ColumnRows
 from sources.upsert_json.row_decoding import Positions, RowGroup
 from sources.values.connect_types import struct_columns
 
-_NO_RECORD = "the schema of the value is of no record, so it has no columns"
+_NO_RECORD = "the schema of the value is not a record, so it has no columns"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ def schema_of_file(place: str) -> Node:
     except OSError as error:
         raise ConfigError(f"schema_file {place} cannot be read: {error.strerror}") from error
     except (MalformedRecord, UnicodeDecodeError) as error:
-        raise ConfigError(f"schema_file {place} is no Avro schema: {error}") from error
+        raise ConfigError(f"schema_file {place} is not an Avro schema: {error}") from error
 
 
 def _no_schema(code: int, data: bytes) -> str:
@@ -190,7 +190,7 @@ def _no_schema(code: int, data: bytes) -> str:
     if not data:
         return "value is empty: let the producer write null for a tombstone, or leave the record out"
     if data.lstrip()[:1] in (b"{", b"["):
-        return "value is JSON and no Avro: use format json"
+        return "value is JSON, not Avro: use format json"
     return (
         "value names no schema: neither a header nor its first byte does; use a serializer with a schema registry, or"
         " name the schema of bare Avro as schema_file"

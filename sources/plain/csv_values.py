@@ -29,7 +29,7 @@ Mask = npt.NDArray[np.bool_]
 
 _BYTE_ORDER_MARK = "^\ufeff"
 _LINE_END = r"\r?\n\z"
-_NO_TEXT = "value is not UTF-8 text, so it is no line of CSV"
+_NO_TEXT = "value is not UTF-8 text, so it is not a line of CSV"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ def _fields(line: str, options: CsvOptions) -> tuple[str | None, ...]:
         found = field.match(line, at)
         if found is None:
             raise MalformedRecord(
-                f"value is no line of CSV: field {len(fields) + 1} has a quote that does not end, text behind its"
+                f"value is not a line of CSV: field {len(fields) + 1} has a quote that does not end, text behind its"
                 " quotes, or a newline outside of quotes (a record is one line)"
             )
         quoted, plain, more = found.groups()

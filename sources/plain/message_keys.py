@@ -103,7 +103,7 @@ class PlainKeys:
     def _written(self, key: bytes) -> bytes:
         match self.options.key_format:
             case "avro":
-                raise MalformedRecord("the message key names no schema, so it is no Avro; state its key_format")
+                raise MalformedRecord("the message key names no schema, so it is not Avro; state its key_format")
             case "string":
                 return self._named(_utf8(key))
             case "int" | "long" as kind:
@@ -119,7 +119,7 @@ class PlainKeys:
                 try:
                     value = parse_json(key)
                 except MalformedRecord as error:
-                    raise MalformedRecord(f"the message key is no JSON ({error}); state its key_format") from None
+                    raise MalformedRecord(f"the message key is not JSON ({error}); state its key_format") from None
                 return key if isinstance(unwrapped_key(value), dict) else self._named(unwrapped_key(value))
             case _:
                 return self._guessed(key)

@@ -49,4 +49,4 @@ def plain_problem(plain: PlainOptions) -> tuple[str, str] | None:
 class PlainForms(ValueForms):
     """How JSON values look: those of applications, which write decimals as numbers or texts."""
 
-    decimal_format: str = option("text", "How decimals are written that are no JSON numbers.", "base64", "auto")
+    decimal_format: str = option("text", "How decimals are written that are not JSON numbers.", "base64", "auto")

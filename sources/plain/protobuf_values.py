@@ -123,10 +123,10 @@ class ProtobufValues:
         """The message that the options state, which records may not contradict. Raises MalformedRecord."""
         message = message_of_file(place, self.schemas.message or "")
         if ref.name is not None and ref.name not in (message.name, message.full_name):
-            raise MalformedRecord(f"value is no message {message.full_name}: it says that it is {ref.name}")
+            raise MalformedRecord(f"value is not a message {message.full_name}: it says that it is {ref.name}")
         meant = message if ref.path is None else MessageFile.of(message).message_at(ref.path)
         if meant.full_name != message.full_name:
-            raise MalformedRecord(f"value is no message {message.full_name}: it says that it is {meant.full_name}")
+            raise MalformedRecord(f"value is not a message {message.full_name}: it says that it is {meant.full_name}")
         return message
 
     @property

@@ -127,7 +127,7 @@ def _pool(files: Mapping[str, descriptor_pb2.FileDescriptorProto]) -> Descriptor
         try:
             pool.Add(file)
         except TypeError as error:
-            raise MalformedRecord(f"{name} is no usable file of messages: {error}") from None
+            raise MalformedRecord(f"{name} is not a usable file of messages: {error}") from None
 
     for name in files:
         add(name, name)

@@ -2,7 +2,7 @@
 
 records of one topic partition
   -> texts are grouped by embedded schema, payloads are cut out
-  -> rows are sorted by source table and operation, which metadata fields and headers tell
+  -> rows are sorted by source table and operation, which metadata fields and headers give
   -> rows become change rows, as the images of envelopes do
   -> records without a value delete the rows of their keys
 """

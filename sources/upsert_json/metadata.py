@@ -103,7 +103,7 @@ class Metadata:
 
     @cached_property
     def roles(self) -> Mapping[str, Role]:
-        """By field name what it tells; of two names for one role the earlier one counts first.
+        """By field name its role; of two names for one role the earlier one counts first.
 
         The time of the change in the source counts before the one at which the connector read it.
         """

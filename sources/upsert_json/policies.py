@@ -37,6 +37,6 @@ class UpsertPolicies:
             path, _, renamed = entry.strip().partition(":")
             if not path.strip(".") or path.count(".") > 1 or ":" in renamed or entry.strip().endswith((":", ".")):
                 raise ConfigError(
-                    f"source.format.upsert-json.add_fields: {entry.strip()!r} is no field; repeat the connector's"
+                    f"source.format.upsert-json.add_fields: {entry.strip()!r} is not a field; repeat the connector's"
                     " add.fields: names such as op, source.ts_ms or op:operation, with commas between them"
                 )

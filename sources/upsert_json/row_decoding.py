@@ -1,4 +1,4 @@
-"""Decoding rows without envelope that are sorted by source table, and deletes that message keys alone tell."""
+"""Decoding rows without envelope that are sorted by source table, and deletes that have only a message key."""
 
 from __future__ import annotations
 

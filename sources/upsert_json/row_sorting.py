@@ -1,6 +1,6 @@
 """Sorting rows without envelope by source table and operation, before anything of their columns is read.
 
-The metadata fields beside a row, or in the headers of its record, tell both. Arrow parses these fields alone, and skips
+The metadata fields beside a row, or in the headers of its record, give both. Arrow parses these fields alone, and skips
 the others. Whatever is no row is dealt with here: control records are counted, what cannot be a row goes to quarantine,
 and nulls are handed on as deletes.
 """
@@ -43,7 +43,7 @@ _ROW_OPS = tuple(letter for letter in OPS if letter in "crud")
 _OP_VALUES = pa.array(_ROW_OPS)
 _OP_CODES = np.array([OPS[letter] for letter in _ROW_OPS], np.int8)
 _NAMES = (Role.DATABASE, Role.SCHEMA, Role.TABLE)
-_NO_ROW = "value is no row: "
+_NO_ROW = "value is not a row: "
 
 
 class _WholeRows:
@@ -186,7 +186,7 @@ class RowSorter:
         values: tuple[Mapping[str, Any], ...] | None,
         times_ms: pa.Array | None = None,
     ) -> None:
-        """Sort rows by their metadata fields, texts or integers; ``times_ms`` are those that the fields tell."""
+        """Sort rows by their metadata fields, texts or integers; ``times_ms`` are those of the fields."""
         found = _Found(fields, self._roles, self._in_headers, self._headers, texts.positions)
         ops = found.ops()
         for index in np.flatnonzero(ops == UNKNOWN_OP).tolist():
@@ -242,7 +242,7 @@ class _Found:
         return ops
 
     def times_ms(self) -> pa.Array:
-        """When the source made each change, as int64; NULL where nothing tells."""
+        """When the source made each change, as int64; NULL where nothing gives it."""
         parts = []
         for role, per_ms in TIMES.items():
             texts = self.text(role)

@@ -162,7 +162,7 @@ class _Tails:
         return literals
 
     def _time_of(self, members: Mapping[str, Any], tail: bytes) -> tuple[int, bool] | None:
-        """Where the digits of the time in milliseconds stand in a tail, if it has one; None if it is told otherwise."""
+        """Where the digits of the time in milliseconds are in a tail, if any; None if it is written otherwise."""
         for name in self._metadata.named(Role.TIME_MS):
             if members.get(name) is None:
                 continue

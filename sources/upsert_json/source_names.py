@@ -27,9 +27,9 @@ class RowNames:
 
 
 def known_as(source: SourceTable, found: Iterable[SourceTable], goals: Mapping[SourceTable, Goal]) -> SourceTable:
-    """The source table that stands for this one, of which records tell more or fewer names.
+    """The source table that stands for this one, of which records have more or fewer names.
 
-    Those of ``goals`` and ``found`` are the same table that differ only in names that one of them does not tell. One
+    Those of ``goals`` and ``found`` are the same table that differ only in names that one of them lacks. One
     with a table stands for them, else a known one, else the one with the most names. Where a table could be one of
     several, or rules lead to several tables, each stands for itself.
     """

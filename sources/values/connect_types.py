@@ -35,7 +35,7 @@ class ConnectColumn:
     is_optional: bool = False
     """Whether the source's column may be NULL."""
     has_default: bool = False
-    """Whether a NULL may arrive as the column's DEFAULT: Debezium's converters put it there unless told otherwise."""
+    """Whether a NULL may arrive as the column's DEFAULT: Debezium's converters put it there by default."""
     default: Any = field(default=None, compare=False)
     """The DEFAULT in the form of the column's values."""
     comment: str | None = field(default=None, compare=False)

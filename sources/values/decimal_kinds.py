@@ -1,8 +1,8 @@
-"""Telling base64 decimals from text decimals where no schema says which, for whole columns.
+"""Distinguishes base64 decimals from text decimals where no schema says which, for whole columns.
 
 A number in plain notation with a point or a minus sign is text; what is base64 and neither a number nor a word is
-base64. ``"1234"``, ``"1E+2"`` and ``"much"`` may be both. One record tells nothing about another: only many values that
-agree tell what those are. Only small letters count as a word: a third of Debezium's base64 is letters alone, and nearly
+base64. ``"1234"``, ``"1E+2"`` and ``"much"`` may be both. One record shows nothing about another: only many values that
+agree show what those are. Only small letters count as a word: a third of Debezium's base64 is letters alone, and nearly
 all of that has a capital one.
 ``json_values.decimal_form`` has the same rules for one value.
 """
@@ -26,7 +26,7 @@ from sources.values.json_values import NO_NUMBER
 Mask = npt.NDArray[np.bool_]
 
 MANY = 100
-"""How many values that agree tell what those are that may be both."""
+"""How many values that agree decide about those that may be both."""
 
 _OF_TEXT, _OF_EITHER, _SMALL_E, _SMALL, _OF_BASE64, _ODD = 1, 2, 4, 8, 16, 32
 _CLASSES = np.full(256, _ODD, np.uint8)
@@ -67,7 +67,7 @@ def decimal_kinds(strings: pa.Array) -> DecimalKinds:
 
 
 def told_by_values(parts: Iterable[pa.Array | list[Any]], known: str | None) -> str | None:
-    """The form (``sources.column_forms``) that the values of a DECIMAL column tell of those that may be both.
+    """The form (``sources.column_forms``) that the values of a DECIMAL column show for those that may be both.
 
     ``known`` is what the table remembers: a single value that is surely of the other kind is enough to doubt that.
     """

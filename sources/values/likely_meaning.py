@@ -1,6 +1,6 @@
 """What values without a schema most probably stand for, where their JSON does not show it.
 
-Nothing is stored by it: the user is told, and says what is right. So it may err, but not on most columns.
+Nothing is stored by it: a warning names it, and the user says what is right. So it may err, but not on most columns.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FEWEST_DAYS = 366
 
 
 def looks_like(name: str, values: Iterable[Any]) -> str | None:
-    """What to tell of a column: the encoding that its values seem to have, and the types that would read it."""
+    """What to report about a column: the encoding that its values seem to have, and the types that would read it."""
     given = [value for value in values if value is not None]
     if not given or isinstance(given[0], TypedText):
         return None

@@ -9,7 +9,7 @@ from sources.format_options import option
 
 @dataclass(frozen=True, slots=True)
 class ValueForms:
-    """What the converters of values go by; docs/TYPES.md explains each."""
+    """What the converters of values use; docs/TYPES.md explains each."""
 
     decimal_format: str = option(
         "auto",
@@ -42,7 +42,8 @@ class ValueForms:
     def form_of_decimal(self, found: str) -> str:
         """What a decimal is whose text is ``found`` to be (``json_values.decimal_form``), under ``auto``.
 
-        Where many values of the column have told that it is one of texts, a word that is base64 too is hardly a number.
+        Where many values of the column have shown that it is one of texts, a word that is base64 too is hardly a
+        number.
         """
         if found == "ambiguous":
             return AMBIGUOUS_DECIMALS.get(self.decimal_format, found)
@@ -50,4 +51,4 @@ class ValueForms:
 
 
 AMBIGUOUS_DECIMALS = {"auto-base64": "base64", "auto-text": "text"}
-"""``decimal_format: auto`` for a column of which many values have told what those are that may be both."""
+"""``decimal_format: auto`` for a column whose many values have decided about those that may be both."""

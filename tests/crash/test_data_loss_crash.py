@@ -24,7 +24,7 @@ from sources.positions import Bounds
 pytestmark = pytest.mark.crash
 IDS = {"a": "2", "b": "1", "c": "1"}
 HELD = {("a", 0): Bounds(0, 60, 60), ("b", 0): Bounds(9, 20, 20), ("c", 0): Bounds(0, 5, 5)}
-"""a was made anew, b has lost offsets 7 and 8, c is shorter than what was read of it."""
+"""a was recreated, b has lost offsets 7 and 8, c is shorter than what was read of it."""
 
 
 class Killed(BaseException):

@@ -253,7 +253,7 @@ def test_a_branch_made_while_its_tag_is_deleted_keeps_its_files_or_is_refused(tm
         assert names and names <= {path.rpartition("/")[2] for path in disk.files}
     else:
         carry_out(io, ctx.paths, removal, random_uuid)
-        with pytest.raises(ConfigError, match="was deleted while a branch was made from it"):
+        with pytest.raises(ConfigError, match="was deleted while a branch was created from it"):
             branches.create("b", tag)
         assert branches.names() == []
 

@@ -93,5 +93,5 @@ def test_tables_equal_their_source(
         assert len(replayed) == len(paimon.to_arrow())
         assert [f.name for f in paimon.schema.fields] == [column.name for column in table.columns]
     assert not (tmp_path / "checkpoint-quarantine").exists()
-    assert log.read_text().count("a transaction record, which is no row") == 1
-    assert log.read_text().count("a heartbeat, which is no row") == 1
+    assert log.read_text().count("a transaction record, which is not a row") == 1
+    assert log.read_text().count("a heartbeat, which is not a row") == 1

@@ -1,4 +1,4 @@
-"""A broker that goes away, a topic made anew: what a running pipeline says and does."""
+"""A broker that goes away, a topic recreated: what a running pipeline says and does."""
 
 from __future__ import annotations
 

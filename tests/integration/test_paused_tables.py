@@ -53,7 +53,7 @@ def test_a_paused_table_is_named_and_a_killed_catching_up_goes_on(tmp_path: Path
 
     refused = run_once(file)
     assert refused.returncode == 1
-    assert "pipeline shop: table lake.orders is paused, all others have what was read" in refused.stderr
+    assert "pipeline shop: table lake.orders is paused, and all others are up to date" in refused.stderr
     assert "not in it: lake.orders (behind)" in refused.stderr
     assert "table lake.orders is paused: " in refused.stdout
     _check(tmp_path, histories[1:])

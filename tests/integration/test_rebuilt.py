@@ -1,4 +1,4 @@
-"""A table of a real broker's topic is built anew beside a pipeline that runs, is killed, and goes on."""
+"""A table of a real broker's topic is rebuilt beside a pipeline that runs, is killed, and goes on."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_table_is_rebuilt_beside_its_pipeline_and_without_it(tmp_path: Path, k
         assert command.wait(seconds(180)) == 0, said.read_text() + log.read_text()
         process.terminate()
         assert process.wait(seconds(60)) == 0
-    assert "pipeline again starts: it gets the checkpoint" in said.read_text()
+    assert "pipeline again starts: it takes the checkpoint" in said.read_text()
     assert "which rebuilds lake.orders; it finishes its slice, then gives the checkpoint to this run" in log.read_text()
     assert log.read_text().rstrip().endswith("stopped; the next start continues from here")
     lost = {key for key in range(1, 200, 2) if key % 7} - {1}

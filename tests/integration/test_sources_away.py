@@ -58,7 +58,7 @@ def test_what_came_meanwhile_is_read_once(tmp_path: Path, away: list[str]) -> No
             return done.stderr
 
         run(EAST, WEST)
-        assert f"no rule leads records of {EAST} (topic {EAST}) to it any more" in run(away[0])
+        assert f"no rule routes records of {EAST} (topic {EAST}) to it any more" in run(away[0])
         run(away[-1])
         told = run(EAST, WEST)
         assert "it is caught up beside the stream" in told

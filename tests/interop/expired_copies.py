@@ -55,7 +55,7 @@ def context(path: Path, options: Mapping[str, str]) -> TableContext:
 def content(path: Path) -> Mapping[str, str | int | None]:
     """Every file with its size, what hints say, and every directory.
 
-    Texts of tags, changelogs and snapshots that come back are written anew by Java, with the keys that it knows.
+    Texts of tags, changelogs and snapshots that come back are rewritten by Java, with the keys that it knows.
     """
     files = {str(p.relative_to(path)): p for p in path.rglob("*")}
     return {

@@ -25,7 +25,7 @@ def number_of(timestamp_ms: int) -> int:
 
 @dataclass
 class Topic:
-    """One incarnation of a topic: a topic that is deleted and made anew is another one."""
+    """One incarnation of a topic: a topic that is deleted and recreated is another one."""
 
     id: str
     partitions: list[list[dict[str, Any]]]

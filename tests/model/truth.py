@@ -87,7 +87,7 @@ class Truth:
         self.strands.setdefault((record.source, record.partition), [[]])[-1].append(record)
 
     def made_anew(self, topic: str) -> None:
-        """The topic begins anew."""
+        """The topic starts over."""
         self.generations[topic] += 1
         self._begin_anew(topic, range(PARTITIONS))
 

@@ -1,4 +1,4 @@
-"""Topics made anew, as the driver notices them beside a running query, without Spark."""
+"""Topics recreated, as the driver notices them beside a running query, without Spark."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_topic_that_spark_has_let_go_and_that_is_made_anew_starts_the_query_ag
     own = OwnTables(load(tmp_path), catalog_of(load(tmp_path)))
     CheckpointStanding(load(tmp_path), state, own, Book(state)).begin_anew(["a"])
     assert Book(state).pauses["lake.t"].begin == '{"b":{"0":0}}'
-    assert replays.get("r").void == "topic a was recreated while it was under way"
+    assert replays.get("r").void == "topic a was recreated during the replay"
 
 
 def test_a_topic_that_goes_and_comes_back_anew_is_noticed(reading: KafkaReader) -> None:

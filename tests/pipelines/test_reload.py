@@ -57,7 +57,7 @@ def test_a_default_changes_every_rule_that_follows_it() -> None:
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"checkpoint": "/state/other"}, "checkpoint: it holds how far"),
+        ({"checkpoint": "/state/other"}, "checkpoint: it holds the progress"),
         ({"name": "other"}, "name: it is whom"),
         ({"catalog": {"warehouse": "/other"}}, "catalog.warehouse: its tables are open"),
         ({"spark": {"spark.driver.memory": "2g"}}, "spark: the Spark session has started"),

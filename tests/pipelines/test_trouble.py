@@ -51,7 +51,7 @@ def test_only_what_somebody_need_not_mend_is_tried_again(error: Exception, passe
 
 def test_what_a_user_has_no_rights_for_is_told_with_who_may() -> None:
     error = PermissionError(errno.EACCES, "Permission denied", "/lake/shop.db")
-    assert "'/lake/shop.db'; this user has no rights there: start as the user" in str(storage_failure(error))
+    assert "'/lake/shop.db'; this user lacks permission: start as the owner" in str(storage_failure(error))
 
 
 def test_what_a_task_says_of_its_storage_is_told_apart() -> None:

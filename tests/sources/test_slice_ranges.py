@@ -63,7 +63,7 @@ def test_a_time_is_looked_up_in_the_topics_of_the_table_or_in_all_that_are_read(
             "topic b partition 0: offsets 0 to 2 are gone (retention, or deleted records)",
         ),
         (None, {"a": 0}, ("a",), None),
-        ({"a": 3}, {"a": 9}, ("a", "old"), "topic old is not read any more"),
+        ({"a": 3}, {"a": 9}, ("a", "old"), "topic old is no longer read"),
         (None, {"gone": 4}, ("gone",), "topic gone partition 0: offsets from 0 on are gone (the topic was deleted)"),
     ],
     ids=["begin", "whole", "new partition", "empty", "unread", "deleted"],

@@ -1,4 +1,4 @@
-"""Topics with embedded schemas written anew in Avro, as Kafka Connect's Avro converter writes them."""
+"""Topics with embedded schemas rewritten in Avro, as Kafka Connect's Avro converter writes them."""
 
 from __future__ import annotations
 

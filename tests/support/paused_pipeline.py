@@ -107,7 +107,7 @@ def at_of(text: str | None) -> int:
 
 
 class PausedPipeline:
-    """One process of the pipeline: made anew over the same directory, it is the next one."""
+    """One process of the pipeline: recreated over the same directory, it is the next one."""
 
     def __init__(
         self,

@@ -49,7 +49,7 @@ def postgresql(number: int) -> dict[str, Any]:
 
 
 def mysql(number: int) -> dict[str, Any]:
-    """Ten changes a file: positions begin anew in each, and numbers of files get longer."""
+    """Ten changes a file: positions start over in each, and numbers of files get longer."""
     return {"connector": "mysql", "file": f"bin.{98 + number // 10}", "pos": 4 + number % 10 // 3, "row": number % 3}
 
 

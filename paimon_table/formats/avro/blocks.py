@@ -23,7 +23,7 @@ _VARINT_BYTES = 10
 _WORD_BYTES = 8
 _CACHED_BYTES = 1 << 16
 _SHORT_TEXTS = np.array([1 + (byte >> 1) if byte < 0x80 and byte % 2 == 0 else 0 for byte in range(256)], np.int64)
-"""By the first byte of a text, how long it is with its length; 0 when that byte does not tell."""
+"""By the first byte of a text, how long it is with its length; 0 when that byte does not show it."""
 
 
 class MalformedBlock(Exception):

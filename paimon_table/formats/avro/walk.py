@@ -19,8 +19,11 @@ from paimon_table.formats.avro.blocks import JoinedBlocks, MalformedBlock, Numbe
 from paimon_table.types import DataType
 
 Lanes = npt.NDArray[np.uint16]
+"""Numbers of lanes: a trail keeps one for every value that it notes, so they are as narrow as possible."""
 MAX_LANES = 1 << 16
 
+# A step costs about the same for one lane as for a thousand. If few lanes have most of the items, the walk pays for a
+# step per item, and decoding them one by one is faster.
 _MANY_ITEMS = 1_000
 _FEW_LANES = 8
 
@@ -121,6 +124,7 @@ class RecordWalker:
             self.trail.add(at, lanes)
         if not self.nullable:
             return self._walk_fields(blocks, at, lanes)
+        # One byte says which branch of the union with null follows; branch 0 is null, behind which there is nothing.
         after = at + 1
         valid = np.flatnonzero(blocks.take(at))
         if len(valid) == len(at):
@@ -154,6 +158,7 @@ class ItemsWalker:
             numbers, after[unfinished] = _item_counts(blocks, after[unfinished], lanes[unfinished])
             unfinished, numbers = unfinished[numbers > 0], numbers[numbers > 0]
             counts[unfinished] += numbers
+            # This moves `after` of these lanes past their items; a lane whose array has ended stays where it is.
             self._walk_items(blocks, after, lanes, unfinished, numbers)
         if self.type is not None:
             self.trail.add(at, lanes)
@@ -192,6 +197,7 @@ def walk_blocks(root: Walker, blocks: JoinedBlocks, record_counts: Sequence[int]
     lanes = by_count.astype(np.uint16)
     for step in range(int(counts.max(initial=0))):
         active = int(np.searchsorted(-counts, -step, side="left"))
+        # Trails keep the places that they get, and the next step overwrites `at`: hence the copy.
         at[:active] = root.walk(blocks, at[:active].copy(), lanes[:active])
     if not np.array_equal(at, blocks.ends[by_count]):
         raise MalformedBlock("the records of a block do not end where the block ends")

@@ -84,7 +84,7 @@ class OrcReader:
         return pa.concat_tables(self._stripe(number) for number in range(self._file.nstripes))
 
     def batches(self, batch_rows: int, restriction: Restriction | None) -> Iterator[tuple[int, pa.Table]]:
-        """All stripes: Arrow does not tell their statistics."""
+        """All stripes: Arrow does not expose their statistics."""
         position = 0
         for number in range(self._file.nstripes):
             for rows in self._stripe_batches(number, batch_rows):

@@ -2,7 +2,7 @@
 
 The footer's checksum stands in eight bytes in front of the footer: four letters and a CRC-32 of the file's name and the
 footer. Readers find the footer by its length from the end of the file, so bytes in front of it mean nothing to others.
-pyarrow ends a file with a footer of its own and cannot be told to put anything in front of it; that one stays where it
+pyarrow ends a file with a footer of its own and cannot put anything in front of it; that one stays where it
 is, and the footer stands once more behind the checksum. Files of other writers have none and are read without.
 """
 

@@ -1,7 +1,7 @@
 """INT96 columns of Parquet files: their twelve bytes, and the timestamps that these stand for.
 
-Arrow turns INT96 into 64-bit timestamps and does not tell when that was impossible. The footer is therefore changed in
-memory, so that these columns are FIXED_LEN_BYTE_ARRAY(12), which is stored alike.
+Arrow turns INT96 into 64-bit timestamps and does not report when that was impossible. The footer is therefore changed
+in memory, so that these columns are FIXED_LEN_BYTE_ARRAY(12), which is stored alike.
 
 A value is the nanoseconds of a day and the day's Julian number. Java writes times before 1970 as the day after and
 negative nanoseconds.

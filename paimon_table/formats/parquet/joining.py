@@ -1,4 +1,4 @@
-"""Parquet files joined into one: their row groups are copied as they are, the footer alone is written anew.
+"""Parquet files joined into one: their row groups are copied as they are, the footer alone is rewritten.
 
 Implements what the format says about places in a file: footer, row groups and column chunks hold offsets from its
 begin, pages hold none, so pages and their checksums stay as they are. What a footer holds beside the fields that are

@@ -1,7 +1,7 @@
 """count: how many values are not NULL, less the retracted ones.
 
-A stored row cannot tell a count from a value that is still to be counted. So values are replaced by what they count for
-(1, or 0 for NULL) as they arrive, and merging only adds. Paimon had this function up to 0.8 without that step.
+A stored row cannot distinguish a count from a value that is not counted yet. So values are replaced by what they count
+for (1, or 0 for NULL) as they arrive, and merging only adds. Paimon had this function up to 0.8 without that step.
 """
 
 from __future__ import annotations

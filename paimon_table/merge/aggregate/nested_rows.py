@@ -26,7 +26,7 @@ class NestedRows:
     """Of whole rows."""
 
     def key_of(self, row: Any) -> Hashable | None:
-        """What tells the key of the row from others; None when the row is left out."""
+        """What distinguishes the key of the row from others; None when the row is left out."""
         key = tuple(row[at] if same is None else same(row[at]) for at, same in self.key)
         if self.null_strategy != "merge" and any(row[at] is None for at, _ in self.key):
             if self.null_strategy == "error":
@@ -46,7 +46,7 @@ class NestedRows:
         return True
 
     def identity_of(self, row: Any) -> Hashable:
-        """What tells the row from rows with other content."""
+        """What distinguishes the row from rows with other content."""
         identity: Hashable = row if self.identity is None else self.identity(row)
         return identity
 

@@ -186,7 +186,7 @@ def _check_nested(field: DataField, option: str, names: tuple[str, ...], types: 
         if name not in types:
             stated = field_option(field.name, option)
             raise ConfigError(
-                f"option {stated!r}: {name!r} is no field of the rows; they are: {', '.join(types)}",
+                f"option {stated!r}: {name!r} is not a field of the rows; they are: {', '.join(types)}",
                 option=stated,
                 column=field.name,
             )

@@ -46,7 +46,7 @@ class BitmapUnion(ColumnFunction):
             return parse_tree(serialised) if self.bits == 64 else {0: BitMap.deserialize(serialised)}
         except (CorruptFile, ValueError, RuntimeError) as error:
             raise MalformedRecord(
-                f"column {self.column!r}: {len(serialised)} bytes are no serialised {self.bits}-bit Roaring bitmap "
+                f"column {self.column!r}: {len(serialised)} bytes are not a serialised {self.bits}-bit Roaring bitmap "
                 f"({error}); correct the rows"
             ) from error
 

@@ -52,7 +52,8 @@ class SketchUnion(ColumnFunction):
             return union(_library(self.column, self.called), accumulated, value)
         except (ValueError, RuntimeError, IndexError) as error:
             raise MalformedRecord(
-                f"column {self.column!r}: {self.called} got bytes that are no such sketch ({error}); correct the rows"
+                f"column {self.column!r}: {self.called} got bytes that are not such a sketch ({error}); correct the"
+                " rows"
             ) from error
 
     def _retract(self, accumulated: Any, value: Any) -> Any:

@@ -44,7 +44,7 @@ class Actions:
         return (*self._state.pipelines[pipeline].commands, COMPACT)
 
     def config(self, pipeline: str) -> PipelineConfig:
-        """What the pipeline runs by now."""
+        """What the pipeline runs now."""
         return self._state.pipelines[pipeline].config or self._configs[pipeline]
 
     def begin(self, pipeline: str, table: str, action: str) -> str:
@@ -82,7 +82,7 @@ class Actions:
         if number in self._jobs:
             return self._jobs[number]
         if number not in self._requests:
-            return Outcome("failed", "nothing of that number was asked for since the start")
+            return Outcome("failed", "there is no request with that number since the start")
         requests, request_id = self._requests[number]
         answer = requests.answer_to(request_id)
         if answer is None:

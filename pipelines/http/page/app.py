@@ -252,7 +252,7 @@ class Page:
     def _read(self, read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Ask the storage, two at a time."""
         if not self._readers.acquire(timeout=20):
-            raise _Refused(503, "the storage is asked for something else; try again")
+            raise _Refused(503, "the storage is busy with another request; try again")
         try:
             return read()
         finally:

@@ -250,7 +250,7 @@ def test_a_second_job_is_refused(tmp_path: Path, partition: str, is_new: bool) -
     messages = prepared(one, [["+I", "a", 1, 10]])
     two.commit([["+I", partition, 1, 20]])
 
-    with pytest.raises(CommitConflict, match=r"of user two came .* another job writes this table"):
+    with pytest.raises(CommitConflict, match=r"of user two was committed .* another job writes this table"):
         table.new_commit("one").commit(99, messages, {})
 
     one.commit([["+I", "a", 1, 30]])

@@ -283,7 +283,7 @@ def test_a_second_job_on_a_partition_is_refused(tmp_path: Path) -> None:
     other = TableDriver(of.table, tmp_path / "lookup", commit_user="other")
     commit, messages = prepared(of, rows(range(50, 60)))
     other.commit(rows(range(55, 65), "b"))
-    with pytest.raises(CommitConflict, match="another job writes to this partition"):
+    with pytest.raises(CommitConflict, match="another job writes this partition"):
         commit.commit(1, messages, {})
     of.commit(rows(range(50, 60), "c"))
     check(of)

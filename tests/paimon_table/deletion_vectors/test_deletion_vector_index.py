@@ -62,7 +62,7 @@ def test_missing_and_foreign_files_are_refused(disk: MemoryDisk) -> None:
     io = MemoryFileIO(disk)
     meta = write_vectors(io, PATHS, "index-u-0", {"a": vector(1)}, bitmap64=False)
     disk.files["/w/t/index/index-u-0"] = b"\x02" + disk.files["/w/t/index/index-u-0"][1:]
-    with pytest.raises(CorruptFile, match="no index file of version 1"):
+    with pytest.raises(CorruptFile, match="not an index file of version 1"):
         read_vectors(io, PATHS, [meta])
     del disk.files["/w/t/index/index-u-0"]
     with pytest.raises(CorruptFile, match="is missing"):

@@ -332,7 +332,7 @@ def test_a_compaction_that_did_not_see_new_upper_rows_is_not_published(tmp_path:
     it.commit(adds([1000], "fast"))
     it.commit(adds(range(2000, 2100), "fast"))
     it.compact()
-    with pytest.raises(CommitConflict, match="while rows were looked up"):
+    with pytest.raises(CommitConflict, match="during the lookup of rows"):
         committer(it.table, "slow").commit(1, [message], {})
     assert [row for row in content(it) if row[0] == 1000] == [[1000, "fast"]]
 

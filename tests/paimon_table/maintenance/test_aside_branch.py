@@ -1,4 +1,4 @@
-"""A branch in which the content of a table is built anew: its schemas and files, and the table that takes them over."""
+"""A branch in which the content of a table is rebuilt: its schemas and files, and the table that takes them over."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_table_that_others_have_written_since_is_not_replaced(tmp_path: Path) 
     commit = table.new_commit("switch", is_new_user=True)
     commit.refresh()
     TableDriver(table, tmp_path / "lookup", "other").commit([("+I", 50, "late")])
-    with pytest.raises(CommitConflict, match="others have committed to the table since snapshot"):
+    with pytest.raises(CommitConflict, match="other writers have committed to the table since snapshot"):
         take_over(built, commit, 0, {})
     assert rows(table) == {**dict.fromkeys(range(3), "old"), 50: "late"}
 

@@ -108,7 +108,7 @@ def test_rows_that_came_meanwhile_are_not_decided_about(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "column", "text"),
     [
-        ({"merge_engine": "aggregation"}, None, "none can go without a loss: drop the partitions"),
+        ({"merge_engine": "aggregation"}, None, "none can be removed without loss: drop the partitions"),
         ({}, "att", "did you mean 'at'?"),
     ],
 )

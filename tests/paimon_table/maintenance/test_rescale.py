@@ -236,15 +236,15 @@ def test_an_empty_table_gets_the_option_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [0, -3])
 def test_other_kinds_of_numbers_are_refused(tmp_path: Path, number: int) -> None:
-    with pytest.raises(ConfigError, match="is no number of buckets"):
+    with pytest.raises(ConfigError, match="is not a number of buckets"):
         rescale(plain(tmp_path).table, number, job(tmp_path))
 
 
 @pytest.mark.parametrize(
     ("old", "new", "options", "text"),
     [
-        (-1, -2, {}, "at once; rescale it to a number of buckets first"),
-        (-2, -1, {}, "at once; rescale it to a number of buckets first"),
+        (-1, -2, {}, "between dynamic and postponed; rescale it to a number of buckets first"),
+        (-2, -1, {}, "between dynamic and postponed; rescale it to a number of buckets first"),
         (2, -1, {"bucket-key": "k"}, "cannot have 'bucket' = -1: option 'bucket-key' cannot be set with"),
         (2, -1, {"dynamic-bucket.max-buckets": "0"}, "max-buckets' = 0 leaves no bucket"),
     ],
@@ -350,7 +350,7 @@ def test_a_writer_that_never_rests_is_named_and_loses_nothing(tmp_path: Path) ->
     table.commit(rows(range(100)))
     other = after(table, tmp_path)
 
-    with pytest.raises(CommitConflict, match=f"each of the {ATTEMPTS} times .* stop the pipelines"):
+    with pytest.raises(CommitConflict, match=f"each of the {ATTEMPTS} attempts .* stop the pipelines"):
         rescale(table.table, 3, job(tmp_path, lambda step: void(other.commit([["+I", 1000 + step, 1]]))))
 
     table = after(table, tmp_path)

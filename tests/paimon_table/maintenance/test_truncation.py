@@ -172,7 +172,7 @@ def test_what_others_commit_meanwhile_goes_too(tmp_path: Path, monkeypatch: pyte
 def test_others_who_keep_committing_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     driver = filled(tmp_path, KINDS["fixed"])
     _outrun(monkeypatch, TableDriver(driver.table, tmp_path / "other", "other"), times=ATTEMPTS)
-    with pytest.raises(CommitConflict, match="others keep committing to the table; nothing is gone"):
+    with pytest.raises(CommitConflict, match="other writers keep committing to the table; nothing was removed"):
         truncate(driver.table, job(tmp_path))
     assert len(driver.content()) == 31
 

@@ -39,7 +39,7 @@ def test_damage_is_told() -> None:
     other = write_hashes(io, PATHS, "b", 4, np.arange(4, 8, dtype=np.int32))
     io.delete(PATHS.index_file(file.file_name))
     io.write(PATHS.index_file(file.file_name), io.read(PATHS.index_file(other.file_name)))
-    with pytest.raises(CorruptFile, match="does not hold what was written"):
+    with pytest.raises(CorruptFile, match="is damaged: its content is not what was written"):
         read_hashes(io, PATHS, file)
     io.delete(PATHS.index_file(file.file_name))
     with pytest.raises(CorruptFile, match="is missing"):

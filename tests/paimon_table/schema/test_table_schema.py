@@ -90,8 +90,8 @@ def test_reserved_column_names_are_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("primary", "partition", "words"),
     [
-        (["zz"], [], "'zz' is no column"),
-        (["id"], ["zz"], "'zz' is no column"),
+        (["zz"], [], "'zz' is not a column"),
+        (["id"], ["zz"], "'zz' is not a column"),
         (["id", "id"], [], "appears twice"),
         (["p"], ["p"], "should not be the same as the partition"),
         (["m"], [], "primary key field 'm' is unsupported"),

@@ -109,7 +109,7 @@ _EXPIRING = {"record_level__expire_time": "1 d", "record_level__time_field": "b"
         ("a INT, b INT", "", "", {"bucket": "-1", "sequence__snapshot_ordering": "true"}, "requires a primary-key"),
         ("a INT, b INT", "a", "", {"bucket": "-1", "sequence__snapshot_ordering": "true"}, "'write-only' = true"),
         ("a INT, b INT", "a", "", {"bucket": "1", "rowkind__field": "z"}, "'z' can not be found"),
-        ("a INT, b INT", "a", "", {"bucket": "1", "data_file__prefix": ""}, "'data-file.prefix': '' is no begin"),
+        ("a INT, b INT", "a", "", {"bucket": "1", "data_file__prefix": ""}, "'data-file.prefix': '' cannot begin"),
         ("a INT, b INT", "a", "", {"bucket": "1", "changelog_file__prefix": ".."}, "'changelog-file.prefix': '..'"),
         ("a INT, b INT", "a", "", {"bucket": "1", "rowkind__field": "b"}, "only string"),
         ("a INT, b INT", "", "", {"bucket": "1", "changelog_producer": "input"}, "define"),

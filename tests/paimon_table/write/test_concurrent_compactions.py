@@ -44,6 +44,6 @@ def test_a_compaction_that_did_not_see_new_upper_rows_is_not_published(
     it.commit([["+I", k, 1, 1] for k in range(2000, 2100)])
     it.compact()
     committer(table, "slow").commit(1, [append], {})
-    with pytest.raises(CommitConflict, match="while rows were looked up"):
+    with pytest.raises(CommitConflict, match="during the lookup of rows"):
         committer(table, "slow").commit(2, [compact], {})
     assert [row[1] for row in it.content() if row[0] == 1000] == [expected]

@@ -79,7 +79,7 @@ def test_a_delete_whose_time_is_over_leaves_with_the_next_full_compaction(tmp_pa
     assert not table.is_due(1 + KEPT_S)
     before = list(table.bucket.files)
     table.commit([], at=1 + KEPT_S)
-    assert table.bucket.files == before, "it lives for all of its last second, and its file is not written anew"
+    assert table.bucket.files == before, "it lives for all of its last second, and its file is not rewritten"
 
     assert table.is_due(2 + KEPT_S)
     table.commit([], at=2 + KEPT_S)

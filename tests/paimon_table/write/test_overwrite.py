@@ -114,7 +114,7 @@ def test_single_partitions_are_not_overwritten_where_a_key_has_one_row_in_all_of
 
 @pytest.mark.parametrize("name", ["k", "zzz"])
 def test_only_partition_columns_name_a_partition(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ConfigError, match="is no partition column"):
+    with pytest.raises(ConfigError, match="is not a partition column"):
         partitioned(tmp_path).overwrite([], {name: 1})
 
 

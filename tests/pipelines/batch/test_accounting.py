@@ -145,7 +145,7 @@ def test_names_that_cannot_be_tables_go_to_quarantine(tmp_path: Path) -> None:
     reasons, (report,) = run(tables, tmp_path, batch)
 
     assert len(reasons) == len(names)
-    refusals = ("slash", "is no name", "invisible character", "300 bytes")
+    refusals = ("slash", "is not a name", "invisible character", "300 bytes")
     assert all(any(text in reason for text in refusals) for reason in reasons)
     assert ids(tables) == {1, 2, 3, 8}
     assert report.counts.quarantined == len(names)

@@ -168,5 +168,5 @@ tables:
 """
     )
 
-    with pytest.raises(ConfigError, match=rf"yaml:10:23: .*of the format {name} do not tell \${untold}; they tell"):
+    with pytest.raises(ConfigError, match=rf"yaml:10:23: .*of the format {name} do not have \${untold}; they have"):
         load_pipeline(tmp_path / "shop.yaml")

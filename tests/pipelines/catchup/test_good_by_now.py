@@ -142,7 +142,7 @@ def test_of_a_batch_that_a_new_checkpoint_reads_again(
 
 
 def test_another_record_at_the_place_stays(tmp_path: Path) -> None:
-    """As after a topic was made anew."""
+    """As after a topic was recreated."""
     filled_then_rolled_back(tmp_path)
     put(tmp_path, 1, [bad(13, topic="shop.public.items"), bad(14, topic="shop.public.others")], "query")
     again = process(tmp_path, BAD, rule("BIGINT"))

@@ -53,9 +53,7 @@ def test_a_new_table_takes_the_place_of_one_whose_commits_nobody_can_tell(
     second.run()
     assert "have expired" in second.behind["lake.orders"]
     for again in (second, PausedPipeline(tmp_path, records_of(orders), [RULE])):
-        with pytest.raises(
-            CommitOutcomeUnknown, match=r"trying again will not help.*another `into` with `backfill: true`"
-        ):
+        with pytest.raises(CommitOutcomeUnknown, match=r"a retry will not help.*another `into` with `backfill: true`"):
             again.caught_up()
 
     third = PausedPipeline(tmp_path, records_of(orders), [IN_ITS_PLACE])

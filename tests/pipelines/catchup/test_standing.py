@@ -103,16 +103,16 @@ CASES = {
     "dropped": Case(replace(NONE, files=Files(None)), KNOWN),
     "recreated by somebody": Case(replace(NONE, files=Files(created_ms=7, newest_id=1)), KNOWN),
     # ---------------------------------------------------------------- rules of tables
-    "its rule is gone": Case(AWAY, replace(KNOWN, pause=GONE), ("no rule writes it; its place is kept",)),
+    "its rule is gone": Case(AWAY, replace(KNOWN, pause=GONE), ("no rule writes it; Tidemark keeps its position",)),
     "its rule is gone, a batch is under way": Case(
         AWAY,
         replace(KNOWN, pause=replace(GONE, after=LATER)),
-        ("its place is kept",),
+        ("Tidemark keeps its position",),
         replace(STREAM, after=LATER),
     ),
     "its rule is still gone": Case(paused(AWAY, GONE), replace(KNOWN, pause=GONE)),
     "its rule is gone, it was paused": Case(
-        paused(AWAY, ASKED), replace(KNOWN, pause=replace(ASKED, has_rule=False)), ("its place is kept",)
+        paused(AWAY, ASKED), replace(KNOWN, pause=replace(ASKED, has_rule=False)), ("Tidemark keeps its position",)
     ),
     "its rule is back": Case(
         paused(IN_STREAM, GONE),
@@ -151,7 +151,7 @@ CASES = {
     "one of its sources is led elsewhere": Case(
         with_rules(replace(IN_STREAM, position=position(3, A, B, a=33, b=21)), ruleless=frozenset({B})),
         replace(KNOWN, ruleless=(Ruleless(B, 5, NOW),)),
-        ("no rule leads records of t (topic b) to it any more; from batch 5 on",),
+        ("no rule routes records of t (topic b) to it any more; it lacks them from batch 5 on",),
     ),
     "one of its sources is still led elsewhere": Case(
         with_rules(
@@ -163,14 +163,14 @@ CASES = {
     "one of its sources is led elsewhere while it is paused": Case(
         with_rules(paused(replace(IN_STREAM, position=position(3, A, B)), ASKED), ruleless=frozenset({B})),
         replace(KNOWN, pause=ASKED, ruleless=(Ruleless(B, 5, ASKED.begin),)),
-        ("no rule leads records of t (topic b)",),
+        ("no rule routes records of t (topic b)",),
     ),
     "it is back without one of its sources": Case(
         with_rules(
             paused(replace(IN_STREAM, position=position(3, A, B)), replace(GONE, batch=2)), ruleless=frozenset({B})
         ),
         replace(KNOWN, pause=replace(GONE, batch=2, has_rule=True), ruleless=(Ruleless(B, 2, NOW),)),
-        ("it is caught up", "no rule leads records of t (topic b) to it any more; from batch 2 on"),
+        ("it is caught up", "no rule routes records of t (topic b) to it any more; it lacks them from batch 2 on"),
     ),
     "a source is back in a topic that feeds it otherwise too": Case(
         paused(
@@ -191,7 +191,7 @@ CASES = {
     "it was rolled back": Case(
         LOW,
         replace(KNOWN, commits=1, pause=rolled_back(2, at(a=12))),
-        (f"{lacking(2)}; it is read again from where it stands",),
+        (f"{lacking(2)}; it is read again from its position",),
     ),
     "it was rolled back, and is paused by hand": Case(
         paused(LOW, ASKED),
@@ -225,7 +225,7 @@ CASES = {
         ("read again",),
     ),
     "it was rolled back, and no rule writes it": Case(
-        with_rules(LOW, is_written=False), replace(KNOWN, pause=GONE), ("its place is kept",)
+        with_rules(LOW, is_written=False), replace(KNOWN, pause=GONE), ("Tidemark keeps its position",)
     ),
     "its commits have expired": Case(replace(NONE, files=replace(FILES, has_expired=True)), KNOWN),
     # ---------------------------------------------------------------- more than was noted
@@ -236,7 +236,7 @@ CASES = {
         replace(IN_STREAM, entry=Entry()), replace(KNOWN, commits=3, snapshot_id=9, topics=("a",))
     ),
     "found under a new checkpoint, without a rule": Case(
-        replace(AWAY, entry=Entry()), replace(KNOWN, pause=GONE), ("its place is kept",)
+        replace(AWAY, entry=Entry()), replace(KNOWN, pause=GONE), ("Tidemark keeps its position",)
     ),
     # ---------------------------------------------------------------- new tables
     "new": Case(NEW, Entry()),

@@ -62,7 +62,7 @@ def office(tmp_path: Path) -> Office:
 
 
 def test_a_table_is_paused_and_resumed_by_request(office: Office) -> None:
-    assert office.asked("pause").text == "table lake.items is paused where it stands; all others continue"
+    assert office.asked("pause").text == "table lake.items is paused at its position; all others continue"
     assert office.asked("pause").text == "table lake.items is paused already: by hand"
     (standing,) = office.side.standings().values()
     assert (standing.state, standing.pause.cause) == (Standing.PAUSED, Cause.ASKED)
@@ -117,7 +117,7 @@ def test_what_fails_again_is_paused_again_after_tries_where_they_may_help(
     (standing,) = office.side.standings().values()
     assert (standing.state, standing.pause.cause, standing.pause.reason) == (Standing.PAUSED, Cause.FAILED, str(error))
     (words,) = failed_words("shop", office.side.standings())
-    assert f"table lake.items is paused, all others have what was read: {error}. Fix that" in words
+    assert f"table lake.items is paused, and all others are up to date: {error}. Fix that" in words
     assert str(error) not in standing.summary and "table lake.items is paused: " in standing.summary
     assert "Fix that first; then `tidemark resume FILE --table lake.items`" in caplog.text
 
@@ -192,4 +192,4 @@ def test_a_table_that_the_first_batch_may_make_is_asked_for_again(tmp_path: Path
     office = Office(tmp_path)
     answer = office.asked(command, "lake.others")
     assert answer.state is State.REFUSED
-    assert "no table 'lake.others' yet" in answer.text and "call again" in answer.text
+    assert "no table 'lake.others' yet" in answer.text and "try again" in answer.text

@@ -90,7 +90,7 @@ def test_one_address_and_a_file_have_short_forms(tmp_path: Path) -> None:
         ("{ debezium-avro: { registri: { url: 'http://a' } } }", "unknown key 'registri'; did you mean 'registry'?"),
         (
             "{ debezium-avro: { registry: { url: 'a:8081' } } }",
-            "5:42: source.format.debezium-avro.registry: 'a:8081' is no address of a registry; write https://HOST:PORT",
+            "5:42: source.format.debezium-avro.registry: 'a:8081' is not an address of a registry; write https://HOST:PORT",
         ),
         ("{ debezium-avro: { registry: { url: 5 } } }", "source.format.debezium-avro.registry.url: "),
         ("{ debezium-avro: { registry: {} } }", "registry: give exactly one of `url` and `file`"),

@@ -154,7 +154,7 @@ def test_a_table_that_nobody_else_may_compact_is_warned_of(
         ),
         (
             "spark: { spark.plugin.of.somebody: 1 }",
-            "7:10: warning: spark: 'spark.plugin.of.somebody' is no property of Spark; it is passed on as it is",
+            "7:10: warning: spark: 'spark.plugin.of.somebody' is not a property of Spark; it is passed on as it is",
         ),
         (
             "tables:\n  - { match: { table: a }, into: a.b, columns: { types: { created_at: BIGINT, line1: INT } },\n"

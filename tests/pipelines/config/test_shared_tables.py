@@ -69,10 +69,10 @@ def test_one_names_a_topic_that_the_other_has_by_a_pattern(tmp_path: Path, named
 @pytest.mark.parametrize(
     ("one", "other", "told"),
     [
-        ({"rest": "mode: upsert"}, {"rest": "mode: upsert"}, "older rows stand in the place of newer ones"),
+        ({"rest": "mode: upsert"}, {"rest": "mode: upsert"}, "older rows replace newer ones"),
         ({"source": kafka("[t]")}, {"source": kafka("[t]", "latest")}, "each record adds its row twice"),
         ({"table": "'ord.*'"}, {}, "each record adds its row twice"),
-        ({"table": "items", "rest": DYNAMIC}, {"rest": DYNAMIC}, "dynamic, which is for one job: batches of two"),
+        ({"table": "items", "rest": DYNAMIC}, {"rest": DYNAMIC}, "dynamic and allow one writer: when two"),
         (
             {"source": kafka("[t]"), "rest": DYNAMIC},
             {"source": kafka("[u]"), "rest": DYNAMIC},

@@ -27,9 +27,9 @@ BAD = [
     ("lake", "or\ud800ders", r"U\+D800"),
     ("lake", "a/b", "slash"),
     ("lake", "a\\b", "slash"),
-    ("lake", " ", "is no name"),
+    ("lake", " ", "is not a name"),
     ("lake", " orders", "blanks"),
-    ("..", "orders", "is no name"),
+    ("..", "orders", "is not a name"),
 ]
 BAD_THAT_ARRIVE = [("shop.v2", "orders", "'shop.v2' has a dot"), (".shop", "orders", "has a dot")]
 """Text of a file that looks like these has three parts, which is told otherwise."""

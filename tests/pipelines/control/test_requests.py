@@ -122,7 +122,7 @@ def test_hostile_files_stop_nobody(tmp_path: Path, text: str) -> None:
     answered = requests.leave("resume", {})
     (tmp_path / DIRECTORY / f"{hostile.id}.json").write_text(text)
     (tmp_path / DIRECTORY / f"{answered.id}.answer.json").write_text(text)
-    with pytest.raises(CorruptFile, match=r"is no answer .* remove the file"):
+    with pytest.raises(CorruptFile, match=r"is not an answer .* remove the file"):
         requests.answer_to(answered.id)
 
     assert RequestDesk(requests, {"resume": _done}).take() == 2

@@ -124,7 +124,9 @@ def test_a_port_that_is_taken_is_refused_before_spark_starts(tmp_path: Path) -> 
 
 def test_a_host_that_is_not_here_is_refused(tmp_path: Path) -> None:
     configs = [config(tmp_path, metrics={"host": "192.0.2.1", "port": free_port()})]
-    with pytest.raises(ConfigError, match=r"pipeline shop: metrics\.host: 192\.0\.2\.1 is no address of this machine"):
+    with pytest.raises(
+        ConfigError, match=r"pipeline shop: metrics\.host: 192\.0\.2\.1 is not an address of this machine"
+    ):
         endpoints(configs, RunState(configs)).__enter__()
 
 
@@ -187,5 +189,5 @@ def test_a_bad_record_that_stops_a_pipeline_is_told_without_its_values(tmp_path:
     (shop,) = state.view().pipelines
     assert "4711" in shop.reason
     assert "4711" not in shop.public_reason
-    assert shop.public_reason.startswith("shop.public.items partition 0 offset 0: the record cannot be taken; the log")
+    assert shop.public_reason.startswith("shop.public.items partition 0 offset 0: the record cannot be stored; the log")
     assert str(stop.value).startswith("shop.public.items partition 0 offset 0: ")

@@ -54,7 +54,7 @@ def test_a_running_pipeline_is_shown_and_what_stood_last_when_it_was_stopped(tmp
         tell(process, "stop")
     done = tidemark("status", file)
     assert done.returncode == 1
-    assert "shop  not running: it was stopped" in done.stdout and "what follows stood then" in done.stdout
+    assert "shop  not running: it was stopped" in done.stdout and "what follows is the state then" in done.stdout
 
 
 def test_a_command_that_works_on_the_checkpoint_is_not_taken_for_the_pipeline(tmp_path: Path) -> None:

@@ -163,6 +163,6 @@ def test_a_thousand_comparisons_are_evaluated_and_more_refused(join: str) -> Non
 
 @pytest.mark.parametrize("text", ["(" * 5000 + "id = 1" + ")" * 5000, "NOT " * 5000 + "id = 1"], ids=["()", "NOT"])
 def test_conditions_that_are_nested_too_deeply_are_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="more than 100 conditions stand in each other; write it flatter"):
+    with pytest.raises(ConfigError, match="more than 100 conditions are nested; write a flatter condition"):
         parse_condition(text, ROWS.schema)
     assert matching("(" * 90 + "id = 1" + ")" * 90) == [1]

@@ -38,6 +38,8 @@ def test_another_answer_ends_the_command(keyboard: int, answer: bytes) -> None:
 def test_nobody_is_asked_who_is_not_at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     with open(os.devnull) as nobody:
         monkeypatch.setattr("sys.stdin", nobody)
-        with pytest.raises(ConfigError, match="nobody can be asked here; nothing was dropped: add --yes"):
+        with pytest.raises(
+            ConfigError, match="this command cannot ask without a terminal; nothing was dropped: add --yes"
+        ):
             confirm("Drop them?", yes=False, done="dropped")
         confirm("Drop them?", yes=True)

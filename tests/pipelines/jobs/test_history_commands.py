@@ -66,12 +66,12 @@ def test_expire_says_what_goes_and_a_dry_run_leaves_it(path: Path) -> None:
     assert said.splitlines()[0] == "4 snapshots expired: 1 to 4"
     assert said.splitlines()[1].startswith("removed: ")
     assert plan.replace("would be ", "").splitlines()[1] == said.splitlines()[1]
-    assert done("expire", path, *asked) == "nothing is over\n"
+    assert done("expire", path, *asked) == "nothing to expire\n"
     assert len(rows("scan", path)) == 3
 
 
 def test_expire_keeps_what_the_options_keep(path: Path) -> None:
-    assert done("expire", path) == "nothing is over\n"
+    assert done("expire", path) == "nothing to expire\n"
 
 
 def test_expire_says_who_keeps_more(path: Path) -> None:
@@ -134,7 +134,7 @@ def test_expire_drops_old_partitions_and_tags(tmp_path: Path) -> None:
 
     assert "partition dt=2020-01-01 would be dropped with" in plan
     assert "tag short would be deleted" in plan
-    assert "1 partition never dropped, for want of a time in the values: dt=no-day" in plan
+    assert "1 partition never expire, because their values hold no time: dt=no-day" in plan
     assert [row["dt"] for row in rows("scan", path)] == ["no-day"]
     assert TagStore(driver.table.io, driver.table.paths).names() == []
 
@@ -166,18 +166,21 @@ def test_tags_keep_their_snapshot_until_they_are_deleted(path: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "text"),
     [
-        (("tags", "create", "{}", "t", "--snapshot", "99"), "snapshot-99 has expired or never was"),
+        (("tags", "create", "{}", "t", "--snapshot", "99"), "snapshot-99 has expired or never existed"),
         (("tags", "create", "{}", "a/b"), "choose another name"),
         (("tags", "create", "{}", "there"), "has a tag 'there' already; delete it first"),
         (("tags", "delete", "{}", "nobody"), "has no tag 'nobody'; it has: there"),
         (("tags", "rollback", "{}", "nobody", "--yes"), "has no tag 'nobody'; it has: there"),
         (("rollback", "{}", "--snapshot", "99", "--yes"), "has no snapshot 99; it has the snapshots 1 to 6"),
-        (("rollback", "{}"), "by one of --snapshot, --tag and --timestamp"),
-        (("rollback", "{}", "--snapshot", "2"), "nobody can be asked here; nothing was done: add --yes"),
+        (("rollback", "{}"), "give one of --snapshot, --tag and --timestamp"),
+        (
+            ("rollback", "{}", "--snapshot", "2"),
+            "this command cannot ask without a terminal; nothing was done: add --yes",
+        ),
         (("rollback", "{}", "--timestamp", "soon", "--yes"), "--timestamp: "),
         (("rollback", "{}", "--timestamp", "1970-01-02", "--yes"), "has no snapshot that is not after 1970-01-02"),
         (("branches", "create", "{}", "main"), "'main' is the table itself"),
-        (("branches", "create", "{}", "17"), "numbers are no branches"),
+        (("branches", "create", "{}", "17"), "numbers cannot name branches"),
         (("branches", "create", "{}", "b", "--tag", "nobody"), "has no tag 'nobody'; it has: there"),
         (("branches", "delete", "{}", "nobody", "--yes"), "has no branch 'nobody'; it has: none"),
         (("consumers", "delete", "{}", "nobody"), "has no consumer 'nobody'; it has: none"),
@@ -219,7 +222,7 @@ def test_a_rollback_says_who_must_be_stopped_and_what_is_missing_then(path: Path
 
     plan = done("rollback", path, "--snapshot", "2", "--dry-run")
     assert files(path) == before
-    assert "would go back to snapshot 2" in plan
+    assert "would roll back to snapshot 2" in plan
     assert "without 4 snapshots: 3 to 6" in plan
     assert "without 1 tag: later" in plan
     assert "written by pipeline shop: stop it and all other writers first. The next start reads" in plan
@@ -298,4 +301,4 @@ def test_a_file_in_the_place_of_a_branch_is_told_with_its_path(path: Path) -> No
 
     told = done("branches", "list", path, code=1)
 
-    assert f"{path}/branch/branch-b" in told and "a file stands where this path has a directory" in told
+    assert f"{path}/branch/branch-b" in told and "a file has the name of a directory of this path" in told

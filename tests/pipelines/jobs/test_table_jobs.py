@@ -243,13 +243,13 @@ def unclear_table(directory: Path) -> TableDriver:
 @pytest.mark.parametrize(
     ("spec", "text"),
     [
-        ("day=1", "'day' is no partition column; known: dt, region"),
-        ("regoin=1", "'regoin' is no partition column; did you mean 'region'?"),
+        ("day=1", "'day' is not a partition column; known: dt, region"),
+        ("regoin=1", "'regoin' is not a partition column; did you mean 'region'?"),
         ("dt=2024-01-03", "there is no such partition; the table has dt=19723/region=__DEFAULT_PARTITION__, dt="),
         ("dt=2024-13-01", "'2024-13-01' is no DATE; there is no such partition"),
         ("dt=NULL", "there is no such partition"),
         ("dt", "expected COLUMN=VALUE"),
-        ("dt=2024-01-01,", "a column is missing behind the last comma"),
+        ("dt=2024-01-01,", "a column is missing after the last comma"),
         ("dt=2024-01-01,dt=2024-01-02", "expected COLUMN=VALUE"),
         ("region='a", "expected COLUMN=VALUE"),
     ],

@@ -95,8 +95,8 @@ def test_damaged_lines_are_told_by_their_place_and_stay(file: Path, tmp_path: Pa
         end.write(b'{"topic": "t", "part\n\n[1]\n{"topic": "t", "offset": 1}')
 
     done = run("list", file)
-    assert f"/{torn.parent.name}/{torn.name}:3: it is no JSON: " in done.stderr
-    assert f"{torn.name}:5: it is no JSON object\n" in done.stderr
+    assert f"/{torn.parent.name}/{torn.name}:3: it is not JSON: " in done.stderr
+    assert f"{torn.name}:5: it is not a JSON object\n" in done.stderr
     assert f"{torn.name}:6: its field 'partition' is missing or of another kind\n" in done.stderr
 
     assert "dropped 6 lines" in run("drop", file, "--table", "lake.orders", "--yes").stdout
@@ -133,10 +133,12 @@ def test_a_dry_run_and_an_unanswered_question_drop_nothing(file: Path, tmp_path:
     before = lines_left(tmp_path)
 
     assert (
-        "would drop 1 record for good:\n  lake.items: 1 record: not JSON\n"
+        "would drop 1 record permanently:\n  lake.items: 1 record: not JSON\n"
         in run("drop", file, "--table", "lake.items", "--dry-run").stdout
     )
-    assert "nobody can be asked here; nothing was dropped: add --yes" in run("drop", file, code=2).stderr
+    assert (
+        "this command cannot ask without a terminal; nothing was dropped: add --yes" in run("drop", file, code=2).stderr
+    )
     assert lines_left(tmp_path) == before
 
 

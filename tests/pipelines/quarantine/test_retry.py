@@ -91,7 +91,7 @@ ALL = {0: 0, 1: 1, 2: 2, 3: 3, **{key: TOO_WIDE + key for key in (4, 5, 6)}}
 
 
 def test_different_records_of_one_place_are_all_applied(tmp_path: Path) -> None:
-    """A topic that was made anew, or a dump that was replaced, has other records at the offsets of before."""
+    """A topic that was recreated, or a dump that was replaced, has other records at the offsets of before."""
     file = filled(tmp_path)
     other = {**record(4, envelope(9, TOO_WIDE + 9, v=9), key=9), "timestamp": 1_800_000_000_000_000}
     run_batch(tmp_path, file, 1, other)
@@ -160,7 +160,7 @@ def test_records_are_applied_as_they_are_mended_in_a_file(tmp_path: Path) -> Non
 
     again = retry(file, "--file", edited)
     assert again.stdout.startswith("nothing to retry: ")
-    assert "2 lines of --file are of records that are not there (any more): line 1, 2" in again.stderr
+    assert "2 lines of --file name records that are not in the quarantine: line 1, 2" in again.stderr
 
 
 def test_a_record_that_stands_twice_in_the_file_is_applied_once(tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_records_of_a_table_that_reads_them_again_wait(tmp_path: Path, cause: Ca
     ("text", "problem"),
     [
         ("{}\n", ":1: its field 'topic' is missing"),
-        ("\nno\n", ":2: it is no JSON"),
+        ("\nno\n", ":2: it is not JSON"),
         (
             '{"topic": "t", "partition": 0, "offset": 1, "payloat": ""}',
             "unknown field 'payloat'; did you mean 'payload'",
@@ -264,7 +264,7 @@ def test_records_of_a_table_that_reads_them_again_wait(tmp_path: Path, cause: Ca
         (
             '{"topic": "t", "partition": 0, "offset": 1}\n'
             '{"topic": "t", "partition": 0, "offset": 1, "payload": "x"}\n',
-            ":2: the record of line 1 stands here again, otherwise",
+            ":2: the record of line 1 appears here a second time",
         ),
     ],
 )
@@ -434,7 +434,7 @@ def test_a_late_delete_stays_unless_it_is_wanted(tmp_path: Path) -> None:
 
     run_batch(tmp_path, file, 2, record(9, envelope(3, 33, v=9), key=3))
 
-    assert "1: a delete does not say what it is older than" in retry(file, "--file", edited, code=1).stdout
+    assert "1: a delete has no order" in retry(file, "--file", edited, code=1).stdout
     assert 3 in rows_of(tmp_path)
     assert retry(file, "--file", edited, "--even-if-older").stdout == "retried 1 record: 1 are in their tables\n"
     assert 3 not in rows_of(tmp_path)
@@ -615,7 +615,7 @@ def bad_record(offset: int, ts: int = 0, key: int | None = None) -> QuarantineRo
 @pytest.mark.slow
 @pytest.mark.parametrize("which", [0, 1])
 def test_of_two_records_in_one_place_the_one_in_the_file_is_applied(tmp_path: Path, which: int) -> None:
-    """The topic was made anew in between."""
+    """The topic was recreated in between."""
     file = filled(tmp_path)
     put(tmp_path, 0, [bad_record(3, 1_000, 103)])
     put(tmp_path, 0, [bad_record(3, 2_000, 203)], "other-query")

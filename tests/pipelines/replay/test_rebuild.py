@@ -1,4 +1,4 @@
-"""A table built anew from its topic beside itself, and switched in one step: once, whatever is killed."""
+"""A table rebuilt from its topic beside itself, and switched in one step: once, whatever is killed."""
 
 from __future__ import annotations
 
@@ -359,14 +359,14 @@ def test_rows_of_others_are_not_replaced_unasked(tmp_path: Path, when: str) -> N
     if when == "before":
         insert(tmp_path, 500)
         with pytest.raises(
-            ConfigError, match=r"somebody else than the stream has written the table: snapshot 3 \(APPEND"
+            ConfigError, match=r"another writer than the stream has written the table: snapshot 3 \(APPEND"
         ):
             job(topic)
         return
     one = job(topic)
     one.step()
     insert(tmp_path, 500)
-    with pytest.raises(ConfigError, match=r"was not switched: somebody else than the stream.*snapshot 3 \(APPEND of"):
+    with pytest.raises(ConfigError, match=r"was not switched: another writer than the stream.*snapshot 3 \(APPEND of"):
         job(topic).step()  # before the next slice: the snapshot may have expired before the last one
     assert rows_of(tmp_path)[500] == 1
     assert len(topic.runs) == 1
@@ -402,7 +402,7 @@ def test_rows_that_others_bring_behind_the_last_slice_are_not_replaced_unasked(
             faults, "reached", lambda point, at: insert(tmp_path, 500) if point == "rebuild-compacted" else None
         )
         with pytest.raises(
-            ConfigError, match=r"the table has 6; somebody else than the stream.*snapshot 3 \(APPEND of"
+            ConfigError, match=r"the table has 6; another writer than the stream.*snapshot 3 \(APPEND of"
         ):
             finish(job(topic))
     assert rows_of(tmp_path)[500] == 1

@@ -95,7 +95,7 @@ def test_a_rule_that_changes_while_a_rebuild_is_under_way_is_refused(tmp_path: P
     topic = start(tmp_path)
     job(topic).step()
     write_pipeline(tmp_path, {"merge-engine": "partial-update"})
-    with pytest.raises(ConfigError, match="has changed since its rebuild began, whose rows would be of both"):
+    with pytest.raises(ConfigError, match="has changed since its rebuild began, so its rows would mix both"):
         job(topic)
 
 

@@ -151,7 +151,7 @@ def test_fewer_rows_are_seen_where_they_are_counted_beside_the_stream(tmp_path: 
     topic.records_.append(delete(10, 3))
     topic.closed = 11
 
-    finish_counting(topic)  # the table does not have that row either any more: it is counted anew
+    finish_counting(topic)  # the table does not have that row either any more: it is counted again
 
     assert rows_of(tmp_path) == {key: n for key, n in FINAL.items() if key != 3}
 

@@ -100,7 +100,7 @@ def test_a_topic_that_is_made_anew_ends_the_replays_that_read_it(tmp_path: Path)
     assert job(topic).step() is Step.SLICE
     replays.end_with({TOPIC})
 
-    told = f"replay r1 of table lake.orders cannot continue: topic {TOPIC} was recreated while it was under way; give"
+    told = f"replay r1 of table lake.orders cannot continue: topic {TOPIC} was recreated during the replay; give"
     with pytest.raises(ConfigError, match=told):
         job(topic).step()
 

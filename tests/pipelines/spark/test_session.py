@@ -136,7 +136,7 @@ def test_every_error_of_ours_in_a_task_is_the_same_on_the_driver(name: str) -> N
         (
             "NotADirectoryError: [Errno 20] Not a directory: '/lake/a'",
             SinkUnavailable,
-            "a directory: ./lake/a.; a file stands where this path has a directory",
+            "a directory: ./lake/a.; a file has the name of a directory of this path",
         ),
         (
             "PermissionError: s3://lake/a: An error occurred (AccessDenied) when calling the PutObject operation",
@@ -245,7 +245,7 @@ def test_a_jvm_that_ends_while_spark_starts_is_told_as_that(tmp_path: Path) -> N
     config = pickle.dumps(pipeline_tables(tmp_path, _RULES).config)
     command = [sys.executable, "-c", _KILLED_AS_IT_STARTS, config.hex()]
     told = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert told.stdout.startswith("Spark did not start: its JVM ended meanwhile; start again"), told.stderr
+    assert told.stdout.startswith("Spark did not start: its JVM ended; start again"), told.stderr
 
 
 def test_what_ends_a_job_is_told_in_our_own_words() -> None:

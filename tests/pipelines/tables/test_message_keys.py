@@ -83,7 +83,7 @@ def test_the_order_of_key_fields_does_not_matter(tmp_path: Path) -> None:
     ("key", "words"),
     [
         (None, "no message key"),
-        (b"Struct{id=1}", "no JSON object"),
+        (b"Struct{id=1}", "not a JSON object"),
         ({"ie": 1}, "(ie) names a column that the row does"),
     ],
 )

@@ -47,7 +47,7 @@ def test_control_records_are_told_once_per_topic_and_kind(caplog: pytest.LogCapt
 
     told = [r.getMessage() for r in caplog.records]
     assert len(told) == 3
-    assert told[0].startswith("hb partition 0 offset 7: a heartbeat, which is no row of a table")
+    assert told[0].startswith("hb partition 0 offset 7: a heartbeat, which is not a row of a table")
 
 
 def test_control_records_make_no_table(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -191,7 +191,7 @@ def test_records_that_tell_no_place_go_to_quarantine(tmp_path: Path) -> None:
 
     quarantine, _ = reported_batches(tables, [batch([lost])], tmp_path)
 
-    assert ["tells no place in the log of its source" in text for text in reasons(quarantine.path)] == [True]
+    assert ["has no place in the log of its source" in text for text in reasons(quarantine.path)] == [True]
 
 
 def test_rows_that_were_there_before_are_older_than_every_record(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_deleted_rows_that_stay_are_ordered_too(tmp_path: Path) -> None:
         ({"options": {"deletion-vectors.enabled": "true"}}, "'deletion-vectors.enabled' is of no use"),
         ({"options": {"bucket": "-2"}}, "it needs another 'bucket' than -2"),
         ({"options": {"rowkind.field": "n"}}, "option 'rowkind.field' makes deletes"),
-        ({"schema_changes": {"truncate": "apply"}, "merge_sources": None}, "has no place in this order"),
+        ({"schema_changes": {"truncate": "apply"}, "merge_sources": None}, "does not work with this order"),
         (
             {"columns": {"mask": {"_tidemark_deleted_at": "redact"}}},
             "`order_by: source_position` stores its own values",

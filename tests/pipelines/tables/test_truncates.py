@@ -97,7 +97,7 @@ OPTIONS: list[dict[str, str]] = [
 def test_any_history_gives_the_rows_and_the_changes_of_its_source(
     tmp_path: Path, options: dict[str, str], source: dict[str, Any]
 ) -> None:
-    """Each batch runs twice, the second time in a process that begins anew: it changes nothing."""
+    """Each batch runs twice, the second time in a process that starts over: it changes nothing."""
     for seed in range(4):
         r, root = random.Random(seed), tmp_path / str(seed)
         events, expected = drawn_events(r, 60)

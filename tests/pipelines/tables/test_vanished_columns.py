@@ -1,4 +1,4 @@
-"""Columns that events do not have any more are told once: nothing else shows that a source table was made anew."""
+"""Columns that events do not have any more are told once: nothing else shows that a source table was recreated."""
 
 from __future__ import annotations
 

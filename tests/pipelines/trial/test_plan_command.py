@@ -240,7 +240,7 @@ def test_a_source_without_files_is_an_error(tmp_path: Path) -> None:
 def test_a_line_that_is_no_record_goes_to_quarantine(tmp_path: Path) -> None:
     code, document = planned(write(tmp_path, [line(0, {"id": 1, "n": 1}), "{"]))
     assert code == 3
-    assert "the line is no JSON" in document["quarantine"][0]["reason"]
+    assert "the line is not JSON" in document["quarantine"][0]["reason"]
 
 
 def test_a_sample_of_bad_records_alone_is_an_error(tmp_path: Path) -> None:
@@ -353,4 +353,4 @@ def test_topics_are_read_in_the_formats_that_the_checkpoint_keeps(tmp_path: Path
     _, plan = planned(file)
 
     assert [(kind["topic"], kind["count"]) for kind in plan["quarantine"]] == [(TOPIC, 2)]
-    assert "is no Debezium envelope" in plan["quarantine"][0]["reason"]
+    assert "is not a Debezium envelope" in plan["quarantine"][0]["reason"]

@@ -114,7 +114,7 @@ def test_a_refused_login_is_for_a_person_to_mend(server: RegistryServer, status:
 def test_an_address_that_is_no_registry_blames_no_record(server: RegistryServer) -> None:
     settings = RegistrySettings(url=(server.url() + "/wrong",))
     server.prefix = "/right"
-    with pytest.raises(ConfigError, match=r"/wrong is no schema registry \(404 for schema 1"):
+    with pytest.raises(ConfigError, match=r"/wrong is not a schema registry \(404 for schema 1"):
         Registry(settings, RegistryClient(settings), AVRO).schema(ref(1))
 
 
@@ -185,8 +185,8 @@ def test_schemas_that_refer_to_others_are_read_with_them(server: RegistryServer)
     ("answer", "told"),
     [
         ({"schema": "message X {}", "schemaType": "PROTOBUF"}, "schema 5 of .* is of type PROTOBUF, not Avro"),
-        ({"schema": "{"}, "schema 5 of .* cannot be used: it is no JSON"),
-        ({"schema": '{"type": "record", "name": "R"}'}, "cannot be used: it is no Avro schema"),
+        ({"schema": "{"}, "schema 5 of .* cannot be used: it is not JSON"),
+        ({"schema": '{"type": "record", "name": "R"}'}, "cannot be used: it is not an Avro schema"),
         ({"schema": '{"type": "nothing"}'}, "uses a type 'nothing' that it does not define"),
         ({"schema": "[" * 500 + "]" * 500}, "nested deeper than 100 levels|no Avro schema"),
     ],
@@ -222,7 +222,7 @@ def test_schemas_come_from_files_too(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"registry.file .*none cannot be read: No such file"):
         SchemaFiles(str(tmp_path / "none")).find(ref(1), "")
     file.write_text("[]")
-    with pytest.raises(ConfigError, match="is no JSON object"):
+    with pytest.raises(ConfigError, match="is not a JSON object"):
         SchemaFiles(str(file)).find(ref(1), "")
 
 
@@ -232,8 +232,8 @@ def test_schemas_come_from_files_too(tmp_path: Path) -> None:
         ({}, "", "exactly one of `url` and `file`"),
         ({"url": ("http://a",), "file": "x"}, "", "exactly one of `url` and `file`"),
         ({"file": "x", "token": "t"}, "token", "no effect with `file`"),
-        ({"file": "s3://a/b.json"}, "file", "no place on the machines that decode"),
-        ({"url": ("a:8081",)}, "url", "no address of a registry"),
+        ({"file": "s3://a/b.json"}, "file", "not a place on the machines that decode"),
+        ({"url": ("a:8081",)}, "url", "not an address of a registry"),
         ({"url": ("http://a:99999",)}, "url", "ports are 1 to 65535"),
         ({"url": ("http://me:pw@a",)}, "url", "holds no user and password"),
         ({"url": ("http://a?x=1",)}, "url", "no `\\?`"),

@@ -222,7 +222,7 @@ def test_a_message_key_of_other_columns_is_refused(tmp_path: Path) -> None:
     ("value", "reason"),
     [
         (b"", "value is empty: let the producer write null"),
-        (b'{"op": "c"}', "value is JSON and no Avro: use format debezium-json"),
+        (b'{"op": "c"}', "value is JSON, not Avro: use format debezium-json"),
         (b"\xff\xfe", "value names no schema: neither a header nor its first byte does"),
         (b"\x00\x00\x00\x03\xe7x", "schema 999 is not in registry.file"),
         (b"\x00\x00\x00\x00\x01", "value cannot be read as Avro of schema 1: value at byte 5 has a length of 1"),
@@ -249,7 +249,7 @@ def test_a_key_of_an_unknown_schema_goes_to_quarantine_with_the_remedy(tmp_path:
     decoded = topic.decoded(tmp_path)
 
     assert reasons(decoded)[0].startswith("the message key has no usable schema: schema 999 is not in registry.file /")
-    assert reasons(decoded)[0].endswith("; state key_format if keys are no Avro")
+    assert reasons(decoded)[0].endswith("; state key_format if keys are not Avro")
 
 
 def test_a_text_that_is_not_utf_8_hides_no_other_record(tmp_path: Path) -> None:
@@ -313,10 +313,10 @@ def test_truncates_messages_and_rows_without_envelope_end_as_those_of_json(tmp_p
     assert (decoded.counts.truncates, decoded.counts.messages) == (1, 1)
     assert "the source table was truncated" in decoded.refusals[0].reason
     assert [reason.partition("; fields")[0] for reason in reasons(decoded)] == [
-        "value is no Debezium envelope: op is 'x'",
-        "value is no Debezium envelope: it has no field op; it is a row without envelope: take the transform"
+        "value is not a Debezium envelope: op is 'x'",
+        "value is not a Debezium envelope: it has no field op; it is a row without envelope: take the transform"
         " ExtractNewRecordState out of the connector, or leave the topic out",
-        "value is no Debezium envelope: it is not a JSON object",
+        "value is not a Debezium envelope: it is not a JSON object",
     ]
 
 

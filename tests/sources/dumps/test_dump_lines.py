@@ -38,7 +38,7 @@ def test_headers_may_be_an_object_of_lists_as_kcat_prints_them_on_request() -> N
         ({"offset": None}, "field `offset` is null; give it (a record of a dump is a line as `kcat -J` prints it)"),
         ({"ts": 2**63}, "field 'ts' is 9223372036854775808"),
         ({"headers": ["a"]}, "a name without a value"),
-        ({"headers": [1, "a"]}, "a name that is no text"),
+        ({"headers": [1, "a"]}, "a name that is not text"),
         ({"key_error": "cannot decode"}, "unknown field 'key_error'"),
     ],
 )

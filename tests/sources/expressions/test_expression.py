@@ -147,7 +147,7 @@ def test_truncate_is_exact_and_fails_only_where_its_result_does_not_fit(data: st
         ("current_date", "$ingested_at"), ("today()", "$ingested_at"), ("uuid()", "another value each time"),
         ("nextval('x')", "another value each time"), ("count(*)", "aggregate"), ("*", "`*`"), ("COLUMNS('i')", "`*`"),
         ("i IN (SELECT 1)", "subqueries"), ("EXISTS (FROM x)", "subqueries"), ("lag(i) OVER ()", "window"),
-        ("i; DROP TABLE x", "no SQL expression"), ("i) FROM x --", "no SQL expression"), ("i WHERE i > 1", "WHERE"),
+        ("i; DROP TABLE x", "not an SQL expression"), ("i) FROM x --", "not an SQL"), ("i WHERE i > 1", "WHERE"),
         ("i ORDER BY 1", "ORDER BY"), ("i AS x", "names its result"), ("?", "there is no $1"), ("$ops", "$op?"),
         ("read_text('/etc/passwd')", "no function of one row"), ("getenv('HOME')", "no function getenv"),
     ],

@@ -178,7 +178,7 @@ def test_what_kafka_has_deleted_is_refused_or_passed_over(kafka: Topics) -> None
 def test_what_a_partition_does_not_reach_is_refused_or_passed_over(
     kafka: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after an election of a broker that was behind, or in a topic that was made anew."""
+    """As after an election of a broker that was behind, or in a topic that was recreated."""
     monkeypatch.setattr(share_fetching, "_LOOK_S", 0.5)
     kafka.create("f.short")
     kafka.produce("f.short", numbered(5))

@@ -296,7 +296,7 @@ def test_an_update_without_the_document_changes_the_fields_that_it_tells(tmp_pat
         (change("c", 1), "op c without a row in after"),
         (change("c", 1, "[1]"), "after holds no document of MongoDB"),
         (change("c", 1, '{"_id": 1'), "after holds no document of MongoDB: value is not JSON"),
-        (change("u", 1, updateDescription={"removedFields": 1}), "removedFields of updateDescription is no list"),
+        (change("u", 1, updateDescription={"removedFields": 1}), "removedFields of updateDescription is not a list"),
         (({"id": "{"}, change("d", 1)[1]), "the message key holds no _id of MongoDB"),
         ((None, insert({"_id": 1})[1]), "the record has no message key"),
         (change("x", 1, {"_id": 1}), "op is 'x'"),

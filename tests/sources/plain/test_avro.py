@@ -220,7 +220,7 @@ def test_what_cannot_be_read_goes_to_quarantine_with_a_reason(tmp_path: Path) ->
 
     assert pipeline.rows("id") == [(1,)]
     starts = ["value cannot be read as Avro of schema 1", "value cannot be read as Avro of schema 1", "value is empty",
-              "value is JSON and no Avro: use format json", "the schema of the value is of no record",
+              "value is JSON, not Avro: use format json", "the schema of the value is not a record",
               "schema 9 is not in registry.file", "value names no schema"]  # fmt: skip
     assert [reason.startswith(start) for reason, start in zip(pipeline.bad.values(), starts, strict=True)] == [True] * 7
 

@@ -386,8 +386,8 @@ def test_indexes_of_another_message_than_the_stated_one_go_to_quarantine(tmp_pat
 
     assert pipeline.rows("id") == [(1,), (3,)]
     assert pipeline.bad == {
-        1: "value is no message shop.Order: it says that it is shop.Other",
-        3: "value is no message shop.Order: it says that it is Other",
+        1: "value is not a message shop.Order: it says that it is shop.Other",
+        3: "value is not a message shop.Order: it says that it is Other",
     }
 
 

@@ -105,7 +105,7 @@ def test_fields_are_named_as_the_connector_names_them(policies: dict[str, str], 
 
 @pytest.mark.parametrize("fields", ["op:a:b", "op,,table", "op:", "a.b.c", "source.", " "])
 def test_a_list_of_fields_that_no_connector_takes_is_refused(fields: str) -> None:
-    with pytest.raises(ConfigError, match=r"add_fields: .* is no field; repeat the connector's add.fields"):
+    with pytest.raises(ConfigError, match=r"add_fields: .* is not a field; repeat the connector's add.fields"):
         UpsertPolicies(add_fields=fields)
 
 
