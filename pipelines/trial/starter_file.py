@@ -138,14 +138,14 @@ def _rules(start: Start) -> Iterator[str]:
     for topic, into in zip(start.read, targets([topic.topic for topic in start.read]), strict=True):
         yield f"  - match: {{ topic: {_quoted(_literal(topic.topic))} }}"
         yield f"    into: {into}"
-        if topic.format in _KEYED_BY_RULE:
-            yield "    # Every record is a row of a log. For the newest row of each key state the columns of the key:"
-            yield "    # primary_key: [id]"
-        elif topic.format == "auto":
+        if topic.format == "auto":
             yield "    # Where the first records are no change events, state the columns of the key: primary_key: [id]"
-        elif topic.key is None:
-            yield "    # Its records have no key, so the table is a log of events. For the newest row of each key state"
-            yield "    # the columns of the key: primary_key: [id]"
+        elif topic.format in _KEYED_BY_RULE or topic.key is None:
+            yield "    # Every record is a row of a log of events. For the newest row of each key state the columns of the"
+            yield "    # key in place of these three lines: primary_key: [id]"
+            yield "    mode: append"
+            yield "    on_change: log"
+            yield "    options: { bucket: -1 }"
         elif not topic.key:
             yield "    # The message key has no names: state the columns of the key, such as primary_key: [id]"
         looks = start.types.get(topic.topic, {})

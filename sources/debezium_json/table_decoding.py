@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,6 +34,9 @@ from sources.json_changes.change_rows import (
     UPDATE,
     ChangeRows,
     Events,
+    field_names,
+    image_column,
+    is_null,
     lacks_key,
     row_objects,
 )
@@ -351,7 +355,8 @@ class TableDecoding:
     ) -> None:
         source, target = rows.source, rows.target
         positions = np.concatenate([e.positions for e in events])
-        self._note_newest(source, target, events)
+        beyond = self._beyond_schema(events)
+        self._note_newest(source, target, events, beyond)
         columns: tuple[ObservedColumn, ...] = ()
         shapes: frozenset[frozenset[str]] = frozenset()
         telling = positions[:0]
@@ -360,6 +365,9 @@ class TableDecoding:
         elif self.schema is not None:
             changed = changed_by_schema(self.schema, target, len(positions))
             columns, telling = self._with_fine_times(changed, positions), positions
+            if any(target.is_news(name) for name in beyond - {name for name, _ in target.columns}):
+                images = [{n: v for n, v in row.items() if n in beyond} for row in self._exact_images(positions)]
+                columns += changed_by_values(images, target, self.forms)
         else:
             telling = rows.telling(events, converted)
             if len(telling):
@@ -379,7 +387,18 @@ class TableDecoding:
         columns = tuple((c.name, c.type) for c in self.schema.columns)
         return (ShownSchema(columns, time_ms, self.partition, self.outcome.offset(first)),)
 
-    def _note_newest(self, source: SourceTable, target: DecodeTarget, events: list[Events]) -> None:
+    def _beyond_schema(self, events: list[Events]) -> set[str]:
+        """Fields with values that rows have although their schema lacks them: no converter of Connect writes such."""
+        if self.schema is None or self.is_of_keys:
+            return set()
+        told = self.schema.by_name.keys()
+        images = [rows for e in events for rows in (e.before, e.after)]
+        names = [(rows, name) for rows in images for name in field_names(rows) if name not in told]
+        return {name for rows, name in names if not is_null(image_column(rows, name)).all()}
+
+    def _note_newest(
+        self, source: SourceTable, target: DecodeTarget, events: list[Events], beyond: AbstractSet[str]
+    ) -> None:
         """Report the columns that the newest row does not have at all.
 
         Debezium's envelopes have those that are NULL too; rows without envelope and schema, and documents, may leave
@@ -392,7 +411,7 @@ class TableDecoding:
         if newest is None:
             return
         if self.schema is not None:
-            shown = {c.name for c in self.schema.columns}
+            shown = {c.name for c in self.schema.columns} | beyond
         else:
             shown = {name for image in self._exact_images(np.array([newest])) for name in image}
         columns = () if self.schema is None else self.schema.columns

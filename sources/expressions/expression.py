@@ -330,6 +330,9 @@ def _check_function(node: Mapping[str, Any]) -> None:
     for word, part in (("FILTER", node.get("filter")), ("DISTINCT", node.get("distinct")), ("ORDER BY", _order(node))):
         if part:
             raise BadExpression(f"{name}: {word} is not allowed here: an expression sees one row")
+    if node.get("catalog") or node.get("schema") not in (None, "", "main"):
+        before = ".".join(str(node[part]) for part in ("catalog", "schema") if node.get(part))
+        raise BadExpression(f"{before}.{name}: a function has no name and dot before it, write {name}({before}, ...)")
     kinds = known.get(name.lower(), frozenset())
     if node.get("is_operator") or name.lower() in paimon_functions.USAGE:
         return

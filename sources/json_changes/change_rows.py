@@ -81,6 +81,13 @@ def image_column(rows: Rows, name: str) -> pa.Array | list[Any]:
     return pa.nulls(len(rows)) if index < 0 else pc.struct_field(rows, [index])
 
 
+def field_names(rows: Rows) -> list[str]:
+    """The names of all fields of the images."""
+    if isinstance(rows, list):
+        return list({name: None for row in rows if row is not None for name in row})
+    return [f.name for f in rows.type]
+
+
 def is_null(column: pa.Array | list[Any]) -> Mask:
     if isinstance(column, list):
         return np.array([value is None for value in column], np.bool_)

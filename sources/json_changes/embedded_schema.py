@@ -61,6 +61,11 @@ class SchemaGroup:
     problem: str | None = None
 
 
+def is_wrapper(value: Any) -> bool:
+    """Whether a JSON value is a payload with or without its schema, and no row."""
+    return isinstance(value, dict) and "payload" in value and value.keys() <= {"schema", "payload"}
+
+
 def read_schema(schema: Any, row_of: RowOf) -> EmbeddedSchema | None:
     """The schema of a text; None stays None. Raises MalformedRecord if it is no Kafka Connect struct."""
     if schema is None:
@@ -155,7 +160,7 @@ class SchemaCutter:
                 value = parse_json(texts[index].as_py())
             except MalformedRecord:
                 continue
-            if not isinstance(value, dict) or "payload" not in value or not value.keys() <= {"schema", "payload"}:
+            if not is_wrapper(value):
                 continue
             wrapped[index] = True
             problem, schema = None, None

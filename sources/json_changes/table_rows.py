@@ -27,6 +27,7 @@ from sources.json_changes.change_rows import (
     Mask,
     Rows,
     change_rows,
+    field_names,
     image_column,
     is_null,
     present,
@@ -254,9 +255,7 @@ def with_one_text_per_number(values: pa.Array | list[Any], stored: pa.Array) -> 
 def _unexpected(rows: Rows, target: DecodeTarget) -> list[str]:
     """Fields of the images that the target has no column for."""
     expected = {name for name, _ in target.columns}
-    if isinstance(rows, list):
-        return list({name: None for row in rows if row is not None for name in row if name not in expected})
-    return [f.name for f in rows.type if f.name not in expected]
+    return [name for name in field_names(rows) if name not in expected]
 
 
 def _has_unexpected(events: Events, target: DecodeTarget) -> Mask:

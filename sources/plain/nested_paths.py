@@ -1,38 +1,35 @@
 """Columns from inside of nested fields (``columns.paths`` of a rule).
 
-JSON gets the columns as fields of its rows before it is decoded; what goes to quarantine has the value that came.
-Rows of binary formats get them beside their own, with what the schema says of the nested fields.
+JSON gets the columns as fields of its rows before it is decoded, and an embedded schema gets their types; what goes to
+quarantine has the value that came. Rows of binary formats get them beside their own, with what the schema says of the
+nested fields.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.errors import MalformedRecord
 from paimon_table.types import string
-from sources.changes import DecodeCounts, Decoded, QuarantineRow, SourceTable
+from sources.changes import Decoded, SourceTable
 from sources.column_paths import ColumnPath
 from sources.debezium_json.event_sorting import RowImages, TableEvents
 from sources.decode_target import DecodeTarget, Goal
-from sources.json_changes.embedded_schema import EmbeddedSchema
+from sources.json_changes.embedded_schema import EmbeddedSchema, is_wrapper
 from sources.json_changes.exact_parse import parse_json, value_at
 from sources.json_changes.outcome import Parse
-from sources.record_rows import record_row
 from sources.upsert_json.row_decoding import Positions, RowGroup, RowReading
 from sources.values.connect_types import ConnectColumn
 from sources.values.encodings import AUTO
 from sources.values.json_values import json_text
 
-_OF_SCHEMA = (
-    "`columns.paths` reads records without an embedded schema: declare the nested field as ROW, or take `paths` out of"
-    " the rule"
-)
+_TEXT = {"type": "string"}
+"""The type of a column for which an embedded schema has none."""
 
 Paths = Mapping[str, ColumnPath]
 """Places of columns by their names."""
@@ -45,12 +42,11 @@ def paths_by_topic(targets: Mapping[SourceTable, Goal]) -> dict[str, Paths]:
 
 @dataclass(frozen=True, slots=True)
 class FilledRows:
-    """``batch`` are the records with the columns as fields, those in ``bad`` left out."""
+    """``batch`` are the records with the columns as fields."""
 
     batch: pa.RecordBatch
     given: Mapping[tuple[str, int, int], bytes]
     """The values that came, by topic, partition and offset, of records whose value is another one now."""
-    bad: tuple[QuarantineRow, ...]
 
     def told(self, decoded: Decoded) -> Decoded:
         """What became of the records, with their own values in the quarantine."""
@@ -58,8 +54,7 @@ class FilledRows:
             replace(row, value=self.given.get((row.topic, row.partition, row.offset), row.value))
             for row in decoded.quarantine
         )
-        counts = decoded.counts + DecodeCounts(quarantined=len(self.bad))
-        return replace(decoded, quarantine=(*rows, *self.bad), counts=counts)
+        return replace(decoded, quarantine=rows)
 
 
 def filled_rows(batch: pa.RecordBatch, paths: Mapping[str, Paths]) -> FilledRows:
@@ -67,8 +62,6 @@ def filled_rows(batch: pa.RecordBatch, paths: Mapping[str, Paths]) -> FilledRows
     topics = batch.column("topic").to_pylist()
     values: list[bytes | None] = batch.column("value").to_pylist()
     given: dict[tuple[str, int, int], bytes] = {}
-    bad: list[QuarantineRow] = []
-    kept = np.ones(len(values), np.bool_)
     for position, (topic, value) in enumerate(zip(topics, values, strict=True)):
         if topic not in paths or value is None:
             continue
@@ -78,16 +71,12 @@ def filled_rows(batch: pa.RecordBatch, paths: Mapping[str, Paths]) -> FilledRows
             continue
         if not isinstance(row, dict):
             continue
-        if {*row} == {"schema", "payload"} and isinstance(row["schema"], dict):
-            bad.append(record_row(batch, position, _OF_SCHEMA, SourceTable.of_topic(topic)))
-            kept[position] = False
-            continue
         place = topic, batch.column("partition")[position].as_py(), batch.column("offset")[position].as_py()
         given[place] = value
-        values[position] = _filled(value, row, paths[topic])
+        values[position] = _filled_wrapper(row, paths[topic]) if is_wrapper(row) else _filled(value, row, paths[topic])
     column = batch.schema.get_field_index("value")
     filled = batch.set_column(column, batch.schema.field(column), pa.array(values, batch.schema.field(column).type))
-    return FilledRows(filled if kept.all() else filled.filter(pa.array(kept)), given, tuple(bad))
+    return FilledRows(filled, given)
 
 
 def _filled(text: bytes, row: Mapping[str, object], paths: Paths) -> bytes:
@@ -97,6 +86,48 @@ def _filled(text: bytes, row: Mapping[str, object], paths: Paths) -> bytes:
         return json_text({**row, **found}).encode()
     fields = ",".join(f"{json_text(name)}:{json_text(value)}" for name, value in found.items())
     return text.rstrip()[:-1] + b"," + fields.encode() + b"}"
+
+
+# ---------------------------------------------------------------- JSON with an embedded schema
+
+
+def _filled_wrapper(wrapper: Mapping[str, Any], paths: Paths) -> bytes:
+    """The text of a schema and a payload, both with the columns; what is neither stays for the decoder to refuse."""
+    row, schema = wrapper["payload"], wrapper.get("schema")
+    if isinstance(row, dict):
+        found = {name: value_at(row, path) for name, path in paths.items()}
+        if isinstance(schema, dict) and isinstance(schema.get("fields"), list):
+            types = {name: _type_at(schema, path) for name, path in paths.items()}
+            found = {name: _as_text(value) if types[name] is _TEXT else value for name, value in found.items()}
+            schema = {**schema, "fields": _filled_fields(schema["fields"], types)}
+        row = {**row, **found}
+    return json_text({"schema": schema, "payload": row}).encode()
+
+
+def _type_at(schema: Any, path: ColumnPath) -> Mapping[str, Any]:
+    """What an embedded schema says of a nested field; a text where it has none."""
+    for name in path:
+        kind = schema.get("type") if isinstance(schema, dict) else None
+        fields = schema.get("fields") if kind == "struct" else None
+        if kind == "map":
+            schema = schema.get("values")
+        elif isinstance(fields, list):
+            schema = next((f for f in fields if isinstance(f, dict) and f.get("field") == name), None)
+        else:
+            return _TEXT
+    return schema if isinstance(schema, dict) else _TEXT
+
+
+def _filled_fields(fields: Sequence[Any], types: Mapping[str, Mapping[str, Any]]) -> list[Any]:
+    own = [f for f in fields if not (isinstance(f, dict) and f.get("field") in types)]
+    return own + [
+        {**{word: told for word, told in of.items() if word != "default"}, "optional": True, "field": name}
+        for name, of in types.items()
+    ]
+
+
+def _as_text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else json_text(value)
 
 
 # ---------------------------------------------------------------- binary formats
@@ -162,8 +193,7 @@ def _nested(rows: pa.StructArray, path: ColumnPath) -> pa.Array:
 
 def _text_at(value: Any, path: ColumnPath, t: pa.DataType) -> str | None:
     """The value at a path inside of a map, or of a union, which is a JSON text in a column."""
-    found = value_at(dict(value) if value is not None and pa.types.is_map(t) else value, path)
-    return found if found is None or isinstance(found, str) else json_text(found)
+    return _as_text(value_at(dict(value) if value is not None and pa.types.is_map(t) else value, path))
 
 
 def _filled_schema(schema: EmbeddedSchema, paths: Paths) -> EmbeddedSchema:

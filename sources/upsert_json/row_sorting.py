@@ -31,7 +31,7 @@ from sources.json_changes.column_plan import Plan, PlannedColumn
 from sources.json_changes.exact_parse import parse_exactly
 from sources.json_changes.outcome import Outcome
 from sources.places_of_change import UNKNOWN_PLACE, PlaceOfChange
-from sources.upsert_json.metadata import OPERATION_HEADER, TIMES, FlatRows, Metadata, Role
+from sources.upsert_json.metadata import DELETED_FIELD, OPERATION_HEADER, TIMES, FlatRows, Metadata, Role
 from sources.upsert_json.record_headers import RecordHeaders
 from sources.upsert_json.row_split import SplitRows, split_rows
 from sources.upsert_json.source_names import RowNames
@@ -43,6 +43,8 @@ _ROW_OPS = tuple(letter for letter in OPS if letter in "crud")
 _OP_VALUES = pa.array(_ROW_OPS)
 _OP_CODES = np.array([OPS[letter] for letter in _ROW_OPS], np.int8)
 _NAMES = (Role.DATABASE, Role.SCHEMA, Role.TABLE)
+_OF_FATE = (Role.OP, Role.DELETED)
+_MARKS = pa.array(["true", "false", None])
 _NO_ROW = "value is not a row: "
 
 
@@ -190,9 +192,7 @@ class RowSorter:
         found = _Found(fields, self._roles, self._in_headers, self._headers, texts.positions)
         ops = found.ops()
         for index in np.flatnonzero(ops == UNKNOWN_OP).tolist():
-            op = found.text(Role.OP)
-            told = None if op is None else op[index].as_py()
-            self._outcome.quarantine(int(texts.positions[index]), f"{_NO_ROW}op is {told!r}, and not c, r, u or d")
+            self._outcome.quarantine(int(texts.positions[index]), f"{_NO_ROW}{found.unknown_op(index)}")
         times = found.times_ms() if times_ms is None else pc.coalesce(times_ms, found.times_ms())
         for names, members in found.tables():
             members &= ops != UNKNOWN_OP
@@ -238,8 +238,18 @@ class _Found:
             ops[given] = np.where(index >= 0, _OP_CODES[index], UNKNOWN_OP)[given]
         deleted = self.text(Role.DELETED)
         if deleted is not None:
-            ops[np.asarray(pc.fill_null(pc.equal(pc.utf8_lower(deleted), "true"), False))] = DELETE
+            mark = pc.utf8_lower(deleted)
+            is_known = np.asarray(pc.is_in(mark, _MARKS))
+            ops[np.asarray(pc.fill_null(pc.equal(mark, "true"), False))] = DELETE
+            ops[~is_known] = UNKNOWN_OP
         return ops
+
+    def unknown_op(self, index: int) -> str:
+        """Why it is not known what happened to a row."""
+        op, deleted = (None if texts is None else texts[index].as_py() for texts in map(self.text, _OF_FATE))
+        if deleted is not None and deleted.lower() not in ("true", "false"):
+            return f"{DELETED_FIELD} is {deleted!r}, and not true or false"
+        return f"op is {op!r}, and not c, r, u or d"
 
     def times_ms(self) -> pa.Array:
         """When the source made each change, as int64; NULL where nothing gives it."""

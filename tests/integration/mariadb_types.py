@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from sources.values.iso_time import format_time
+from tests.support.feed_records import Run
 
 Row = dict[str, Any]
 
@@ -120,3 +124,34 @@ def selected(row: Row) -> Row:
 
 def _without_zeros(text: str) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+DECLARED = {
+    "bits": "BYTES", "t": "BIGINT", "d": "DATE", "dt": "TIMESTAMP(3)", "dt6": "TIMESTAMP(6)", "ts": "TIMESTAMP_LTZ(6)",
+    "d_nn": "DATE", "dt_nn": "TIMESTAMP(3)", "b": "BYTES", "flag": "BOOLEAN",
+}  # fmt: skip
+"""What docs/MYSQL.md says to declare for records without schemas."""
+
+
+def assert_table(directory: Path, name: str, batches: Iterable[pa.RecordBatch], source: Iterable[Row]) -> None:
+    """The table that batches of a connector's topic make is what ``SELECT`` says of the source."""
+    rule: dict[str, Any] = {"match": {"database": "kinds", "table": "kinds"}, "into": "lake.kinds"}
+    if name == "my_long":
+        rule["columns"] = {"types": DECLARED}
+
+    run = Run(directory, "debezium-json", batches, rule)
+
+    expected = [selected(row) for row in source]
+    if name == "my_long":
+        expected = [as_signed(row) for row in expected]
+    assert run.reasons == {}
+    assert [shown(row) for row in run.rows("lake.kinds")] == sorted(expected, key=lambda row: row["id"])
+    unsigned, flag = run.types("lake.kinds")["big"], run.types("lake.kinds")["flag"]
+    assert unsigned == ("BIGINT" if name == "my_long" else "DECIMAL(20, 0)")
+    assert flag == ("SMALLINT" if name == "my_precise" else "BOOLEAN")
+
+
+def as_signed(row: Row) -> Row:
+    """What a signed number of 64 bits tells of ``big``, as docs/MYSQL.md says."""
+    number = int(row["big"])
+    return {**row, "big": str(number - (1 << 64) if number >= 1 << 63 else number)}

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from sources.changes import RECORD_SCHEMA
-from tests.integration.mariadb_types import CHANGES, RECORDS, ROWS, SELECT, TABLE, Row, inserts, selected, shown
+from tests.integration.mariadb_types import CHANGES, RECORDS, ROWS, SELECT, TABLE, assert_table, inserts
 from tests.stack.connect import running_connect
 from tests.stack.mariadb import MariaDB, debezium_properties
 from tests.stack.topics import TopicRecord, Topics
-from tests.support.feed_records import Run
 
 pytestmark = pytest.mark.stack
 
@@ -30,11 +28,6 @@ CONNECTORS: Mapping[str, Mapping[str, str]] = {
     "my_told": {"column.propagate.source.type": ".*", **_SCHEMAS, **_BOOLEANS},
 }
 """Every way to send BIGINT UNSIGNED: as a signed number, as a decimal, as a number whose type the schema tells."""
-DECLARED = {
-    "bits": "BYTES", "t": "BIGINT", "d": "DATE", "dt": "TIMESTAMP(3)", "dt6": "TIMESTAMP(6)", "ts": "TIMESTAMP_LTZ(6)",
-    "d_nn": "DATE", "dt_nn": "TIMESTAMP(3)", "b": "BYTES", "flag": "BOOLEAN",
-}  # fmt: skip
-"""What docs/MYSQL.md says to declare for records without schemas."""
 
 
 @pytest.fixture(scope="module")
@@ -72,23 +65,5 @@ def test_a_table_is_what_select_says(
 ) -> None:
     records = topics[name]
     batches = [batch_of(f"{name}.kinds.kinds", records[at : at + size]) for at in range(0, len(records), size)]
-    rule: dict[str, Any] = {"match": {"database": "kinds", "table": "kinds"}, "into": "lake.kinds"}
-    if name == "my_long":
-        rule["columns"] = {"types": DECLARED}
 
-    run = Run(tmp_path, "debezium-json", batches, rule)
-
-    expected = [selected(row) for row in mariadb.rows("kinds", SELECT, "kinds")]
-    if name == "my_long":
-        expected = [as_signed(row) for row in expected]
-    assert run.reasons == {}
-    assert [shown(row) for row in run.rows("lake.kinds")] == sorted(expected, key=lambda row: row["id"])
-    unsigned, flag = run.types("lake.kinds")["big"], run.types("lake.kinds")["flag"]
-    assert unsigned == ("BIGINT" if name == "my_long" else "DECIMAL(20, 0)")
-    assert flag == ("SMALLINT" if name == "my_precise" else "BOOLEAN")
-
-
-def as_signed(row: Row) -> Row:
-    """What a signed number of 64 bits tells of ``big``, as docs/MYSQL.md says."""
-    number = int(row["big"])
-    return {**row, "big": str(number - (1 << 64) if number >= 1 << 63 else number)}
+    assert_table(tmp_path, name, batches, mariadb.rows("kinds", SELECT, "kinds"))

@@ -76,8 +76,8 @@ def run_together(
 
 
 @contextlib.contextmanager
-def running(file: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """`tidemark run FILE` in a session of its own, its messages in ``log``; killed at the end if it still runs."""
+def running(file: Path | Sequence[Path], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """`tidemark run FILES` in a session of its own, its messages in ``log``; killed at the end if it still runs."""
     process = started(file, log)
     try:
         yield process
@@ -85,12 +85,12 @@ def running(file: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
         kill(process)
 
 
-def started(file: Path, log: Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
-    """`tidemark run FILE` in a session of its own, its messages at the end of ``log``; whoever starts it ends it."""
+def started(file: Path | Sequence[Path], log: Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """`tidemark run FILES` in a session of its own, its messages at the end of ``log``; whoever starts it ends it."""
     tidemark = Path(sys.executable).with_name("tidemark")
     with log.open("ab") as out:
         return subprocess.Popen(
-            [str(tidemark), "run", str(file)],
+            [str(tidemark), "run", *map(str, [file] if isinstance(file, Path) else file)],
             env={**os.environ, **(env or {})},
             stdout=out,
             stderr=subprocess.STDOUT,

@@ -133,6 +133,8 @@ def test_truncate_is_exact_and_fails_only_where_its_result_does_not_fit(data: st
         ("truncate(i, 2147483648)", "holds 2147483647 at most; take a smaller width, or cast"),
         ("truncate(d, 10000000000)", "9999999999 is the most"), ("truncate(s, 2147483648)", "characters at most"),
         ("truncate(i, 10) FILTER (WHERE i > 1)", "FILTER"), ("truncate(DISTINCT i, 10)", "DISTINCT"),
+        ("i.truncate(10)", "before it, write truncate(i, ...)"), ("x.truncate(i, 10)", "x.truncate: a"),
+        ("i.abs()", "write abs(i, ...)"), ("x.y.date_format(s, 'yyyy')", "x.y.date_format"),
         ("abs(i ORDER BY i)", "ORDER BY"), ("truncate(i, 10 ORDER BY i)", "ORDER BY"),
         ("NOT " * 900 + "true", "nested too deeply"),
         ("date_format(ts)", "takes a value and a pattern"), ("date_format(ts, s)", "takes a value and a pattern"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -276,7 +277,6 @@ def test_nested_fields_fill_columns_by_their_paths(tmp_path: Path, copies: int) 
         {"id": 4, "v": "1.5", "to": {"v": "2.5"}},
         {"id": 5, "to": {"deep": {"n": "x"}}},
         b'{"id": 6, "to": {"city": "a"}',
-        {"schema": {"type": "struct", "fields": []}, "payload": {"id": 7}},
         b"{}",
     ]
     rule: dict[str, object] = {"mode": "append", "columns": PATHS}
@@ -290,8 +290,53 @@ def test_nested_fields_fill_columns_by_their_paths(tmp_path: Path, copies: int) 
         (3, None, None, None, None), (4, None, None, None, Decimal("2.50")), (None, None, None, None, None),
     ]  # fmt: skip
     assert pipeline.rows("id", "city", "n", "all", "v") == sorted(found * copies, key=repr)
-    assert [offset % 8 for offset in sorted(pipeline.bad)] == [4, 5, 6] * copies
-    assert "reads records without an embedded schema" in pipeline.bad[6]
+    assert [offset % len(values) for offset in sorted(pipeline.bad)] == [4, 5] * copies
     lines = [json.loads(t) for p in Path(pipeline.quarantine.path).rglob("*.jsonl") for t in p.read_text().splitlines()]
     assert {line["offset"]: line["payload"] for line in lines}[4] == json.dumps(values[4])
+    pipeline.assert_all_accounted_for([batch])
+
+
+DECIMAL = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}
+MOMENT = {"type": "int64", "name": "org.apache.kafka.connect.data.Timestamp", "default": 0}
+HOME = {"type": "struct", "fields": [{"field": "city", "type": "string", "default": "Bern"}]}
+USER = {"type": "struct", "fields": [
+    {"field": "paid", **DECIMAL}, {"field": "at", **MOMENT}, {"field": "home", **HOME},
+    {"field": "text", "type": "string"},
+    {"field": "n", "type": "map", "keys": {"type": "string"}, "values": {"type": "int64"}},
+]}  # fmt: skip
+CONNECT = {"type": "struct", "fields": [
+    {"field": "id", "type": "int32"}, {"field": "user", **USER}, {"field": "city", "type": "int32"},
+]}  # fmt: skip
+
+
+@pytest.mark.parametrize("copies", [1, 20])
+def test_paths_lead_into_payloads_and_their_schema_tells_the_form_of_values(tmp_path: Path, copies: int) -> None:
+    paths = {"paid": "user.paid", "at": "user.at", "city": "user.home.city", "k": "user.n.k", "t": "user.text.a.b"}
+    types = {"paid": "DECIMAL(10, 2)", "at": "TIMESTAMP(3)", "city": "STRING", "k": "BIGINT", "t": "STRING"}
+    user = {"paid": "BOE=", "at": 1714557600123, "home": {"city": None}, "n": {"k": 1 << 60}, "text": '{"a":{"b":5}}'}
+    whole = {"id": 1, "user": user, "city": 7}
+    values: list[Any] = [
+        {"schema": CONNECT, "payload": whole},
+        {"payload": {**whole, "id": 2, "user": None}, "schema": CONNECT},
+        {"schema": CONNECT, "payload": None},
+        {"schema": CONNECT, "payload": 5},
+        {"schema": {"type": "int32"}, "payload": whole},
+        {"schema": None, "payload": {"id": 3, "user": {"home": {"city": "Genf"}}}},
+        {"payload": {"id": 4, "user": {"home": {"city": "Basel"}}}},
+        {"schema": {**CONNECT, "fields": CONNECT["fields"][:1]}, "payload": {"id": 5}},
+    ]
+    rule: dict[str, object] = {"mode": "append", "columns": {"types": types, "paths": paths, "drop": ["user"]}}
+    pipeline = PlainPipeline(tmp_path, "json", rule)
+    batch = plain_batch([(None, value) for value in values * copies])
+
+    pipeline.run(batch)
+
+    nothing = (None,) * 5
+    found = [
+        (1, Decimal("12.49"), datetime(2024, 5, 1, 10, 0, 0, 123000), None, 1 << 60, "5"), (2, *nothing),
+        (3, None, None, "Genf", None, None), (4, None, None, "Basel", None, None), (5, *nothing),
+    ]  # fmt: skip
+    assert pipeline.rows("id", *paths) == sorted(found * copies, key=repr)
+    assert ({"id": pipeline.types["id"], **types}, pipeline.skipped()) == (pipeline.types, {"tombstones": copies})
+    assert [offset % len(values) for offset in sorted(pipeline.bad)] == [3, 4] * copies
     pipeline.assert_all_accounted_for([batch])

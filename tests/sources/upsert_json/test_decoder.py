@@ -68,6 +68,17 @@ def test_a_mark_of_a_delete_may_be_text_or_not(mark: object) -> None:
     assert stored(decoded(rows_of(*[(K1, {**ROW, "__deleted": mark})] * 20)))[0] == ("-D", 1, "a", 100)
 
 
+@pytest.mark.parametrize("mark", [1, 0, "no", ""])
+@pytest.mark.parametrize("copies", [1, 20])
+def test_a_mark_of_a_delete_that_says_neither_is_no_row(mark: object, copies: int) -> None:
+    found = decoded(rows_of(*[(K1, {**ROW, "__op": "u", "__deleted": mark})] * copies))
+
+    assert {row.reason for row in found.quarantine} == {
+        f"value is no row: __deleted is {str(mark)!r}, and not true or false"
+    }
+    assert (len(found.quarantine), found.changes) == (copies, ())
+
+
 def test_columns_of_a_new_table_are_those_of_the_row() -> None:
     value = {**ROW, "__x": 1, "__op": "c", "__table": "orders", "__source_snapshot": "true", "__transaction_id": "7"}
 

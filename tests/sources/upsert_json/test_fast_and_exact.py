@@ -22,7 +22,7 @@ GOALS = {
 }
 VALUES: dict[str, list[Any]] = {
     "__op": ["c", "u", "r", "d", None, "x", 5],
-    "__deleted": ["false", "true", None, True],
+    "__deleted": ["false", "true", None, True, 1, "no"],
     "__table": ["t1", "t2", "orders", "Zürich", None],
     "__db": ["shop", None],
     "__lsn": [1, 26566224, None],
