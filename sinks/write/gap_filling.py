@@ -198,16 +198,20 @@ class GapFiller:
         accumulating: Collection[str] = (),
         sequence: Sequence[str] = (),
         descending: bool = False,
+        *,
+        follows_source: bool = False,
     ) -> None:
         """A gap in one of the ``accumulating`` columns stays NULL while the row keeps its key: it adds nothing.
 
         Gaps of a delete in the ``sequence`` columns are filled from the row that it deletes: the newest by these
-        columns, which need not be the one that arrived last.
+        columns, which need not be the one that arrived last. ``follows_source`` says that the table has the rows that
+        the source had after the last record: none that is deleted there, none that other records make.
         """
         self._histories_of = histories_of
         self._accumulating = frozenset(accumulating)
         self._sequence = tuple(sequence)
         self._descending = descending
+        self._follows_source = follows_source
 
     def fill(self, histories: Histories, rows: pa.Table) -> Filled:
         """``rows`` of one bucket without ``_UNAVAILABLE`` and ``_OTHER_KEY``, their gaps filled."""
@@ -285,6 +289,8 @@ class GapFiller:
         if self._is_stored(histories, number):
             current = histories.current(key)
             return _UNKNOWN if current is None else current[name]
+        if self._came_again(histories, number):
+            return self._before(histories, key, same_key, name, search)
         nth = sum(histories.kind(n) is not RowKind.DELETE and histories.other_key(n) == other_key for n in same_key)
         return self._before_move(other_key, key, nth, histories.time(number), name, search)
 
@@ -293,6 +299,13 @@ class GapFiller:
         place = [histories.value(number, name) for name in self._sequence]
         current = histories.current(histories.key_of(number)) if place and None not in place else None
         return current is not None and [current[name] for name in self._sequence] == place
+
+    def _came_again(self, histories: Histories, number: int) -> bool:
+        """Whether a row came to its key before: no source makes a row under a key that it has.
+
+        A connector that was killed sends its last records again. The old key may have another row by now.
+        """
+        return self._follows_source and not self._sequence and histories.is_there(number)
 
     def _before_move(self, old_key: Key, new_key: Key, nth: int, time: Any, name: str, search: _Search) -> Any:
         """The value of a column of the row that left ``old_key`` for ``new_key`` for the nth time in this batch.
