@@ -70,6 +70,6 @@ def failed_words(pipeline: str, standings: Mapping[str, TableStanding]) -> Itera
     for name, standing in standings.items():
         if standing.has_failed:
             yield (
-                f"pipeline {pipeline}: table {name} is paused, and all others are up to date: {standing.pause.reason}. Fix"
-                " that and start again: the table then catches up"
+                f"pipeline {pipeline}: table {name} is paused, and all others are up to date: {standing.pause.reason}."
+                " Fix that and start again: the table then catches up"
             )

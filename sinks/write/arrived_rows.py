@@ -90,12 +90,23 @@ class ArrivedRows:
         options = self._context.options
         if not options.has_key:
             return _unfilled(rows)
-        accumulating = write_traits(self._context).accumulating
-        filler = GapFiller(self._histories_of_key, accumulating, options.sequence_fields, options.sequence_descending)
+        filler = GapFiller(
+            self._histories_of_key,
+            write_traits(self._context).accumulating,
+            options.sequence_fields,
+            options.sequence_descending,
+            follows_source=self._follows_source,
+        )
         departed = self._departing(lane, rows, filler)
         if UNAVAILABLE not in rows.column_names:
             return Filled(rows.drop_columns([OTHER_KEY]), departed=departed)
         return replace(filler.fill(self._histories_of(lane, rows), rows), departed=departed)
+
+    @property
+    def _follows_source(self) -> bool:
+        options = self._context.options
+        replaces_rows = options.merge_engine == "deduplicate" and not options.ignore_delete
+        return replaces_rows and self._target.deleted_at is None
 
     def _versions(self, lane: Lane, names: VersionColumns) -> Filled:
         filled = Filled(self._rows(lane))

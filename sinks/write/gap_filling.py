@@ -54,6 +54,13 @@ class _Search:
     """Whether it went to a row of an old key whose deletion has not arrived."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A value, NULL too."""
+
+    value: Any
+
+
 class Histories:
     """What the changes of one bucket do to its keys, and what the table held before them.
 
@@ -198,16 +205,20 @@ class GapFiller:
         accumulating: Collection[str] = (),
         sequence: Sequence[str] = (),
         descending: bool = False,
+        *,
+        follows_source: bool = False,
     ) -> None:
         """A gap in one of the ``accumulating`` columns stays NULL while the row keeps its key: it adds nothing.
 
         Gaps of a delete in the ``sequence`` columns are filled from the row that it deletes: the newest by these
-        columns, which need not be the one that arrived last.
+        columns, which need not be the one that arrived last. ``follows_source`` says that the table has the rows that
+        the source had after the last record: none that is deleted there, none that other records make.
         """
         self._histories_of = histories_of
         self._accumulating = frozenset(accumulating)
         self._sequence = tuple(sequence)
         self._descending = descending
+        self._follows_source = follows_source
 
     def fill(self, histories: Histories, rows: pa.Table) -> Filled:
         """``rows`` of one bucket without ``_UNAVAILABLE`` and ``_OTHER_KEY``, their gaps filled."""
@@ -282,17 +293,32 @@ class GapFiller:
         same_key = [n for n in histories.numbers(key) if n < number]
         if other_key is None or histories.kind(number) is RowKind.DELETE:
             return self._before(histories, key, same_key, name, search)
-        if self._is_stored(histories, number):
-            current = histories.current(key)
-            return _UNKNOWN if current is None else current[name]
+        if (again := self._as_it_came(histories, number, name, search)) is not None:
+            return again.value
         nth = sum(histories.kind(n) is not RowKind.DELETE and histories.other_key(n) == other_key for n in same_key)
         return self._before_move(other_key, key, nth, histories.time(number), name, search)
 
-    def _is_stored(self, histories: Histories, number: int) -> bool:
-        """Whether the table's row of the key is that of this change, which came again: both have one sequence."""
-        place = [histories.value(number, name) for name in self._sequence]
-        current = histories.current(histories.key_of(number)) if place and None not in place else None
-        return current is not None and [current[name] for name in self._sequence] == place
+    def _as_it_came(self, histories: Histories, number: int, name: str, search: _Search) -> _Found | None:
+        """The value of a row that came to its key before: a connector that was killed sends its last records again.
+
+        The old key may have another row by now. Both times the row has one sequence. Without a sequence, it came before
+        if its key has a row: no source makes another one there.
+        """
+        key = histories.key_of(number)
+        same_key = [n for n in histories.numbers(key) if n < number]
+        if not self._sequence:
+            is_again = self._follows_source and histories.is_there(number)
+            return _Found(self._before(histories, key, same_key, name, search)) if is_again else None
+        place = [histories.value(number, column) for column in self._sequence]
+        if None in place:
+            return None
+        for n in reversed(same_key):
+            is_row = histories.kind(n) is not RowKind.DELETE
+            if is_row and [histories.value(n, column) for column in self._sequence] == place:
+                return _Found(self._value(histories, n, name, search))
+        current = histories.current(key)
+        is_again = current is not None and [current[column] for column in self._sequence] == place
+        return _Found(current[name]) if current is not None and is_again else None
 
     def _before_move(self, old_key: Key, new_key: Key, nth: int, time: Any, name: str, search: _Search) -> Any:
         """The value of a column of the row that left ``old_key`` for ``new_key`` for the nth time in this batch.

@@ -29,6 +29,7 @@ from sources.avro.framing import RefKind, SchemaRef
 from sources.avro.registry_settings import RegistrySettings, without_login
 
 _ACCEPTED = "application/vnd.schemaregistry.v1+json, application/json"
+_MOST_TOLD = 200
 _MOST_BYTES = 16 << 20
 _BLOCK_BYTES = 1 << 16
 _MOST_REFERENCES = 200
@@ -149,7 +150,7 @@ class RegistryClient:
                 f"registry {place} refuses the login ({code}): check username and password, or token, under registry"
             ).without_values()
         if code in (400, 422):
-            return MalformedRecord(f"{ref} is not a name that registry {place} takes ({code})")
+            return MalformedRecord(f"registry {place} refuses {ref} ({code}{_told(body)})")
         if code == 407:
             return ConfigError("the proxy of the registry refuses the login (407): check registry.proxy")
         return _Failed(f"status {code}")
@@ -211,6 +212,15 @@ def _object(text: str) -> Mapping[str, Any]:
     if not isinstance(found, Mapping):
         raise _Failed("its answer is not a JSON object")
     return found
+
+
+def _told(body: str) -> str:
+    """The words of a registry about a refusal; it may have its reasons in the schema rather than in its name."""
+    try:
+        message = _object(body).get("message")
+    except _Failed:
+        return ""
+    return f": {' '.join(message.split())[:_MOST_TOLD]}" if isinstance(message, str) else ""
 
 
 def _is_unknown(body: str, is_native: bool) -> bool:

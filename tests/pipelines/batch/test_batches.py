@@ -322,6 +322,38 @@ def test_a_row_that_goes_on_as_its_batch_ends_takes_its_values_along(tmp_path: P
     assert open_table(tables, "documents").to_arrow().to_pylist() == [{"id": 3, "body": "new"}]
 
 
+@pytest.mark.parametrize(("cut", "between"), [(1, 0), (2, 0), (3, 0), (1, 25), (4, 25)])
+def test_a_key_change_that_comes_again_leaves_the_moved_row_its_values(tmp_path: Path, cut: int, between: int) -> None:
+    """A connector that was killed sends its last records again: row 1 went to 2 meanwhile, and another row 1 came."""
+    hidden = "__debezium_unavailable_value"
+    steps = [(1, None, "old"), (1, 2, None), (2, 1, hidden), (1, None, "young")]
+    again = [*steps[1:], (9, None, "end")]
+    tables = pipeline_tables(tmp_path, ALL_TABLES, **{"changelog-producer": "lookup"})
+    others: list[list[tuple[int, int | None, str | None]]] = [[(5, None, f"{n}")] for n in range(between)]
+    offset = 0
+
+    for batch_id, batch in enumerate([steps, *others, again[:cut], again[cut:]]):
+        records = [body_record(offset + n, *step) for n, step in enumerate(batch)]
+        offset += len(batch)
+        joined = pa.Table.from_batches(records, schema=RECORD_SCHEMA).combine_chunks().to_batches()
+        run_batches(tables, joined, tmp_path, batch_id)
+
+    rows = {row["id"]: row["body"] for row in open_table(tables, "documents").to_arrow().to_pylist() if row["id"] < 5}
+    assert rows == {1: "young", 2: "old"}
+
+
+@pytest.mark.parametrize("options", [{"ignore-delete": "true"}, {"merge-engine": "first-row", "ignore-delete": "true"}])
+def test_a_moved_row_takes_no_values_of_a_row_that_its_table_kept(tmp_path: Path, options: dict[str, str]) -> None:
+    steps = [(1, None, "one"), (2, None, "two"), (2, None, None), (1, 2, None), (2, 1, "__debezium_unavailable_value")]
+    tables = pipeline_tables(tmp_path, ALL_TABLES, **{"changelog-producer": "lookup", **options})
+
+    for batch_id, step in enumerate(steps):
+        run_batches(tables, [body_record(batch_id, *step)], tmp_path, batch_id)
+
+    rows = {row["id"]: row["body"] for row in open_table(tables, "documents").to_arrow().to_pylist()}
+    assert rows == {1: "one", 2: "two" if "merge-engine" in options else "one"}
+
+
 @pytest.mark.parametrize(
     ("stored", "body", "told"),
     [

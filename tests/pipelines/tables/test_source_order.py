@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,10 @@ def test_rows_of_a_snapshot_never_undo_a_change(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("again", [2, 1], ids=["the new row alone", "its delete too"])
-def test_a_changed_key_that_comes_again_takes_no_values_of_a_newer_row(tmp_path: Path, again: int) -> None:
+@pytest.mark.parametrize("is_one_batch", [False, True])
+def test_a_changed_key_that_comes_again_takes_no_values_of_a_newer_row(
+    tmp_path: Path, again: int, is_one_batch: bool
+) -> None:
     """The old key has another row by then."""
     tables = pipeline_tables(tmp_path, [RULE])
     changes = [Change("c", 1, 5, postgresql(1)), Change("d", 1, None, postgresql(2)), Change("c", 2, 0, postgresql(2))]
@@ -143,10 +147,13 @@ def test_a_changed_key_that_comes_again_takes_no_values_of_a_newer_row(tmp_path:
     rows[2]["value"] = json.dumps(value).encode()
     rows[1]["headers"] = [{"key": "__debezium.newkey", "value": b'{"id":2}'}]
     rows[2]["headers"] = [{"key": "__debezium.oldkey", "value": b'{"id":1}'}]
-    moved = pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)
+    other = batch([Change("c", 1, 9, postgresql(9))]).to_pylist()
+    parts = [rows, other, rows[again:]]
+    records = [{**row, "offset": offset} for offset, row in enumerate(row for part in parts for row in part)]
+    ends = [len(records)] if is_one_batch else [3, 4, len(records)]
 
-    other = batch([Change("c", 1, 9, postgresql(9))], first_offset=3)
-    reported_batches(tables, [moved, other, moved.slice(again)], tmp_path)
+    slices = [records[begin:end] for begin, end in pairwise([0, *ends])]
+    reported_batches(tables, [pa.RecordBatch.from_pylist(part, schema=RECORD_SCHEMA) for part in slices], tmp_path)
 
     assert {key: int(n or 0) for key, n in content(open_table(tables, "items")).items()} == {1: 9, 2: 5}
 

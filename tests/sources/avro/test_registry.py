@@ -111,6 +111,14 @@ def test_a_refused_login_is_for_a_person_to_mend(server: RegistryServer, status:
         registry(server).schema(ref(1))
 
 
+@pytest.mark.parametrize("status", ["400", "422"])
+def test_a_refused_id_blames_the_record_in_the_words_of_the_registry(server: RegistryServer, status: str) -> None:
+    server.failure = status
+
+    with pytest.raises(MalformedRecord, match=rf"{re.escape(server.url())} refuses schema 1 \({status}: down\)$"):
+        registry(server).schema(ref(1))
+
+
 def test_an_address_that_is_no_registry_blames_no_record(server: RegistryServer) -> None:
     settings = RegistrySettings(url=(server.url() + "/wrong",))
     server.prefix = "/right"
