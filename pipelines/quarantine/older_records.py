@@ -19,7 +19,6 @@ from sources.changes import (
     DecodeCounts,
     Decoded,
     Decoder,
-    DecodeTarget,
     Goal,
     QuarantineRow,
     SourceTable,
@@ -42,13 +41,6 @@ _SHOWN = 5
 _LATE_DELETE = (
     "a delete does not say what it is older than, and would take away a newer row of its key: look at the row, then"
     f" retry with {EVEN_IF_OLDER}, or drop the record"
-)
-
-
-_FILTERED_VERSION = (
-    "versions of rows under a filter (`where`) keep nothing of a delete, or of a row that leaves the filter, that came"
-    f" before the version which it ends: look whether the row is still there, then retry with {EVEN_IF_OLDER}, or drop"
-    " the record"
 )
 
 
@@ -109,14 +101,12 @@ class LateRecords:
         self._user = user
         self._histories: dict[str, History] = {}
 
-    def held(self, change: ChangeBatch, *, is_filtered: bool = False) -> dict[int, str]:
-        """By offset why a record must wait; ``is_filtered``: its rule takes some rows alone."""
+    def held(self, change: ChangeBatch) -> dict[int, str]:
+        """By offset why a record must wait."""
         found = self._table_of(change.source)
         if found is None or not found[1].schema.primary_keys:
             return {}
         identifier, table = found
-        if is_filtered and HISTORY_OPTION in table.schema.options:
-            return dict.fromkeys(change.rows.column(OFFSET_COLUMN).to_pylist(), _FILTERED_VERSION)
         rows, keys = change.rows, keys_of(change.rows, table.schema.primary_keys)
         of_order = refusal(identifier, table)
         is_delete_of_source = pc.equal(rows.column(VALUE_KIND), RowKind.DELETE)
@@ -162,9 +152,7 @@ class WithoutLateRecords:
         changes: list[ChangeBatch] = []
         held: list[QuarantineRow] = []
         for change in decoded.changes:
-            goal = targets.get(change.source)
-            is_filtered = isinstance(goal, DecodeTarget) and goal.transform is not None and goal.transform.filters
-            late = self.late.held(change, is_filtered=is_filtered) if change.rows.num_rows else {}
+            late = self.late.held(change) if change.rows.num_rows else {}
             for offset, why in late.items():
                 held += rows_at(batch, change.source, change.partition, [offset], why)
             is_kept = pc.invert(pc.is_in(change.rows.column(OFFSET_COLUMN), value_set=pa.array(late, pa.int64())))
