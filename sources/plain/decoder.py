@@ -82,9 +82,7 @@ class PlainDecoder:
         rows = values.rows(outcome)
         deletes = _Deletes(keys, self.options, targets, outcome)
         headers = RecordHeaders(batch)
-        decoding = RowDecoding(
-            batch, targets, self.forms, NoGaps(), NoKeys(), headers, NO_METADATA, NO_METADATA, outcome
-        )
+        decoding = RowDecoding(batch, targets, self.forms, NoGaps(), NoKeys(), headers, NO_METADATA, outcome)
         decoding.decode(FilledReading(rows, paths) if paths else rows, deletes.among)
         decoded = outcome.decoded()
         # A message key is the primary key only if the rule says so: many topics have keys that only spread records.

@@ -58,7 +58,7 @@ class UpsertJsonDecoder:
             return found
 
         decoding = RowDecoding(
-            batch, targets, self.forms, self._hidden, keys, headers, self._in_headers, self._shape.metadata, outcome
+            batch, targets, self.forms, self._hidden, keys, headers, self._in_headers, outcome, self._shape.metadata
         )
         decoding.decode(rows, deleting)
         decoded = outcome.decoded()

@@ -21,7 +21,7 @@ from sources.json_changes.gaps import Gaps
 from sources.json_changes.outcome import Outcome
 from sources.json_changes.partitions import topic_partitions
 from sources.json_changes.text_parts import are_utf8
-from sources.upsert_json.metadata import TIMES, KeyRows, Metadata, Role
+from sources.upsert_json.metadata import NO_METADATA, TIMES, KeyRows, Metadata, Role
 from sources.upsert_json.record_headers import RecordHeaders
 from sources.upsert_json.source_names import RowNames, known_as, tables_of_topic
 from sources.upsert_json.tombstones import deleted_rows
@@ -74,8 +74,8 @@ class RowDecoding:
     keys: KeyForms
     headers: RecordHeaders
     in_headers: Metadata
-    in_rows: Metadata
     outcome: Outcome
+    in_rows: Metadata = NO_METADATA
 
     def decode(self, reading: RowReading, deleting: Deleting) -> None:
         """Decode all records: rows first, for these show which source tables there are."""
