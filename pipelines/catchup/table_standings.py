@@ -22,7 +22,7 @@ from pipelines.catchup.standing import (
 from pipelines.checkpoint.book import UNKNOWN, Book, Entry
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
-from pipelines.config.table_rules import PLACEHOLDER
+from pipelines.config.table_match import PLACEHOLDER
 from pipelines.tables.known_routes import is_ruleless, leading_rules, topics_for
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.paused_tables import PausedTables

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from paimon_table.options.field_options import AGGREGATING
 from paimon_table.options.names import BUCKET, MERGE_ENGINE, SEQUENCE_FIELD
 from pipelines.config.config import PipelineConfig
-from pipelines.config.table_rules import PLACEHOLDER, Match, TableRule, TargetRule
+from pipelines.config.table_match import PLACEHOLDER, Match
+from pipelines.config.table_rules import TableRule, TargetRule
 from sources.topics import TopicSelection, any_matches, name_matches
 
 _ONE_JOB = (

@@ -15,7 +15,7 @@ from pipelines.quarantine.overtaken import History, Key, keys_of
 from sinks.exchange.version_columns import HISTORY_OPTION
 from sources.change_columns import OFFSET_COLUMN, ORDERED_COLUMN
 from sources.changes import ChangeBatch, DecodeCounts, Decoded, QuarantineRow, SourceTable
-from sources.decode_target import Decoder, DecodeTarget, Goal, TopicFormats, decoder_under
+from sources.decode_target import Decoder, Goal, TopicFormats, decoder_under
 from sources.position_kinds import POSITION
 from sources.record_rows import rows_at
 from sources.wording import first_of
@@ -32,13 +32,6 @@ _SHOWN = 5
 _LATE_DELETE = (
     "a delete has no order, and would remove a newer row of its key: look at the row, then retry"
     f" with {EVEN_IF_OLDER}, or drop the record"
-)
-
-
-_FILTERED_VERSION = (
-    "under a filter (`where`), versions record no delete that comes before the version it ends, nor a row that leaves"
-    f" the filter before it: check whether the row still exists, then retry with {EVEN_IF_OLDER}, or drop"
-    " the record"
 )
 
 
@@ -99,14 +92,12 @@ class LateRecords:
         self._user = user
         self._histories: dict[str, History] = {}
 
-    def held(self, change: ChangeBatch, *, is_filtered: bool = False) -> dict[int, str]:
-        """By offset why a record must wait; ``is_filtered``: its rule takes some rows alone."""
+    def held(self, change: ChangeBatch) -> dict[int, str]:
+        """By offset why a record must wait."""
         found = self._table_of(change.source)
         if found is None or not found[1].schema.primary_keys:
             return {}
         identifier, table = found
-        if is_filtered and HISTORY_OPTION in table.schema.options:
-            return dict.fromkeys(change.rows.column(OFFSET_COLUMN).to_pylist(), _FILTERED_VERSION)
         rows, keys = change.rows, keys_of(change.rows, table.schema.primary_keys)
         of_order = refusal(identifier, table)
         is_delete_of_source = pc.equal(rows.column(VALUE_KIND), RowKind.DELETE)
@@ -152,9 +143,7 @@ class WithoutLateRecords:
         changes: list[ChangeBatch] = []
         held: list[QuarantineRow] = []
         for change in decoded.changes:
-            goal = targets.get(change.source)
-            is_filtered = isinstance(goal, DecodeTarget) and goal.transform is not None and goal.transform.filters
-            late = self.late.held(change, is_filtered=is_filtered) if change.rows.num_rows else {}
+            late = self.late.held(change) if change.rows.num_rows else {}
             for offset, why in late.items():
                 held += rows_at(batch, change.source, change.partition, [offset], why)
             is_kept = pc.invert(pc.is_in(change.rows.column(OFFSET_COLUMN), value_set=pa.array(late, pa.int64())))

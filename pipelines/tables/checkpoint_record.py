@@ -17,7 +17,7 @@ from paimon_table.errors import ConfigError
 from pipelines.checkpoint.book import FILE, Book, Contents
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
-from pipelines.config.table_rules import PLACEHOLDER
+from pipelines.config.table_match import PLACEHOLDER
 from pipelines.storage import catalog_of
 from pipelines.tables.known_routes import may_write
 from pipelines.tables.written_tables import WrittenTable, written_tables

@@ -11,7 +11,8 @@ from functools import cache
 from paimon_table import TableName
 from paimon_table.errors import ConfigError
 from pipelines.config.config import PipelineConfig
-from pipelines.config.table_rules import PLACEHOLDER, Match, TargetRule
+from pipelines.config.table_match import PLACEHOLDER, Match
+from pipelines.config.table_rules import TargetRule
 from sinks.commit.positions import FedBy
 from sources.changes import SourceTable
 from sources.topics import any_matches

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from paimon_table import Catalog, Table, TableName
 from paimon_table.errors import ConfigError, TidemarkError
 from pipelines.config.config import PipelineConfig
-from pipelines.config.table_rules import PLACEHOLDER
+from pipelines.config.table_match import PLACEHOLDER
 from pipelines.tables.known_routes import known_sources
 from sinks.commit.known_positions import KnownPositions
 from sinks.commit.pipeline_mark import marking_pipelines

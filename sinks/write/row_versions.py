@@ -5,8 +5,8 @@ A version holds until the next event of its key. So the versions follow from the
 arrive in, and an event that is there already changes nothing. The time in the source orders events, then the offset.
 
 A delete stands in the end of the version before it. One without such a version is a row of its own, a **mark**, whose
-beginning is its end: a version that arrives late ends there. Weak events leave no mark: a snapshot read that repeats
-the version before it, and a delete that a filter made of an update.
+beginning is its end: a version that arrives late ends there. Weak events leave no trace where they change
+nothing: a snapshot read that repeats the version before it, or is outside of the filter.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.types import DataType, arrow_type
-from sources.change_columns import OFFSET_COLUMN, ORDERED_COLUMN, OTHER_KEY_COLUMN, UNAVAILABLE_COLUMN, WEAK_COLUMN
+from sources.change_columns import OFFSET_COLUMN, ORDERED_COLUMN, OTHER_KEY_COLUMN, UNAVAILABLE_COLUMN
 from sources.changes import ChangeBatch
 from sources.decode_target import FindUnstorable, TransformedRows
 from sources.event_columns import EVENT_NAMES, TOLD_NAMES
@@ -134,8 +134,6 @@ class _Transformation:
         self._kinds = np.asarray(change.rows.column(VALUE_KIND)).astype(np.int8)
         self._problems: dict[int, str] = {}
         self._unsent = self._unsent_columns()
-        self._was_match = np.zeros(self._count, np.bool_)
-        """Which rows the filter takes for sure: old ones too, where the user says that events have them."""
 
     def result(self) -> TransformedRows:
         transform = self._transform
@@ -185,9 +183,6 @@ class _Transformation:
         values = found[-1]
         is_match = np.asarray(pc.fill_null(values.values, False)).copy()
         told = self._is_whole()
-        if self._transform.has_whole_before:
-            unsent = [self._unsent_in(name) for name in where.inputs]
-            self._was_match = is_match & ~np.logical_or.reduce([np.zeros(self._count, np.bool_), *unsent])
         is_match |= ~told
         for row, reason in values.problems.items():
             if told[row]:
@@ -333,16 +328,10 @@ class _Transformation:
         return pa.table(arrays, names=names).combine_chunks()
 
     def _own(self, name: str, kinds: npt.NDArray[np.int8]) -> pa.Array | pa.ChunkedArray:
-        """A column that the decoder has filled, where what became of the rows does not change it.
-
-        A delete may come from an update, which has taken its row out of the filter long ago. It is certain only if its
-        event has the old row, and the filter takes that one.
-        """
-        values, deletes = self._rows.column(name), pa.array(kinds == RowKind.DELETE)
-        if name == WEAK_COLUMN and self._transform.where is not None:
-            return pc.or_(values, pc.and_(deletes, pa.array(~self._was_match)))
+        """A column that the decoder has filled, where what became of the rows does not change it."""
+        values = self._rows.column(name)
         if name == self._transform.deleted_at:
-            return pc.if_else(deletes, values, None)
+            return pc.if_else(pa.array(kinds == RowKind.DELETE), values, None)
         return values
 
     # ------------------------------------------------------------ values that were not sent

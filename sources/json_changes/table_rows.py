@@ -193,14 +193,11 @@ class TableRows:
     def _with_versions(self, part: ConvertedRows) -> ConvertedRows:
         """The rows with the time and the offset of their change behind their own columns, and whether they are weak.
 
-        So are rows that a snapshot has read, and deletes without a time: such as tombstones behind the true delete.
+        So are rows that a snapshot has read.
         """
         times = self._times(part)
         self._refuse(part, np.asarray(times.is_null()))
-        weak = part.kinds == RowKind.DELETE
-        if self.log is not None:
-            has_time = np.asarray(self.log.times(part.positions).is_valid())
-            weak = (weak & ~has_time) | self.log.are_reads(part.positions)
+        weak = np.zeros(len(part.kinds), np.bool_) if self.log is None else self.log.are_reads(part.positions)
         offsets = self.outcome.offsets.take(pa.array(part.positions))
         own = [times.cast(arrow_type(TIME_TYPE)), offsets, pa.array(weak)]
         return replace(part, columns=[*part.columns, *own])

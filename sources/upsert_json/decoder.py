@@ -58,7 +58,9 @@ class UpsertJsonDecoder:
             outcome.count(tombstones=len(nulls) - len(found))
             return found
 
-        decoding = RowDecoding(batch, targets, self.forms, self._hidden, keys, headers, self._in_headers, outcome)
+        decoding = RowDecoding(
+            batch, targets, self.forms, self._hidden, keys, headers, self._in_headers, outcome, self._shape.metadata
+        )
         decoding.decode(rows, deleting)
         decoded = outcome.decoded()
         return replace(decoded, changes=with_other_keys(batch, decoded.changes, targets))

@@ -16,19 +16,25 @@ from sources.debezium_json.message_keys import KeyForms
 from sources.debezium_json.policies import DebeziumPolicies
 from sources.debezium_json.record_shapes import RecordShape
 from sources.debezium_json.table_decoding import TableDecoding
-from sources.decode_target import Goal
+from sources.decode_target import DecodeTarget, Goal
 from sources.json_changes.embedded_schema import EmbeddedSchema, SchemaCutter
 from sources.json_changes.gaps import Gaps
 from sources.json_changes.outcome import Outcome
 from sources.json_changes.partitions import topic_partitions
 from sources.json_changes.text_parts import are_utf8
-from sources.upsert_json.metadata import KeyRows, Metadata, Role
+from sources.upsert_json.metadata import NO_METADATA, TIMES, KeyRows, Metadata, Role
 from sources.upsert_json.record_headers import RecordHeaders
 from sources.upsert_json.source_names import RowNames, known_as, tables_of_topic
 from sources.upsert_json.tombstones import deleted_rows
 from sources.values.value_forms import ValueForms
 
 Positions = npt.NDArray[np.int64]
+
+_NO_TIME = (
+    "history: scd2: a record without a value does not tell when the source deleted the row: let the connector write"
+    " deletes as rows (delete.tombstone.handling.mode=rewrite), and say `on_tombstone: skip`. If rows carry no time of"
+    " the source either, name their metadata fields in `add_fields`, such as `add_fields: op`"
+)
 
 _NO_OPENING = b"\x00"
 """Begins no JSON text."""
@@ -70,6 +76,7 @@ class RowDecoding:
     headers: RecordHeaders
     in_headers: Metadata
     outcome: Outcome
+    in_rows: Metadata = NO_METADATA
 
     def decode(self, reading: RowReading, deleting: Deleting) -> None:
         """Decode all records: rows first, for these show which source tables there are."""
@@ -109,9 +116,21 @@ class _Partition:
         for position in positions[~readable].tolist():
             outcome.quarantine(position, "the message key is not UTF-8 text, so it does not say what to delete")
         for source, members in self._tables_of(positions[readable], found):
+            if self._orders_by_other_times(self.of.targets.get(source)):
+                for position in members.tolist():
+                    outcome.quarantine(position, _NO_TIME)
+                continue
             for part in deleted_rows(outcome.keys_at(members), members, self.of.targets.get(source), cutter):
                 decoding = replace(self._decoding(part.schema, KeyRows()), is_of_keys=True)
                 decoding.decode_sorted({source: [part.events]}, self.of.targets)
+
+    def _orders_by_other_times(self, goal: Goal) -> bool:
+        """Whether rows may tell when the source made them: a record without a value has its own time, which is later.
+
+        In a table that orders versions by time it would end one that the source made since.
+        """
+        keeps_versions = isinstance(goal, DecodeTarget) and goal.versions is not None
+        return keeps_versions and not TIMES.keys().isdisjoint(self.of.in_rows.roles.values())
 
     def _decoding(self, schema: EmbeddedSchema | None, shape: RecordShape) -> TableDecoding:
         of = self.of

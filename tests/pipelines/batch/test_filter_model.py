@@ -28,6 +28,7 @@ from tests.support.source_content import open_table
 Row = dict[str, Any]
 Key = tuple[int, ...]
 TYPES = {"id": "INT", "n": "INT", "amount": "INT", "status": "STRING", "note": "STRING"}
+NOTHING: Row = dict.fromkeys([*TYPES, "third"])
 START_MS = 1_700_000_000_000
 SEQUENCE = {"sequence.field": "n"}
 LATE = ("sequence", "order_by", "scd2")
@@ -111,6 +112,9 @@ class Case:
     def key(self, row: Row) -> Key:
         return (row["amount"] % 3, row["id"]) if self.is_moved else (row["id"],)
 
+    def key_columns(self, key: Key) -> Row:
+        return dict(zip(("third", "id") if self.is_moved else ("id",), key, strict=True))
+
     def effects(self, event: Event) -> Iterator[tuple[Key, Row | None]]:
         """What an event makes of keys of the table: a row, or none."""
         if event.after is None:
@@ -118,11 +122,12 @@ class Case:
             yield self.key(event.before), None
             return
         key = self.key(event.after)
-        if self.is_moved and event.before is not None and self.key(event.before) != key:
+        has_moved = self.is_moved and event.before is not None and self.key(event.before) != key
+        if has_moved and event.before is not None:
             yield self.key(event.before), None
         if event.after["status"] == "on":
             yield key, self.stored(event.after)
-        elif event.op != "c" or self.word == "sequence":
+        elif self.word == "sequence" or not (event.op == "c" or (has_moved and self.word == "scd2")):
             yield key, None
 
 
@@ -171,34 +176,26 @@ def soft_deleted(case: Case, events: Sequence[Event]) -> dict[Any, Row]:
     return rows
 
 
-def versions(case: Case, batches: Sequence[Sequence[Event]]) -> dict[Any, Row]:
-    """A version holds until the next event of its key.
-
-    A delete that follows no version is forgotten, unless its event shows a row that the filter takes.
-    """
+def versions(case: Case, events: Sequence[Event]) -> dict[Any, Row]:
+    """A version holds until the next event of its key. A delete that ends none is a mark."""
     known: dict[Key, dict[int, Row | None]] = {}
-    sure = {e.number for of in batches for e in of if case.is_moved and e.before and e.before["status"] == "on"}
-    for events in batches:
-        for event in events:
-            for key, row in case.effects(event):
-                known.setdefault(key, {})[event.number] = row
-        for places in known.values():
-            is_held = False
-            for number in sorted(places):
-                if places[number] is None and not is_held and number not in sure:
-                    del places[number]
-                else:
-                    is_held = places[number] is not None
+    for event in events:
+        for key, row in case.effects(event):
+            known.setdefault(key, {})[event.number] = row
     found: dict[Any, Row] = {}
     for key, places in known.items():
-        order = sorted(places)
-        for number in order:
-            row, following = places[number], next((later for later in order if later > number), None)
-            if row is None:
-                continue
-            own = {"valid_from": moment(number), "valid_from_offset": number, "valid_to_offset": following}
-            end = None if following is None else moment(following)
-            found[*key, number] = {**row, **own, "valid_to": end, "is_current": following is None}
+        held: Row | None = None
+        for number in sorted(places):
+            row, end = places[number], {"valid_to": moment(number), "valid_to_offset": number, "is_current": False}
+            begin = {"valid_from": moment(number), "valid_from_offset": number}
+            if held is not None:
+                held |= end
+            elif row is None:
+                found[*key, number] = {**NOTHING, **case.key_columns(key), **begin, **end}
+            held = None
+            if row is not None:
+                held = {**row, **begin, "valid_to": None, "valid_to_offset": None, "is_current": True}
+                found[*key, number] = held
     return found
 
 
@@ -207,11 +204,11 @@ def moment(number: int) -> datetime:
 
 
 def expected(case: Case, batches: Sequence[Sequence[Event]]) -> dict[Any, Row]:
-    events = [event for batch in batches for event in batch]
-    if case.word == "scd2":
-        return versions(case, batches)
-    folds = {"sequence": by_sequence, "order_by": by_position, "soft_delete": soft_deleted, "plain": in_order}
-    return folds[case.word](case, events)
+    folds = {
+        "sequence": by_sequence, "order_by": by_position, "soft_delete": soft_deleted, "plain": in_order,
+        "scd2": versions,
+    }  # fmt: skip
+    return folds[case.word](case, [event for batch in batches for event in batch])
 
 
 @st.composite

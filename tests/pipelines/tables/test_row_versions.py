@@ -174,9 +174,8 @@ def spans(table: Table, column: str = "value") -> list[tuple[Any, ...]]:
 def test_a_filter_ends_versions_and_leaves_nothing_of_rows_that_it_never_took(tmp_path: Path) -> None:
     changes = [
         Change(1, 1, 0, "draft", "c"),
+        Change(3, 1, 9, "draft", "r"),
         Change(2, 1, 1, "paid", "c"),
-        Change(1, 2, 2, "draft"),
-        Change(1, 3, 3, None),
         Change(2, 4, 4, "draft"),
         Change(2, 5, 5, "draft"),
         Change(2, 6, 6, "sent"),
@@ -187,34 +186,17 @@ def test_a_filter_ends_versions_and_leaves_nothing_of_rows_that_it_never_took(tm
     }
     table = brought(tmp_path, rule, changes[:3], changes[3:])
 
-    assert spans(table, "state") == [(2, "paid", 1, False), (2, "sent", 6, True)]
+    assert spans(table, "state") == [(2, "paid", 1, False), (2, None, 5, False), (2, "sent", 6, True)]
     rows = [(r["size"], r["op"], r["valid_to"]) for _, r in sorted(content(table).items())]
-    assert rows == [(4, "c", at(4)), (4, "u", None)]
+    assert rows == [(4, "c", at(4)), (None, None, at(5)), (4, "u", None)]
 
 
-@pytest.mark.parametrize("before", [None, "full"])
-def test_a_delete_that_a_filter_lets_in_ends_a_version_that_comes_late(tmp_path: Path, before: str | None) -> None:
-    """The old row tells whether the filter had taken it, if the rule says that events have whole ones."""
-    rule = {"where": "value <> 'draft'", **({"before": before} if before else {})}
-    config = shop_config(tmp_path, [{**RULE, **rule}], {"bucket": "1", "changelog-producer": "lookup"})
-    tables = PipelineTables(config, "tidemark-shop-test")
-
-    def gone(change: Change, value: str) -> dict[str, Any]:
-        record = change.record()
-        envelope = {**json.loads(record["value"]), "before": {"id": change.key, "value": value}}
-        return {**record, "value": json.dumps(envelope).encode()}
-
-    first = [gone(Change(1, 5, 0, None), "paid"), gone(Change(2, 5, 1, None), "draft")]
-    left = {**json.loads(Change(3, 5, 2, "draft").record()["value"]), "before": {"id": 3, "value": "paid"}}
-    first.append({**Change(3, 5, 2, "draft").record(), "value": json.dumps(left).encode()})
-    late = [Change(key, 1, 3 + key, "paid", "c").record() for key in (1, 2, 3)]
-    batches = [pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA) for rows in (first, late)]
-    processed(tables, batches, task_settings(tmp_path, decoder=config.decoder))
-
-    ends = {row["id"]: row["valid_to"] for row in open_table(tables, "items").to_arrow().to_pylist()}
-    assert ends[2] is None and (ends[1], ends[3]) == ((at(5), at(5)) if before else (None, None))
-    marks = [row for row in content(open_table(tables, "items")).values() if row["value"] is None]
-    assert marks == []
+def test_a_row_that_leaves_the_filter_ends_a_version_that_comes_late(tmp_path: Path) -> None:
+    first = [Change(1, 5, 0, None), Change(2, 5, 1, "draft"), Change(3, 5, 2, "draft", "c")]
+    late = [Change(key, 1, 3 + key, "paid", "c") for key in (1, 2, 3)]
+    table = brought(tmp_path, {"where": "value <> 'draft'"}, first, late)
+    ends = {row["id"]: row["valid_to"] for row in table.to_arrow().to_pylist()}
+    assert ends == {1: at(5), 2: at(5), 3: None}
 
 
 def test_a_snapshot_that_is_taken_again_adds_no_versions(tmp_path: Path) -> None:
@@ -224,21 +206,33 @@ def test_a_snapshot_that_is_taken_again_adds_no_versions(tmp_path: Path) -> None
     assert spans(table) == [(1, "a", 1, True), (2, "b", 1, False), (2, "c", 2, True), (3, "n", 9, True)]
 
 
-def test_a_tombstone_behind_a_delete_leaves_no_mark(tmp_path: Path) -> None:
-    row = {"id": 1, "value": "a", "__source_ts_ms": 1_700_000_000_001, "__deleted": "false"}
-    gone = {**row, "__source_ts_ms": 1_700_000_000_005, "__deleted": "true"}
-    source = {"files": {"path": str(tmp_path)}, "format": "upsert-json"}
+@pytest.mark.parametrize(
+    ("policies", "expected", "bad"),
+    [
+        ({}, [(5, 6), (7, None)], 1),
+        ({"on_tombstone": "skip"}, [(5, 6), (7, None)], 0),
+        ({"add_fields": "op"}, [(100, 101), (102, 102), (103, None)], 0),
+    ],
+)
+def test_a_null_value_ends_no_version_that_the_source_made_since(
+    tmp_path: Path, policies: Mapping[str, str], expected: list[tuple[int, int | None]], bad: int
+) -> None:
+    """A null value has the time of its record, when the source has made newer rows already."""
+    source = {"files": {"path": str(tmp_path)}, "format": {"upsert-json": policies}}
     rule = {**RULE, "match": {"topic": ".*"}, "primary_key": ["id"]}
     config = shop_config(tmp_path, [rule], {"bucket": "1"}, source=source)
     tables = PipelineTables(config, "tidemark-shop-test")
-    told = rows_of(({"id": 1}, row), ({"id": 1}, gone), ({"id": 1}, None), ({"id": 2}, None))
-    timed = [{**record, "timestamp": at(1_700_000_000_009)} for record in told.to_pylist()]
+    rows = [{"id": 1, "__source_ts_ms": ms, "__deleted": str(ms == 6).lower()} for ms in (5, 6, 7)]
+    told = rows_of(*(({"id": 1}, row) for row in (*rows[:2], None, rows[2])))
+    timed = [{**record, "timestamp": at(record["offset"])} for record in told.to_pylist()]
     batch = pa.RecordBatch.from_pylist(timed, schema=RECORD_SCHEMA)
+    quarantine = Quarantine(LocalFileIO(), str(tmp_path / "quarantine"))
 
-    processed(tables, [batch], task_settings(tmp_path, decoder=config.decoder))
+    (report,) = processed(tables, [batch], task_settings(tmp_path, quarantine, config.decoder))
 
-    (found,) = content(tables.sinks["lake.items"].table).values()
-    assert (found["id"], found["valid_to"]) == (1, at(1_700_000_000_005))
+    found = sorted(content(tables.sinks["lake.items"].table).values(), key=lambda row: row["valid_from"])
+    assert [(row["valid_from"], row["valid_to"]) for row in found] == [(at(a), at(b)) for a, b in expected]
+    assert sum(report.quarantined_reasons.values()) == bad
 
 
 def test_a_changed_key_ends_the_old_row_and_takes_its_large_values_along(tmp_path: Path) -> None:

@@ -1,0 +1,155 @@
+"""Checks of the places of a pipeline: checkpoint, warehouse and quarantine, and the options of their storage."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from pathlib import PurePath
+
+from paimon_table.catalog.table_name import DATABASE_SUFFIX
+from paimon_table.nearest_name import did_you_mean
+from paimon_table.storage.s3_io import S3Settings
+from pipelines.config.catalog_config import option_problem
+from pipelines.config.config import PipelineConfig
+from pipelines.config.config_errors import problem_at
+from pipelines.config.config_values import is_uri
+from pipelines.config.yaml_file import KeyPath, Problem, YamlFile
+
+_SCHEMES = ("file", "s3", "s3a")
+_STORAGE_OPTIONS = ("s3.path.style.access", *(f"s3.{f.name.replace('_', '-')}" for f in fields(S3Settings)))
+
+
+def storage_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
+    """Locations that Tidemark cannot reach, storage options that nothing would look at."""
+    locations: dict[KeyPath, str | None] = {
+        ("checkpoint",): config.checkpoint,
+        ("catalog", "warehouse"): config.catalog.location,
+        ("source", "quarantine"): config.source.quarantine,
+    }
+    schemes = {
+        path: location.partition(":")[0] for path, location in locations.items() if location and is_uri(location)
+    }
+    for path, scheme in schemes.items():
+        if scheme not in _SCHEMES:
+            known = ", ".join(f"{name}://" for name in _SCHEMES)
+            yield problem_at(file, path, f"storage {scheme}:// is not supported yet; use a path, or one of {known}")
+    for path, location in locations.items():
+        found = _file_in_the_way(location) if location else None
+        if found is not None:
+            yield problem_at(file, path, f"{found} is a file; name a directory")
+    if (missing := _missing_file_system(schemes.get(("checkpoint",)), config.spark.properties)) is not None:
+        yield problem_at(file, ("checkpoint",), missing)
+    if (overlap := _overlap(config.checkpoint, config.catalog.location)) is not None:
+        yield problem_at(file, ("checkpoint",), overlap)
+    if config.source.quarantine is not None and not _is_in_use(config.source.quarantine):
+        for text in _quarantine_overlaps(config):
+            yield problem_at(file, ("source", "quarantine"), f"{text}; give it a directory of its own outside of both")
+    is_rest = config.catalog.type == "rest"
+    for name in config.catalog.options:
+        path = ("catalog", "options", name)
+        if is_rest and (foreign := option_problem(name)) is not None:
+            text = foreign
+        elif is_rest and name.startswith("header.") and len(name) > len("header."):
+            continue
+        elif name not in _STORAGE_OPTIONS:
+            text = f"unknown storage option '{name}'; {did_you_mean(name, _STORAGE_OPTIONS)}"
+        elif not is_rest and not {"s3", "s3a"} & set(schemes.values()):
+            text = f"'{name}' has no effect: neither the warehouse nor the checkpoint lies on S3; remove it"
+        else:
+            continue
+        yield problem_at(file, path, text, said_of=path[:-1])
+
+
+def _file_in_the_way(location: str) -> str | None:
+    """The file that stands where a local location, or a directory above it, is to be."""
+    path = PurePath(location.removeprefix("file://"))
+    if is_uri(location) and not location.startswith("file://"):
+        return None
+    return next((str(part) for part in (path, *path.parents) if os.path.isfile(part)), None)
+
+
+def _missing_file_system(scheme: str | None, properties: Mapping[str, str]) -> str | None:
+    """Why Spark, which writes the checkpoint by file systems of its own, cannot do so there.
+
+    A cluster may have one that the pipeline file does not show; naming its class says so.
+    """
+    by_jar = scheme == "s3a" and any(
+        "hadoop-aws" in properties.get(f"spark.{name}", "") for name in ("jars", "jars.packages")
+    )
+    if scheme not in ("s3", "s3a") or by_jar or f"spark.hadoop.fs.{scheme}.impl" in properties:
+        return None
+    return (
+        f"Spark has no file system for {scheme}://; keep the checkpoint on a local disk or a volume (when it is lost,"
+        " the tables say where to continue), or give Spark one: s3a:// with hadoop-aws in spark.jars.packages, or the"
+        f" class that the cluster has in spark.hadoop.fs.{scheme}.impl"
+    )
+
+
+def _overlap(checkpoint: str, warehouse: str | None) -> str | None:
+    """Why the two locations cannot be so near."""
+    if warehouse is None:
+        return None
+    state, tables = _directory(checkpoint), _directory(warehouse)
+    if state == tables:
+        return "is the directory of the warehouse too; give it one of its own"
+    if tables.startswith(state):
+        return "holds the warehouse, which would go with it when it is moved away; give each a directory of its own"
+    if state.startswith(tables) and state.removeprefix(tables).split("/")[0].endswith(DATABASE_SUFFIX):
+        return "lies in a database of the warehouse; give it a directory outside of DATABASE.db"
+    if state.startswith(tables) and _may_be_new(checkpoint):
+        return (
+            "lies in the warehouse: whoever removes, restores or copies tables there does so to the checkpoint too;"
+            " give it a directory outside of the warehouse"
+        )
+    return None
+
+
+def place_warnings(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
+    """A checkpoint that is in use and would not be taken where it lies if it were new."""
+    state, tables = config.checkpoint, config.catalog.location
+    is_inside = tables is not None and _directory(state).startswith(_directory(tables))
+    if is_inside and _overlap(state, tables) is None:
+        text = (
+            "lies in the warehouse: whoever removes, restores or copies tables there does so to the checkpoint too;"
+            " stop the pipeline, move the directory out of the warehouse, and name its new place"
+        )
+        yield problem_at(file, ("checkpoint",), text)
+    if config.source.quarantine is not None and _is_in_use(config.source.quarantine):
+        for text in _quarantine_overlaps(config):
+            remedy = "stop the pipeline, move the quarantine's files to a directory of its own, and name that"
+            yield problem_at(file, ("source", "quarantine"), f"{text}; {remedy}")
+
+
+def _quarantine_overlaps(config: PipelineConfig) -> Iterator[str]:
+    """Why the quarantine cannot be so near to the tables and the checkpoint."""
+    bad = _directory(config.quarantine)
+    for other, what in ((config.catalog.location, "warehouse"), (config.checkpoint, "checkpoint")):
+        if other is None:
+            continue
+        place = _directory(other)
+        if bad == place:
+            yield f"is the directory of the {what} too"
+        elif bad.startswith(place):
+            yield f"lies in the {what}: whoever removes, restores or copies that does so to the quarantine too"
+        elif place.startswith(bad):
+            yield f"holds the {what}, which would go with it when it is cleared away"
+
+
+def _is_in_use(quarantine: str) -> bool:
+    """Whether a local quarantine holds files already; of others nobody knows here, so that they count as used."""
+    path = quarantine.removeprefix("file://")
+    return is_uri(path) or bool(glob.glob(os.path.join(glob.escape(path), "batch-*")))
+
+
+def _directory(location: str) -> str:
+    """A location as text that those of directories in it begin with."""
+    return re.sub(r"^file:(//)?|^s3a?(?=:)", "", location).rstrip("/") + "/"
+
+
+def _may_be_new(checkpoint: str) -> bool:
+    """Whether a local checkpoint has not been written yet; of others nobody knows here, so that they are not new."""
+    path = checkpoint.removeprefix("file://")
+    return not is_uri(path) and not os.path.exists(os.path.join(path, "metadata"))

@@ -1,0 +1,85 @@
+"""Which source tables a rule is for (`match`), and the names of the tables that they go into (`into`)."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+
+from paimon_table import TableName
+from pipelines.config.config_values import ConfigModel, Patterns, refused
+from pipelines.config.table_name import name_problem
+from sources.topics import any_matches
+
+PLACEHOLDERS = ("database", "schema", "table", "topic")
+"""Names of a source table that `into` may use in braces."""
+
+PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+"""One of them in braces, its name as the group."""
+
+
+def _check_into(value: str) -> str:
+    for name in PLACEHOLDER.findall(value):
+        if name not in PLACEHOLDERS:
+            raise refused(
+                f"unknown placeholder {{{name}}}; known: " + ", ".join(f"{{{known}}}" for known in PLACEHOLDERS)
+            )
+    bare = PLACEHOLDER.sub("x", value)
+    parts = bare.split(".")
+    if len(parts) != 2 or not all(parts):
+        raise refused("expected DATABASE.TABLE, such as lake.orders or 'lake.{table}'")
+    if "{" in bare or "}" in bare:
+        raise refused("unbalanced braces; placeholders are written like {table}")
+    problem = name_problem(TableName(*parts))
+    if problem is not None:
+        raise refused(problem)
+    return value
+
+
+Into = Annotated[
+    str, AfterValidator(_check_into), WithJsonSchema({"type": "string", "examples": ["lake.orders", "lake.{table}"]})
+]
+"""Name of the target table, DATABASE.TABLE, with placeholders."""
+
+
+class Match(ConfigModel):
+    """Which source tables a rule is for: every name given must match.
+
+    A name is an exact name or a regular expression that matches all of it, or a list of them; case counts.
+    """
+
+    model_config = {"json_schema_extra": {"minProperties": 1}}
+
+    topic: Patterns | None = Field(default=None, description="Kafka topic.")
+    database: Patterns | None = Field(default=None, description="Database of the source table.")
+    schema_: Patterns | None = Field(
+        default=None, alias="schema", description="Schema of the source table (PostgreSQL, SQL Server, Oracle)."
+    )
+    table: Patterns | None = Field(default=None, description="Source table.")
+    exclude: Patterns | None = Field(
+        default=None,
+        description="Source tables that the rule leaves out, by the name of the table alone. Later rules and "
+        "`otherwise` decide what becomes of them.",
+    )
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        if not any((self.topic, self.database, self.schema_, self.table)):
+            raise refused("`match` needs at least one of topic, database, schema, table")
+        return self
+
+    def matches(self, database: str | None, schema: str | None, table: str | None, topic: str) -> bool:
+        """Whether every given pattern matches; a name that the source does not have matches no pattern."""
+        return (
+            (self.table is None or any_matches(self.table, table))  # what differs most among rules comes first
+            and (self.database is None or any_matches(self.database, database))
+            and (self.schema_ is None or any_matches(self.schema_, schema))
+            and (self.topic is None or any_matches(self.topic, topic))
+            and not (self.exclude and any_matches(self.exclude, table))
+        )
+
+    @property
+    def by_name(self) -> dict[str, tuple[str, ...] | None]:
+        """The patterns for each name of a source table, in the order of ``PLACEHOLDERS``; None: any name."""
+        return dict(zip(PLACEHOLDERS, (self.database, self.schema_, self.table, self.topic), strict=True))
