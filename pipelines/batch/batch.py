@@ -31,7 +31,7 @@ from pipelines.batch.batch_report import BatchReport, Stopwatch
 from pipelines.batch.compactions import Compactions
 from pipelines.batch.decode_report import DecodeReport
 from pipelines.batch.exchange import Exchange, Written
-from pipelines.batch.plan import BatchPlan, BatchRun, TaskSettings, plan_batch, plan_decode
+from pipelines.batch.plan import BatchPlan, BatchRun, TaskSettings, plan_batch, plan_decode, writes_in_place
 from pipelines.batch.step_facts import StepFacts, step_facts
 from pipelines.tables.table_failure import TableFailure
 from pipelines.tables.tables import PipelineTables
@@ -134,14 +134,15 @@ def _append_planned(
     """One attempt; None when the batch shows something that the plan did not know, so that it must be planned again."""
     if attempts.in_one_task:
         settings = replace(settings, slots=1)
-    if exchange.is_one_job:
+    is_one_job = exchange.is_one_job or writes_in_place(tables)
+    if is_one_job:
         compactions.wait()
         clock.lap("wait")
     facts = step_facts(settings, batch, tables, is_first=attempts.plans == 1)
     settings = replace(settings, quarantine=facts.quarantine, read_again=facts.read_again)
     reports: Sequence[DecodeReport] = ()
     paused = tables.paused
-    plan = plan_batch(tables, batch, settings) if exchange.is_one_job else None
+    plan = plan_batch(tables, batch, settings) if is_one_job else None
     decode = plan_decode(tables, batch, settings) if plan is None else plan.decode
     clock.lap("plan")
     try:
@@ -162,7 +163,7 @@ def _append_planned(
             is_new = tables.follow_newest(newest)
         is_split = decode.slots > 1 and any(report.moved_count for report in reports)
         attempts.in_one_task |= is_split
-        if is_new or (is_split and exchange.is_one_job):
+        if is_new or (is_split and is_one_job):
             return None
         if is_split:
             settings = replace(settings, slots=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,12 +22,13 @@ from pipelines.batch.decode_report import (
     note_read,
 )
 from pipelines.batch.event_times import EventTimeColumns
-from sinks.exchange.blob import Blob, report_blob, to_record_batch
+from sinks.exchange.blob import Blob, result_blob, to_record_batch
 from sinks.exchange.router import Origin, route
 from sinks.exchange.slots import slot_keys
 from sinks.exchange.spool import Spool
 from sinks.exchange.target import OTHER_KEY, Routing
 from sinks.quarantine import Quarantine
+from sinks.write.bucket_task import SlotWriter
 from sinks.write.deletes import without_sequence_of_deletes
 from sources.change_columns import OFFSET_COLUMN
 from sources.changes import ChangeBatch, DecodeCounts, QuarantineRow, SourceTable
@@ -36,6 +38,9 @@ from sources.past_columns import decode_by_age
 from sources.position_kinds import POSITION
 from sources.record_look import record_look
 from sources.record_rows import rows_at
+
+_HELD_BYTES = 64 << 20
+"""Decoded rows that a task which writes them keeps in memory until it has them all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,8 @@ class DecodeTask:
     read_again: ReadAgain = field(default_factory=ReadAgain)
     formats: TopicFormats = field(default_factory=TopicFormats)
     event_times: EventTimeColumns = field(default_factory=EventTimeColumns)
+    write: str = ""
+    """Under which name the spool has the write task, where this task writes its rows itself."""
 
     @property
     def schema_ids(self) -> tuple[int, ...]:
@@ -90,6 +97,16 @@ class DecodeTask:
         return tuple(target.lanes for target in self.targets)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if self.spool is None or not self.write:
+            for blobs in self.decoded(batches):
+                yield to_record_batch(blobs if self.spool is None else self.spool.put(blobs))
+            return
+        held = _held(self.decoded(batches), self.spool)
+        for result in SlotWriter(self.spool.given(self.write), held).append():
+            yield to_record_batch([result_blob(result, slot_keys(self.slots)[0])])
+
+    def decoded(self, batches: Iterable[pa.RecordBatch]) -> Iterator[list[Blob]]:
+        """The blobs of each of the batches, and the report at the end."""
         report = DecodeReport()
         asked_at = time.perf_counter()
         for batch in batches:
@@ -97,9 +114,9 @@ class DecodeTask:
             if batch.num_rows:
                 blobs = list(self._blobs(batch, report))
                 if blobs:
-                    yield to_record_batch(blobs if self.spool is None else self.spool.put(blobs))
+                    yield blobs
             asked_at = time.perf_counter()
-        yield to_record_batch([report_blob(report, slot_keys(self.slots)[0])])
+        yield [result_blob(pickle.dumps(report), slot_keys(self.slots)[0])]
 
     def _blobs(self, batch: pa.RecordBatch, report: DecodeReport) -> Iterator[Blob]:
         started = time.perf_counter()
@@ -241,6 +258,15 @@ class _Taken:
     """How many of the others the newest TRUNCATE of the batch has taken away."""
     rows: pa.Table
     """Without those of ``truncated``."""
+
+
+def _held(decoded: Iterable[list[Blob]], spool: Spool) -> list[Blob]:
+    """All blobs: the first ones in memory, those that do not fit in files."""
+    held, size = list[Blob](), 0
+    for blobs in decoded:
+        size += sum(len(blob.data) for blob in blobs)
+        held += blobs if size <= _HELD_BYTES else spool.put(blobs)
+    return held
 
 
 def _counted(decoded: DecodeCounts, malformed: int, bad: _Bad, taken: Sequence[_Taken]) -> DecodeCounts:

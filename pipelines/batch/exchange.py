@@ -84,7 +84,10 @@ class Exchange(Protocol):
         ...
 
     def decode(self, decode: DecodeTask, write: WriteTask | None) -> Sequence[DecodeReport]:
-        """Decode all records of the batch; what an earlier call brought is dropped. ``write`` is given in one job."""
+        """Decode all records of the batch; what an earlier call brought is dropped.
+
+        ``write`` is given in one job, and where it is ``in_place``: then the decode tasks write what they decode.
+        """
         ...
 
     def write(self, task: WriteTask, *, in_one_task: bool) -> Written:

@@ -36,13 +36,13 @@ class LocalExchange:
         self._held = HeldWrites()
 
     def decode(self, decode: DecodeTask, write: WriteTask | None) -> Sequence[DecodeReport]:
-        if self.is_one_job:
+        if self.is_one_job or (write is not None and write.in_place):
             return self._held.hold(write, partial(self._decoded_and_appended, decode))
-        self._decoded = DecodedBlobs.of(self._blobs(decode))
+        self._decoded = DecodedBlobs.of(chain.from_iterable(self._blobs(decode)))
         return unpack(self._decoded.reports).reports
 
     def write(self, task: WriteTask, *, in_one_task: bool) -> Written:
-        if self.is_one_job:
+        if self.is_one_job or task.in_place:
             return self._held.give()
         writers = _writers(task, self._decoded.shares(in_one_task=in_one_task))
         result = _appended(self._decoded, writers)
@@ -55,14 +55,18 @@ class LocalExchange:
     def compact(self, task: CompactTask, due: Sequence[tuple[int, BucketId]]) -> Iterable[bytes]:
         return task(due)
 
-    def _blobs(self, decode: DecodeTask) -> Iterator[Blob]:
+    def _blobs(self, decode: DecodeTask) -> Iterator[list[Blob]]:
+        """Those of each decode task."""
         for number, records in enumerate(self._records):
             numbered = None if decode.quarantine is None else replace(decode.quarantine, task=number)
-            for out in replace(decode, quarantine=numbered)([records]):
-                yield from from_record_batch(out)
+            out = replace(decode, quarantine=numbered)([records])
+            yield [blob for batch in out for blob in from_record_batch(batch)]
 
     def _decoded_and_appended(self, decode: DecodeTask, task: WriteTask) -> JobResult:
-        decoded = DecodedBlobs.of(self._blobs(decode))
+        if task.in_place:
+            writers = [SlotWriter(task, blobs) for blobs in self._blobs(decode)]
+            return unpack(chain.from_iterable(writer.append() for writer in writers))
+        decoded = DecodedBlobs.of(chain.from_iterable(self._blobs(decode)))
         return _appended(decoded, _writers(task, decoded.slots))
 
 

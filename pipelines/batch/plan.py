@@ -84,18 +84,24 @@ class BatchPlan:
 def plan_batch(tables: PipelineTables, batch: BatchRun, settings: TaskSettings) -> BatchPlan:
     """Plan ``batch`` against the newest state of every known table."""
     planned = _planned_tables(tables, batch)
-    write = WriteTask(batch.id, tuple(target for target, _ in planned), settings.lookup_root)
+    in_place = writes_in_place(tables)
+    write = WriteTask(batch.id, tuple(target for target, _ in planned), settings.lookup_root, in_place)
     pending = {index: buckets for index, (_, buckets) in enumerate(planned) if buckets}
     if tables.truncates.any:
         write, pending = _behind_truncates(tables, write, pending)
     return BatchPlan(
         batch,
         tuple(tables.sinks),
-        plan_decode(tables, batch, settings),
+        plan_decode(tables, batch, replace(settings, slots=1) if in_place else settings),
         write,
         pending,
         dict(tables.routes),
     )
+
+
+def writes_in_place(tables: PipelineTables) -> bool:
+    """Whether decode tasks write the rows that they decode: all tables take any row from any task."""
+    return bool(tables.sinks) and all(sink.table.options.is_unaware for sink in tables.sinks.values())
 
 
 def _behind_truncates(

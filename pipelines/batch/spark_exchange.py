@@ -4,6 +4,8 @@ By way of its shuffle one job decodes and writes: for tasks on several machines.
 driver gives the second one their names: Spark plans a shuffle between two steps in Python again for every batch, which
 takes longer than a second job. Tasks that write announce what they have appended, and go on to compact.
 
+Where any task may write any row (``WriteTask.in_place``) nothing is exchanged: the job that decodes writes too.
+
 Compactions as Spark jobs of their own: the tables with most to compact have a job each, the others share one.
 """
 
@@ -13,6 +15,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -72,7 +75,7 @@ class ShuffleExchange:
             return task(batches)
 
         publish(self._blobs.sparkSession, decode)
-        shuffled = self._blobs.repartition(decode.slots, "slot")
+        shuffled = self._blobs if task.in_place else self._blobs.repartition(decode.slots, "slot")
         return unpack(row[0] for row in shuffled.mapInArrow(write, RESULT_DDL).collect())
 
 
@@ -93,14 +96,25 @@ class SpoolExchange:
         self._writes = writes
         self._start_job = start_job
         self._decoded = DecodedBlobs()
+        self._held = HeldWrites()
 
     def decode(self, decode: DecodeTask, write: WriteTask | None) -> Sequence[DecodeReport]:
         self.close()
+        if write is not None and write.in_place:
+            return self._held.hold(write, partial(self._decoded_and_written, decode))
         publish(self._blobs.sparkSession, decode)
         self._decoded = DecodedBlobs.of(map(from_row, self._blobs.collect()))
         return unpack(self._decoded.reports).reports
 
+    def _decoded_and_written(self, decode: DecodeTask, task: WriteTask) -> JobResult:
+        name = str(uuid.uuid4())
+        self._writes.spool.give(name, task)
+        publish(self._blobs.sparkSession, replace(decode, write=name))
+        return unpack(from_row(row).data for row in self._blobs.collect())
+
     def write(self, task: WriteTask, *, in_one_task: bool) -> Written:
+        if task.in_place:
+            return self._held.give()
         named = {str(uuid.uuid4()): blobs for blobs in self._decoded.shares(in_one_task=in_one_task)}
         job = str(uuid.uuid4())
         writing = self._start_job(partial(self._writes.run, job, task, named))
@@ -114,6 +128,7 @@ class SpoolExchange:
         return Written(result, compacting=compacting, compacted=lambda: map(unpacked, ended()))
 
     def close(self) -> None:
+        self._held.discard()
         self._writes.spool.clear()
 
     def compact(self, task: CompactTask, due: Sequence[tuple[int, BucketId]]) -> Iterable[bytes]:

@@ -6,7 +6,6 @@ tables of different schemas share one shuffle. Rows with a negative ``target`` c
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,7 @@ import pyarrow as pa
 from paimon_table import Lane
 
 REPORT = -1
-"""``target`` of a row whose data is a pickled report and no changes."""
+"""``target`` of a row whose data is a pickled report, or another result of a task, and no changes."""
 
 BLOB_DDL = (
     "slot int, target int, partition binary, lane int, topic string, topic_partition int,"
@@ -78,9 +77,9 @@ def decode_rows(data: pa.Buffer | bytes) -> pa.Table:
         return reader.read_all()
 
 
-def report_blob(report: Any, slot_key: int) -> Blob:
-    """A row that carries ``report`` (pickled) past the write tasks to the driver."""
-    return Blob(slot_key, REPORT, Lane(b"", 0), "", 0, 0, 0, pickle.dumps(report))
+def result_blob(result: bytes, slot_key: int) -> Blob:
+    """A row that carries a pickled report, or another result of a task, past the write tasks to the driver."""
+    return Blob(slot_key, REPORT, Lane(b"", 0), "", 0, 0, 0, result)
 
 
 def to_record_batch(blobs: Sequence[Blob]) -> pa.RecordBatch:

@@ -104,6 +104,8 @@ class WriteTask:
     targets: tuple[Target, ...]
     lookup_root: str | SharedDirectory
     """Directory of lookup files, or how to find it on the machine of the task."""
+    in_place: bool = False
+    """Whether any task may write any row, so that the decode tasks write theirs."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Only append, for one Spark job with the decode tasks; their reports pass through."""

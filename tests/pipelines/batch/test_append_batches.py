@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from paimon_table.errors import ConfigError, SchemaChangeRefused
@@ -12,7 +14,16 @@ from paimon_table.metadata.snapshot import CommitKind
 from paimon_table.schema.table_schema import create_schema
 from paimon_table.table import Table
 from paimon_table.types import parse_type
+from pipelines.batch import decode_task
+from pipelines.batch.batch import process_batch
+from pipelines.batch.batch_report import BatchReport
+from pipelines.batch.compactions import Compactions
+from pipelines.batch.job_result import unpack
+from pipelines.batch.local_exchange import LocalExchange
+from pipelines.batch.plan import BatchRun, plan_batch
 from pipelines.tables.tables import PipelineTables
+from sinks.exchange.blob import from_record_batch
+from sinks.exchange.spool import Spool
 from tests.support.clicks import MAY, event, inserts, reasons, records, rule
 from tests.support.local_batches import pipeline_tables, processed, reported_batches, run_batches, task_settings
 
@@ -44,14 +55,59 @@ def test_every_record_adds_a_row_though_it_has_no_key(tmp_path: Path, is_one_job
 
 
 @either_order
-def test_a_large_batch_is_shared_among_the_write_tasks(tmp_path: Path, is_one_job: bool) -> None:
+def test_each_decode_task_writes_its_rows_into_one_file(tmp_path: Path, is_one_job: bool) -> None:
     tables = tables_of(tmp_path)
-    batches = [records(*inserts(20_000))]
-    processed(tables, batches, task_settings(tmp_path, slots=3), is_one_job=is_one_job)
+    parts = [records(*inserts(count, first), first_offset=first) for count, first in ((9000, 0), (5000, 9000))]
+    report = _brought_in(tables, parts, tmp_path, is_one_job=is_one_job)
+    assert _rows_of_files(tables) == [5000, 9000]
+    assert sorted(row["id"] for row in rows_of(tmp_path)) == [*range(14_000)]
+    assert report.counts.with_rows == 14_000
+
+
+@either_order
+def test_beside_a_table_with_a_key_a_large_batch_is_shared_among_the_write_tasks(
+    tmp_path: Path, is_one_job: bool
+) -> None:
+    keyed = {"match": {"table": "orders"}, "into": "lake.orders", "mode": "upsert", "options": {"bucket": "1"}}
+    tables = tables_of(tmp_path, [rule(), keyed])
+    order = records(event("c", {"id": 1}, table="orders", key={"id": 1}), first_offset=20_000)
+    _brought_in(tables, [records(*inserts(20_000)), order], tmp_path, slots=3, is_one_job=is_one_job)
+    assert _rows_of_files(tables) == [4096, 20_000 - 3 * 4096, 8192]
+    assert sorted(row["id"] for row in rows_of(tmp_path)) == [*range(20_000)]
+    assert tables.sinks["lake.orders"].table.to_arrow().num_rows == 1
+
+
+@pytest.mark.parametrize("held_bytes", [0, 64 << 20], ids=["in the spool", "in memory"])
+def test_rows_wait_for_their_file_in_memory_or_in_the_spool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held_bytes: int
+) -> None:
+    monkeypatch.setattr(decode_task, "_HELD_BYTES", held_bytes)
+    tables, settings, spool = tables_of(tmp_path), task_settings(tmp_path), Spool.open(str(tmp_path))
+    processed(tables, [records(*inserts(1))], settings)
+    plan = plan_batch(tables, BatchRun(1), replace(settings, spool=spool))
+    spool.give("of-the-batch", plan.write)
+    parts = [records(*inserts(3000, first), first_offset=first) for first in (1, 3001)]
+    out = replace(plan.decode, write="of-the-batch")(parts)
+    result = unpack(blob.data for batch in out for blob in from_record_batch(batch))
+    assert [file.row_count for message in result.messages(0) for file in message.new_files] == [6000]
+    assert sum(report.record_count for report in result.reports) == 6000
+
+
+def _brought_in(
+    tables: PipelineTables, tasks: list[pa.RecordBatch], directory: Path, *, slots: int = 2, is_one_job: bool
+) -> BatchReport:
+    """One batch, each part of which another task decodes."""
+    compactions, reports = Compactions(), list[BatchReport]()
+    exchange = LocalExchange(tasks, is_one_job=is_one_job)
+    process_batch(BatchRun(0), tables, task_settings(directory, slots=slots), exchange, compactions, reports.append)
+    compactions.wait()
+    return reports[0]
+
+
+def _rows_of_files(tables: PipelineTables) -> list[int]:
     ((bucket, files),) = tables.sinks["lake.clicks"].state.files.items()
     assert bucket.bucket == 0
-    assert sorted(file.row_count for file in files) == [4096, 20_000 - 3 * 4096, 8192]
-    assert sorted(row["id"] for row in rows_of(tmp_path)) == [*range(20_000)]
+    return sorted(file.row_count for file in files)
 
 
 def test_small_files_are_packed_beside_the_batches(tmp_path: Path) -> None:
