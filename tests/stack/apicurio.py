@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tests.stack.jars import locked
-from tests.stack.paths import CACHE_DIR, StackUnavailable, java_command
+from tests.stack.paths import CACHE_DIR, SHORT_LIVED, StackUnavailable, java_command
 from tests.stack.process import ServerProcess, free_port
 from tests.support.waiting import seconds
 
@@ -24,7 +24,7 @@ VERSION = "3.0.9"
 START_TIMEOUT_S = 120
 _ARCHIVE = f"https://repo1.maven.org/maven2/io/apicurio/apicurio-registry-app/{VERSION}/apicurio-registry-app-{VERSION}-all.tar.gz"
 """Ivy cannot have it: it asks for the pom of a parent that Maven Central lacks."""
-_SMALL = ("-Xms96m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_SMALL = ("-Xms96m", "-Xmx384m", "-XX:+UseSerialGC", *SHORT_LIVED)
 
 
 @dataclass(frozen=True, slots=True)

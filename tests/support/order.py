@@ -86,7 +86,9 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 def pytest_runtest_setup() -> None:
     # A library that an earlier test has started may have changed which messages are kept.
     for name, level in _LOG_LEVELS.items():
-        logging.getLogger(name).setLevel(level)
+        logger = logging.getLogger(name)
+        if logger.level != level:  # to set it makes all loggers forget what they know
+            logger.setLevel(level)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
