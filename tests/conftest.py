@@ -1,9 +1,29 @@
-"""Fixtures that every test may ask for, and how the JVMs of all tests start."""
+"""Fixtures that every test may ask for, how the JVMs of all tests start, and what a test process makes once."""
 
 import os
+from functools import cache
+from typing import Any
+
+import typer.main
 
 from tests.stack.class_archive import jvm_options
 
 pytest_plugins = ["tests.stack.fixtures", "tests.support.order"]
 
 os.environ.setdefault("SPARK_SUBMIT_OPTS", jvm_options())
+
+# A process makes the tree of its commands once, and a process of tests runs hundreds of commands: it takes longer than
+# what most of them do.
+typer.main.get_command = cache(typer.main.get_command)
+
+
+def _synced(descriptor: Any) -> None:
+    """In place of ``os.fsync``: it looks whether the file is open.
+
+    No test cuts the power of this machine: a killed process loses nothing that it wrote, and crash tests have a disk in
+    memory. A test of a table would wait a dozen times for the disk, some milliseconds each.
+    """
+    os.fstat(descriptor)
+
+
+os.fsync = _synced

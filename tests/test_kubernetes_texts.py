@@ -17,6 +17,7 @@ from typer.main import get_command
 from pipelines.cli import app
 from pipelines.config.config_file import load_pipeline
 from tests.support.command import tidemark
+from tests.support.waiting import seconds
 
 ROOT = Path(__file__).resolve().parents[1]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
@@ -217,7 +218,7 @@ def test_kustomize_builds_the_overlays(overlay: str) -> None:
         ["kubectl", "kustomize", str(KUBERNETES / "overlays" / overlay)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=seconds(60),
         check=False,
     )
     assert built.returncode == 0, built.stderr
@@ -240,7 +241,7 @@ def test_kustomize_builds_the_overlays(overlay: str) -> None:
 def test_the_kustomization_of_the_cookbook_gives_the_pod_its_pipeline() -> None:
     place = ROOT / "examples" / "kubernetes"
     built = subprocess.run(
-        ["kubectl", "kustomize", str(place)], capture_output=True, text=True, timeout=60, check=False
+        ["kubectl", "kustomize", str(place)], capture_output=True, text=True, timeout=seconds(60), check=False
     )
     assert built.returncode == 0, built.stderr
     objects = list(YAML(typ="safe").load_all(built.stdout))

@@ -15,6 +15,7 @@ from tests.stack.kafka import running_kafka
 from tests.support.changelog import replay_strictly
 from tests.support.kafka_pipelines import write_kafka_pipeline
 from tests.support.pipeline_run import run_once
+from tests.support.waiting import seconds
 
 pytestmark = [pytest.mark.crash, pytest.mark.stack, pytest.mark.slow]
 TOPIC = "k.orders"
@@ -50,7 +51,7 @@ def _filled(servers: str) -> dict[int, int]:
     """Updates of 40 rows in transactions, each second of them aborted; the rows that are left."""
     rows: dict[int, int] = {}
     producer = Producer({"bootstrap.servers": servers, "transactional.id": "writer", "compression.type": "zstd"})
-    producer.init_transactions(60)
+    producer.init_transactions(seconds(60))
     for transaction in range(30):
         producer.begin_transaction()
         for number in range(100):
@@ -59,9 +60,9 @@ def _filled(servers: str) -> dict[int, int]:
             producer.produce(TOPIC, json.dumps(event), json.dumps({"id": key}), partition=key % 2)
             if transaction % 2 == 0:
                 rows[key] = n
-        producer.flush(60)
+        producer.flush(seconds(60))
         if transaction % 2 == 0:
-            producer.commit_transaction(60)
+            producer.commit_transaction(seconds(60))
         else:
-            producer.abort_transaction(60)
+            producer.abort_transaction(seconds(60))
     return rows

@@ -23,6 +23,7 @@ from tests.docs.documents import PAGES, ROOT, TEXTS, Block, anchors, blocks, pag
 from tests.interop.environment import pypaimon_python
 from tests.support.command import tidemark as command
 from tests.support.local_batches import pipeline_tables, run_batches
+from tests.support.waiting import seconds
 
 DOCUMENTED_WAREHOUSE = "/data/warehouse"
 NAMES = ("S3_ACCESS_KEY", "S3_SECRET_KEY", "MASK_KEY", "REGISTRY_PASSWORD", "KAFKA_USER", "KAFKA_PASSWORD")
@@ -123,7 +124,7 @@ def test_tables_are_queried_by_duckdb(orders: Path) -> None:
 def test_tables_are_read_by_pypaimon(orders: Path) -> None:
     code = snippet("pypaimon", orders) + "print(sorted(frame['id']))\n"
     done = subprocess.run(
-        [str(pypaimon_python()), "-c", code], capture_output=True, text=True, timeout=120, check=False
+        [str(pypaimon_python()), "-c", code], capture_output=True, text=True, timeout=seconds(120), check=False
     )
     assert done.stdout.splitlines()[-1:] == ["[1, 2, 3, 4]"], done.stderr
 

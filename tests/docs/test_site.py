@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.documents import ROOT
+from tests.support.waiting import seconds
 
 
 def build(root: Path, site: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -22,7 +23,7 @@ def build(root: Path, site: Path, **environment: str) -> subprocess.CompletedPro
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1", **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=seconds(120),
         check=False,
     )
 

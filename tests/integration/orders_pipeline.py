@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.stack.topics import TopicRecord
-from tests.support.pipeline_run import kill
+from tests.support.pipeline_run import killed_at_the_end
 
 _YAML = """\
 version: 1
@@ -69,7 +69,5 @@ def running(file: Path, log: Path, **environment: str) -> Iterator[subprocess.Po
         command = [sys.executable, "-m", "tidemark", "run", str(file)]
         env = {**os.environ, **environment}
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True, env=env)
-    try:
+    with killed_at_the_end(process, log):
         yield process
-    finally:
-        kill(process)

@@ -84,13 +84,14 @@ def test_what_is_seen_of_a_running_pipeline_follows_it(kafka: Topics, tmp_path: 
         wait_until(lambda: (tmp_path / "log").read_text().count("batch 0:") == 1, 120, "the first batch")
 
         # then the numbers are those of the topic and of the table
-        assert numbers(url, "tidemark_records_total") == {"shop": 100}
-        assert list(numbers(url, "tidemark_table_events_total").values()) == [100]
+        wait_until(lambda: numbers(url, "tidemark_records_total") == {"shop": 100}, 30, "the records of the batch")
+        wait_until(lambda: [*numbers(url, "tidemark_table_events_total").values()] == [100], 30, "their events")
         wait_until(
             lambda: numbers(url, "tidemark_lag_records") == {"0|shop|" + TOPIC: 0, "1|shop|" + TOPIC: 0}, 60, "no lag"
         )
         assert json.loads(answer(f"{url}/readyz"))["status"] == "ok"
-        assert {*numbers(url, "tidemark_memory_bytes")} == {"driver", "jvm", "workers"}
+        parts = {"driver", "jvm", "workers"}
+        wait_until(lambda: {*numbers(url, "tidemark_memory_bytes")} == parts, 30, "the memory of all processes")
         assert all(size > 1 << 24 for size in numbers(url, "tidemark_memory_bytes").values())
 
         # and Kafka knows how far the tables are
@@ -119,7 +120,7 @@ def test_what_is_seen_of_a_running_pipeline_follows_it(kafka: Topics, tmp_path: 
             lambda: [*numbers(url, "tidemark_table_events_total").values()] == [101], 30, "the event that waited"
         )
         newest = Table.open(f"{tmp_path}/shop/lake.db/{TOPIC}").snapshots.latest_id()
-        assert [*numbers(url, "tidemark_table_snapshot_id").values()] == [newest]
+        wait_until(lambda: [*numbers(url, "tidemark_table_snapshot_id").values()] == [newest], 30, "the snapshot")
         wait_until(lambda: numbers(url, "tidemark_table_beside_records") == {}, 30, "the end of the catch-up")
 
         # then Kafka is told of those too, at the latest when the pipeline stops

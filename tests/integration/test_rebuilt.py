@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,20 @@ from paimon_table import CommitKind, Table
 from sinks.faults import CRASH_VARIABLE
 from tests.integration.orders_pipeline import events, row, running, written
 from tests.stack.topics import Topics
-from tests.support.command import TIDEMARK, Done, tidemark_process
+from tests.support.command import Done, tidemark_process
 from tests.support.pipeline_run import wait_until
 from tests.support.waiting import seconds
 
 pytestmark = pytest.mark.stack
 
 TOPIC = "rebuilt.public.orders"
+PATIENT = """
+from pipelines.control import guest
+from tidemark.__main__ import main
+guest.RESTART_S = {}
+main()
+"""
+"""A command that waits for the restart of a run as long as a busy machine may take."""
 
 
 def test_a_table_is_rebuilt_beside_its_pipeline_and_without_it(tmp_path: Path, kafka: Topics) -> None:
@@ -42,7 +50,8 @@ def test_a_table_is_rebuilt_beside_its_pipeline_and_without_it(tmp_path: Path, k
         """The command in the background, and what it says."""
         said = tmp_path / "said"
         with said.open("wb") as out:
-            command = [*TIDEMARK, "replay", str(file), "--table", "lake.orders", "--rebuild", *words]
+            command = [sys.executable, "-c", PATIENT.format(seconds(60)), "replay", str(file)]
+            command += ["--table", "lake.orders", "--rebuild", *words]
             return subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT), said
 
     kafka.produce(TOPIC, events([*map(row, range(2000)), *(row(key, -key) for key in range(0, 2000, 7))]))

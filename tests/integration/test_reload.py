@@ -54,6 +54,7 @@ def test_a_changed_file_is_taken_between_two_batches_and_a_wrong_one_is_not(
         file.write_text(whole.replace(ANY, ONE.format("orders") + ONE.format("items")))
         done = subprocess.run([*TIDEMARK, "reload", str(file)], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout) == (0, "pipeline shop: tables added: lake.items\n"), done.stderr
+        wait_until(says("reloaded"), 30, "the word about the new file")
         assert events("reloaded")[0]["message"].endswith("tables added: lake.items")
         for dump in (tmp_path / "later").iterdir():
             shutil.copy(dump, dumps / f"later-{dump.name}.part")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from pathlib import Path
 
 import psutil
@@ -32,12 +31,9 @@ def test_a_batch_that_waits_for_kafka_is_given_up_by_a_stop_and_done_at_the_next
             broker.kill()
             wait_until(lambda: "no answer from Kafka for" in log.read_text(), 90, "a word about the outage")
             process.send_signal(signal.SIGTERM)
-            sent_s = time.monotonic()
-            assert process.wait(timeout=seconds(200)) == 0, log.read_text()
-            took_s = time.monotonic() - sent_s
+            assert process.wait(timeout=seconds(15)) == 0, log.read_text()
         told = log.read_text()
         assert "gives the running batch up" in told, "the batch was done before the broker was gone"
-        assert took_s < seconds(15), told
         assert "Traceback" not in told and "ERROR" not in told
 
         broker.start()
@@ -63,10 +59,7 @@ def test_a_pipeline_that_asks_kafka_in_vain_stops_soon_and_loses_nothing(tmp_pat
             broker.kill()
             wait_until(lambda: "no answer from Kafka for" in log.read_text(), 90, "a word about the outage")
             process.send_signal(signal.SIGTERM)
-            sent_s = time.monotonic()
-            assert process.wait(timeout=seconds(200)) == 0, log.read_text()
-            took_s = time.monotonic() - sent_s
-        assert took_s < min(seconds(30), 90), log.read_text()
+            assert process.wait(timeout=seconds(30)) == 0, log.read_text()
         assert "Traceback" not in log.read_text() and "ERROR" not in log.read_text()
 
         broker.start()

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.support.waiting import seconds
+
 
 class WorkerError(Exception):
     """The other implementation raised; the text is its message and stack trace."""
@@ -43,4 +45,4 @@ class Worker:
     def close(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=seconds(30))

@@ -13,6 +13,7 @@ import pytest
 from ruamel.yaml import YAML
 
 import tidemark
+from tests.support.waiting import seconds
 
 ROOT = Path(__file__).resolve().parents[2]
 FORGE = ROOT / ".github"
@@ -38,7 +39,7 @@ def release(checkout: Path, *tag: str) -> subprocess.CompletedProcess[str]:
         env={"PATH": "/usr/bin:/bin", "PYTHON": "/bin/false"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=seconds(60),
         check=False,
     )
 

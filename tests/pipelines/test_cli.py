@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import TIDEMARK, tidemark, tidemark_process
+from tests.support.waiting import seconds
 
 GOOD = """\
 version: 1
@@ -133,13 +134,15 @@ def test_no_stack_trace_unless_asked_for(tmp_path: Path) -> None:
 def test_a_reader_that_stops_early_is_no_failure() -> None:
     code = f"import subprocess, sys; p = subprocess.Popen({[*TIDEMARK, 'schema']!r}, stdout=subprocess.PIPE)\n"
     code += "p.stdout.close(); sys.exit(p.wait())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=seconds(60), check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_commands_that_need_no_spark_do_not_load_it(tmp_path: Path) -> None:
     code = "import sys, pipelines.cli; sys.exit('pyspark' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], timeout=seconds(60), check=False).returncode == 0
 
 
 def test_without_arguments_the_commands_are_listed() -> None:

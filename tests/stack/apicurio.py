@@ -16,14 +16,15 @@ from typing import Any
 from urllib.parse import quote
 
 from tests.stack.jars import locked
-from tests.stack.paths import CACHE_DIR, StackUnavailable, java_command
+from tests.stack.paths import CACHE_DIR, SHORT_LIVED, StackUnavailable, java_command
 from tests.stack.process import ServerProcess, free_port
+from tests.support.waiting import seconds
 
 VERSION = "3.0.9"
 START_TIMEOUT_S = 120
 _ARCHIVE = f"https://repo1.maven.org/maven2/io/apicurio/apicurio-registry-app/{VERSION}/apicurio-registry-app-{VERSION}-all.tar.gz"
 """Ivy cannot have it: it asks for the pom of a parent that Maven Central lacks."""
-_SMALL = ("-Xms96m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_SMALL = ("-Xms96m", "-Xmx384m", "-XX:+UseSerialGC", *SHORT_LIVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Apicurio:
 
     def asked(self, url: str, body: bytes | None = None) -> Any:
         request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30) as answer:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=seconds(30)) as answer:
             return json.loads(answer.read())
 
 
@@ -82,7 +83,7 @@ def _unpacked() -> Path:
             building = Path(tempfile.mkdtemp(prefix=f"{found.name}-", dir=found.parent))
             try:
                 with (
-                    urllib.request.urlopen(_ARCHIVE, timeout=60) as answer,
+                    urllib.request.urlopen(_ARCHIVE, timeout=seconds(60)) as answer,
                     tarfile.open(fileobj=answer, mode="r|gz") as tar,
                 ):
                     tar.extractall(building, filter="data")

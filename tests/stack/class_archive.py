@@ -16,12 +16,11 @@ from pathlib import Path
 
 import psutil
 
-from tests.stack.paths import StackUnavailable, java_command
+from tests.stack.paths import SHORT_LIVED, StackUnavailable, java_command
 from tests.support.pipeline_run import run_once, wait_until, write_pipeline
 
 _PREFIX = "spark-classes-"
-# Spark's JVM ends with its test: what the second compiler and the verifier of class files take is not given back.
-_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+_SHORT_LIVED = " ".join(SHORT_LIVED)
 
 
 def jvm_options() -> str:

@@ -10,9 +10,9 @@ from py4j import java_gateway, protocol
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from tests.stack.jars import class_path
-from tests.stack.paths import java_command
+from tests.stack.paths import SHORT_LIVED, java_command
 
-JVM_OPTIONS = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+JVM_OPTIONS = ["-Xmx128m", "-XX:+UseSerialGC", *SHORT_LIVED]
 
 
 @contextmanager

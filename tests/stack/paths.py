@@ -6,6 +6,8 @@ from pathlib import Path
 
 PROJECT_DIR = Path(__file__).resolve().parents[2]
 CACHE_DIR = PROJECT_DIR / ".cache"
+SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
+"""For JVMs that end with their tests: they never get back what the second compiler and the verifier of classes take."""
 
 
 class StackUnavailable(RuntimeError):

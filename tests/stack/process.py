@@ -87,7 +87,7 @@ class ServerProcess:
                 env=self.env,
                 cwd="/",
                 start_new_session=True,
-                preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+                preexec_fn=die_with_parent if sys.platform == "linux" else None,
                 user=self.user_id,
                 group=self.user_id,
                 extra_groups=None if self.user_id is None else [],
@@ -132,5 +132,6 @@ class ServerProcess:
         return f" The end of {self.log_file}:\n" + "\n".join(lines)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """In a new process on Linux: it ends when the thread that started it ends, however that happens."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

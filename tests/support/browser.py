@@ -13,6 +13,8 @@ import pytest
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 
+from tests.support.waiting import seconds
+
 ROOT = Path(__file__).resolve().parents[2]
 SCREENSHOTS = ROOT / "artifacts" / "page"
 _FLAGS = (
@@ -33,7 +35,9 @@ _FLAGS = (
 @cache
 def _missing() -> str | None:
     """Why there is no browser."""
-    done = subprocess.run([ROOT / "scripts/chromium.sh"], capture_output=True, text=True, check=False, timeout=400)
+    done = subprocess.run(
+        [ROOT / "scripts/chromium.sh"], capture_output=True, text=True, check=False, timeout=seconds(400)
+    )
     if done.returncode != 0:
         return f"no browser: {done.stderr.strip() or 'scripts/chromium.sh failed'}"
     found = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
@@ -53,8 +57,8 @@ def chromium(profile: Path, width: int = 1280, height: int = 1000) -> Iterator[C
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     browser = Chrome(options, Service(shutil.which("chromedriver")))
     try:
-        browser.set_page_load_timeout(60)
-        browser.set_script_timeout(60)
+        browser.set_page_load_timeout(seconds(60))
+        browser.set_script_timeout(seconds(60))
         yield browser
     finally:
         browser.quit()

@@ -10,9 +10,13 @@ Property tests draw the same examples in each run. ``--hypothesis-profile search
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import logging
-from typing import cast
+import os
+import sys
+from collections.abc import Generator
+from typing import TextIO, cast
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,7 +24,9 @@ from hypothesis import HealthCheck, settings
 from pipelines.report.run_log import PACKAGES
 from tests.support.waiting import seconds
 
-_TIMEOUT_S = 600
+_LIMIT_S, _DEAR_LIMIT_S = 120, 600
+_GRACE_S = 60
+"""How much longer a test lasts that no signal ends, such as one within a call of Java."""
 _DEAR = ("slow", "interop", "stack", "crash", "spark")
 """Markers from the cheaper tests to the dearer ones; a test without any of them is cheap."""
 _GROUPS = {"connect": "connect", "postgres": "connect"}
@@ -29,6 +35,7 @@ _LONGEST = ("connect", "kafka")
 """Groups that last so long that they begin with the run."""
 _LONGEST_ID = 200
 _LOG_LEVELS: dict[str | None, int] = {None: logging.WARNING, **dict.fromkeys(PACKAGES, logging.NOTSET)}
+_STDERR = pytest.StashKey[TextIO]()
 _OWN_OF_PYTEST = ("_pytest.", "pytest_", "xdist.", "_hypothesis")
 
 
@@ -44,8 +51,8 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile("tests", untimed, derandomize=True)
     settings.load_profile("tests")
     config.addinivalue_line("markers", "xdist_group(name): tests that one worker runs, where there are several")
-    if config.getoption("timeout", None) is None:
-        config.option.timeout = seconds(_TIMEOUT_S)
+    seconds(0)  # measures the machine before there are workers to measure
+    config.stash[_STDERR] = open(os.dup(sys.__stderr__.fileno()), "w")  # noqa: SIM115, behind what pytest captures
     if config.getoption("--show-failures-at-once"):
         config.pluginmanager.register(_FailuresAtOnce(config))
 
@@ -79,7 +86,27 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 def pytest_runtest_setup() -> None:
     # A library that an earlier test has started may have changed which messages are kept.
     for name, level in _LOG_LEVELS.items():
-        logging.getLogger(name).setLevel(level)
+        logger = logging.getLogger(name)
+        if logger.level != level:  # to set it makes all loggers forget what they know
+            logger.setLevel(level)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """A test that hangs fails alone, with the stacks of all threads: its limit is that of the machine as it is now.
+
+    pytest-timeout raises an error in the test. Where that does not help, the process of the test ends, and xdist goes
+    on with another one.
+    """
+    given = item.config.getoption("timeout", None)
+    limit_s = float(given) if given is not None else seconds(_DEAR_LIMIT_S if cost(item) else _LIMIT_S)
+    item.add_marker(pytest.mark.timeout(limit_s), append=False)
+    if limit_s:
+        faulthandler.dump_traceback_later(limit_s + _GRACE_S, exit=True, file=item.config.stash[_STDERR])
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -13,7 +13,13 @@ from pathlib import Path
 
 import psutil
 
+from paimon_table.errors import ConfigError
+from tests.stack.process import die_with_parent
 from tests.support.waiting import seconds
+
+NOT_THERE_YET = (ConfigError, OSError, LookupError, ValueError)
+LOG_TAIL = 6_000
+"""How many characters of its log a failure shows of a process that still runs."""
 
 YAML = """\
 version: 1
@@ -78,9 +84,19 @@ def run_together(
 @contextlib.contextmanager
 def running(file: Path | Sequence[Path], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """`tidemark run FILES` in a session of its own, its messages in ``log``; killed at the end if it still runs."""
-    process = started(file, log)
+    with killed_at_the_end(started(file, log), log) as process:
+        yield process
+
+
+@contextlib.contextmanager
+def killed_at_the_end(process: subprocess.Popen[bytes], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """The process is killed at the end of the block if it still runs; a failure in it shows the end of the log."""
     try:
         yield process
+    except BaseException as error:
+        state = "runs" if process.poll() is None else f"has ended with {process.returncode}"
+        error.add_note(f"The process {state}. The end of {log}:\n{log.read_text(errors='replace')[-LOG_TAIL:]}")
+        raise
     finally:
         kill(process)
 
@@ -95,13 +111,15 @@ def started(file: Path | Sequence[Path], log: Path, env: Mapping[str, str] | Non
             stdout=out,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=_hear_hangups,
+            preexec_fn=_hear_hangups_and_end_with_the_tests,
         )
 
 
-def _hear_hangups() -> None:
+def _hear_hangups_and_end_with_the_tests() -> None:
     """In the new process: SIGHUP is not ignored, as it is where the tests run under nohup."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    if sys.platform == "linux":
+        die_with_parent()
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
@@ -116,9 +134,20 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float, what: str) -> None:
-    """Poll until the condition holds; fails with ``what`` when it does not in time (of a quiet machine)."""
-    timeout_s = seconds(timeout_s)
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} did not happen within {timeout_s:.0f} s"
-        time.sleep(0.3)
+    """Poll until the condition holds; fails with ``what`` when it does not in time (of a quiet machine).
+
+    A condition that finds nothing to look at yet does not hold yet: a table or a file that is not there, a line that is
+    half written, a port on which nobody listens. The limit grows with the load while it waits.
+    """
+    began_s, limit_s = time.monotonic(), 0.0
+    while True:
+        asked_s, trouble = time.monotonic(), None
+        try:
+            if condition():
+                return
+        except NOT_THERE_YET as error:
+            trouble = error
+        now_s, limit_s = time.monotonic(), max(limit_s, seconds(timeout_s))
+        if now_s - began_s > limit_s:
+            raise AssertionError(f"{what} did not happen within {now_s - began_s:.0f} s") from trouble
+        time.sleep(min(0.3, max(0.02, 3 * (now_s - asked_s))))

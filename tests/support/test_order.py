@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from pathlib import Path
+
 import pytest
 
+from paimon_table.errors import CorruptFile
 from tests.support.order import turn
+from tests.support.pipeline_run import wait_until
 from tests.support.waiting import seconds
 
 pytest_plugins = ["pytester"]
@@ -137,3 +143,70 @@ def test_limits_follow_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TIDEMARK_TEST_PATIENCE")
     monkeypatch.setattr("os.getloadavg", lambda: (1e6, 0, 0))
     assert seconds(20) == 200
+
+
+LIMITS = """
+import pytest
+
+def limit(request): return request.node.get_closest_marker("timeout").args[0]
+
+def test_fast(request): assert limit(request) == 360
+
+@pytest.mark.spark
+def test_dear(request): assert limit(request) == 1800
+"""
+
+
+def test_the_limit_of_a_test_follows_its_cost_and_the_machine(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMARK_TEST_PATIENCE", "3")
+    pytester.makepyfile(LIMITS)
+    pytester.makeini("[pytest]\nmarkers =\n spark")
+    pytester.runpytest_inprocess("-p", "tests.support.order").assert_outcomes(passed=2)
+
+
+HANGING = """
+import ctypes, threading
+
+def test_waits(): threading.Event().wait()
+
+def test_deaf():
+    lock, system = ctypes.create_string_buffer(64), ctypes.PyDLL(None)  # it keeps the lock of the interpreter, too
+    system.pthread_mutex_lock(lock)
+    system.pthread_mutex_lock(lock)
+
+def test_later(): pass
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="a lock of zeros is one of Linux")
+def test_a_test_that_hangs_fails_alone(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[2]))
+    pytester.makepyfile(HANGING)
+    pytester.makeconftest("from tests.support import order\norder._GRACE_S = 1")
+    done = pytester.runpytest_subprocess("-p", "tests.support.order", "-n", "1", "--timeout", "1")
+    done.assert_outcomes(passed=1, failed=2)
+    done.stdout.fnmatch_lines_random(["*Timeout*1*from pytest-timeout*", "*crashed while running*test_deaf*"])
+    done.stderr.fnmatch_lines(["*in test_deaf*"])
+
+
+def test_a_wait_ends_when_its_condition_holds_or_with_what_was_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMARK_TEST_PATIENCE", "1")
+    (file := tmp_path / "state.json").write_text('{"batch": ')
+    file.with_suffix(".later").write_text('{"batch": 3}')
+    looks = iter([Path("nothing"), file, file.with_suffix(".later")])
+    wait_until(lambda: json.loads(next(looks).read_text())["batch"] == 3, 30, "the state")
+
+    with pytest.raises(AssertionError, match="the state did not happen") as failure:
+        wait_until(lambda: json.loads(file.read_text())["batch"] == 3, 0.01, "the state")
+    assert isinstance(failure.value.__cause__, json.JSONDecodeError)
+    with pytest.raises(CorruptFile):
+        wait_until(lambda: raised(CorruptFile("a table that is damaged")), 30, "rows")
+
+
+def raised(error: Exception) -> bool:
+    raise error

@@ -1,7 +1,7 @@
 """How long tests wait for other processes: as long as a quiet machine of two cores needs, times a factor.
 
-The factor is measured when the tests start, from how long a child process takes to start Python and import pyarrow, and
-follows the load that comes later. ``TIDEMARK_TEST_PATIENCE`` sets it.
+The factor is measured once when the tests start, from how long a child process takes to start Python and import
+pyarrow, and follows the load that comes later. ``TIDEMARK_TEST_PATIENCE`` sets it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from functools import cache
 _QUIET_START_S = 0.6
 """What the measurement takes where nothing else runs."""
 _MOST = 10.0
+_MEASURED = "TIDEMARK_TEST_START_FACTOR"
 
 
 def seconds(on_a_quiet_machine: float) -> float:
@@ -26,9 +27,11 @@ def seconds(on_a_quiet_machine: float) -> float:
 
 @cache
 def _at_start() -> float:
-    started = time.perf_counter()
-    subprocess.run([sys.executable, "-c", "import pyarrow.compute"], check=True)
-    return (time.perf_counter() - started) / _QUIET_START_S
+    if _MEASURED not in os.environ:  # the workers of a run have it from the process that starts them
+        started = time.perf_counter()
+        subprocess.run([sys.executable, "-c", "import pyarrow.compute"], check=True)
+        os.environ[_MEASURED] = f"{(time.perf_counter() - started) / _QUIET_START_S:.2f}"
+    return float(os.environ[_MEASURED])
 
 
 def _load() -> float:

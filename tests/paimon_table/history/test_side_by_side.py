@@ -12,6 +12,7 @@ from paimon_table.history.retention import Limits
 from paimon_table.maintenance.expiration import Surroundings, expire
 from paimon_table.table import Table
 from tests.support.table_driver import TableDriver, new_table
+from tests.support.waiting import seconds
 
 COMMITS = 25
 
@@ -59,7 +60,7 @@ def test_nobody_is_disturbed_by_those_who_expire(tmp_path: Path) -> None:
     finally:
         is_over.set()
         for thread in threads:
-            thread.join(30)
+            thread.join(seconds(30))
 
     assert [repr(error) for error in errors] == []
     remove()

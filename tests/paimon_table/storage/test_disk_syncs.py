@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from paimon_table.storage.disk_syncs import DiskSyncs
+from tests.support.waiting import seconds
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     def held_fsync(descriptor: int) -> None:
         name = os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}"))
         if name.startswith("slow"):
-            assert release.wait(30)
+            assert release.wait(seconds(30))
         if name.startswith("bad"):
             raise OSError("disk on fire")
         fsync(descriptor)
@@ -39,7 +40,7 @@ def test_another_thread_does_not_take_the_wait_away(tmp_path: Path, held: thread
     syncs.add(_file(tmp_path, "slow"))
     other = threading.Thread(target=lambda: (syncs.add(_file(tmp_path, "quick")), syncs.wait()))
     other.start()
-    other.join(30)
+    other.join(seconds(30))
     assert not other.is_alive(), "it has nothing slow to wait for"
 
     threading.Timer(0.05, held.set).start()
@@ -62,7 +63,7 @@ def test_a_failure_reaches_the_thread_whose_file_it_is(tmp_path: Path, held: thr
 
     thread = threading.Thread(target=other)
     thread.start()
-    thread.join(30)
+    thread.join(seconds(30))
     assert not failures
     with pytest.raises(OSError, match="on fire"):
         syncs.wait()

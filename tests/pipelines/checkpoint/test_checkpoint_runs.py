@@ -22,6 +22,7 @@ from pipelines.report.run_totals import RunTotals
 from pipelines.spark.session import open_session
 from tests.support.events import History, write_dump
 from tests.support.pipeline_run import write_pipeline
+from tests.support.waiting import seconds
 
 pytestmark = pytest.mark.spark
 MAX_S = 240
@@ -42,7 +43,7 @@ def pipeline(directory: Path, name: str = "shop", dumps: str = "dumps") -> Pipel
 
 
 def until(condition: Callable[[], bool], query: PipelineQuery) -> None:
-    deadline = time.monotonic() + MAX_S
+    deadline = time.monotonic() + seconds(MAX_S)
     while not condition():
         assert time.monotonic() < deadline
         query.poll()

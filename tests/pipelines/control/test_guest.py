@@ -17,6 +17,7 @@ from pipelines.control import guest
 from pipelines.control.guest import Guest
 from tests.support.local_batches import ALL_TABLES, pipeline_tables
 from tests.support.pipeline_run import wait_until
+from tests.support.waiting import seconds
 
 
 @pytest.fixture(autouse=True)
@@ -48,13 +49,13 @@ class Run:
                     if is_free:
                         held.enter_context(held_checkpoints([self.config]))
                         self.holds.set()
-                self.stopped.wait(60)
+                self.stopped.wait(seconds(60))
         except SinkUnavailable as error:
             self.failure = error
 
     def end(self) -> None:
         self.stopped.set()
-        self._thread.join(60)
+        self._thread.join(seconds(60))
 
 
 class Command:
@@ -91,7 +92,7 @@ def test_a_command_gives_a_run_the_checkpoint_and_works_as_its_guest(tmp_path: P
         wait_until(lambda: is_wanted(config), 30, "a run that waits")
         assert not run.holds.is_set()
         pieces.do(2)
-        assert run.holds.wait(30)
+        assert run.holds.wait(seconds(30))
         wait_until(lambda: not is_wanted(config), 30, "a run that has what it waited for")
         pieces.do(3)
         run.end()
@@ -108,7 +109,7 @@ def test_a_command_gives_a_run_the_checkpoint_and_works_as_its_guest(tmp_path: P
 def test_a_run_that_is_restarted_soon_keeps_its_guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = config_in(tmp_path)
     command, run = Command(config), Run(config)
-    assert run.holds.wait(30)
+    assert run.holds.wait(seconds(30))
     monkeypatch.setattr(guest, "RESTART_S", 60.0)
     with command.guest as pieces:
         pieces.do(0)

@@ -18,6 +18,7 @@ from pipelines.config.config_file import load_pipelines
 from pipelines.http.endpoints import endpoints
 from pipelines.views.run_state import RunState
 from pipelines.views.table_views import Phase
+from tests.support.waiting import seconds
 
 
 def main(files: list[str]) -> None:
@@ -46,7 +47,7 @@ def looked_at(file: Path) -> Iterator[Popen[str]]:
 
 def tell(process: Popen[str], line: str) -> None:
     """Let the process end by itself."""
-    process.communicate(line + "\n", timeout=60)
+    process.communicate(line + "\n", timeout=seconds(60))
 
 
 if __name__ == "__main__":

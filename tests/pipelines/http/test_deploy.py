@@ -16,6 +16,7 @@ from pipelines.catchup.shown_standing import Standing
 from pipelines.http.metrics import DURATIONS, METRICS, PIPELINE
 from pipelines.http.metrics_reference import with_metrics
 from pipelines.views.table_views import Phase
+from tests.support.waiting import seconds
 
 ROOT = Path(__file__).resolve().parents[3]
 LABELS = {
@@ -69,12 +70,18 @@ def problems(expression: str) -> Iterator[str]:
 
 @pytest.mark.slow
 def test_alerts_fire_as_their_examples_say() -> None:
-    found = subprocess.run([ROOT / "scripts/promtool.sh"], capture_output=True, text=True, check=False, timeout=300)
+    found = subprocess.run(
+        [ROOT / "scripts/promtool.sh"], capture_output=True, text=True, check=False, timeout=seconds(300)
+    )
     if found.returncode:
         pytest.skip(f"no promtool: {found.stderr.strip() or 'scripts/promtool.sh failed'}")
     examples = ROOT / "deploy/prometheus-alerts.test.yaml"
     done = subprocess.run(
-        [found.stdout.strip(), "test", "rules", examples], capture_output=True, text=True, check=False, timeout=60
+        [found.stdout.strip(), "test", "rules", examples],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=seconds(60),
     )
     assert done.returncode == 0, done.stdout + done.stderr
 

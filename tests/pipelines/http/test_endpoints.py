@@ -148,7 +148,9 @@ def test_who_does_not_end_a_request_keeps_nobody_waiting(
     port = free_port()
     configs = [config(tmp_path, metrics={"port": port})]
     with endpoints(configs, RunState(configs)), ExitStack() as stack:
-        slow = [stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60)) for _ in range(80)]
+        slow = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=seconds(60))) for _ in range(80)
+        ]
         for one in slow:
             one.sendall(sent)
         for one in slow:
@@ -174,7 +176,7 @@ def test_who_reads_no_answer_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     listener = listening("ui", "127.0.0.1", 0)
     with served(app, listener, "test"), socket.create_connection(listener.getsockname()) as reader:
         reader.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-        assert is_left.wait(30)
+        assert is_left.wait(seconds(30))
 
 
 def test_a_bad_record_that_stops_a_pipeline_is_told_without_its_values(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from sinks.quarantine import Quarantine
 from sources.changes import RECORD_SCHEMA
 from tests.stack.process import free_port
 from tests.support.paused_pipeline import PausedPipeline
+from tests.support.waiting import seconds
 
 SECRET = "Jane"
 VALUES = (
@@ -78,7 +79,7 @@ class Asked:
         """All that nobody has to show anything for."""
         places = [(self._page, "/api/state"), (self._page, "/api/table?pipeline=shop&table=lake.orders")]
         places += [(self._numbers, path) for path in ("/metrics", "/healthz", "/readyz")]
-        with urllib.request.urlopen(f"{self._page}/api/events", timeout=30) as events:
+        with urllib.request.urlopen(f"{self._page}/api/events", timeout=seconds(30)) as events:
             return str(events.readline(), "utf-8") + "".join(get(host + path) for host, path in places)
 
     def with_token(self) -> str:
@@ -88,7 +89,7 @@ class Asked:
 def get(url: str, token: str | None = None) -> str:
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=30) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=seconds(30)) as answer:
             return str(answer.read().decode())
     except urllib.error.HTTPError as refused:
         return str(refused.read().decode())

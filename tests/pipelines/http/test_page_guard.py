@@ -20,6 +20,7 @@ from pipelines.http.page.app import MOST_LISTENERS
 from pipelines.http.page.token_file import token_path
 from tests.pipelines.http.files import pipeline_file
 from tests.pipelines.http.live_page import HUGE, TAG, LivePage, desk, live_page
+from tests.support.waiting import seconds
 
 ACTION = json.dumps({"pipeline": "shop", "table": "lake.orders", "action": "compact"})
 PRIVATE = (
@@ -43,7 +44,7 @@ def ask(
     page: LivePage, path: str, method: str = "GET", body: str | None = None, **headers: str
 ) -> tuple[int, str, dict[str, str]]:
     address = urlsplit(page.url)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=30)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=seconds(30))
     try:
         given = {name.replace("_", "-"): value for name, value in headers.items()}
         connection.request(method, path, body, given)
@@ -186,7 +187,7 @@ def test_levels_and_history_of_a_table_are_told(page: LivePage) -> None:
 
 def test_events_are_a_stream_of_states(page: LivePage) -> None:
     address = urlsplit(page.url)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=30)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=seconds(30))
     connection.request("GET", "/api/events")
     answer = connection.getresponse()
     seen: list[dict[str, Any]] = []
@@ -216,7 +217,7 @@ def test_streams_that_nobody_reads_keep_nobody_out(page: LivePage) -> None:
     with ExitStack() as stack:
         streams = []
         for _ in range(MOST_LISTENERS + 1):
-            connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=30)
+            connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=seconds(30))
             stack.callback(connection.close)
             connection.request("GET", "/api/events")
             streams.append(connection.getresponse())

@@ -6,12 +6,15 @@ Screenshots stay below ``artifacts/page``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar, cast
 
 import pytest
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
 from selenium.webdriver import ActionChains, Chrome, Keys
 from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
 from pipelines.bad_records.dead_letters import DeadLetters
@@ -24,6 +27,7 @@ from tests.support.browser import chromium, keep_screenshot, prefer, resize
 from tests.support.waiting import seconds
 
 pytestmark = pytest.mark.slow
+T = TypeVar("T")
 HOSTILE_ROW = {"id": 1, "note": TAG, "file": TURNED, "long": HUGE, "column <i>": "x"}
 
 
@@ -70,6 +74,21 @@ def wait_for(browser: Chrome, text: str) -> None:
     WebDriverWait(browser, seconds(20), 0.1).until(lambda b: text in text_of(b), f"{text!r} on the page")
 
 
+def look(browser: Chrome, at: Callable[[], T], what: str) -> T:
+    """What is found once there is something: the page may make its elements anew while one looks."""
+    waiting = WebDriverWait(browser, seconds(20), 0.1, [StaleElementReferenceException, NoSuchElementException])
+    return cast(T, waiting.until(lambda _: at(), what))
+
+
+def state_word(browser: Chrome) -> tuple[str, str]:
+    word = browser.find_element(By.CSS_SELECTOR, ".title .word")
+    return word.text, str(word.get_attribute("class")).removeprefix("word").strip()
+
+
+def heights(buttons: list[WebElement]) -> list[int]:
+    return [button.size["height"] for button in buttons if button.is_displayed()]
+
+
 def wait_for_row(browser: Chrome, label: str, last_cells: list[str]) -> None:
     """Wait for a row of the table with this name that ends with these cells."""
     script = """return [...document.querySelectorAll("[aria-label='" + arguments[0] + "'] tbody tr")].map(
@@ -114,7 +133,7 @@ def nothing_was_run(browser: Chrome) -> None:
 
 
 def test_the_page_is_live(page: LivePage, browser: Chrome) -> None:
-    assert browser.find_element(By.ID, "connection").text == "live"
+    look(browser, lambda: browser.find_element(By.ID, "connection").text == "live", "a live page")
     wait_for(browser, "Batch\n3\ndone")
     wait_for(browser, "replay 80 %")
     assert "next at shop.s.6-0: 42; no slice yet since the start" in text_of(browser)
@@ -155,14 +174,12 @@ def test_the_page_of_a_shop_as_the_documentation_shows_it(tmp_path: Path, browse
 def test_a_paused_table_shows_in_the_state_of_its_pipeline_and_with_what_it_misses(
     page: LivePage, browser: Chrome
 ) -> None:
-    word = browser.find_element(By.CSS_SELECTOR, ".title .word")
-    assert (word.text, "bad" in str(word.get_attribute("class"))) == ("running, 1 table paused", True)
+    look(browser, lambda: state_word(browser) == ("running, 1 table paused", "bad"), "a table that is paused")
     assert "misses about 241 records" in text_of(browser)
     assert "from shop.s.8" in text_of(browser)
     page.state.pipelines["shop"].put_table("lake.paused", Standing.RUNNING)
     wait_for_row(browser, "Last events", ["caught up", "lake.paused"])
-    word = browser.find_element(By.CSS_SELECTOR, ".title .word")
-    assert (word.text, "good" in str(word.get_attribute("class"))) == ("running", True)
+    look(browser, lambda: state_word(browser) == ("running", "good"), "a pipeline that runs")
 
 
 def test_bad_records_in_quarantine_are_counted_by_table_without_the_token(page: LivePage, browser: Chrome) -> None:
@@ -175,7 +192,7 @@ def test_bad_records_in_quarantine_are_counted_by_table_without_the_token(page: 
 
 
 def test_charts_have_axes_with_units_and_times(page: LivePage, browser: Chrome) -> None:
-    figures = [figure.text for figure in browser.find_elements(By.TAG_NAME, "figure")]
+    figures = look(browser, lambda: [figure.text for figure in browser.find_elements(By.TAG_NAME, "figure")], "charts")
     assert [figure.splitlines()[0] for figure in figures] == [
         "Records per second",
         "Time behind",
@@ -295,14 +312,15 @@ def test_a_phone_shows_all_of_it_without_scrolling_sideways(page: LivePage, brow
     browser.get(page.url)
     wait_for(browser, "lake.orders")
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-    small = [b.size["height"] for b in browser.find_elements(By.CSS_SELECTOR, "button:not(.name)") if b.is_displayed()]
-    assert min(small) >= 28
+    buttons = "button:not(.name)"
+    assert min(look(browser, lambda: heights(browser.find_elements(By.CSS_SELECTOR, buttons)), "buttons")) >= 28
     use_token(browser, page.token)
     button(browser, "Show bad records")
     wait_for(browser, "4 ×")
     browser.execute_script("document.querySelectorAll('details').forEach(one => { one.open = true })")
-    record = browser.find_element(By.CSS_SELECTOR, "td[data-label=record] .text")
-    assert record.size["width"] > 160, "a record has room for more than a word a line"
+    record = "td[data-label=record] .text"
+    width_of = look(browser, lambda: browser.find_element(By.CSS_SELECTOR, record).size["width"], "a record")
+    assert width_of > 160, "a record has room for more than a word a line"
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     keep_screenshot(browser, f"phone-{width}")
 

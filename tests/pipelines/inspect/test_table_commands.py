@@ -22,6 +22,7 @@ from pipelines.storage import catalog_of
 from tests.support.command import TIDEMARK, tidemark
 from tests.support.s3_server import s3_server
 from tests.support.small_table import SmallTable
+from tests.support.waiting import seconds
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 JSON = ("--format", "json")
@@ -196,7 +197,9 @@ def test_output_into_a_closed_pipe_ends_quietly(path: str) -> None:
     command = [*TIDEMARK, "table", "changes", path, *JSON]
     code = f"import subprocess, sys; p = subprocess.Popen({command!r}, stdout=subprocess.PIPE)\n"
     code += "p.stdout.close(); sys.exit(p.wait())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=seconds(60), check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -208,7 +208,7 @@ def test_a_watch_waits_for_the_first_table(tmp_path: Path) -> None:
 
 
 def _wait(process: subprocess.Popen[str], is_done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + seconds(60)
     while not is_done():
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.05)
@@ -223,7 +223,7 @@ def test_a_job_that_is_killed_leaves_the_table_and_files_that_remove_orphans_tak
     content = driver.content()
     before = set(root.rglob("*"))
     process = subprocess.Popen([*TIDEMARK, "compact", str(tmp_path / "w"), "--full"], stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + seconds(60)
     while process.poll() is None and set(root.rglob("*.parquet")) <= before:
         assert time.monotonic() < deadline
         time.sleep(0.001)

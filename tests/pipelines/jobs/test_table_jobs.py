@@ -146,7 +146,7 @@ def test_an_interrupted_rescale_leaves_the_table_as_it_was(tmp_path: Path) -> No
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + seconds(60)
     while process.poll() is None and len(sorted(Path(driver.table.paths.root).rglob("*.parquet"))) == len(before):
         assert time.monotonic() < deadline
         time.sleep(0.002)

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from pipelines.spark.fetched_packages import fetching
+from tests.support.pipeline_run import wait_until
+from tests.support.waiting import seconds
 
 
 def _properties(directory: Path, packages: str = "org.example:a:1") -> dict[str, str]:
@@ -17,20 +19,18 @@ def _properties(directory: Path, packages: str = "org.example:a:1") -> dict[str,
 
 def test_a_second_start_waits_until_the_first_has_fetched(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    order, waiting = [], threading.Event()
+    order = []
 
     def second() -> None:
-        waiting.set()
         with fetching(_properties(tmp_path)):
             order.append("second")
 
     thread = threading.Thread(target=second)
     with fetching(_properties(tmp_path)):
         thread.start()
-        waiting.wait()
-        thread.join(0.5)
+        wait_until(lambda: "waiting for another process" in caplog.text, 10, "a second one that waits")
         order.append("first")
-    thread.join(10)
+    thread.join(seconds(10))
 
     assert order == ["first", "second"]
     assert "waiting for another process that fetches org.example:a:1" in caplog.text

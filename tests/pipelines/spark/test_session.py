@@ -30,6 +30,7 @@ from pipelines.spark.spark_errors import first_cause, second_run, task_failure, 
 from sources.changes import RECORD_SCHEMA
 from tests.support.events import History, write_dump
 from tests.support.local_batches import dump_batches, pipeline_tables, processed, run_batches, task_settings
+from tests.support.waiting import seconds
 
 _RULES: list[dict[str, object]] = [{"match": {"table": "orders"}, "into": "lake.orders"}]
 
@@ -244,7 +245,7 @@ except session.SinkUnavailable as error:
 def test_a_jvm_that_ends_while_spark_starts_is_told_as_that(tmp_path: Path) -> None:
     config = pickle.dumps(pipeline_tables(tmp_path, _RULES).config)
     command = [sys.executable, "-c", _KILLED_AS_IT_STARTS, config.hex()]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    told = subprocess.run(command, capture_output=True, text=True, timeout=seconds(120))
     assert told.stdout.startswith("Spark did not start: its JVM ended; start again"), told.stderr
 
 

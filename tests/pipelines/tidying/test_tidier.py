@@ -167,7 +167,7 @@ def test_write_only_tables_are_left_alone_while_they_are_idle_too(tmp_path: Path
     working = Tidier("shop", str(tmp_path), tables=tables, again_s=0.02)
     working.start()
     for _ in range(3):
-        assert asked.acquire(timeout=30)
+        assert asked.acquire(timeout=seconds(30))
     working.close(drains=True)
 
     assert target.snapshots.earliest_id() == 1

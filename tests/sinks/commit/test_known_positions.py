@@ -18,6 +18,7 @@ from sinks.commit.table_sink import TableSink
 from tests.support.builders import committer, data_file
 from tests.support.builders import message as commit_message
 from tests.support.table_driver import new_table
+from tests.support.waiting import seconds
 
 SNAPSHOTS = 40
 SOURCE = FedBy("items", "shop", "public", "items")
@@ -236,7 +237,7 @@ class SideBySide(CountingFileIO):
 
     def read(self, path: str) -> bytes:
         if path.endswith(tuple(f"/snapshot-{n}" for n in self.held)):
-            self.both.wait(30)
+            self.both.wait(seconds(30))
         return CountingFileIO.read(self, path)
 
 

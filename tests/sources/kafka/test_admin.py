@@ -23,6 +23,7 @@ from tests.stack.jvm import kafka_client_jvm
 from tests.stack.process import free_port
 from tests.stack.secure_kafka import SecureKafka, jaas, running_secure_kafka
 from tests.support.kafka_pipelines import insert_events
+from tests.support.waiting import seconds
 
 pytestmark = pytest.mark.stack
 TOPIC = "secure.public.orders"
@@ -112,7 +113,7 @@ def test_an_open_transaction_ends_what_can_be_read(client: Client, broker: Secur
     producer = KafkaProducer(bootstrap_servers=servers, transactional_id=topic, acks="all")
     producer.init_transactions()
     producer.begin_transaction()
-    producer.send(topic, value=b"{}").get(timeout=30)
+    producer.send(topic, value=b"{}").get(timeout=seconds(30))
     with kafka_admin(client.jvm, client.source(servers, {})) as admin:
         assert admin.bounds([topic]) == {(topic, 0): Bounds(0, 2, 3)}
     with kafka_admin(client.jvm, client.source(servers, {"isolation.level": "read_uncommitted"})) as admin:

@@ -15,6 +15,7 @@ from sources.kafka.first_look import topics_at_first_look
 from sources.kafka.settings import KafkaSettings
 from sources.kafka.start_offsets import check_listed
 from sources.topics import TopicSelection
+from tests.stack.process import free_port
 from tests.stack.topics import Topics
 from tests.support.waiting import seconds
 
@@ -52,7 +53,7 @@ def broker(answer: bytes) -> Iterator[str]:
 
 def test_it_tells_the_topics_but_those_of_kafka_itself() -> None:
     with broker(metadata(("orders", False), ("__consumer_offsets", True), ("items", False))) as servers:
-        assert topics_at_first_look(servers, {}) == frozenset(("orders", "items"))
+        assert topics_at_first_look(servers, {}, wait_s=seconds(10)) == frozenset(("orders", "items"))
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", metadata(("orders", False))[:60]])
@@ -70,7 +71,8 @@ def test_servers_that_take_no_connection_are_told(unused_port: int) -> None:
     with pytest.raises(Outage, match=rf"Kafka at 127\.0\.0\.1:{unused_port} does not answer .*Connection refused"):
         topics_at_first_look(f"127.0.0.1:{unused_port}", {})
     with broker(metadata()) as servers:
-        assert topics_at_first_look(f"127.0.0.1:{unused_port},{servers}", {}) == frozenset()
+        answer = topics_at_first_look(f"127.0.0.1:{unused_port},{servers}", {}, wait_s=seconds(10))
+    assert answer == frozenset()
 
 
 def test_a_host_that_nobody_knows_is_told() -> None:
@@ -85,8 +87,7 @@ def test_a_listed_topic_that_is_not_there_is_refused() -> None:
 
 @pytest.fixture
 def unused_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+    return free_port()
 
 
 @pytest.mark.stack

@@ -26,6 +26,7 @@ from tests.stack.kafka import KafkaBroker
 from tests.stack.process import free_port
 from tests.stack.topics import TopicRecord, Topics
 from tests.support.pipeline_run import wait_until
+from tests.support.waiting import seconds
 
 pytestmark = pytest.mark.stack
 KINDS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -82,7 +83,7 @@ def test_a_record_is_whole_whatever_compresses_it(kafka: Topics) -> None:
             headers: Any = [("n", str(n).encode()), ("empty", None)] if n % 3 == 0 else None
             key, value = (None if n % 5 == 0 else b"k" * n), (None if n % 7 == 0 else b"v" * n)
             producer.produce(topic, value, key, 0, timestamp=1_000 + n, headers=headers)
-        assert producer.flush(60) == 0
+        assert producer.flush(seconds(60)) == 0
         rows = pa.Table.from_batches(reader_of(kafka)([to_bytes([OffsetRange((topic, 0), 1, 300)])])).to_pylist()
         for n, row in enumerate(rows, 1):
             assert (row["topic"], row["partition"], row["offset"]) == (topic, 0, n)
@@ -102,16 +103,16 @@ def test_ranges_end_where_aborted_records_markers_and_open_transactions_lie(kafk
         committed, end = [], 0
         for number, outcome in enumerate(outcomes):
             producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": f"{name}-{number}"})
-            producer.init_transactions(30)
+            producer.init_transactions(seconds(30))
             producer.begin_transaction()
             for n in range(2):
                 producer.produce(topic, str(n), partition=0)
-            assert producer.flush(60) == 0
+            assert producer.flush(seconds(60)) == 0
             if outcome == "c":
-                producer.commit_transaction(30)
+                producer.commit_transaction(seconds(30))
                 committed += [end, end + 1]
             elif outcome == "a":
-                producer.abort_transaction(30)
+                producer.abort_transaction(seconds(30))
             else:
                 open_producers.append(producer)
                 break
@@ -143,7 +144,7 @@ def test_many_partitions_are_read_in_one_task_each_in_its_order(kafka: Topics) -
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
     for n in range(3 * MANY):
         producer.produce("f.many", str(n), partition=n % MANY)
-    assert producer.flush(60) == 0
+    assert producer.flush(seconds(60)) == 0
     ranges = [OffsetRange(("f.many", partition), partition % 2, 3) for partition in range(MANY)]
     rows = read(reader_of(kafka), *ranges)
     assert sorted(rows) == [(one.place, at) for one in ranges for at in range(one.begin, one.end)]
@@ -155,7 +156,7 @@ def test_large_records_are_handed_on_few_at_a_time(kafka: Topics) -> None:
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "message.max.bytes": 16 << 20})
     for n in range(12):
         producer.produce("f.large", bytes([n]) * (10 << 20), partition=0)
-        assert producer.flush(60) == 0
+        assert producer.flush(seconds(60)) == 0
     batches = [*reader_of(kafka)([to_bytes([OffsetRange(("f.large", 0), 0, 12)])])]
     assert [value.as_py()[:1] for batch in batches for value in batch.column("value")] == [
         bytes([n]) for n in range(12)
