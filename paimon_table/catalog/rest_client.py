@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote_plus, urlencode
 
-from paimon_table.errors import CommitOutcomeUnknown, ConfigError, Outage, SinkUnavailable, UnsupportedFeature
+from paimon_table.errors import ConfigError, Outage, SinkUnavailable, UnsupportedFeature
 
 HEADER_PREFIX = "header."
 """Options with it are headers of each request."""
@@ -71,6 +71,13 @@ class Answer:
     @property
     def message(self) -> str:
         return str(self.body.get("message") or "no reason given")
+
+
+class Unanswered(Outage):
+    """A request with an effect has no answer: it may have been carried out, or be carried out yet.
+
+    Whoever tries again looks first, and deletes nothing that the request names until then.
+    """
 
 
 class _NotSent(Exception):
@@ -131,7 +138,7 @@ class RestClient:
             query = {"pageToken": str(token)}
 
     def post(self, body: Mapping[str, Any], *path: str) -> Answer:
-        """Send once. CommitOutcomeUnknown where it may have taken effect; else as ``get``."""
+        """Send once. Unanswered where it may have taken effect; else as ``get``."""
         return self._once("POST", path, body)
 
     def delete(self, *path: str) -> Answer:
@@ -234,10 +241,10 @@ class RestClient:
             f"catalog server {self._uri} does not answer ({_words(error)}); start it, or check catalog.uri"
         ).without_values()
 
-    def _unclear(self, method: str, address: str, why: str) -> CommitOutcomeUnknown:
-        return CommitOutcomeUnknown(
-            f"catalog server {self._uri} did not say what became of {method} {address} ({why}); repeat what was done,"
-            " it looks before it changes anything"
+    def _unclear(self, method: str, address: str, why: str) -> Unanswered:
+        return Unanswered(
+            f"catalog server {self._uri} did not say what became of {method} {address} ({why}); it is tried again once"
+            " the server answers, which shows whether it was done"
         )
 
 

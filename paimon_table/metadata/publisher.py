@@ -40,7 +40,8 @@ class Publisher(Protocol):
 
         True when it is in the table, also if a first try had got that far; False when its id provably belongs to
         another one, or its base is gone. CommitOutcomeUnknown when that cannot be told: the caller looks before it
-        publishes again. Readers find it in the ``SnapshotStore`` once this is True.
+        publishes again. An Outage when it may come to be yet: then its files stay, whatever a look shows.
+        Readers find it in the ``SnapshotStore`` once this is True.
         """
         ...
 
