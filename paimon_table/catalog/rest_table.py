@@ -150,8 +150,8 @@ class RestPublisher:
     def _check_same(self, served: ServedTable | None) -> None:
         if served is None or served.id != self.table_id:
             raise ConfigError(
-                f"table {self.name} was dropped, or dropped and made anew, while it was written: the catalog server no"
-                " longer has the table that was opened; start the pipeline again"
+                f"table {self.name} was dropped, or dropped and recreated, while the pipeline wrote it: the catalog"
+                " server no longer has the table that was opened; start the pipeline again"
             )
 
 

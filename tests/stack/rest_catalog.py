@@ -538,7 +538,8 @@ def _slot(fields: list[Any], names: list[str]) -> tuple[Any, str]:
         if not isinstance(inside, dict):
             raise Refused(404, f"no column {names}", "COLUMN", name)
         if "fields" in inside:
-            holder, key = next((f for f in inside["fields"] if f["name"] == name), {}), "type"
+            none: dict[str, Any] = {}
+            holder, key = next((f for f in inside["fields"] if f["name"] == name), none), "type"
         else:
             holder, key = inside, name
         if key not in holder:

@@ -164,10 +164,10 @@ def test_a_table_made_anew_gets_nothing_of_who_wrote_the_old_one(server: RestSer
     catalog = catalog_of(server)
     catalog.drop(ORDERS)
     anew = driver_of(server, tmp_path, "another")
-    with pytest.raises(ConfigError, match="dropped and made anew"):
+    with pytest.raises(ConfigError, match="dropped and recreated"):
         driver.commit([["+I", "monday", 1]])
     assert anew.table.snapshots.latest() is None
-    with pytest.raises(ConfigError, match="dropped and made anew"):
+    with pytest.raises(ConfigError, match="dropped and recreated"):
         driver.evolve([AddColumn("x", parse_type("INT"))])
     catalog.drop(ORDERS)
     with pytest.raises(ConfigError, match="was dropped"):
