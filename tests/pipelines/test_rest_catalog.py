@@ -12,9 +12,11 @@ import pytest
 from paimon_table.catalog.catalog import Catalog
 from paimon_table.catalog.table_name import TableName
 from paimon_table.errors import ConfigError, Outage
+from pipelines.checkpoint.replay_state import Kind, Point, ReplayState
 from pipelines.config.config_file import load_pipeline
 from pipelines.config.config_reference import reference_page
 from pipelines.prepared import prepared
+from pipelines.replay.rebuild_requests import with_rebuild
 from pipelines.storage import catalog_of, hold_secrets
 from pipelines.trial.trial_pipeline import TrialPipeline
 from tests.stack.rest_catalog import RestServer, rest_server
@@ -228,3 +230,11 @@ def test_commands_that_read_work_and_those_that_write_files_are_refused(server: 
         assert f"table {command}` changes a table by its files alone" in done.stderr
         assert "Use an engine that goes through the catalog" in done.stderr
     assert sorted(str(path) for path in server.directory.rglob("*")) == before
+
+
+@pytest.mark.slow
+def test_a_rebuild_is_refused_because_the_server_owns_branches(written: Path) -> None:
+    config = load_pipeline(written)
+    state = ReplayState("r1", "lake.t", Point(Kind.EARLIEST), None, ("shop.public.t",))
+    with pytest.raises(ConfigError, match=r"belong to the REST catalog .*say --into-place, or write into a new table"):
+        with_rebuild(config, state, catalog_of(config).load(ORDERS), allows_missing=False)
