@@ -62,8 +62,13 @@ class ServerSnapshots:
 
     def load(self) -> Snapshot | None:
         answer = self.client.get(*table_path(self.name), "snapshot")
+        if answer.lacks("SNAPSHOT"):
+            return None
         if not answer.is_found:
-            return None  # the table has no snapshot, or is gone, which its next commit tells
+            raise ConfigError(
+                f"table {self.name} is not in the catalog any more ({self.client.place}): it was dropped; start the"
+                " pipeline again"
+            )
         newest = answer.body.get("snapshot")
         found = newest.get("snapshot") if isinstance(newest, Mapping) else None
         return from_json(json.dumps(found), f"the newest snapshot of {self.name}, as the catalog server tells it")

@@ -314,6 +314,11 @@ def test_a_token_that_changes_is_used_from_then_on(new_server: RestServer) -> No
         catalog_of(new_server, token=lambda: "old").check()
     assert not isinstance(refused.value, Outage)
     assert "old" not in str(refused.value)
+    for broken in ("two\nX: y", "zwei\u00fc"):
+        with pytest.raises(ConfigError, match="such as a line break") as spoiled:
+            catalog_of(new_server, token=partial(str, broken)).check()
+        assert broken not in str(spoiled.value)
+    catalog_of(new_server, token=lambda: "two\n").check()
 
 
 def test_a_busy_server_is_asked_again_and_one_that_is_down_is_an_outage(new_server: RestServer) -> None:
