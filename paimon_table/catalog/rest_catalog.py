@@ -5,15 +5,16 @@ The server says where the files of a table lie. Tidemark reaches them with its o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from paimon_table.catalog.catalog import TableFiles
 from paimon_table.catalog.rest_client import TABLE_DEFAULT_PREFIX, RestClient
 from paimon_table.catalog.rest_schema import schema_document
 from paimon_table.catalog.rest_table import RestPublisher, ServedTable, ServerSnapshots, table_path
 from paimon_table.catalog.table_name import TableName
-from paimon_table.errors import CommitOutcomeUnknown, ConfigError, Outage, SinkUnavailable, UnsupportedFeature
+from paimon_table.errors import ConfigError, SinkUnavailable, UnsupportedFeature
 from paimon_table.metadata.paths import TablePaths
 from paimon_table.metadata.publisher import Publisher
 from paimon_table.schema.table_schema import TableSchema
@@ -87,29 +88,19 @@ class RestCatalog:
         if present is not None:
             return present
         validate_new_table(schema)
-        document = {
+        document: Mapping[str, Any] = {
             "identifier": {"database": name.database, "object": name.table},
             "schema": schema_document(schema, self._table_defaults()),
         }
-        answer = self._ask(document, "databases", name.database, "tables")
-        if answer == 404:
-            self._ask({"name": name.database, "options": {}}, "databases")
-            self._ask(document, "databases", name.database, "tables")
+        # Somebody else may make both meanwhile: then they are there already (409).
+        if self.client.post(document, "databases", name.database, "tables").status == 404:
+            self.client.post({"name": name.database, "options": {}}, "databases")
+            self.client.post(document, "databases", name.database, "tables")
         return self.load(name)
 
     def drop(self, name: TableName) -> None:
         _check_name(name)
-        try:
-            self.client.delete(*table_path(name))
-        except CommitOutcomeUnknown as error:
-            raise Outage(str(error)) from error
-
-    def _ask(self, document: dict[str, object], *path: str) -> int:
-        """The status; somebody else may have made the same meanwhile, or a lost answer may: both are found there."""
-        try:
-            return self.client.post(document, *path).status
-        except CommitOutcomeUnknown as error:
-            raise Outage(str(error)) from error
+        self.client.delete(*table_path(name))
 
     def _served(self, name: TableName) -> ServedTable | None:
         _check_name(name)

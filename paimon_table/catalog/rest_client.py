@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote_plus, urlencode
 
-from paimon_table.errors import CommitOutcomeUnknown, ConfigError, Outage, SinkUnavailable, UnsupportedFeature
+from paimon_table.errors import ConfigError, Outage, SinkUnavailable, UnsupportedFeature
 
 HEADER_PREFIX = "header."
 """Options with it are headers of each request."""
@@ -36,7 +36,6 @@ _MOST_BYTES = 64 << 20
 _LONGEST_WAIT_S = 5.0
 _BUSY = (429, 503)
 _PASSING = frozenset((429, 500, 502, 503, 504))
-_UNKNOWN_PATH = "it is no Paimon REST catalog"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +67,12 @@ class Answer:
         """Whether the server does not have the resource itself, and not what it belongs to."""
         return self.status == 404 and self.body.get("resourceType") == kind
 
-    @property
-    def message(self) -> str:
-        return str(self.body.get("message") or "no reason given")
+
+class Unanswered(Outage):
+    """A request with an effect has no answer: it may have been carried out, or be carried out yet.
+
+    Whoever tries again looks first, and deletes nothing that the request names until then.
+    """
 
 
 class _NotSent(Exception):
@@ -131,7 +133,7 @@ class RestClient:
             query = {"pageToken": str(token)}
 
     def post(self, body: Mapping[str, Any], *path: str) -> Answer:
-        """Send once. CommitOutcomeUnknown where it may have taken effect; else as ``get``."""
+        """Send once. Unanswered where it may have taken effect; else as ``get``."""
         return self._once("POST", path, body)
 
     def delete(self, *path: str) -> Answer:
@@ -169,7 +171,12 @@ class RestClient:
             headers["Content-Type"] = "application/json"
         token = self._settings.token()
         if token is not None:
-            headers["Authorization"] = f"Bearer {token}"
+            headers["Authorization"] = f"Bearer {token.strip()}"
+        if not all(text.isascii() and text.isprintable() for text in headers.values()):
+            raise ConfigError(
+                "catalog.token or an option header.* holds characters that a header cannot have, such as a line break;"
+                " check what they were copied from"
+            )
         request = urllib.request.Request(self._uri + address, data, headers, method=method)
         try:
             with self._opener.open(request, timeout=self._settings.timeout_s) as answer:
@@ -192,10 +199,11 @@ class RestClient:
         answer = self._judged(status, body, f"GET {address}")
         known = answer.body.get("defaults"), answer.body.get("overrides")
         if not answer.is_found or not any(isinstance(options, Mapping) for options in known):
-            why = f"it has no warehouse {self._settings.warehouse!r}" if answer.message and status == 404 else ""
+            has_words = status == 404 and "message" in answer.body
+            why = f"it has no warehouse {self._settings.warehouse!r}" if has_words else "it is no Paimon REST catalog"
             raise ConfigError(
-                f"catalog server {self._uri} does not answer GET /v1/config as expected (status {status}):"
-                f" {why or _UNKNOWN_PATH}; check catalog.uri and catalog.warehouse"
+                f"catalog server {self._uri} does not answer GET /v1/config as expected (status {status}): {why}; check"
+                " catalog.uri and catalog.warehouse"
             )
         defaults, overrides = (dict(options) if isinstance(options, Mapping) else {} for options in known)
         merged = {**defaults, **self._settings.options, **overrides}
@@ -234,10 +242,10 @@ class RestClient:
             f"catalog server {self._uri} does not answer ({_words(error)}); start it, or check catalog.uri"
         ).without_values()
 
-    def _unclear(self, method: str, address: str, why: str) -> CommitOutcomeUnknown:
-        return CommitOutcomeUnknown(
-            f"catalog server {self._uri} did not say what became of {method} {address} ({why}); repeat what was done,"
-            " it looks before it changes anything"
+    def _unclear(self, method: str, address: str, why: str) -> Unanswered:
+        return Unanswered(
+            f"catalog server {self._uri} did not say what became of {method} {address} ({why}); it is tried again once"
+            " the server answers, which shows whether it was done"
         )
 
 

@@ -91,12 +91,6 @@ def _renamed(above: tuple[str, ...], names: Mapping[str, str]) -> Iterator[Chang
 def _field_changed(above: tuple[str, ...], before: DataField, after: DataField) -> Iterator[Change]:
     names = (*above, after.name)
     yield from _type_changed(names, before.type, after.type)
-    if before.type.nullable != after.type.nullable:
-        yield {
-            "action": "updateColumnNullability",
-            "fieldNames": list(names),
-            "newNullability": after.type.nullable,
-        }
     if before.description != after.description:
         yield {"action": "updateColumnComment", "fieldNames": list(names), "newComment": after.description}
     if before.default_value != after.default_value:
@@ -108,14 +102,19 @@ def _field_changed(above: tuple[str, ...], before: DataField, after: DataField) 
 
 
 def _type_changed(names: tuple[str, ...], before: DataType, after: DataType) -> Iterator[Change]:
-    """A type beside its own nullability; of nested types each part by itself, under the names that Paimon gives it."""
-    if before.with_nullable(True) == after.with_nullable(True):
+    """A type and whether it takes NULL; of nested types each part by itself, under the names that Paimon gives it."""
+    if before == after:
+        return
+    if before.nullable != after.nullable:
+        yield {"action": "updateColumnNullability", "fieldNames": list(names), "newNullability": after.nullable}
+    before = before.with_nullable(after.nullable)
+    if before == after:
         return
     if before.root is not after.root or not before.is_nested:
         yield {
             "action": "updateColumnType",
             "fieldNames": list(names),
-            "newDataType": type_json(after.with_nullable(before.nullable)),
+            "newDataType": type_json(after),
             "keepNullability": True,
         }
     elif before.root is Root.ROW:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from paimon_table.catalog.rest_client import Answer, RestClient
+from paimon_table.catalog.rest_client import Answer, RestClient, Unanswered
 from paimon_table.catalog.rest_schema import schema_changes
 from paimon_table.catalog.table_name import TableName
 from paimon_table.errors import CommitOutcomeUnknown, ConfigError, SinkUnavailable
@@ -62,8 +62,13 @@ class ServerSnapshots:
 
     def load(self) -> Snapshot | None:
         answer = self.client.get(*table_path(self.name), "snapshot")
+        if answer.lacks("SNAPSHOT"):
+            return None
         if not answer.is_found:
-            return None  # the table has no snapshot, or is gone, which its next commit tells
+            raise ConfigError(
+                f"table {self.name} is not in the catalog any more ({self.client.place}): it was dropped; start the"
+                " pipeline again"
+            )
         newest = answer.body.get("snapshot")
         found = newest.get("snapshot") if isinstance(newest, Mapping) else None
         return from_json(json.dumps(found), f"the newest snapshot of {self.name}, as the catalog server tells it")
@@ -115,10 +120,10 @@ class RestPublisher:
             "snapshot": _document(snapshot),
             "statistics": [s.as_json() for s in partition_statistics(self.context, entries)],
         }
-        unclear: CommitOutcomeUnknown | None = None
+        unclear: Unanswered | None = None
         try:
             answer = self.client.post(request, *table_path(self.name), "commit")
-        except CommitOutcomeUnknown as error:
+        except Unanswered as error:
             unclear = error
         else:
             if answer.status == 404:
@@ -127,7 +132,7 @@ class RestPublisher:
                 return True
         return self._is_there(snapshot, unclear)
 
-    def _is_there(self, snapshot: Snapshot, unclear: CommitOutcomeUnknown | None) -> bool:
+    def _is_there(self, snapshot: Snapshot, unclear: Unanswered | None) -> bool:
         """Whether a snapshot that the server did not say to have taken is in the table."""
         store = self.context.snapshots
         newest = store.latest()
@@ -136,20 +141,22 @@ class RestPublisher:
             present = store.find(snapshot.id)
         if present is not None and present.id == snapshot.id:
             return present.uuid is not None and present.uuid == snapshot.uuid
-        if unclear is None and (newest is None or newest.id < snapshot.id):
-            return False  # refused: the base is not what the server has
-        # A request that took its time may still be carried out. It can only succeed on the base that it names, so a
-        # repeated commit finds it, or makes it fail.
-        raise CommitOutcomeUnknown(
-            f"whether snapshot {snapshot.id} of table {self.name} was published is not known; repeat the commit, it"
-            " looks before it publishes"
-        ) from unclear
+        if newest is not None and newest.id > snapshot.id:
+            raise CommitOutcomeUnknown(
+                f"whether snapshot {snapshot.id} of table {self.name} was published is not known: it has expired;"
+                " repeat the commit, it looks before it publishes"
+            ) from unclear
+        if unclear is not None:
+            # It may still be carried out, so its files stay. It can only succeed on the base that it names: a repeated
+            # commit finds it, or makes it fail.
+            raise unclear
+        return False  # refused: the base is not what the server has
 
     def _check_same(self, served: ServedTable | None) -> None:
         if served is None or served.id != self.table_id:
             raise ConfigError(
-                f"table {self.name} was dropped, or dropped and made anew, while it was written: the catalog server no"
-                " longer has the table that was opened; start the pipeline again"
+                f"table {self.name} was dropped, or dropped and recreated, while the pipeline wrote it: the catalog"
+                " server no longer has the table that was opened; start the pipeline again"
             )
 
 

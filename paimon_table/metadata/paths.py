@@ -208,9 +208,8 @@ def partition_texts(values: Sequence[object], fields: Sequence[DataField], optio
     """The values of a partition as texts by their columns; see ``partition_path``."""
     texts = {}
     for value, field in zip(values, fields, strict=True):
-        text = None if value is None else _value_text(value, field.type, options.legacy_partition_name)
-        is_default = text is None or not text.strip()
-        texts[field.name] = options.partition_default_name if is_default else text
+        text = "" if value is None else _value_text(value, field.type, options.legacy_partition_name)
+        texts[field.name] = text if text.strip() else options.partition_default_name
     return texts
 
 

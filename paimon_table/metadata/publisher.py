@@ -40,7 +40,8 @@ class Publisher(Protocol):
 
         True when it is in the table, also if a first try had got that far; False when its id provably belongs to
         another one, or its base is gone. CommitOutcomeUnknown when that is unknown: the caller checks before it
-        publishes again. Readers find it in the ``SnapshotStore`` once this is True.
+        publishes again. An Outage when it may still be published: then its files stay, whatever the check shows.
+        Readers find it in the ``SnapshotStore`` once this is True.
         """
         ...
 

@@ -26,7 +26,15 @@ from tests.support.local_batches import pipeline_tables, run_batches
 from tests.support.waiting import seconds
 
 DOCUMENTED_WAREHOUSE = "/data/warehouse"
-NAMES = ("S3_ACCESS_KEY", "S3_SECRET_KEY", "MASK_KEY", "REGISTRY_PASSWORD", "KAFKA_USER", "KAFKA_PASSWORD")
+NAMES = (
+    "S3_ACCESS_KEY",
+    "S3_SECRET_KEY",
+    "MASK_KEY",
+    "REGISTRY_PASSWORD",
+    "KAFKA_USER",
+    "KAFKA_PASSWORD",
+    "CATALOG_TOKEN",
+)
 ENVIRONMENT = dict.fromkeys(NAMES, "secret") | {"KAFKA_BOOTSTRAP_SERVERS": "kafka:9092", "TIDEMARK_WAREHOUSE": "lake"}
 PIPELINES = [block for path in PAGES for block in blocks(path, "yaml") if block.text.startswith("version:")]
 

@@ -14,7 +14,7 @@ from paimon_table.catalog.table_name import TableName
 from paimon_table.schema.table_schema import create_schema
 from paimon_table.storage.file_io import file_io_for
 from paimon_table.types import parse_type
-from paimon_table.validation.schema_evolution import AddColumn, RenameColumn, WidenColumn
+from paimon_table.validation.schema_evolution import AddColumn, RenameColumn, SchemaChange, WidenColumn
 from tests.interop.java_paimon import JavaPaimon
 from tests.interop.python_readers import PythonReaders
 from tests.stack.rest_catalog import RestServer, rest_server
@@ -54,7 +54,7 @@ def test_a_table_of_a_server_is_written_in_turns_and_read_equal(
     java.write(address, [["+I", "2026-01-01", 3, "java"], ["-D", "2026-01-02", 2, "new"]], compact=True)
 
     # when Tidemark changes the schema through the server and continues
-    changes = [AddColumn("total", parse_type("INT"), after="id"), RenameColumn("status", "state")]
+    changes: list[SchemaChange] = [AddColumn("total", parse_type("INT"), after="id"), RenameColumn("status", "state")]
     evolved = catalog.load(ORDERS).evolve(changes, time_ms=5)
     evolved = evolved.evolve([WidenColumn("total", parse_type("BIGINT"))], time_ms=6)
     driver = TableDriver(evolved, tmp_path / "lookup2", first_identifier=2)

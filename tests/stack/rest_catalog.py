@@ -22,6 +22,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote_plus, urlsplit
 
 from paimon_table.types import parse_type
+from tests.support.waiting import seconds
 
 _PAGE = 2
 _REQUIRED = {
@@ -106,7 +107,7 @@ class RestServer:
     commits: int = 0
     port: int = 0
     lock: threading.RLock = field(default_factory=threading.RLock)
-    before_commit: Callable[[], None] | None = None
+    before_commit: Callable[[], object] | None = None
     """Called once, before the next commit is looked at: somebody else is faster."""
 
     @property
@@ -130,6 +131,14 @@ class RestServer:
         finally:
             with self.lock:
                 self.busy -= 1
+
+    def finish_late(self) -> None:
+        """Carry out what is late, and wait until that is done."""
+        self.released.set()
+        limit = time.monotonic() + seconds(20)
+        while self.busy:
+            assert time.monotonic() < limit, "the server does not come to an end"
+            time.sleep(0.01)
 
     # ------------------------------------------------------------ routes
 
@@ -330,17 +339,21 @@ def rest_server(directory: Path, **settings: Any) -> Iterator[RestServer]:
             server.requests.append(f"{method} {parts.path}")
             server.headers = dict(self.headers.items())
             if server.is_down:
-                return self._send(503, {"message": "down for maintenance", "code": 503})
+                self._send(503, {"message": "down for maintenance", "code": 503})
+                return
             if server.token is not None and self.headers["Authorization"] != f"Bearer {server.token}":
-                return self._send(401, {"message": "Unauthorized", "code": 401})
+                self._send(401, {"message": "Unauthorized", "code": 401})
+                return
             fault = server.faults.pop(0) if method != "GET" and server.faults else "ok"
             if path[-1] == "commit" and server.before_commit is not None:
                 act, server.before_commit = server.before_commit, None
                 act()
             if fault == "503":
-                return self._send(503, {"message": "busy", "code": 503})
+                self._send(503, {"message": "busy", "code": 503})
+                return
             if fault == "cut":
-                return self.connection.close()
+                self.connection.close()
+                return
             if fault == "late":
                 self.connection.shutdown(socket.SHUT_RDWR)
                 server.released.wait()
@@ -350,11 +363,11 @@ def rest_server(directory: Path, **settings: Any) -> Iterator[RestServer]:
                 status = error.status
                 answer = {"message": str(error), "resourceType": error.kind, "resourceName": error.name, "code": status}
             if fault in ("lost", "late"):
-                return self.connection.close()
+                self.connection.close()
+                return
             if fault == "done 503":
                 status, answer = 503, {"message": "a gateway gave up", "code": 503}
             self._send(status, answer)
-            return None
 
         def _send(self, status: int, body: Any) -> None:
             data = json.dumps(body).encode()
@@ -456,7 +469,11 @@ def _apply(schema: dict[str, Any], change: dict[str, Any], highest: int) -> int:
 
 
 def _apply_to_column(schema: dict[str, Any], action: str, given: dict[str, Any], highest: int) -> int:
-    *above, name = given.pop("fieldNames")
+    names = given.pop("fieldNames")
+    if action in ("updateColumnType", "updateColumnNullability"):
+        _change_type(*_slot(schema["fields"], names), action, given)
+        return highest
+    *above, name = names
     fields = _inside(schema["fields"], above)
     if action == "addColumn":
         move = given.pop("move", None)
@@ -487,26 +504,47 @@ def _apply_to_column(schema: dict[str, Any], action: str, given: dict[str, Any],
             _keys(given, set())
             _require(bool(above) or name not in keys, f"key column {name} is dropped")
             fields.remove(column)
-        case "updateColumnType":
-            _keys(given, {"newDataType", "keepNullability"})
-            _require(isinstance(given["newDataType"], str), "a nested type as a whole")
-            kept = parse_type(column["type"]).nullable
-            wanted = str(parse_type(given["newDataType"]).with_nullable(kept))
-            _require(wanted != column["type"], f"{name} has this type")
-            column["type"] = wanted
-        case "updateColumnNullability":
-            _keys(given, {"newNullability"})
-            _require(given["newNullability"] is True, f"{name} becomes NOT NULL")
-            if isinstance(column["type"], dict):
-                column["type"]["type"] = column["type"]["type"].removesuffix(" NOT NULL")
-            else:
-                column["type"] = column["type"].removesuffix(" NOT NULL")
         case "updateColumnComment":
             _keys(given, {"newComment"})
             column["description"] = given["newComment"]
         case _:
             raise Refused(501, f"{action} is not implemented")
     return highest
+
+
+def _change_type(holder: Any, key: str, action: str, given: dict[str, Any]) -> None:
+    """Change the type that ``holder`` has under ``key``."""
+    present = holder[key]
+    if action == "updateColumnType":
+        _keys(given, {"newDataType", "keepNullability"})
+        _require(isinstance(given["newDataType"], str), "a nested type as a whole")
+        wanted = str(parse_type(given["newDataType"]).with_nullable(parse_type(present).nullable))
+        _require(wanted != present, "it has this type")
+        holder[key] = wanted
+        return
+    _keys(given, {"newNullability"})
+    _require(given["newNullability"] is True and not parse_type(present).nullable, "it becomes NOT NULL, or takes NULL")
+    if isinstance(present, dict):
+        present["type"] = present["type"].removesuffix(" NOT NULL")
+    else:
+        holder[key] = present.removesuffix(" NOT NULL")
+
+
+def _slot(fields: list[Any], names: list[str]) -> tuple[Any, str]:
+    """What has the type that the names lead to, and under which key; ARRAY and MAP have ``element`` and ``value``."""
+    holder, key = {"type": {"fields": fields}}, "type"
+    for name in names:
+        inside: Any = holder[key]
+        if not isinstance(inside, dict):
+            raise Refused(404, f"no column {names}", "COLUMN", name)
+        if "fields" in inside:
+            none: dict[str, Any] = {}
+            holder, key = next((f for f in inside["fields"] if f["name"] == name), none), "type"
+        else:
+            holder, key = inside, name
+        if key not in holder:
+            raise Refused(404, f"no column {names}", "COLUMN", name)
+    return holder, key
 
 
 def _inside(fields: list[Any], above: list[str]) -> list[Any]:
