@@ -141,8 +141,8 @@ def _rules(start: Start) -> Iterator[str]:
         if topic.format == "auto":
             yield "    # Where the first records are no change events, state the columns of the key: primary_key: [id]"
         elif topic.format in _KEYED_BY_RULE or topic.key is None:
-            yield "    # Every record is a row of a log of events. For the newest row of each key state the columns of the"
-            yield "    # key in place of these three lines: primary_key: [id]"
+            yield "    # Every record is a row of a log of events. For the newest row of each key state the columns of"
+            yield "    # the key in place of these three lines: primary_key: [id]"
             yield "    mode: append"
             yield "    on_change: log"
             yield "    options: { bucket: -1 }"
