@@ -13,6 +13,7 @@ _NO_ENVELOPE = "value is not a Debezium envelope: "
 _UNWRAPPED = "it is a row without envelope: "
 _KEEP_ENVELOPES = "take the transform ExtractNewRecordState out of the connector"
 _REGISTRY_HEADER_BYTES = 5
+_BEFORE_JSON = b"\xef\xbb\xbf \t\r\n"
 
 
 def strange_bytes(raw: bytes) -> str | None:
@@ -49,9 +50,8 @@ def strange_value(value: Any, raw: bytes) -> str:
         return f"{_NO_ENVELOPE}it has no field op; with CockroachDB create the changefeed WITH envelope='enriched'"
     if not value:
         return f"{_NO_ENVELOPE}it has no field op, nor any other"
-    unwrapped = f"{_UNWRAPPED}{_KEEP_ENVELOPES}"
-    if raw.lstrip().startswith(b"{"):
-        unwrapped = f"{_UNWRAPPED}read it with the format upsert-json, or {_KEEP_ENVELOPES}"
+    form = "upsert-json" if raw.lstrip(_BEFORE_JSON).startswith(b"{") else "avro"
+    unwrapped = f"{_UNWRAPPED}read it with the format {form}, or {_KEEP_ENVELOPES}"
     if value.keys() <= {"ts_ms", "ts_us", "ts_ns"}:
         return f"{_NO_ENVELOPE}it has no field op but a time, as heartbeats do, whose key is serverName; {unwrapped}"
     fields = ", ".join(map(repr, [*value][:5]))

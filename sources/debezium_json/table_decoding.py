@@ -366,8 +366,8 @@ class TableDecoding:
             changed = changed_by_schema(self.schema, target, len(positions))
             columns, telling = self._with_fine_times(changed, positions), positions
             if any(target.is_news(name) for name in beyond - {name for name, _ in target.columns}):
-                images = [{n: v for n, v in row.items() if n in beyond} for row in self._exact_images(positions)]
-                columns += changed_by_values(images, target, self.forms)
+                rest = [{n: v for n, v in row.items() if n in beyond} for row in self._exact_images(positions)]
+                columns += changed_by_values(rest, target, self.forms)
         else:
             telling = rows.telling(events, converted)
             if len(telling):

@@ -12,6 +12,8 @@ TEXTS = (*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob(".github/**/*.md")), *sor
 """All that the forge shows as a page."""
 BINARY = ("debezium-avro", "avro", "protobuf")
 """Formats whose examples are in bytes."""
+IN_BYTES = (*BINARY, "Flattened records in Avro")
+"""All sections of docs/FORMATS.md whose examples are in bytes."""
 _BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 
 

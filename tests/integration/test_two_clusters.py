@@ -29,6 +29,11 @@ def position(root: Path, name: str) -> object:
     return json.loads(snapshot.properties[OFFSETS_PROPERTY])
 
 
+def content(root: Path) -> dict[str, list[int]]:
+    """The ids of the rows of the tables that are there, by pipeline."""
+    return {name: row_ids(root, TOPIC, name) for name in ("east", "west") if table_names(root, name) == {TOPIC}}
+
+
 def numbers(url: str, name: str) -> dict[tuple[str, ...], float]:
     """The series of one metric, by pipeline, topic and partition."""
     with urllib.request.urlopen(f"{url}/metrics", timeout=seconds(20)) as found:
@@ -57,20 +62,17 @@ def test_topics_of_the_same_name_stay_apart(kafka: Topics, tmp_path: Path) -> No
 
         # when both run in one process, and more records come to one cluster
         with running(files, tmp_path / "log"):
-            for name, first, count in (("east", 0, 10), ("west", 100, 5)):
-                wait_until(lambda n=name: table_names(tmp_path, n) == {TOPIC}, 120, f"the table of {name}")
-                rows = [*range(first, first + count)]
-                wait_until(lambda n=name, r=rows: row_ids(tmp_path, TOPIC, n) == r, 60, f"the rows of {name}")
+            wait_until(lambda: content(tmp_path) == {"east": [*range(10)], "west": [*range(100, 105)]}, 180, "all rows")
             other.produce(TOPIC, [insert_event(TOPIC, 105, partition=1)])
-            wait_until(lambda: row_ids(tmp_path, TOPIC, "west")[-1] == 105, 60, "the new row")
+            wait_until(lambda: content(tmp_path)["west"][-1] == 105, 60, "the new row")
 
             # then the metrics tell both apart
             lag = {("east", TOPIC, "0"): 0, ("west", TOPIC, "0"): 0, ("west", TOPIC, "1"): 0}
             wait_until(lambda: numbers(url, "tidemark_lag_records") == lag, 60, "no lag in either cluster")
-            assert numbers(url, "tidemark_records_total") == {("east",): 10, ("west",): 6}
+            records = {("east",): 10, ("west",): 6}
+            wait_until(lambda: numbers(url, "tidemark_records_total") == records, 60, "all records counted")
 
     # and each table has the rows and the position of its own cluster alone
-    assert row_ids(tmp_path, TOPIC, "east") == [*range(10)]
-    assert row_ids(tmp_path, TOPIC, "west") == [*range(100, 106)]
+    assert content(tmp_path) == {"east": [*range(10)], "west": [*range(100, 106)]}
     assert position(tmp_path, "east") == {TOPIC: {"0": 10}}
     assert position(tmp_path, "west") == {TOPIC: {"0": 3, "1": 3}}

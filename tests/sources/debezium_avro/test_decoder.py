@@ -314,8 +314,8 @@ def test_truncates_messages_and_rows_without_envelope_end_as_those_of_json(tmp_p
     assert "the source table was truncated" in decoded.refusals[0].reason
     assert [reason.partition("; fields")[0] for reason in reasons(decoded)] == [
         "value is not a Debezium envelope: op is 'x'",
-        "value is not a Debezium envelope: it has no field op; it is a row without envelope: take the transform"
-        " ExtractNewRecordState out of the connector, or leave the topic out",
+        "value is not a Debezium envelope: it has no field op; it is a row without envelope: read it with the"
+        " format avro, or take the transform ExtractNewRecordState out of the connector, or leave the topic out",
         "value is not a Debezium envelope: it is not a JSON object",
     ]
 

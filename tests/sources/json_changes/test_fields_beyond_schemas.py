@@ -26,7 +26,10 @@ def _wrapped(form: str, row: dict[str, Any]) -> Any:
 def test_a_field_that_the_schema_lacks_is_a_column_all_the_same(
     tmp_path: Path, form: str, copies: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rows = [[{"id": 1, "a": 1, "x": "new"}], [{"id": 2, "a": 1, "y": 7}, {"id": 3, "a": None, "x": "x", "y": None}]]
+    rows: list[list[dict[str, Any]]] = [
+        [{"id": 1, "a": 1, "x": "new"}],
+        [{"id": 2, "a": 1, "y": 7}, {"id": 3, "a": None, "x": "x", "y": None}],
+    ]
     pipeline = PlainPipeline(tmp_path, form, {"primary_key": ["id"]})
 
     for number, batch in enumerate(rows):
