@@ -34,7 +34,7 @@ def record_look(value: bytes | None) -> str:
     if value is None:
         return "no value"
     if len(value) > _AVRO_HEADER and value[0] == _AVRO_MAGIC:
-        return "binary, as Avro with a schema registry is, which the formats debezium-avro and avro read"
+        return "binary, framed as for a schema registry (the formats debezium-avro, avro and protobuf read this)"
     try:
         parsed = json.loads(value)
     except (ValueError, RecursionError):

@@ -154,10 +154,15 @@ def _private(is_cluster: bool, given: Mapping[str, str]) -> dict[str, str]:
 def merged_properties(configs: Sequence[PipelineConfig]) -> Mapping[str, str]:
     """The properties of all files; ConfigError when they contradict each other."""
     merged: dict[str, str] = {}
+    given_by: dict[str, str] = {}
     for config in configs:
         for name, value in config.spark.properties.items():
+            first = given_by.setdefault(name, config.name)
             if merged.setdefault(name, value) != value:
-                raise ConfigError(f"the files give {name} different values; run them apart, or make them agree")
+                raise ConfigError(
+                    f"pipelines {first} and {config.name} of one process give {name} different values: make them agree"
+                    " under spark, or run them apart"
+                )
     return merged
 
 

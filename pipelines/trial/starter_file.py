@@ -13,6 +13,8 @@ from sources.topic_formats import Settings, TopicFormat
 from sources.wording import counted
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
+_IS_DECIMAL = "(p, s)"
+"""In what values look like, where they may be decimals."""
 _KEYED_BY_RULE = ("json", "csv")
 """Formats whose message keys never make the primary key of a table."""
 _SECRET = re.compile(r"password|secret|jaas|token|(?:^|\.)key$|certificate", re.IGNORECASE)
@@ -152,6 +154,8 @@ def _rules(start: Start) -> Iterator[str]:
         if looks:
             yield "    # JSON does not say what these columns are. Declare those that are what they look like:"
             yield "    # columns:"
+            if any(_IS_DECIMAL in look for look in looks.values()):
+                yield "    #   decimal_format: base64  # texts such as 1234 are numbers in base64, not decimals"
             yield "    #   types:"
             yield from (f"    #     {_text(name)}: {_quoted(_type_of(look))}  # {look}" for name, look in looks.items())
 
@@ -168,7 +172,7 @@ def _left_out(start: Start) -> Iterator[str]:
 def _type_of(look: str) -> str:
     """The type at the end of what values look like, such as ``epoch microseconds: TIMESTAMP(6)``."""
     t = look.rpartition(": ")[2]
-    return "DECIMAL(10, 2)" if "(p, s)" in t else t
+    return "DECIMAL(10, 2)" if _IS_DECIMAL in t else t
 
 
 def targets(topics: Sequence[str]) -> list[str]:

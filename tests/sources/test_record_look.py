@@ -14,7 +14,7 @@ from sources.record_look import record_look
     [
         (None, "no value"),
         (b"{broken secret", "no JSON"),
-        (b"\x00\x00\x00\x00\x01abc", "Avro with a schema registry"),
+        (b"\x00\x00\x00\x00\x01abc", "framed as for a schema registry"),
         (b'["secret"]', "a JSON list, and no object"),
         (b"12", "a JSON number"),
         ({"id": 1, "name": "secret"}, "fields id, name, which look like rows without an envelope"),

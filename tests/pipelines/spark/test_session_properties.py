@@ -7,8 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from paimon_table.errors import ConfigError
 from pipelines.config.config import PipelineConfig
-from pipelines.spark.session_properties import session_properties, with_kafka_connector, without_sensitive
+from pipelines.spark.session_properties import (
+    merged_properties,
+    session_properties,
+    with_kafka_connector,
+    without_sensitive,
+)
 
 
 def config(tmp_path: Path, **spark: str) -> PipelineConfig:
@@ -126,3 +132,12 @@ def test_what_a_query_has_fetched_and_not_read_goes_soon_after_it(tmp_path: Path
     assert of_kafka()[timeout] == "30s"
     assert of_kafka(**{timeout: "1h"})[timeout] == "1h"
     assert timeout not in properties(tmp_path, "local[2]")
+
+
+def test_pipelines_of_one_process_agree_on_their_properties(tmp_path: Path) -> None:
+    first = config(tmp_path, **{"spark.driver.memory": "1g", "spark.local.dir": "/a"})
+    second = config(tmp_path, **{"spark.driver.memory": "2g"}).model_copy(update={"name": "crm"})
+
+    with pytest.raises(ConfigError, match=r"^pipelines shop and crm of one process give spark\.driver\.memory differ"):
+        merged_properties([first, second])
+    assert merged_properties([first, second.model_copy(update={"spark": first.spark})]) == first.spark.properties

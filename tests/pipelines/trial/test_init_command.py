@@ -99,6 +99,7 @@ def test_the_file_says_what_was_seen_and_is_valid(tmp_path: Path) -> None:
         "    into: lake.shop_public_orders",
         "    # JSON does not say what these columns are. Declare those that are what they look like:",
         "    # columns:",
+        "    #   decimal_format: base64  # texts such as 1234 are numbers in base64, not decimals",
         "    #   types:",
         "    #     at: 'TIMESTAMP(6)'  # epoch microseconds: TIMESTAMP(6)",
         "    #     total: 'DECIMAL(10, 2)'  # base64: DECIMAL(p, s) or BYTES",
@@ -112,6 +113,7 @@ def test_the_file_says_what_was_seen_and_is_valid(tmp_path: Path) -> None:
     uncommented = file.read_text().replace("    # columns:", "    columns:").replace("    #   ", "      ")
     file.write_text(uncommented)
     assert "`at` TIMESTAMP(6)" in tidemark("plan", file).stdout
+    assert load_pipeline(file).tables[-1].columns.decimal_format == "base64"
 
 
 def test_a_file_that_is_there_is_replaced_on_demand_alone(tmp_path: Path) -> None:
