@@ -7,6 +7,7 @@ import hmac
 import logging
 import pickle
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -274,6 +275,24 @@ def test_masks_hide_values_and_equal_ones_stay_equal(tmp_path: Path, caplog: pyt
     assert "s3cr3t" not in f"{run.config!r}"
     goals = run.tables.decode_targets()
     assert b"s3cr3t" not in pickle.dumps(goals)
+
+
+def test_a_mask_over_rows_that_are_there_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def told(mask: Mapping[str, object]) -> list[str]:
+        caplog.clear()
+        for _ in range(2):  # two starts
+            run.start({"columns": {"mask": mask}})
+            run.take([("u", None, {**ROW, "note": "0123"})])
+        return [r.getMessage() for r in caplog.records if "hides column" in r.getMessage()]
+
+    run = Run(tmp_path, {"columns": {"mask": {"name": "redact"}}}).take([("c", None, ROW)])
+    assert told({"name": "redact", "later": "redact"}) == []
+
+    (warning,) = told({"name": "redact", "note": {"show_last": 2}})
+    assert "hides column note from now on" in warning and "tidemark replay FILE --table lake.t --rebuild" in warning
+    (again,) = told({"name": {"show_last": 1}})
+    assert "hides column name from now on" in again
+    assert len(told({"name": {"show_last": 1}, "note": {"show_last": 2}})) == 1  # open in between
 
 
 def test_redact_leaves_a_column_with_a_declared_type_empty(tmp_path: Path) -> None:
