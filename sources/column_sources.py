@@ -36,8 +36,8 @@ class ColumnSources:
     """Columns of the newest records that ``columns.drop`` means: a column that comes in their place may be theirs."""
     lacking: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Where several source tables meet: which masked or dropped columns the newest records of one lack, by its name."""
-    masked: Mapping[str, str] = field(default_factory=dict)
-    """Column of the table -> the mask under which its rows are written."""
+    made_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Column of the table -> the masks and digests of expressions that its rows are made by; the filter has no name."""
 
     @classmethod
     def parsed(cls, text: str | None) -> ColumnSources:
@@ -53,7 +53,7 @@ class ColumnSources:
                 tuple(map(str, found.get("gone", ()))),
                 tuple(map(str, found.get("left_out", ()))),
                 {str(name): tuple(map(str, columns)) for name, columns in found.get("lacking", {}).items()},
-                _names(found.get("masked", {})),
+                {str(name): tuple(map(str, words)) for name, words in found.get("made_by", {}).items()},
             )
         except (ValueError, TypeError, AttributeError):
             return cls()
@@ -104,9 +104,9 @@ class ColumnSources:
         lacking = {**self.lacking, source: tuple(sorted(columns))}
         return replace(self, lacking={name: columns for name, columns in lacking.items() if columns})
 
-    def with_masked(self, masks: Mapping[str, str]) -> ColumnSources:
-        """Rows are written under these masks from now on."""
-        return replace(self, masked=dict(sorted(masks.items())))
+    def with_made_by(self, words: Mapping[str, tuple[str, ...]]) -> ColumnSources:
+        """Rows are made by these masks and expressions from now on."""
+        return replace(self, made_by=words)
 
     def with_own_columns(self, added: Collection[str]) -> ColumnSources:
         """Columns of these names are added: what was called so before is not meant any more."""
