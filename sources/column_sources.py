@@ -22,6 +22,8 @@ class ColumnSources:
 
     renamed: Mapping[str, str] = field(default_factory=dict)
     """Former name -> what the source calls the column now."""
+    reused: Mapping[str, str] = field(default_factory=dict)
+    """Former name that another column has now -> what the source calls the column now that was called so."""
     continued: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Column of the source -> the columns of the table that have held its values, the last one for new rows."""
     dropped: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -32,6 +34,10 @@ class ColumnSources:
     """Columns that the source has lost and the table keeps: they are not what a later column was called before."""
     left_out: tuple[str, ...] = ()
     """Columns of the newest records that ``columns.drop`` means: a column that comes in their place may be theirs."""
+    lacking: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Where several source tables meet: which masked or dropped columns the newest records of one lack, by its name."""
+    made_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Column of the table -> the masks and digests of expressions that its rows are made by; the filter has no name."""
 
     @classmethod
     def parsed(cls, text: str | None) -> ColumnSources:
@@ -40,11 +46,14 @@ class ColumnSources:
             found = json.loads(text or "{}")
             return cls(
                 _names(found.get("renamed", {})),
+                _names(found.get("reused", {})),
                 {str(name): tuple(map(str, columns)) for name, columns in found.get("continued", {}).items()},
                 {str(name): _offsets(ends) for name, ends in found.get("dropped", {}).items()},
                 _names(found.get("topics", {})),
                 tuple(map(str, found.get("gone", ()))),
                 tuple(map(str, found.get("left_out", ()))),
+                {str(name): tuple(map(str, columns)) for name, columns in found.get("lacking", {}).items()},
+                {str(name): tuple(map(str, words)) for name, words in found.get("made_by", {}).items()},
             )
         except (ValueError, TypeError, AttributeError):
             return cls()
@@ -58,7 +67,8 @@ class ColumnSources:
     def with_rename(self, old: str, new: str) -> ColumnSources:
         """A column is called otherwise now, and by all its former names."""
         renamed = {name: new if now == old else now for name, now in self.renamed.items() if name != new}
-        return replace(self, renamed={**renamed, old: new})
+        reused = {name: new if now == old else now for name, now in self.reused.items()}
+        return replace(self, renamed={**renamed, old: new}, reused=reused)
 
     def with_new_column(self, column: str, old: str, new: str) -> ColumnSources:
         """The values of a column of the source go into another column of the table from now on."""
@@ -76,8 +86,10 @@ class ColumnSources:
         }
         dropped = {**{name: places for name, places in before.items() if places}, **ends}
         renamed = {name: now for name, now in self.renamed.items() if now not in ends}
+        reused = {name: now for name, now in self.reused.items() if now not in ends and name not in ends}
         continued = {name: columns for name, columns in self.continued.items() if name not in ends}
-        return replace(self, renamed=renamed, continued=continued, dropped=dropped, topics={**self.topics, **topics})
+        topics = {**self.topics, **topics}
+        return replace(self, renamed=renamed, reused=reused, continued=continued, dropped=dropped, topics=topics)
 
     def with_gone(self, columns: Collection[str]) -> ColumnSources:
         """The source has lost columns that the table keeps."""
@@ -87,10 +99,22 @@ class ColumnSources:
         """The newest records have these columns, which the rule drops."""
         return replace(self, left_out=tuple(sorted({*columns})))
 
+    def with_lacking(self, source: str, columns: Iterable[str]) -> ColumnSources:
+        """The newest records of one of several source tables lack these columns."""
+        lacking = {**self.lacking, source: tuple(sorted(columns))}
+        return replace(self, lacking={name: columns for name, columns in lacking.items() if columns})
+
+    def with_made_by(self, words: Mapping[str, tuple[str, ...]]) -> ColumnSources:
+        """Rows are made by these masks and expressions from now on."""
+        return replace(self, made_by=words)
+
     def with_own_columns(self, added: Collection[str]) -> ColumnSources:
         """Columns of these names are added: what was called so before is not meant any more."""
         renamed = {name: now for name, now in self.renamed.items() if name not in added}
-        return replace(self, renamed=renamed, gone=tuple(name for name in self.gone if name not in added))
+        reused = {**self.reused, **{name: now for name, now in self.renamed.items() if name in added}}
+        return replace(
+            self, renamed=renamed, reused=reused, gone=tuple(name for name in self.gone if name not in added)
+        )
 
     def ends(self, topic: str, topic_ids: Mapping[str, str]) -> dict[str, dict[int, int]]:
         """Per dropped column the offsets per partition of a topic; none where it is another topic of the name now."""

@@ -132,6 +132,8 @@ class DecodeTarget:
     """The columns that are filled from inside of nested values."""
     renamed: Mapping[str, str] = field(default_factory=dict)
     """Former names of columns, each with that of ``columns``: records with an embedded schema may be from before."""
+    reused: Mapping[str, str] = field(default_factory=dict)
+    """Former names that other columns have now, each with the column that was called so."""
     dropped: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     """Per dropped column of the source the offset in each partition below which its values mean nothing any more."""
     tells_schemas: bool = False
@@ -209,6 +211,18 @@ class DecodeTarget:
             if now not in shown and old in shown:
                 then[now] = old
         return self.under(then)
+
+    def unclear_name(self, shown: Collection[str] | None) -> str | None:
+        """Why nobody knows which column these names of an embedded schema mean; None where it is clear."""
+        columns = dict(self.columns)
+        for name, other in self.reused.items():
+            if shown is not None and name in shown and other not in shown and other in columns:
+                return (
+                    f"column {other!r} was called {name!r} before, which is another column now, and this record has"
+                    f" only {name!r}: it may be from before. If the source has dropped {other!r} since, name it under"
+                    " columns.drop of the rule, and retry the record"
+                )
+        return None
 
     @property
     def needs_events(self) -> bool:

@@ -26,8 +26,9 @@ def notes_on(config: PipelineConfig) -> Iterator[str]:
     if masked:
         yield (
             f"columns are masked ({', '.join(masked)}): tables, changelogs and reasons of bad records never hold their"
-            f" values. The quarantine ({config.quarantine}) keeps bad records whole: only those who may read the topic"
-            " should have access to it"
+            " values. Rows from before a mask keep theirs until you rebuild the table (`tidemark replay FILE --table"
+            f" NAME --rebuild`). The quarantine ({config.quarantine}) keeps bad records whole: only those who may read"
+            " the topic should have access to it"
         )
     if postponed:
         yield (

@@ -19,6 +19,7 @@ from pipelines.config.column_rules import first_of
 from pipelines.config.own_columns import check_inputs, check_means_source
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_changes import widened
+from pipelines.tables.earlier_rows import words_of
 from pipelines.tables.observed_columns import Seen
 from sources.column_forms import OPTION, ColumnForms
 from sources.column_sources import OPTION as COLUMN_SOURCES
@@ -243,8 +244,9 @@ def first_stored(layout: Layout, seen: Seen, source: str) -> tuple[Seen, TargetR
     if layout.hidden:
         options[SOURCE_COLUMNS] = _text(layout.hidden)
     left_out = [name for name in seen.columns if first_of(columns.drop, name)]
-    if left_out:
-        sources = ColumnSources.parsed(options.get(COLUMN_SOURCES))
+    words = words_of([rule])
+    if left_out or words:
+        sources = ColumnSources.parsed(options.get(COLUMN_SOURCES)).with_made_by(words)
         options[COLUMN_SOURCES] = sources.with_left_out(left_out).text
     key_only = {names[name]: t for name, t in seen.key_only.items()}
     return Seen(found, key, {}, looks, key_only), replace(rule, options=options)

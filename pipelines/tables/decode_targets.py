@@ -10,8 +10,7 @@ from typing import Any
 from pipelines.config.column_rules import first_of
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_layout import declared_hidden, layout_of, sources_decoded
-from pipelines.tables.evolution import feeds_alone
-from pipelines.tables.merged_sources import fed_by
+from pipelines.tables.merged_sources import fed_by, feeds_alone
 from sinks.commit.table_sink import TableSink
 from sources.changes import SourceTable
 from sources.column_forms import OPTION, ColumnForms
@@ -77,9 +76,10 @@ def _plain_target(
         paths=rule.columns.column_paths,
         forms=ColumnForms.parsed(table.schema.options.get(OPTION)),
         renamed=from_source.renamed,
+        reused=from_source.reused,
         dropped=from_source.ends(source.topic, sink.topic_ids),
         drops=partial(first_of, rule.columns.drop) if rule.columns.drop else None,
-        tells_schemas=rule.columns.hides or (of_table.schema_changes.follows_order and feeds_alone(sink, of_table)),
+        tells_schemas=rule.columns.hides or (of_table.schema_changes.follows_order and feeds_alone(of_table, sink)),
         **limits,
     )
 

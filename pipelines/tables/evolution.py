@@ -24,8 +24,10 @@ from pipelines.config.config import PipelineConfig
 from pipelines.config.own_columns import name_of_own, twin_of_own
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_changes import PausingChange, added_within_a_day, column_changes, nullable_changes, told
-from pipelines.tables.column_layout import Layout, hidden_changes, layout_of, stored_columns
+from pipelines.tables.column_layout import Layout, hidden_changes, layout_of, names_decoded, stored_columns
+from pipelines.tables.merged_sources import fed_by, feeds_alone, source_words
 from pipelines.tables.observed_columns import Seen
+from pipelines.tables.relied_columns import hidden_columns
 from pipelines.tables.renames import Followed, followed, named_columns
 from pipelines.tables.rule_options import options_of_new_columns
 from sinks.commit.table_sink import TableSink
@@ -123,7 +125,7 @@ class Evolution:
         """The columns that have another name now, by the embedded schemas of the records."""
         schema = sink.table.schema
         known = ColumnSources.parsed(schema.options.get(COLUMN_SOURCES))
-        if self._beside or not rule.schema_changes.follows_renames or not feeds_alone(sink, rule):
+        if self._beside or not rule.schema_changes.follows_renames or not feeds_alone(rule, sink):
             return Followed((), known)
         layout = layout_of(of_source, schema) if of_source.changes_rows else None
         found = followed(schema, of_source, layout, seen.schemas, known)
@@ -221,18 +223,26 @@ class Evolution:
             sink.evolve(changes, now_ms)
         return bool(changes)
 
-    def keep_left_out(self, sink: TableSink, rule: TargetRule, row: NewestRow, now_ms: int) -> bool:
+    def keep_left_out(
+        self, sink: TableSink, rule: TargetRule, of_source: TargetRule, row: NewestRow, now_ms: int
+    ) -> bool:
         """Remember which columns of the newest row ``columns.drop`` means; returns whether that is news.
 
         A column that has had only NULL so far may be one of them under a new name. Where several source tables meet,
-        none of them shows that all others have lost one.
+        none of them shows that all others have lost one, and each is remembered with those that it lacks.
         """
         if not row.has_known:
             return False
         schema = sink.table.schema
         known = ColumnSources.parsed(schema.options.get(COLUMN_SOURCES))
-        kept = () if feeds_alone(sink, rule) else known.left_out
-        changes = sources_change(schema, known.with_left_out((*kept, *row.left_out)))
+        if feeds_alone(rule, sink):
+            found = known.with_left_out(row.left_out)
+        else:
+            found = known.with_left_out((*known.left_out, *row.left_out))
+            there = {*row.left_out, *({*names_decoded(of_source, sink.table)} - {*row.absent})}
+            lacks = [name for name in hidden_columns(of_source, found.left_out) if name not in there]
+            found = found.with_lacking(source_words(fed_by(row.source)), lacks)
+        changes = sources_change(schema, found)
         if changes:
             sink.evolve(changes, now_ms)
         return bool(changes)
@@ -292,11 +302,6 @@ class Evolution:
             "beyond": _beyond(rule) if is_full and _word(rule) != "pause" else None,
             "ignores_new": is_full and _word(rule) == "ignore",
         }
-
-
-def feeds_alone(sink: TableSink, rule: TargetRule) -> bool:
-    """Whether the columns of a table are those of one source table."""
-    return rule.merge_sources is None and len(sink.sources) <= 1
 
 
 def check_droppable(rule: TargetRule, schema: TableSchema, name: str, topic: str) -> None:

@@ -18,6 +18,11 @@ def fed_by(source: SourceTable) -> FedBy:
     return FedBy(source.topic, source.database, source.schema, source.table)
 
 
+def feeds_alone(rule: TargetRule, sink: TableSink) -> bool:
+    """Whether the columns of a table are those of one source table."""
+    return rule.merge_sources is None and len(sink.sources) <= 1
+
+
 def check_sources(source: SourceTable, sink: TableSink, rule: TargetRule) -> None:
     """Refuse rows of ``source`` beside those of another source table, unless its rule says that they may meet."""
     if rule.merge_sources is not None or (rule.on_change is not None and not rule.is_log_assumed):

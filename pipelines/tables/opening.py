@@ -8,11 +8,14 @@ from paimon_table import Table, TableName, outcome_unknown
 from paimon_table.errors import ConfigError
 from paimon_table.surroundings import now_ms
 from pipelines.checkpoint.book import UNKNOWN, Entry
+from pipelines.config.config import PipelineConfig
+from pipelines.config.table_match import may_lead_to
 from pipelines.config.table_name import alike_text, folded
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.added_columns import with_deleted_at, with_order_of
 from pipelines.tables.checkpoint_record import older_copy
 from pipelines.tables.declared_columns import check_declared, with_types_of
+from pipelines.tables.earlier_rows import with_words_of
 from pipelines.tables.evolution import Evolution
 from pipelines.tables.new_table import NewTable
 from pipelines.tables.observed_columns import Seen
@@ -86,12 +89,7 @@ class Opening:
         """The table with what its rule says; ConfigError when that is about another table or it cannot be written."""
         rule = rule.for_table(table.schema)
         check_keys(table, identifier, rule)
-        typed = with_types_of(rule, table, identifier, self._config.name, now_ms())
-        if rule.changes_rows:
-            typed = with_computed_of(rule, typed, identifier, self._config.name, now_ms())
-        typed = with_deleted_at(rule, typed, identifier, self._config.name, now_ms())
-        typed = with_order_of(rule, typed, identifier, self._config.name, now_ms())
-        followed = with_options_of(rule, typed, identifier, self._config.name, now_ms())
+        followed = changed_by_rule(self._config, rule, table, identifier)
         check_event_time(rule, followed.schema, identifier)
         check_writable(followed, identifier)
         return followed
@@ -147,3 +145,17 @@ class Opening:
         """What the checkpoint knows of a table."""
         known = UNKNOWN if self._book is None else self._book.entry(identifier)
         return known if known.created_ms == table.created_ms else UNKNOWN
+
+
+def changed_by_rule(config: PipelineConfig, rule: TargetRule, table: Table, identifier: str) -> Table:
+    """The table with the columns, types and options that its rule says, without any record; ConfigError where it cannot
+    have them."""
+    pipeline, at_ms = config.name, now_ms()
+    changed = with_types_of(rule, table, identifier, pipeline, at_ms)
+    if rule.changes_rows:
+        changed = with_computed_of(rule, changed, identifier, pipeline, at_ms)
+    others = (other for other in config.target_rules if may_lead_to(other.into, identifier))
+    changed = with_words_of((rule, *others), changed, identifier, at_ms)
+    changed = with_deleted_at(rule, changed, identifier, pipeline, at_ms)
+    changed = with_order_of(rule, changed, identifier, pipeline, at_ms)
+    return with_options_of(rule, changed, identifier, pipeline, at_ms)

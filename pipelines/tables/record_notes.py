@@ -6,6 +6,7 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from paimon_table import TableSchema
 from paimon_table.types import TIMESTAMPS, DataType, timestamp_unit
 from pipelines.config.error_budget import NEWEST, Share
 from pipelines.config.table_rules import TargetRule
@@ -174,15 +175,16 @@ class VanishedColumns:
                 found[name] = {place_key(source.topic, p): row.offset + 1 for p, row in sorted(newest.items())}
         return found, waiting
 
-    def note_waiting(self, topic: str, identifier: str, waiting: Mapping[str, Sequence[int]]) -> None:
+    def note_waiting(
+        self, topic: str, identifier: str, waiting: Mapping[str, Sequence[int]], schema: TableSchema
+    ) -> None:
         """Log which columns are not dropped yet, and why."""
         for name, partitions in waiting.items():
             if (topic, identifier, f"waits {name}") not in self._warned:
                 self._warned.add((topic, identifier, f"waits {name}"))
                 log.info(
-                    "%s: column %s of table %s is dropped once rows of partition %s lack it too; until then new rows"
-                    " have NULL there",
-                    topic, name, identifier, ", ".join(map(str, partitions)),
+                    "%s: column %s of table %s is dropped once rows of partition %s lack it too; until then %s",
+                    topic, name, identifier, ", ".join(map(str, partitions)), _without([name], schema),
                 )  # fmt: skip
 
     def note_awaited(self, topic: str, identifier: str, awaited: Mapping[str, tuple[str, str]]) -> None:
@@ -205,26 +207,38 @@ class VanishedColumns:
         return [name for name in absent if not rule.declares(name)]
 
     def note(
-        self, topic: str, identifier: str, rule: TargetRule, absent: Sequence[str], *, is_only_source: bool
+        self, topic: str, sink: TableSink, rule: TargetRule, absent: Sequence[str], *, is_only_source: bool
     ) -> None:
         """Warn of the columns of a table that the newest events of its topic lack.
 
         Declared columns may be still to come; where several source tables meet, as in one log of many, the others may
         bring them.
         """
-        lost = self.lost(rule, absent, is_only_source=is_only_source)
+        identifier, lost = sink.identifier, self.lost(rule, absent, is_only_source=is_only_source)
         news = [name for name in lost if (topic, identifier, name) not in self._warned]
         if not news:
             return
         self._warned |= {(topic, identifier, name) for name in news}
         log.warning(
-            "%s: its events have no column %s any more, which table %s has. If the column was dropped or renamed, new"
-            " rows have NULL there. If the source table was dropped and recreated, its old rows stay: write it into a"
+            "%s: its events have no column %s any more, which table %s has. If the column was dropped or renamed,"
+            " %s. If the source table was dropped and recreated, its old rows stay: write it into a"
             " new table (another `into`)",
             topic,
             ", ".join(news),
             identifier,
+            _without([rule.columns.stored_as(name) or name for name in news], sink.table.schema),
         )
+
+
+def _without(columns: Sequence[str], schema: TableSchema) -> str:
+    """What becomes of records without some columns of the table."""
+    strict = [name for name in columns if schema.has_column(name) and not schema.field(name).type.nullable]
+    if not strict:
+        return "new rows have NULL there"
+    return (
+        f"new records go to quarantine, because {', '.join(strict)} is NOT NULL in the table: let it take NULL (ALTER"
+        " TABLE ... ALTER COLUMN ... DROP NOT NULL), then retry them"
+    )
 
 
 class MessageKeyWarnings:

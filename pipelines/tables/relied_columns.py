@@ -13,7 +13,9 @@ from paimon_table.options.names import SEQUENCE_FIELD
 from pipelines.config.column_rules import first_of
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_layout import layout_of, names_decoded
+from pipelines.tables.merged_sources import fed_by, feeds_alone, source_words
 from pipelines.tables.observed_columns import Seen
+from sinks.commit.table_sink import TableSink
 from sources.changes import Observation, ShownSchema, SourceTable
 from sources.column_sources import OPTION as COLUMN_SOURCES
 from sources.column_sources import ColumnSources
@@ -60,20 +62,23 @@ def _relied(rule: TargetRule, table: Table) -> Mapping[str, tuple[str, str]]:
 
 
 def check_hidden(
+    of_table: TargetRule,
     rule: TargetRule,
-    table: Table,
+    sink: TableSink,
     source: SourceTable,
     seen: Seen,
     observations: Iterable[Observation],
+    *,
+    is_first: bool,
 ) -> None:
     """SchemaChangeRefused for a new column in rows that have lost a masked or dropped one: it may be its new name.
 
     Every record that brings a new column shows its shape: by its embedded schema, else by its row, where that is whole.
     A dropped column counts if the table remembers it, or other rows here have it: the file may name one that never
-    came, or is long gone.
+    came, or is long gone. Where several source tables meet, a column counts for those whose rows have had it:
+    ``is_first`` says that no rows of this one came before.
     """
-    remembered = ColumnSources.parsed(table.schema.options.get(COLUMN_SOURCES)).left_out
-    known, there_before = names_decoded(rule, table), _hidden(rule, remembered)
+    known, there_before = names_decoded(rule, sink.table), _there_before(of_table, rule, sink, source, is_first)
     _check_schemas(rule, source.topic, seen.schemas, seen.columns, known, there_before)
     shapes = {shape for one in observations if one.source == source for shape in one.shapes}
     for name in there_before:
@@ -83,6 +88,20 @@ def check_hidden(
         for shape in shapes:
             if name not in shape:
                 _refuse_open(rule, source.topic, name, sorted(shape & {*seen.columns}), {*known, *beside})
+
+
+def _there_before(
+    of_table: TargetRule, rule: TargetRule, sink: TableSink, source: SourceTable, is_first: bool
+) -> list[str]:
+    """The hidden columns that earlier records of a source table have had, as far as the table knows."""
+    remembered = ColumnSources.parsed(sink.table.schema.options.get(COLUMN_SOURCES))
+    hidden = hidden_columns(rule, remembered.left_out)
+    if feeds_alone(of_table, sink):
+        return hidden
+    if is_first and not any(fed_by(source).is_same(other) for other in sink.fed_before):
+        return []
+    lacks = remembered.lacking.get(source_words(fed_by(source)), ())
+    return [name for name in hidden if name not in lacks]
 
 
 def check_first_hidden(rule: TargetRule, topic: str, schemas: Sequence[ShownSchema]) -> None:
@@ -99,7 +118,7 @@ def _check_schemas(
     there_before: Collection[str] = (),
 ) -> None:
     """The same by embedded schemas: a hidden column was ``there_before``, or an older one of the schemas has it."""
-    for name in _hidden(rule, {*there_before, *_all_names(schemas)}):
+    for name in hidden_columns(rule, {*there_before, *_all_names(schemas)}):
         having = [schema for schema in schemas if name in dict(schema.columns)]
         beside = _all_names(having)
         for schema in schemas:
@@ -108,7 +127,7 @@ def _check_schemas(
                 _refuse_open(rule, topic, name, [c for c in shown if c in new], {*known, *beside})
 
 
-def _hidden(rule: TargetRule, there: Iterable[str]) -> list[str]:
+def hidden_columns(rule: TargetRule, there: Iterable[str]) -> list[str]:
     """The masked columns, and of those that records have, or had, the ones that the rule drops."""
     drop = rule.columns.drop
     return [*rule.columns.mask, *sorted(name for name in there if first_of(drop, name))]

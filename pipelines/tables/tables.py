@@ -22,7 +22,8 @@ from pipelines.tables.column_changes import nullable_changes
 from pipelines.tables.column_layout import stored_looks
 from pipelines.tables.decode_targets import decode_target
 from pipelines.tables.earlier_tables import EarlierTables
-from pipelines.tables.evolution import Evolution, check_droppable, feeds_alone
+from pipelines.tables.evolution import Evolution, check_droppable
+from pipelines.tables.merged_sources import feeds_alone
 from pipelines.tables.observed_columns import merged
 from pipelines.tables.opening import Opening
 from pipelines.tables.own_tables import OwnTables
@@ -180,8 +181,8 @@ class PipelineTables:
                     rule = self._routing.rules[identifier]
                     of_source = self._routing.rule_of[source]
                     if of_source.columns.hides:
-                        table = self.sinks[identifier].table
-                        check_hidden(of_source, table, source, seen, observations)
+                        sink, is_first = self.sinks[identifier], self._vanished.newest(source) is None
+                        check_hidden(rule, of_source, sink, source, seen, observations, is_first=is_first)
                     stored = stored_looks(of_source, seen) if of_source.changes_rows else seen
                     if self._beside is None:
                         self._encoded.note(self.sinks[identifier], rule, stored)
@@ -347,16 +348,16 @@ class PipelineTables:
                 raise TableFailure(identifier, SchemaChangeRefused(text).without_values())
             of_source, comments = self._routing.rule_of[source], self._vanished.comments(source)
             with blaming(identifier):
-                if comments and rule.schema_changes.comment == "apply" and feeds_alone(sink, rule):
+                if comments and rule.schema_changes.comment == "apply" and feeds_alone(rule, sink):
                     changed |= self._evolution.describe(sink, of_source, comments, now_ms())
                 newest = self._vanished.newest(source)
                 if newest is not None and newest.is_whole:
                     gone = self._vanished.lost(rule, newest.absent, is_only_source=len(sink.sources) <= 1)
                     check_relied(of_source, sink.table, gone, source.topic)
-                    if feeds_alone(sink, rule):
+                    if feeds_alone(rule, sink):
                         awaited = awaited_columns(of_source, sink.table, absent)
                         self._vanished.note_awaited(source.topic, identifier, awaited)
-                    changed |= self._evolution.keep_left_out(sink, rule, newest, now_ms())
+                    changed |= self._evolution.keep_left_out(sink, rule, of_source, newest, now_ms())
                 if lost and (self._vanished.is_certain(source) or rule.schema_changes.drop != "drop"):
                     changed |= self._without_lost(sink, source, of_source, lost)
         return changed
@@ -367,7 +368,7 @@ class PipelineTables:
             return rule.schema_changes.follows_renames and self._evolution.keep_gone(sink, lost, now_ms())
         partitions = {partition for topic, partition in sink.position.offsets if topic == source.topic}
         ends, waiting = self._vanished.ends(source, lost, partitions)
-        self._vanished.note_waiting(source.topic, sink.identifier, waiting)
+        self._vanished.note_waiting(source.topic, sink.identifier, waiting, sink.table.schema)
         if not ends:
             return False
         for name in ends:
@@ -383,10 +384,8 @@ class PipelineTables:
         for source, absent in self._vanished.lacking(rows).items():
             identifier = self.routes.get(source)
             if identifier is not None:
-                is_only = len(self.sinks[identifier].sources) <= 1
-                self._vanished.note(
-                    source.topic, identifier, self._routing.rules[identifier], absent, is_only_source=is_only
-                )
+                sink, rule = self.sinks[identifier], self._routing.rules[identifier]
+                self._vanished.note(source.topic, sink, rule, absent, is_only_source=len(sink.sources) <= 1)
 
     def note_offsets(
         self,

@@ -18,7 +18,6 @@ from paimon_table.catalog.seeded_catalog import SeededCatalog
 from paimon_table.errors import TidemarkError
 from paimon_table.options.bucket_mode import bucket_mode
 from paimon_table.options.names import BUCKET
-from paimon_table.surroundings import now_ms
 from paimon_table.types import sql
 from pipelines.batch.decode_report import DecodeReport, kind_of_reason
 from pipelines.checkpoint.checkpoint import Checkpoint
@@ -26,10 +25,9 @@ from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import TargetRule
 from pipelines.storage import catalog_of
 from pipelines.tables.checkpoint_record import CheckpointRecord
-from pipelines.tables.declared_columns import with_types_of
 from pipelines.tables.observed_columns import merged
+from pipelines.tables.opening import changed_by_rule
 from pipelines.tables.own_tables import OwnTables
-from pipelines.tables.rule_options import with_options_of
 from pipelines.tables.writable_tables import rule_of_found
 from pipelines.trial.case_checks import plain_rows
 from pipelines.trial.ddl import alter_table, create_table
@@ -156,8 +154,7 @@ def _follow_rules(config: PipelineConfig, pipeline: TrialPipeline) -> Iterator[t
         table = catalog.load(found.name)
         rule = rule_of_found(config, found, table)
         if rule is not None:
-            typed = with_types_of(rule, table, str(found.name), config.name, now_ms())
-            with_options_of(rule, typed, str(found.name), config.name, now_ms())
+            changed_by_rule(config, rule, table, str(found.name))
             yield str(found.name), rule
 
 

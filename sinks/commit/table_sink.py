@@ -172,6 +172,11 @@ class TableSink:
         return {**recorded, **self.position.sources}
 
     @property
+    def fed_before(self) -> frozenset[FedBy]:
+        """Those of them that had brought records when the sink was made."""
+        return frozenset(source for position in self._recorded.values() for source in position.sources)
+
+    @property
     def unnamed_topics(self) -> frozenset[str]:
         """Topics that fed the table before the source tables were recorded."""
         topics = {topic for position in self._recorded.values() for topic, _ in position.offsets}

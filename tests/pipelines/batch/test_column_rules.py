@@ -7,6 +7,7 @@ import hmac
 import logging
 import pickle
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -274,6 +275,44 @@ def test_masks_hide_values_and_equal_ones_stay_equal(tmp_path: Path, caplog: pyt
     assert "s3cr3t" not in f"{run.config!r}"
     goals = run.tables.decode_targets()
     assert b"s3cr3t" not in pickle.dumps(goals)
+
+
+def test_a_mask_over_rows_that_are_there_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def told(mask: Mapping[str, object]) -> list[str]:
+        caplog.clear()
+        for _ in range(2):  # two starts
+            run.start({"columns": {"mask": mask}})
+            run.take([("u", None, {**ROW, "note": "0123"})])
+        return [r.getMessage() for r in caplog.records if "hides column" in r.getMessage()]
+
+    run = Run(tmp_path, {"columns": {"mask": {"name": "redact"}}}).take([("c", None, ROW)])
+    assert told({"name": "redact", "later": "redact"}) == []
+
+    (warning,) = told({"name": "redact", "note": {"show_last": 2}})
+    assert "hides column note from now on" in warning and "tidemark replay FILE --table lake.t --rebuild" in warning
+    (again,) = told({"name": {"show_last": 1}})
+    assert "hides column name from now on" in again
+    assert len(told({"name": {"show_last": 1}, "note": {"show_last": 2}})) == 1  # open in between
+
+
+def test_a_condition_over_rows_that_are_there_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run = Run(tmp_path, {}).take([("c", None, ROW)])
+    for where, count in (("n > 1", 1), ("n > 1", 0), ("n > 2", 1), (None, 1), (None, 0)):
+        caplog.clear()
+        run.start({} if where is None else {"where": where})
+        assert sum("`where` is another one" in r.getMessage() for r in caplog.records) == count, where
+
+
+def test_another_expression_for_the_key_is_refused(tmp_path: Path) -> None:
+    def rule(expression: str) -> dict[str, object]:
+        return {"columns": {"add": {"k": expression}}, "primary_key": ["k", "id"], "before": "full"}
+
+    run = Run(tmp_path, rule("n % 2")).take([("c", None, ROW)])
+    with pytest.raises(ConfigError, match="the rule computes k of its primary key in another way than its rows"):
+        run.start(rule("n % 3"))
+        run.take([("u", ROW, {**ROW, "n": 7})])
+    run.start(rule("n % 2"))
+    assert len(run.take([("u", ROW, {**ROW, "n": 7})]).rows) == 1
 
 
 def test_redact_leaves_a_column_with_a_declared_type_empty(tmp_path: Path) -> None:

@@ -28,9 +28,16 @@ from tests.support.source_content import open_table
 Row = dict[str, Any]
 Key = tuple[int, ...]
 TYPES = {"id": "INT", "n": "INT", "amount": "INT", "status": "STRING", "note": "STRING"}
-NOTHING: Row = dict.fromkeys([*TYPES, "third"])
+NOTHING: Row = dict.fromkeys(TYPES)
+COLUMNS: Mapping[str, object] = {
+    "types": {"id": "INT", "num": "INT", "amount": "INT", "status": "STRING", "remark": "STRING", "size": "BIGINT"},
+    "rename": {"n": "num", "note": "remark"},
+    "drop": ["status"],
+    "replace": {"amount": "amount * 2"},
+    "mask": {"note": {"show_last": 1}},
+    "add": {"size": "length(note)"},
+}
 START_MS = 1_700_000_000_000
-SEQUENCE = {"sequence.field": "n"}
 LATE = ("sequence", "order_by", "scd2")
 WORDS: Mapping[str, Mapping[str, object]] = {
     "plain": {},
@@ -83,13 +90,15 @@ class Case:
     """``id``, ``computed`` (a column of the key changes), or ``partition`` (a partition column beside the key does)."""
     options: Mapping[str, str]
     is_dynamic: bool = False
+    is_changed: bool = False
+    """Whether the table has other columns than the source."""
 
     @property
     def rule(self) -> dict[str, object]:
         rule: dict[str, object] = {"match": {"table": "items"}, "into": "lake.items", "where": "status = 'on'"}
-        columns: dict[str, object] = {"types": TYPES}
+        columns: dict[str, Any] = dict(COLUMNS) if self.is_changed else {"types": TYPES}
         if self.keyed_by != "id":
-            columns["add"] = {"third": "amount % 3"}
+            columns["add"] = {**columns.get("add", {}), "third": "amount % 3"}
             rule["partition_by"] = ["third"]
             rule["primary_key"] = ["third", "id"] if self.keyed_by == "computed" else ["id"]
         if self.is_moved:
@@ -100,14 +109,27 @@ class Case:
     def table_options(self) -> dict[str, str]:
         is_dynamic = self.keyed_by == "partition" or (self.is_dynamic and self.word != "scd2")
         bucket = {"bucket": "-1" if is_dynamic else "1"}
-        return {**bucket, **self.options, **(SEQUENCE if self.word == "sequence" else {})}
+        return {**bucket, **self.options, **({"sequence.field": self.number} if self.word == "sequence" else {})}
+
+    @property
+    def number(self) -> str:
+        return "num" if self.is_changed else "n"
 
     @property
     def is_moved(self) -> bool:
         return self.keyed_by == "computed"
 
-    def stored(self, row: Row) -> Row:
-        return dict(row) if self.keyed_by == "id" else {**row, "third": row["amount"] % 3}
+    def shown(self, row: Row) -> Row:
+        """A row of the source, or a mark with the key alone, as the table has it, beside what it has of its own."""
+        found = dict(row)
+        if self.keyed_by != "id":
+            found.setdefault("third", None if row["amount"] is None else row["amount"] % 3)
+        if self.is_changed:
+            amount, note = row["amount"], row["note"]
+            found["num"], found["amount"] = row["n"], None if amount is None else amount * 2
+            found["remark"] = None if note is None else "*" * (len(note) - 1) + (note[-1] if len(note) > 1 else "*")
+            found["size"] = None if note is None else len(note)
+        return found
 
     def key(self, row: Row) -> Key:
         return (row["amount"] % 3, row["id"]) if self.is_moved else (row["id"],)
@@ -126,9 +148,16 @@ class Case:
         if has_moved and event.before is not None:
             yield self.key(event.before), None
         if event.after["status"] == "on":
-            yield key, self.stored(event.after)
+            yield key, dict(event.after)
         elif self.word == "sequence" or not (event.op == "c" or (has_moved and self.word == "scd2")):
             yield key, None
+
+
+def told(event: Event, row: Row | None, held: Row | None) -> Any:
+    """A row with the note that its event has, or else that of the row which it meets."""
+    if row is None or not event.hides_note:
+        return row
+    return {**row, "note": None if held is None else held["note"]}
 
 
 def in_order(case: Case, events: Sequence[Event]) -> dict[Any, Row]:
@@ -140,8 +169,7 @@ def in_order(case: Case, events: Sequence[Event]) -> dict[Any, Row]:
             if row is None:
                 rows.pop(key, None)
             else:
-                is_unknown = event.hides_note
-                rows[key] = {**row, "note": None if known is None else known["note"]} if is_unknown else row
+                rows[key] = told(event, row, known)
     return rows
 
 
@@ -154,11 +182,11 @@ def by_sequence(case: Case, events: Sequence[Event]) -> dict[Any, Row]:
     newest: dict[Key, tuple[int, Row | None]] = {}
     for event in events:
         for key, row in case.effects(event):
-            number, _ = newest.get(key, (-1, None))
+            number, held = newest.get(key, (-1, None))
             if event.op == "d":
                 newest[key] = number, None
             elif event.number >= number:
-                newest[key] = event.number, row
+                newest[key] = event.number, told(event, row, held)
     return {key: row for key, (_, row) in newest.items() if row is not None}
 
 
@@ -169,8 +197,7 @@ def soft_deleted(case: Case, events: Sequence[Event]) -> dict[Any, Row]:
             known = rows.get(key)
             is_open = known is not None and known["deleted_at"] is None
             if row is not None:
-                note = (known["note"] if known is not None and is_open else None) if event.hides_note else row["note"]
-                rows[key] = {**row, "note": note, "deleted_at": None}
+                rows[key] = {**told(event, row, known if is_open else None), "deleted_at": None}
             elif known is not None and is_open:
                 rows[key] = {**known, "deleted_at": moment(event.number)}
     return rows
@@ -178,15 +205,19 @@ def soft_deleted(case: Case, events: Sequence[Event]) -> dict[Any, Row]:
 
 def versions(case: Case, events: Sequence[Event]) -> dict[Any, Row]:
     """A version holds until the next event of its key. A delete that ends none is a mark."""
-    known: dict[Key, dict[int, Row | None]] = {}
+    known: dict[Key, dict[int, tuple[Event, Row | None]]] = {}
     for event in events:
         for key, row in case.effects(event):
-            known.setdefault(key, {})[event.number] = row
+            known.setdefault(key, {})[event.number] = event, row
     found: dict[Any, Row] = {}
     for key, places in known.items():
         held: Row | None = None
         for number in sorted(places):
-            row, end = places[number], {"valid_to": moment(number), "valid_to_offset": number, "is_current": False}
+            event, row = places[number][0], told(*places[number], held)
+            end = {"valid_to": moment(number), "valid_to_offset": number, "is_current": False}
+            values = None if held is None else {name: held[name] for name in TYPES}
+            if event.op == "r" and row == values:
+                continue  # a snapshot tells what is known
             begin = {"valid_from": moment(number), "valid_from_offset": number}
             if held is not None:
                 held |= end
@@ -208,7 +239,8 @@ def expected(case: Case, batches: Sequence[Sequence[Event]]) -> dict[Any, Row]:
         "sequence": by_sequence, "order_by": by_position, "soft_delete": soft_deleted, "plain": in_order,
         "scd2": versions,
     }  # fmt: skip
-    return folds[case.word](case, [event for batch in batches for event in batch])
+    rows = folds[case.word](case, [event for batch in batches for event in batch])
+    return {key: case.shown(row) for key, row in rows.items()}
 
 
 @st.composite
@@ -216,13 +248,14 @@ def cases(draw: st.DrawFn) -> Case:
     word = draw(st.sampled_from([*WORDS]))
     by_partition = ["partition"] if word in ("plain", "soft_delete") else []
     keyed_by = draw(st.sampled_from(["id", "computed", *by_partition]))
-    return Case(word, keyed_by, draw(st.sampled_from(PRODUCERS)), draw(st.booleans()))
+    return Case(word, keyed_by, draw(st.sampled_from(PRODUCERS)), draw(st.booleans()), draw(st.booleans()))
 
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[Case, list[list[Event]]]:
     """A case, and its batches; the first one makes the table."""
     case = draw(cases())
+    is_late = case.word in LATE and draw(st.booleans())
     rows: dict[int, Row] = {}
     events: list[Event] = []
     amounts = st.integers(0, 1 if case.is_moved else 4)  # few keys, so that rows come back to theirs
@@ -232,13 +265,13 @@ def histories(draw: st.DrawFn) -> tuple[Case, list[list[Event]]]:
         if old is not None and is_delete:
             events.append(Event(number, "d", rows.pop(key), None))
             continue
-        status, note = draw(st.sampled_from(["on", "on", "off"])), draw(st.sampled_from([None, "a", "b"]))
+        status, note = draw(st.sampled_from(["on", "on", "off"])), draw(st.sampled_from([None, "a", "bc"]))
         rows[key] = {"id": key, "n": number, "amount": draw(amounts), "status": status, "note": note}
-        is_unsent = not (case.word in LATE or case.is_moved or old is None or note is None or note != old["note"])
-        is_read = draw(st.booleans()) and not (case.is_moved or case.word == "scd2" or is_unsent)
+        is_unsent = not (is_late or case.is_moved or old is None or note is None or note != old["note"])
+        is_read = draw(st.booleans()) and not (case.is_moved or is_unsent or (is_late and case.word == "scd2"))
         op = "c" if old is None else "r" if is_read else "u"
         events.append(Event(number, op, old, rows[key], is_unsent))
-    if case.word in LATE:
+    if is_late:
         events = [*draw(st.permutations(events)), *draw(st.lists(st.sampled_from(events), max_size=4))]
         if case.word != "scd2":  # the last ones are still on their way
             events = events[: draw(st.integers(1, len(events)))]

@@ -291,3 +291,18 @@ def test_a_key_takes_no_null() -> None:
     schema = create_schema([("id", parse_type("INT"))], ["id"])
     with pytest.raises(SchemaChangeRefused, match="part of the primary key"):
         apply_changes(schema, [NullableColumn("id")], 0)
+
+
+def test_records_that_lack_a_not_null_column_go_where_the_log_says(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    made_by_others(tmp_path)
+    tables = tables_with(tmp_path, {"drop": "keep_null"})
+    lacking = typed(2, {"id": 2, "a": 2}, {"id": "int32", "a": "int32"})
+    batches = [records(at({"id": 1, "a": 1, "b": "x"})), records(lacking, first_offset=1)]
+    _, reports = reported_batches(tables, batches, tmp_path)
+
+    assert content(tmp_path) == {1: {"id": 1, "a": 1, "b": "x"}}
+    assert list(reports[-1].quarantined_reasons.values()) == [1]
+    (told,) = [r.getMessage() for r in caplog.records if "have no column b any more" in r.getMessage()]
+    assert "new records go to quarantine, because b is NOT NULL in the table" in told and "have NULL" not in told

@@ -265,6 +265,33 @@ def test_a_dropped_column_that_records_lack_already_pauses_nothing(tmp_path: Pat
     assert rows(tables)[3] == {"id": 4, "a": 4, "c": None, "d": "z"}
 
 
+@pytest.mark.parametrize("columns", [{"mask": {"b": "redact"}}, DROP])
+@pytest.mark.parametrize("has_schema", [True, False])
+@pytest.mark.parametrize("is_new", [True, False], ids=["at once", "later"])
+def test_a_source_that_never_had_the_hidden_column_pauses_nothing(
+    tmp_path: Path, columns: dict[str, Any], has_schema: bool, is_new: bool
+) -> None:
+    """Another source of the table has it, and stays under watch."""
+    config = pipeline(tmp_path, columns=columns, merge_sources="same_rows")
+
+    def take(batch: int, topic: str, row: dict[str, Any]) -> PipelineTables:
+        tables = PipelineTables(config, "tidemark-shop-test")
+        key, value = record_of(row, has_schema=has_schema)
+        (record,) = records((key, value), first_offset=10 * batch).to_pylist()
+        told = pa.RecordBatch.from_pylist([{**record, "topic": topic}], schema=RECORD_SCHEMA)
+        reported_batches(tables, [told], tmp_path, batch, config.decoder)
+        return tables
+
+    take(0, "one.public.items", ROWS)
+    if not is_new:
+        take(1, "two.public.items", {"id": 2, "a": 2})
+    tables = take(2, "two.public.items", {"id": 3, "a": 3, "c": "x"})
+    assert rows(tables)[-1]["c"] == "x"
+
+    with pytest.raises(SchemaChangeRefused, match=r"column d is new in records that have no column b any more"):
+        take(3, "one.public.items", {"id": 4, "a": 4, "d": "secret"})
+
+
 def test_a_new_name_that_has_only_null_at_first_shows_no_value(tmp_path: Path) -> None:
     config = pipeline(tmp_path, columns=DROP)
     run(tmp_path, config, 0, bare(ROWS))

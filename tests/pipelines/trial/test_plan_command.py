@@ -170,6 +170,15 @@ def test_a_rule_that_changes_a_table_is_seen_without_its_records(tmp_path: Path)
     assert document["tables"][0]["ddl"] == ["ALTER TABLE `lake`.`orders` MODIFY (`n` BIGINT);  -- declared"]
 
 
+def test_a_mask_that_leaves_older_rows_open_is_said(tmp_path: Path) -> None:
+    file = write(tmp_path, [line(0, {"id": 1, "name": "ann"})])
+    ran(tmp_path, file)
+    other = line(0, {"id": 1}, topic="shop.public.other")
+    write(tmp_path, [other], PIPELINE.replace("columns: {", "columns: { mask: { name: redact },"))
+    (note,) = planned(file)[1]["notes"]
+    assert note.startswith("table lake.orders: columns.mask hides column name from now on. Rows that the table has")
+
+
 def test_each_type_says_where_it_comes_from(tmp_path: Path) -> None:
     rules = "otherwise: { create: { into: 'lake.{table}' } }\n"
     guessed = line(0, {"id": 1, "at": 1_767_592_800_000_000, "text": "x"}, topic="shop.public.plain")

@@ -1,0 +1,90 @@
+"""What a rule has made of the rows that a table has: a changed mask, filter or expression holds for later rows alone.
+
+The table remembers it in the option ``tidemark.column-sources``, so each change is told once. Of expressions it has
+digests, because they may hold secrets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from paimon_table import SetOption, Table
+from paimon_table.errors import ConfigError
+from pipelines.config.column_rules import ColumnMask, KeyedHash
+from pipelines.config.table_rules import TargetRule
+from sources.column_sources import OPTION, ColumnSources
+
+log = logging.getLogger(__name__)
+
+Words = Mapping[str, tuple[str, ...]]
+"""Per column of the table what its rules make it of, each once; the filter has no name."""
+
+_FILTER = ""
+
+
+def words_of(rules: Iterable[TargetRule]) -> Words:
+    """What the rules of a table say of its rows."""
+    found: dict[str, set[str]] = {}
+    for rule in rules:
+        texts = {**rule.columns.expressions, **({} if rule.where is None else {_FILTER: rule.where})}
+        words = {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in texts.items()}
+        for name, word in (words | {name: _word(mask) for name, (_, mask) in rule.columns.masks.items()}).items():
+            found.setdefault(name, set()).add(word)
+    return {name: tuple(sorted(words)) for name, words in sorted(found.items())}
+
+
+def with_words_of(rules: Sequence[TargetRule], table: Table, identifier: str, time_ms: int) -> Table:
+    """The table with what its rules make of rows from now on; warns of rows that are there and would be others.
+
+    ``rules`` are all that may write the table, the one that does so now in front. Publishes a schema version where something is new. Idempotent. ConfigError
+    where rows lie by what a rule no longer says.
+    """
+    sources = ColumnSources.parsed(table.schema.options.get(OPTION))
+    known, wanted = sources.made_by, words_of(rules)
+    if known == wanted:
+        return table
+    replaced = [name for name, words in known.items() if not {*words} <= {*wanted.get(name, ())}]
+    _check_key(replaced, table, identifier)
+    open_columns = sorted({*_open(rules[0], table, known)})
+    if open_columns:
+        log.warning(
+            "table %s: columns.mask hides column %s from now on. Rows that the table has keep the values that they were"
+            " written with. To hide these too, rebuild the table from its topics (`tidemark replay FILE --table %s"
+            " --rebuild`). Older snapshots, tags and branches show them until they expire or are deleted",
+            identifier, ", ".join(open_columns), identifier,
+        )  # fmt: skip
+    is_added = _FILTER not in known and all(rule.where is not None for rule in rules)
+    if _FILTER in replaced or is_added:
+        log.warning(
+            "table %s: `where` is another one from now on. Rows that are in the table stay until they change, and rows"
+            " that now match come when they change. To have the rows of the new condition, rebuild the table from its"
+            " topics (`tidemark replay FILE --table %s --rebuild`)",
+            identifier, identifier,
+        )  # fmt: skip
+    return table.evolve([SetOption(OPTION, sources.with_made_by(wanted).text)], time_ms)
+
+
+def _check_key(replaced: Collection[str], table: Table, identifier: str) -> None:
+    """ConfigError for another expression of a key column: the old rows would stay beside the new ones."""
+    name = next((name for name in replaced if name in table.schema.primary_keys), None)
+    if name is not None:
+        raise ConfigError(
+            f"table {identifier} exists, and the rule computes {name} of its primary key in another way than its rows:"
+            " these would stay beside the new ones. Take the change out of the rule, or write into a new table (another"
+            " `into`, with `backfill: true`)"
+        )
+
+
+def _open(rule: TargetRule, table: Table, known: Words) -> Iterable[str]:
+    """The columns whose older rows another mask has hidden, or none: also under the name that the source has."""
+    for stored, (source, mask) in rule.columns.masks.items():
+        if _word(mask) not in known.get(stored, ()):
+            yield from (name for name in dict.fromkeys((stored, source)) if table.schema.has_column(name))
+
+
+def _word(mask: ColumnMask) -> str:
+    if isinstance(mask, str):
+        return mask
+    return "hash" if isinstance(mask, KeyedHash) else f"show_last {mask.show_last}"
