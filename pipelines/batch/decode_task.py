@@ -42,6 +42,12 @@ from sources.record_rows import rows_at
 _HELD_BYTES = 64 << 20
 """Decoded rows that a task which writes them keeps in memory until it has them all."""
 
+_RECORDS_PER_TABLE = 1000
+"""Each table has a price in each batch that is decoded: it is small beside that of so many records."""
+
+GATHERED_BYTES = 32 << 20
+"""Records that are decoded together, unless they come so."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReadAgain:
@@ -109,7 +115,7 @@ class DecodeTask:
         """The blobs of each of the batches, and the report at the end."""
         report = DecodeReport()
         asked_at = time.perf_counter()
-        for batch in batches:
+        for batch in gathered(batches, _RECORDS_PER_TABLE * len(self.routes)):
             add_seconds(report, "read", time.perf_counter() - asked_at)
             if batch.num_rows:
                 blobs = list(self._blobs(batch, report))
@@ -258,6 +264,26 @@ class _Taken:
     """How many of the others the newest TRUNCATE of the batch has taken away."""
     rows: pa.Table
     """Without those of ``truncated``."""
+
+
+def gathered(batches: Iterable[pa.RecordBatch], wanted: int) -> Iterator[pa.RecordBatch]:
+    """The batches, and small ones as one: of about ``wanted`` records, in at most ``GATHERED_BYTES``."""
+    held, rows, size = list[pa.RecordBatch](), 0, 0
+    for batch in batches:
+        if held and size + batch.nbytes > GATHERED_BYTES:
+            yield _joined(held)
+            held, rows, size = [], 0, 0
+        held.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= wanted:
+            yield _joined(held)
+            held, rows, size = [], 0, 0
+    if held:
+        yield _joined(held)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 def _held(decoded: Iterable[list[Blob]], spool: Spool) -> list[Blob]:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -16,11 +17,15 @@ from paimon_table.errors import TidemarkError
 from paimon_table.side_by_side import all_done
 from paimon_table.storage.file_io import LocalFileIO
 from paimon_table.storage.memory_io import MemoryFileIO
+from pipelines.batch import decode_task
+from pipelines.batch.decode_task import gathered
+from pipelines.batch.plan import BatchRun, plan_decode
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.tables import PipelineTables
+from sinks.exchange.blob import REPORT, decode_rows, from_record_batch
 from sinks.faults import CRASH_VARIABLE
-from tests.support.events import History, records_of
-from tests.support.local_batches import ALL_TABLES, processed, shop_config, task_settings
+from tests.support.events import History, Row, records_of
+from tests.support.local_batches import ALL_TABLES, pipeline_tables, processed, shop_config, task_settings
 from tests.support.waiting import seconds
 
 NAMES = ("one", "two", "three")
@@ -134,3 +139,38 @@ def test_work_that_fails_is_for_whoever_asks_and_the_rest_is_done() -> None:
     assert (first.result(), third.result()) == (1, 3)
     with pytest.raises(ValueError, match="second"):
         second.result()
+
+
+def test_records_are_gathered_in_order_until_they_suffice_or_take_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [pa.record_batch({"number": range(first, first + 10)}) for first in range(0, 100, 10)]
+    monkeypatch.setattr(decode_task, "GATHERED_BYTES", 5 * parts[0].nbytes)
+    assert [batch.num_rows for batch in gathered(parts, 25)] == [30, 30, 30, 10]
+    assert [batch.num_rows for batch in gathered(parts, 1000)] == [50, 50]
+    for wanted in (0, 25, 1000):
+        assert pa.Table.from_batches(gathered(parts, wanted))["number"].to_pylist() == [*range(100)]
+    assert all(one is part for one, part in zip(gathered(parts, 0), parts, strict=True))
+
+
+def test_gathered_records_become_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    histories = [History(name, seed=number).extend(20) for number, name in enumerate(NAMES)]
+    tables = pipeline_tables(tmp_path, ALL_TABLES)
+    rows = pa.Table.from_batches(map(records_of, histories)).combine_chunks()
+    processed(tables, rows.to_batches(), task_settings(tmp_path))
+    more = pa.Table.from_batches([records_of(history.extend(60)) for history in histories]).combine_chunks()
+    (records,) = more.take(np.argsort(np.asarray(more["offset"]), kind="stable")).combine_chunks().to_batches()
+    pieces = [records.slice(start, 7) for start in range(0, records.num_rows, 7)]
+
+    def decoded(per_table: int) -> tuple[int, dict[object, list[Row]]]:
+        monkeypatch.setattr(decode_task, "_RECORDS_PER_TABLE", per_table)
+        out = plan_decode(tables, BatchRun(1), task_settings(tmp_path))(pieces)
+        blobs = [blob for batch in out for blob in from_record_batch(batch) if blob.target != REPORT]
+        found: dict[object, list[Row]] = {}
+        for blob in sorted(blobs, key=lambda blob: blob.arrival):
+            place = blob.target, blob.lane, blob.topic, blob.topic_partition
+            found.setdefault(place, []).extend(decode_rows(blob.data).to_pylist())
+        return len(blobs), found
+
+    blob_count, apart = decoded(0)
+    fewer, together = decoded(1000)
+    assert together == apart
+    assert fewer == len(together) < blob_count
