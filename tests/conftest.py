@@ -17,13 +17,13 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", jvm_options())
 typer.main.get_command = cache(typer.main.get_command)
 
 
-def _synced(descriptor: Any) -> None:
+def _synced(fd: Any) -> None:
     """In place of ``os.fsync``: it looks whether the file is open.
 
     No test cuts the power of this machine: a killed process loses nothing that it wrote, and crash tests have a disk in
     memory. A test of a table would wait a dozen times for the disk, some milliseconds each.
     """
-    os.fstat(descriptor)
+    os.fstat(fd)
 
 
 os.fsync = _synced
