@@ -12,7 +12,9 @@ PYTHON_FILES := $(SOURCES) tests benchmarks scripts
 # What tests share (a broker, a JVM, a Spark session) stays with one worker: tests/support/order.py. They wait for JVMs and
 # brokers half of the time, so two cores have work for four.
 TEST_WORKERS ?= 4
-PYTEST := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadgroup --no-loadscope-reorder --show-failures-at-once
+# Fast tests wait for nothing: a worker more than there are cores collects all tests once more.
+FAST_WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < $(TEST_WORKERS) ? cores : $(TEST_WORKERS))))
+PYTEST := $(BIN)/python -m pytest --dist loadgroup --no-loadscope-reorder --show-failures-at-once
 FAST := not slow and not spark and not stack and not interop and not crash
 PYPAIMON_LOCK := tests/interop/requirements-pypaimon.lock
 
@@ -26,10 +28,10 @@ demo: java venv ## replay a dump of shop events into Paimon tables
 
 test: java venv-dev static ## everything: static checks and all tests
 	-$(BIN)/python -m tests.stack.class_archive
-	$(PYTEST) --durations=15
+	$(PYTEST) -n $(TEST_WORKERS) --durations=15
 
 check: java venv-dev static ## format, lint, types, layers and the fast tests
-	$(PYTEST) -m "$(FAST)"
+	$(PYTEST) -n $(FAST_WORKERS) -m "$(FAST)"
 
 try: venv-dev ## the fast tests of T, such as T="tests/paimon_table/merge -x"
 	$(BIN)/python -m pytest -q -m "$(FAST)" $(T)
@@ -42,7 +44,7 @@ static: venv-dev
 coverage: java venv-dev ## lines and branches that the fast tests run, in build/coverage
 	mkdir -p build/coverage
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -n $(TEST_WORKERS) --dist loadgroup --no-loadscope-reorder -m "$(FAST)"
+	$(BIN)/coverage run -m pytest -n $(FAST_WORKERS) --dist loadgroup --no-loadscope-reorder -m "$(FAST)"
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage html --quiet && $(BIN)/coverage report --format=total
 

@@ -4,7 +4,8 @@ import os
 from functools import cache
 from typing import Any
 
-import typer.main
+import typer
+import typer.testing
 
 from tests.stack.class_archive import jvm_options
 
@@ -13,17 +14,19 @@ pytest_plugins = ["tests.stack.fixtures", "tests.support.order"]
 os.environ.setdefault("SPARK_SUBMIT_OPTS", jvm_options())
 
 # A process makes the tree of its commands once, and a process of tests runs hundreds of commands: it takes longer than
-# what most of them do.
-typer.main.get_command = cache(typer.main.get_command)
+# what most of them do. Whoever asks for a tree gets another one: commands keep the options for help of their first use.
+_tree = cache(typer.main.get_command)
+typer.Typer.__call__ = lambda app, *args, **kwargs: _tree(app)(*args, **kwargs)  # type: ignore[method-assign]
+typer.testing._get_command = _tree  # type: ignore[attr-defined]
 
 
-def _synced(descriptor: Any) -> None:
+def _synced(fd: Any) -> None:
     """In place of ``os.fsync``: it looks whether the file is open.
 
     No test cuts the power of this machine: a killed process loses nothing that it wrote, and crash tests have a disk in
     memory. A test of a table would wait a dozen times for the disk, some milliseconds each.
     """
-    os.fstat(descriptor)
+    os.fstat(fd)
 
 
 os.fsync = _synced

@@ -21,12 +21,13 @@ NAMED = sorted(
         for text in re.findall(r"(?:`|^ *|-- )(tidemark [^`\n]*)", page(name).read_text(encoding="utf-8"), re.MULTILINE)
     }
 )
+COMMANDS = get_command(app)
 
 
 @pytest.mark.parametrize(("name", "text"), NAMED, ids=[text for _, text in NAMED])
 def test_a_named_command_is_there_with_its_options(name: str, text: str) -> None:
     words = [word for word in shlex.split(re.split(r"[>|]", text)[0]) if word != "..."][1:]
-    found = get_command(app)
+    found = COMMANDS
     while isinstance(found, TyperGroup) and words and not words[0].startswith("-"):
         inner = found.get_command(typer.Context(found), words.pop(0))
         assert inner is not None, f"{name}: {text}"

@@ -9,18 +9,21 @@ import psutil
 import pytest
 
 from paimon_table.table import Table
+from tests.stack.paths import SHORT_LIVED
 from tests.support.changelog import replay_strictly
 from tests.support.events import History, write_dump
 from tests.support.pipeline_run import run_once, running, wait_until, write_pipeline
 from tests.support.waiting import seconds
 
 pytestmark = pytest.mark.spark
+TWO_EXECUTORS = f"local-cluster[2,1,1024]\n  spark.executor.extraJavaOptions: '{' '.join(SHORT_LIVED)}'"
+"""Their JVMs end with the test, as the driver's does."""
 
 
 def test_a_killed_executor_loses_and_doubles_nothing(tmp_path: Path) -> None:
     history = History("orders", seed=10).extend(2_500)
     write_dump(tmp_path / "dumps", [history])
-    file = write_pipeline(tmp_path, tmp_path / "dumps", max_records=500, master="local-cluster[2,1,1024]")
+    file = write_pipeline(tmp_path, tmp_path / "dumps", max_records=500, master=TWO_EXECUTORS)
     log = tmp_path / "tidemark.log"
 
     table_path = f"{tmp_path}/warehouse/lake.db/orders"
@@ -47,8 +50,7 @@ def test_rows_that_move_outlive_an_executor_and_the_driver(tmp_path: Path) -> No
     write_dump(tmp_path / "dumps", [history])
     rule = "  - { match: { table: orders }, into: lake.orders, partition_by: [region] }\n"
     buckets = "bucket: -1, dynamic-bucket.initial-buckets: 2, dynamic-bucket.target-row-num: 40"
-    spark = "local-cluster[2,1,1024]"
-    file = write_pipeline(tmp_path, tmp_path / "dumps", 300, master=spark, buckets=buckets, rules=rule)
+    file = write_pipeline(tmp_path, tmp_path / "dumps", 300, master=TWO_EXECUTORS, buckets=buckets, rules=rule)
     log = tmp_path / "tidemark.log"
 
     with running(file, log) as process:

@@ -31,10 +31,15 @@ class Topics:
     bootstrap_servers: str
 
     def create(self, topic: str, partitions: int = 1, settings: dict[str, str] | None = None) -> None:
-        """Make a topic with these settings of its own; raises when it is there already."""
+        """Make a topic with these settings of its own; return once clients see it. Raises when it is there already."""
         admin = KafkaAdminClient(bootstrap_servers=self.bootstrap_servers)
         try:
             admin.create_topics([NewTopic(topic, partitions, 1, topic_configs=settings or {})])
+            deadline = time.monotonic() + seconds(REQUEST_TIMEOUT_S)
+            while topic not in admin.list_topics():
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{topic} is not there")
+                time.sleep(0.05)
         finally:
             admin.close()
 

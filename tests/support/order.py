@@ -14,9 +14,8 @@ import faulthandler
 import gc
 import logging
 import os
-import sys
 from collections.abc import Generator
-from typing import TextIO, cast
+from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -35,7 +34,7 @@ _LONGEST = ("connect", "kafka")
 """Groups that last so long that they begin with the run."""
 _LONGEST_ID = 200
 _LOG_LEVELS: dict[str | None, int] = {None: logging.WARNING, **dict.fromkeys(PACKAGES, logging.NOTSET)}
-_STDERR = pytest.StashKey[TextIO]()
+_STDERR = pytest.StashKey[int]()
 _OWN_OF_PYTEST = ("_pytest.", "pytest_", "xdist.", "_hypothesis")
 
 
@@ -52,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("tests")
     config.addinivalue_line("markers", "xdist_group(name): tests that one worker runs, where there are several")
     seconds(0)  # measures the machine before there are workers to measure
-    config.stash[_STDERR] = open(os.dup(sys.__stderr__.fileno()), "w")  # noqa: SIM115, behind what pytest captures
+    config.stash[_STDERR] = os.dup(2)  # what pytest does not capture
     if config.getoption("--show-failures-at-once"):
         config.pluginmanager.register(_FailuresAtOnce(config))
 

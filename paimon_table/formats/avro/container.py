@@ -137,7 +137,7 @@ def read_rows(
     A path that ends in an ``optional`` name may be missing and is None then. MalformedContainer as for all readers.
     """
     reader = ContainerReader(io.BytesIO(data), file_name)
-    plain = _checked(lambda: json.dumps(without_logical_types(json.loads(reader.schema_text))))
+    plain = _checked(lambda: _plain(reader.schema_text))
     places = tuple(paths[name] for name in row._fields)
     decode = _checked(lambda: row_decoder(plain, row, places, frozenset(optional)))
     rows: list[R] = []
@@ -164,8 +164,7 @@ def _value_at(record: Any, place: Path, optional: Collection[str]) -> Any:
 
 
 def _decoder(schema_text: bytes) -> DecodeRecord | None:
-    plain = _checked(lambda: json.dumps(without_logical_types(json.loads(schema_text))))
-    return record_decoder(plain)
+    return record_decoder(_checked(lambda: _plain(schema_text)))
 
 
 def _sliced(decode: DecodeRecord, block: Block) -> list[tuple[Any, bytes]]:
@@ -322,6 +321,11 @@ def _read_long(source: BinaryIO | pa.NativeFile, first: bytes) -> int:
 @lru_cache(maxsize=32)
 def _parsed(schema_text: bytes) -> Any:
     return fastavro.parse_schema(without_logical_types(json.loads(schema_text)))
+
+
+@lru_cache(maxsize=32)
+def _plain(schema_text: bytes) -> str:
+    return json.dumps(without_logical_types(json.loads(schema_text)))
 
 
 def without_logical_types(schema: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import pytest
 from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
@@ -77,7 +77,7 @@ def wait_for(browser: Chrome, text: str) -> None:
 def look(browser: Chrome, at: Callable[[], T], what: str) -> T:
     """What is found once there is something: the page may make its elements anew while one looks."""
     waiting = WebDriverWait(browser, seconds(20), 0.1, [StaleElementReferenceException, NoSuchElementException])
-    return cast(T, waiting.until(lambda _: at(), what))
+    return waiting.until(lambda _: at(), what)
 
 
 def state_word(browser: Chrome) -> tuple[str, str]:

@@ -22,6 +22,7 @@ from pipelines.checkpoint.lock import held_checkpoints
 from pipelines.checkpoint.reached import Reached
 from pipelines.checkpoint.replay_state import Kind, Point, Replays, ReplayState
 from pipelines.config.config_file import load_pipeline
+from pipelines.http import state_file
 from pipelines.http.document import document
 from pipelines.http.state_file import kept_state, read_state, state_path
 from pipelines.http.status import holder_by_process
@@ -167,8 +168,11 @@ def test_a_state_that_cannot_be_written_is_told_once_and_ends_nothing(
     config = load_pipeline(pipeline_file(tmp_path))
     (tmp_path / "shop-checkpoint").write_text("no directory")
     monkeypatch.setattr("pipelines.http.state_file.EVERY_S", 0.01)
+    tries: list[object] = []
+    write = state_file._write
+    monkeypatch.setattr(state_file, "_write", lambda *given: (tries.append(given), write(*given)))
     with kept_state([config], RunState([config])):
-        time.sleep(0.3)
+        wait_until(lambda: len(tries) > 3, 30, "some tries")
     told = [r.getMessage() for r in caplog.records if "tidemark status" in r.getMessage()]
     assert len(told) == 1
 

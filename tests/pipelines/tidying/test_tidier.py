@@ -78,10 +78,9 @@ def test_a_stop_waits_for_the_table_that_is_tidied_and_no_other(tmp_path: Path) 
     working.note("lake.t", target)
     assert begun.wait(seconds(10))
     working.note("lake.other", target)
-    ending = threading.Thread(target=lambda: working.close(drains=False))
-    ending.start()
+    working.close(drains=False, timeout_s=0.0)
     may_end.set()
-    ending.join(seconds(10))
+    working.close(drains=False)
     working.note("lake.t", target)
 
     assert done == ["one"]
@@ -98,8 +97,7 @@ def test_what_fails_is_told_once_and_tried_again(tmp_path: Path, caplog: pytest.
     with caplog.at_level(logging.WARNING):
         for expected in (1, 2, 3):
             working.note("lake.t", target)
-            while len(calls) < expected:
-                pass
+            wait_until(lambda count=expected: len(calls) == count, 10, "a try")  # type: ignore[misc]
         working.close(drains=True)
 
     first, second = (record.getMessage() for record in caplog.records)
