@@ -59,7 +59,7 @@ def test_messages_use_plain_words(package: str) -> None:
 
 
 def test_a_phrase_is_found_wherever_it_stands() -> None:
-    assert found_in("The topic was recreated, and nobody knows why; the user is told.") == [
+    assert found_in("The topic was made anew, and nobody knows why; the user is told.") == [
         "'is told': write Tidemark reports, warns, prints",
         "'anew': write again; rebuilt, recreated, restarted",
         "'nobody knows': write Tidemark cannot know",
