@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-# Tests start hundreds of processes: without bytecode on disk each of them compiles all modules anew.
+# Tests start hundreds of processes: without bytecode on disk each of them compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
@@ -57,6 +57,7 @@ pages: venv-dev ## write the generated pages of docs/ again
 	$(BIN)/python -m pipelines.config.config_reference > build/CONFIGURATION.md
 	mv build/CONFIGURATION.md docs/CONFIGURATION.md
 	$(BIN)/python -m pipelines.command_reference docs/COMMANDS.md
+	$(BIN)/python -m pipelines.http.metrics_reference docs/OPERATIONS.md
 	$(BIN)/python -m tests.docs.cookbook
 
 bench: java venv-dev ## measure events per second; BENCH_ARGS are passed on

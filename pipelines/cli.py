@@ -228,7 +228,7 @@ def pause(
         str, typer.Option("--reason", help="The reason, for `status` and the page.", show_default=False)
     ] = "",
 ) -> None:
-    """Leave a table of a pipeline where it stands; all others continue.
+    """Pause a table of a pipeline at its position; all others continue.
 
     Records of it are not lost: `resume` catches it up. It stays paused over restarts.
     """

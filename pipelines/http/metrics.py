@@ -157,7 +157,7 @@ def _running_s(run: RunView) -> Samples:
 
 
 METRICS: tuple[Metric, ...] = (
-    Metric("tidemark_build_info", ("version", "python", "spark"), "Always 1; what runs stands in the labels.", _build),
+    Metric("tidemark_build_info", ("version", "python", "spark"), "Always 1; the labels name what runs.", _build),
     Metric("tidemark_start_time_seconds", (), "When the process started, since 1970.", lambda r: [((), r.started_s)]),
     Metric(
         "tidemark_memory_bytes",
@@ -334,7 +334,7 @@ METRICS: tuple[Metric, ...] = (
         "tidemark_table_schema_changes_total",
         ("pipeline", "table", "kind"),
         "Changes of the source's schema that the table has followed (`add`, `drop`, `rename`, `widen`, `retype`,"
-        " `nullability`, `comment`, `truncate`), and others that somebody has made.",
+        " `nullability`, `comment`, `truncate`), and changes by other programs.",
         _schema_changes,
     ),
     Metric(

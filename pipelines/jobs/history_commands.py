@@ -63,10 +63,10 @@ def expire(
     _config: Config = None,
     option: Storage = None,
 ) -> None:
-    """Remove what the table does not keep any more.
+    """Remove what the table no longer keeps.
 
-    Tags whose time has passed, old partitions, consumers, snapshots and changelogs with their files, as the options of
-    the table say. Pipelines and readers may go on meanwhile.
+    Removes expired tags, old partitions, consumers, snapshots and changelogs with their files, as the options of the
+    table say. Pipelines and readers may continue.
     """
     from pipelines.jobs import history_jobs
 
@@ -218,7 +218,7 @@ def reset_consumer(
     _config: Config = None,
     option: Storage = None,
 ) -> None:
-    """Let a consumer go on with a snapshot."""
+    """Let a consumer continue with a snapshot."""
     from pipelines.jobs import history_jobs
 
     history_jobs.reset_consumer(path, name, snapshot, create, dry_run, option)

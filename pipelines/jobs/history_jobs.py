@@ -41,7 +41,7 @@ _LISTED = 20
 def expire(
     path: str, least: int | None, most: int | None, older_than: str | None, dry_run: bool, storage: Options
 ) -> None:
-    """Remove what the table does not keep any more."""
+    """Remove what the table no longer keeps."""
     table = open_table(path, storage, for_reading=False)
     limits = _limits(table, least, most, older_than)
     surroundings = Surroundings(claims=pipeline_claims(None))

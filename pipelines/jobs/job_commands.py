@@ -39,7 +39,7 @@ def compact(
 ) -> None:
     """Compact the table.
 
-    Pipelines may write meanwhile.
+    Pipelines may write at the same time.
     """
     from pipelines.jobs import table_jobs
 
@@ -63,7 +63,7 @@ def sort(
     """Sort the rows of a table without primary key and buckets.
 
     Each partition is written again in the order of the columns, so that readers leave more files out. Pipelines may
-    write meanwhile; what they add is sorted the next time.
+    write at the same time; the next sort takes their rows.
     """
     from pipelines.jobs import table_jobs
 

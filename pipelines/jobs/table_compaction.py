@@ -10,7 +10,7 @@ from sources.wording import counted
 
 
 def compact_fully(table: Table) -> str:
-    """Give postponed rows their buckets and merge all files of each bucket. Pipelines may write meanwhile."""
+    """Give postponed rows their buckets and merge all files of each bucket. Pipelines may write at the same time."""
     given = compact_postponed(table, new_job(), lambda _: True, fully=True)
     done = compact(table.refreshed(), new_job(), lambda _: True, fully=True)
     if not done.snapshot_ids and not given.snapshot_ids:

@@ -76,8 +76,8 @@ def remove_duplicates(
 ) -> None:
     """List keys with rows in several partitions, and leave one row of each.
 
-    For tables whose rows move between partitions. Two jobs at once, or a fixed number of buckets before, leave such
-    keys, which pause the table in its pipelines. The deletes stand in the changelog. Stop the pipelines before.
+    For tables whose rows move between partitions. Two jobs at once, or an earlier fixed number of buckets, leave
+    such keys, which pause the table in its pipelines. The changelog has the deletes. Stop the pipelines first.
     """
     from pipelines.jobs import duplicates
 

@@ -44,7 +44,7 @@ def test(
         typer.Option("-k", metavar="NAME", help="Only cases whose name has this in it.", show_default=False),
     ] = None,
 ) -> None:
-    """Play the test cases of a pipeline: records in, and the rows, changelog and quarantine that come of them.
+    """Play the test cases of a pipeline: records in; rows, changelog and quarantine out.
 
     The real decoding, routing, writing and committing run in this process, into a warehouse that is thrown away. Spark,
     the source and the pipeline's own tables are not touched. Exits with 1 when a case fails.

@@ -58,7 +58,7 @@ def test_a_default_changes_every_rule_that_follows_it() -> None:
     ("changes", "told"),
     [
         ({"checkpoint": "/state/other"}, "checkpoint: it holds the progress"),
-        ({"name": "other"}, "name: it is whom"),
+        ({"name": "other"}, "name: the tables and the checkpoint"),
         ({"catalog": {"warehouse": "/other"}}, "catalog.warehouse: its tables are open"),
         ({"spark": {"spark.driver.memory": "2g"}}, "spark: the Spark session has started"),
         (
@@ -74,7 +74,7 @@ def test_what_cannot_change_says_why(changes: dict[str, Any], told: str) -> None
     with pytest.raises(ConfigError) as refusal:
         changes_of(config(), config(**changes))
     assert "pipeline shop continues as it was" in str(refusal.value) and told in str(refusal.value)
-    assert "start it again" in str(refusal.value)
+    assert "restart the pipeline" in str(refusal.value)
 
 
 def test_a_changed_file_is_taken_when_the_running_query_has_ended() -> None:
@@ -166,7 +166,7 @@ def test_a_request_is_answered_when_the_file_was_taken_or_cannot_be(tmp_path: Pa
         State.WORKING,
         State.DONE,
     ]
-    assert "name: it is whom" in answers[1].text and f"{file}:1:" in answers[3].text
+    assert "name: the tables and the checkpoint" in answers[1].text and f"{file}:1:" in answers[3].text
     assert answers[5].text == "changed: trigger.interval"
 
 

@@ -67,7 +67,7 @@ def test_a_job_that_is_always_faster_ends_the_batch_with_a_clear_text(
     other = TableDriver(stored(tmp_path), tmp_path / "other", "other")
     at_append(lambda: other.commit([["+I", 3, "a", "from another"]]))
 
-    with pytest.raises(CommitConflict, match=r"of user other came .* another job writes this table"):
+    with pytest.raises(CommitConflict, match=r"of user other was committed .* another job writes this table"):
         processed(tables, [SECOND], task_settings(tmp_path), 1)
 
     assert [row["id"] for row in rows_of(stored(tmp_path))] == [1, 3, 9]

@@ -282,5 +282,5 @@ def test_what_cannot_be_right_is_refused(tmp_path: Path, rule: dict[str, object]
 
 def test_formats_whose_records_have_no_source_are_refused(tmp_path: Path) -> None:
     source = {"files": {"path": str(tmp_path)}, "format": "json"}
-    with pytest.raises(ValidationError, match="records of the format json do not tell their place"):
+    with pytest.raises(ValidationError, match="records of the format json do not have their place"):
         shop_config(tmp_path, [{**RULE, "primary_key": ["id"]}], {}, source=source)
