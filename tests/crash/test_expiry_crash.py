@@ -182,7 +182,7 @@ def test_a_rollback_stops_when_what_it_goes_back_to_expires_meanwhile(tmp_path: 
     plan = plan_rollback(context(MemoryFileIO(disk), {}), 2)
     _expired(MemoryFileIO(disk))
 
-    with pytest.raises(CommitConflict, match="snapshot 2 has expired meanwhile"):
+    with pytest.raises(CommitConflict, match="snapshot 2 has expired"):
         roll_back(context(MemoryFileIO(disk), {}), plan)
 
     assert TableDriver(Table.open(ROOT, io=MemoryFileIO(disk)), tmp_path).content() == rows

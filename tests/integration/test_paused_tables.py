@@ -75,7 +75,7 @@ def test_a_table_is_paused_and_resumed_by_hand_while_the_pipeline_runs(tmp_path:
 
     with running(file, log) as process:
         wait_until(lambda: "lake.orders" in log.read_text() and "batch 0:" in log.read_text(), 90, "the first batch")
-        assert "is paused where it stands" in _asked(file, "pause", "--reason", "rebuilding the mart")
+        assert "is paused at its position" in _asked(file, "pause", "--reason", "rebuilding the mart")
         more = [history.extend(100) for history in histories]
         for history in more:
             _append(tmp_path / "dumps", history)
