@@ -532,14 +532,15 @@ def _change_type(holder: Any, key: str, action: str, given: dict[str, Any]) -> N
 
 def _slot(fields: list[Any], names: list[str]) -> tuple[Any, str]:
     """What has the type that the names lead to, and under which key; ARRAY and MAP have ``element`` and ``value``."""
-    holder, key = {"type": {"fields": fields}}, "type"
+    holder: Any = {"type": {"fields": fields}}
+    key = "type"
     for name in names:
         inside: Any = holder[key]
         if not isinstance(inside, dict):
             raise Refused(404, f"no column {names}", "COLUMN", name)
         if "fields" in inside:
-            none: dict[str, Any] = {}
-            holder, key = next((f for f in inside["fields"] if f["name"] == name), none), "type"
+            found = [f for f in inside["fields"] if f["name"] == name]
+            holder, key = found[0] if found else {}, "type"
         else:
             holder, key = inside, name
         if key not in holder:
