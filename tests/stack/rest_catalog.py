@@ -483,10 +483,10 @@ def _apply_to_column(schema: dict[str, Any], action: str, given: dict[str, Any],
         _require(parse_type(given["dataType"]).nullable, f"new column {name} is NOT NULL")
         number = highest + 1
         added, highest = _numbered(given["dataType"], number)
-        column = {"id": number, "name": name, "type": added}
+        new = {"id": number, "name": name, "type": added}
         if given["comment"] is not None:
-            column["description"] = given["comment"]
-        fields.insert(_place(fields, name, move), column)
+            new["description"] = given["comment"]
+        fields.insert(_place(fields, name, move), new)
         return highest
     column = next((f for f in fields if f["name"] == name), None)
     if column is None:
