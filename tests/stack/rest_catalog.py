@@ -483,10 +483,10 @@ def _apply_to_column(schema: dict[str, Any], action: str, given: dict[str, Any],
         _require(parse_type(given["dataType"]).nullable, f"new column {name} is NOT NULL")
         number = highest + 1
         added, highest = _numbered(given["dataType"], number)
-        column = {"id": number, "name": name, "type": added}
+        new = {"id": number, "name": name, "type": added}
         if given["comment"] is not None:
-            column["description"] = given["comment"]
-        fields.insert(_place(fields, name, move), column)
+            new["description"] = given["comment"]
+        fields.insert(_place(fields, name, move), new)
         return highest
     column = next((f for f in fields if f["name"] == name), None)
     if column is None:
@@ -532,14 +532,15 @@ def _change_type(holder: Any, key: str, action: str, given: dict[str, Any]) -> N
 
 def _slot(fields: list[Any], names: list[str]) -> tuple[Any, str]:
     """What has the type that the names lead to, and under which key; ARRAY and MAP have ``element`` and ``value``."""
-    holder, key = {"type": {"fields": fields}}, "type"
+    holder: Any = {"type": {"fields": fields}}
+    key = "type"
     for name in names:
         inside: Any = holder[key]
         if not isinstance(inside, dict):
             raise Refused(404, f"no column {names}", "COLUMN", name)
         if "fields" in inside:
-            none: dict[str, Any] = {}
-            holder, key = next((f for f in inside["fields"] if f["name"] == name), none), "type"
+            found = [f for f in inside["fields"] if f["name"] == name]
+            holder, key = found[0] if found else {}, "type"
         else:
             holder, key = inside, name
         if key not in holder:
