@@ -316,11 +316,13 @@ def validate(files: PipelineFiles) -> None:
         else:
             configs.append(config)
             typer.echo(f"{file}: valid, pipeline {config.name} with {_count(len(config.tables), 'table rule')}")
-            for rule in config.target_rules:
-                typer.echo(f"{file}:   {rule.into}: {bucket_words(rule)}")
-            for table_rule in config.tables:
-                for line in computed_lines(table_rule):
-                    typer.echo(f"{file}:   {table_rule.into}: {line}")
+            for rule in config.tables:
+                typer.echo(f"{file}:   {config.name_of(rule)}: {bucket_words(config.target_rule(rule))}")
+            if (created := config.created_rule()) is not None:
+                typer.echo(f"{file}:   {created.into}: {bucket_words(created)}")
+            for rule in config.tables:
+                for line in computed_lines(rule):
+                    typer.echo(f"{file}:   {config.name_of(rule)}: {line}")
             for note in notes_on(config):
                 typer.echo(f"{file}: {note}", err=True)
     if failures:

@@ -352,6 +352,11 @@ class PipelineConfig(ConfigModel):
         )
         return replace(target, without_keys=log)
 
+    def name_of(self, rule: TableRule) -> str:
+        """What messages call a rule: its table, and what it matches if other rules name the same."""
+        is_alone = sum(other.into == rule.into for other in self.tables) == 1
+        return rule.into if is_alone else f"{rule.into} ({rule.match})"
+
     @property
     def target_rules(self) -> tuple[TargetRule, ...]:
         """All rules by which tables are made, in their order, `otherwise` last."""

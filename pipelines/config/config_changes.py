@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,7 +62,12 @@ def changes_of(running: PipelineConfig, wanted: PipelineConfig) -> ConfigChanges
     return ConfigChanges(
         tuple(name for name in after if name not in before),
         tuple(name for name in before if name not in after),
-        tuple(name for name in after if name in before and before[name] != after[name]),
+        tuple(
+            word
+            for name in after
+            if name in before and before[name] != after[name]
+            for word in _changed_rules(wanted, name, before[name])
+        ),
         tuple(path for path in differing if path.partition(".")[0] not in ("tables", "defaults", "otherwise")),
     )
 
@@ -85,6 +90,12 @@ def _rules(config: PipelineConfig) -> Mapping[str, list[object]]:
     created = config.created_rule()
     rules.update({} if created is None else {f"otherwise: {created.into}": [created]})
     return rules
+
+
+def _changed_rules(wanted: PipelineConfig, name: str, before: Sequence[object]) -> Sequence[str]:
+    """What to call the rules of a table that are not as they were; the table alone where none of them is new."""
+    rules = [rule for rule in wanted.tables if rule.into == name]
+    return [wanted.name_of(r) for r in rules if (r.match, wanted.target_rule(r)) not in before] or [name]
 
 
 def _differing(running: Any, wanted: Any, path: str = "") -> Iterator[str]:

@@ -85,6 +85,11 @@ class Match(ConfigModel):
             and not (self.exclude and any_matches(self.exclude, table))
         )
 
+    def __str__(self) -> str:
+        """The patterns by the names that they are for: ``schema public, table a|b``."""
+        given = ((name, patterns) for name, patterns in self.by_name.items() if patterns is not None)
+        return ", ".join(f"{name} {'|'.join(patterns)}" for name, patterns in given)
+
     @property
     def by_name(self) -> dict[str, tuple[str, ...] | None]:
         """The patterns for each name of a source table, in the order of ``PLACEHOLDERS``; None: any name."""

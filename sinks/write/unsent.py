@@ -25,10 +25,10 @@ Unsent: TypeAlias = Mapping[tuple[str, Became], int]
 """Numbers of values by column and what they became; those that are known for certain are not among them."""
 
 _WHY = {
-    Became.NULL: "The table has no earlier row of these keys: their earlier records are in quarantine, or older than"
-    " what was read",
-    Became.NULL_KEY_CHANGED: "The primary key changed, and the row under the old key is not known. Its records may lie"
-    " in another partition of the topic, which is read later",
+    Became.NULL: "The table has no earlier row of these keys: `where` left their earlier records out, or they are in"
+    " quarantine, or older than what was read",
+    Became.NULL_KEY_CHANGED: "The primary key changed, and the row under the old key is not known: `where` left it out,"
+    " or its records lie in another partition of the topic, which is read later",
     Became.OLDER: "The primary key changed, and the deletion of the old key, in another partition of the topic, is not"
     " read yet",
 }

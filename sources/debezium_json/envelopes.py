@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -240,6 +240,7 @@ class EnvelopeParser:
         # A text with two objects: which one is unknown, so halves are tried.
         if table.num_rows != stop - start:
             raise _Refused(None)
+        table = _sound(table, fields)
         if is_before is None:
             return table
         columns = [name for name in table.column_names if not self._shape.is_metadata(name)]
@@ -250,6 +251,35 @@ class EnvelopeParser:
 
     def _exact(self, index: int) -> Any:
         return self._shape.event(unwrapped(parse_exactly(self._texts[index].as_py())))
+
+
+def _sound(table: pa.Table, fields: Sequence[pa.Field]) -> pa.Table:
+    """The table without the inner values of fields that Arrow has inferred, of which only NULL or not is read.
+
+    A list that Arrow infers and that begins with null has fewer values than its offsets say: they cannot be copied.
+    """
+    wanted = {field.name: field.type for field in fields}
+    columns = [
+        pa.chunked_array([_sound_values(chunk, wanted.get(name)) for chunk in column.chunks])
+        for name, column in zip(table.column_names, table.columns, strict=True)
+        if column.num_chunks
+    ]
+    return pa.table(columns, table.column_names) if len(columns) == table.num_columns else table
+
+
+def _sound_values(values: pa.Array, wanted: pa.DataType | None) -> pa.Array:
+    if values.type == wanted or not pa.types.is_nested(values.type):
+        return values
+    if wanted is None:
+        return pc.if_else(pc.is_valid(values), True, None)
+    if pa.types.is_list(wanted) and pa.types.is_list(values.type):
+        inner_values = _sound_values(values.values, wanted.value_type)
+        return pa.ListArray.from_arrays(values.offsets, inner_values, mask=pc.is_null(values))
+    if not pa.types.is_struct(wanted) or not pa.types.is_struct(values.type):
+        return values
+    types = {field.name: field.type for field in wanted}
+    inner = [_sound_values(values.field(i), types.get(field.name)) for i, field in enumerate(values.type)]
+    return pa.StructArray.from_arrays(inner, [field.name for field in values.type], mask=pc.is_null(values))
 
 
 def _two_sided(images: pa.Table, is_before: npt.NDArray[np.bool_]) -> pa.Table:

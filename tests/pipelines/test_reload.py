@@ -54,6 +54,17 @@ def test_a_default_changes_every_rule_that_follows_it() -> None:
     assert found.changed == ("lake.orders", "lake.items")
 
 
+def test_of_rules_for_one_pattern_of_tables_the_changed_ones_are_named() -> None:
+    rules = [{"match": {"schema": "public", "table": name}, "into": "lake.{table}"} for name in (["a", "b"], "c", "d")]
+    changed = [rules[0] | {"options": {"bucket": 3}}, rules[1], rules[2] | {"before": "full"}]
+
+    assert changes_of(config(tables=rules), config(tables=changed)).changed == (
+        "lake.{table} (schema public, table a|b)",
+        "lake.{table} (schema public, table d)",
+    )
+    assert changes_of(config(tables=rules), config(tables=rules[:2])).changed == ("lake.{table}",)
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [

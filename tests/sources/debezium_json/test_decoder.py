@@ -179,6 +179,21 @@ def test_new_and_outgrown_columns_are_observed_and_known_ones_decoded(copies: in
     assert [q.offset for q in decoded.quarantine] == [100 + copies, 101 + copies]
 
 
+@pytest.mark.parametrize("extra", [[None, "x"], [[None, 1]], {"k": [None, 1]}, [{"k": [None, "x"]}]], ids=str)
+@pytest.mark.parametrize("copies", [1, 20])
+def test_lists_that_the_table_leaves_out_do_no_harm(extra: object, copies: int) -> None:
+    """Arrow infers a list that begins with null as an array which cannot be copied."""
+    goal = replace(target(id="INT NOT NULL", s="STRING"), ignores_new=True)
+    rows = [{"id": n, "extra": extra, "s": f"v{n}"} for n in range(copies)]
+    mixed = [event("u", {**row, "s": "old"}, row) for row in rows] + [event("d", rows[0], None)]
+
+    decoded = decode(records(mixed), goal)
+
+    assert decoded.quarantine == ()
+    found = [row for change in decoded.changes for row in change.rows.select(["id", "s"]).to_pylist()]
+    assert [row for row in found if row["s"] != "old"] == [{"id": n, "s": f"v{n}"} for n in [*range(copies), 0]]
+
+
 def test_values_not_sent_are_named_by_position() -> None:
     goal = target(id="INT", s="STRING", b="BYTES", a="ARRAY<STRING>", n="ARRAY<INT>", v="STRING")
     hidden = "__debezium_unavailable_value"
