@@ -38,8 +38,8 @@ def words_of(rules: Iterable[TargetRule]) -> Words:
 def with_words_of(rules: Sequence[TargetRule], table: Table, identifier: str, time_ms: int) -> Table:
     """The table with what its rules make of rows from now on; warns of rows that are there and would be others.
 
-    ``rules`` are all that may write the table, the one that does so now in front. Publishes a schema version where something is new. Idempotent. ConfigError
-    where rows lie by what a rule no longer says.
+    ``rules`` are all that may write the table, the one that does so now in front. Publishes a schema version where
+    something is new. Idempotent. ConfigError where rows lie by what a rule no longer says.
     """
     sources = ColumnSources.parsed(table.schema.options.get(OPTION))
     known, wanted = sources.made_by, words_of(rules)
