@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table import LaneSplit
+from paimon_table.errors import BrokenInvariant
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from pipelines.batch.decode_report import (
     DecodeReport,
@@ -28,7 +29,7 @@ from sinks.exchange.slots import slot_keys
 from sinks.exchange.spool import Spool
 from sinks.exchange.target import OTHER_KEY, Routing
 from sinks.quarantine import Quarantine
-from sinks.write.bucket_task import SlotWriter
+from sinks.write.bucket_task import SlotWriter, WriteTask
 from sinks.write.deletes import without_sequence_of_deletes
 from sources.change_columns import OFFSET_COLUMN
 from sources.changes import ChangeBatch, DecodeCounts, QuarantineRow, SourceTable
@@ -107,8 +108,10 @@ class DecodeTask:
             for blobs in self.decoded(batches):
                 yield to_record_batch(blobs if self.spool is None else self.spool.put(blobs))
             return
-        held = _held(self.decoded(batches), self.spool)
-        for result in SlotWriter(self.spool.given(self.write), held).append():
+        task: WriteTask | None = self.spool.given(self.write)
+        if task is None:
+            raise BrokenInvariant("a decode task finds nothing that says how to write its rows; please report")
+        for result in SlotWriter(task, _held(self.decoded(batches), self.spool)).append():
             yield to_record_batch([result_blob(result, slot_keys(self.slots)[0])])
 
     def decoded(self, batches: Iterable[pa.RecordBatch]) -> Iterator[list[Blob]]:

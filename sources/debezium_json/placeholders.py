@@ -30,6 +30,8 @@ class Placeholder:
 
     strings: frozenset[str]
     code_points: tuple[int, ...]
+    lengths: frozenset[int]
+    """Those of the strings, in bytes."""
 
     @property
     def data(self) -> bytes:
@@ -68,7 +70,7 @@ class Placeholder:
 
     def _strings_mask(self, column: pa.Array) -> Mask:
         lengths = np.diff(np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1])
-        if not any((lengths == length).any() for length in {len(s.encode()) for s in self.strings}):
+        if lengths.max(initial=0) < min(self.lengths) or not any((lengths == one).any() for one in self.lengths):
             return np.zeros(len(column), np.bool_)
         return np.asarray(pc.is_in(column, value_set=pa.array(sorted(self.strings))))
 
@@ -88,4 +90,5 @@ def placeholder(text: str) -> Placeholder:
     encoded = base64.b64encode(data).decode("ascii")
     as_map = json.dumps({text: text}, ensure_ascii=False, separators=(",", ":"))
     as_objects = (json.dumps({_KEY: text}, ensure_ascii=False, separators=(",", colon)) for colon in (":", ": "))
-    return Placeholder(frozenset({text, encoded, str(name_uuid), as_map, *as_objects}), tuple(data))
+    strings = frozenset({text, encoded, str(name_uuid), as_map, *as_objects})
+    return Placeholder(strings, tuple(data), frozenset(len(string.encode()) for string in strings))

@@ -68,7 +68,12 @@ def test_each_decode_task_writes_its_rows_into_one_file(tmp_path: Path, is_one_j
 def test_beside_a_table_with_a_key_a_large_batch_is_shared_among_the_write_tasks(
     tmp_path: Path, is_one_job: bool
 ) -> None:
-    keyed = {"match": {"table": "orders"}, "into": "lake.orders", "mode": "upsert", "options": {"bucket": "1"}}
+    keyed: dict[str, object] = {
+        "match": {"table": "orders"},
+        "into": "lake.orders",
+        "mode": "upsert",
+        "options": {"bucket": "1"},
+    }
     tables = tables_of(tmp_path, [rule(), keyed])
     order = records(event("c", {"id": 1}, table="orders", key={"id": 1}), first_offset=20_000)
     _brought_in(tables, [records(*inserts(20_000)), order], tmp_path, slots=3, is_one_job=is_one_job)
