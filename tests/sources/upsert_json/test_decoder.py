@@ -74,7 +74,7 @@ def test_a_mark_of_a_delete_that_says_neither_is_no_row(mark: object, copies: in
     found = decoded(rows_of(*[(K1, {**ROW, "__op": "u", "__deleted": mark})] * copies))
 
     assert {row.reason for row in found.quarantine} == {
-        f"value is no row: __deleted is {str(mark)!r}, and not true or false"
+        f"value is not a row: __deleted is {str(mark)!r}, and not true or false"
     }
     assert (len(found.quarantine), found.changes) == (copies, ())
 
