@@ -288,7 +288,7 @@ def test_a_table_within_the_directory_of_another_keeps_its_files(tmp_path: Path)
 
 def test_a_tag_does_not_hold_the_changelog_of_its_snapshot(tmp_path: Path) -> None:
     """It went with the snapshot: that is no damage, nor in a branch that begins at the tag, and all work goes on."""
-    options = {"changelog-producer": "input", "snapshot.num-retained.min": "1", "snapshot.time-retained": "0 ms"}
+    options = {"changelog-producer": "input", "snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}
     driver = TableDriver(new_table(tmp_path / "t", COLUMNS[:2], ["k"], options=options), tmp_path / "lookup")
     for commit in range(4):
         driver.commit([["+I", key, f"v{commit}"] for key in range(3)])
