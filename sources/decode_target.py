@@ -212,18 +212,6 @@ class DecodeTarget:
                 then[now] = old
         return self.under(then)
 
-    def unclear_name(self, shown: Collection[str] | None) -> str | None:
-        """Why nobody knows which column these names of an embedded schema mean; None where it is clear."""
-        columns = dict(self.columns)
-        for name, other in self.reused.items():
-            if shown is not None and name in shown and other not in shown and other in columns:
-                return (
-                    f"column {other!r} was called {name!r} before, which is another column now, and this record has"
-                    f" only {name!r}: it may be from before. If the source has dropped {other!r} since, name it under"
-                    " columns.drop of the rule, and retry the record"
-                )
-        return None
-
     @property
     def needs_events(self) -> bool:
         """Whether the rows take operations and times from their events."""

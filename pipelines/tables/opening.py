@@ -154,7 +154,14 @@ def changed_by_rule(config: PipelineConfig, rule: TargetRule, table: Table, iden
     changed = with_types_of(rule, table, identifier, pipeline, at_ms)
     if rule.changes_rows:
         changed = with_computed_of(rule, changed, identifier, pipeline, at_ms)
-    others = (other for other in config.target_rules if may_lead_to(other.into, identifier))
+    others = [
+        config.target_rule(other)
+        for other in config.tables
+        if other.into == identifier or ("{" in other.into and may_lead_to(other.into, identifier))
+    ]
+    created = config.created_rule()
+    if created is not None and may_lead_to(created.into, identifier):
+        others.append(created)
     changed = with_words_of((rule, *others), changed, identifier, at_ms)
     changed = with_deleted_at(rule, changed, identifier, pipeline, at_ms)
     changed = with_order_of(rule, changed, identifier, pipeline, at_ms)

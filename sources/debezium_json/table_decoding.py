@@ -139,8 +139,6 @@ class TableDecoding:
                 self._reject(source, rejection, parts)
             case target if target.paths and self.parts_documents:
                 self._reject(source, Rejection(_NO_DOCUMENT), parts)
-            case target if (why := target.unclear_name(self._shown)) is not None:
-                self._reject(source, Rejection(why), parts)
             case target:
                 target = target.for_schema(self._shown)
                 parts = [self._without_truncates(source, target, part) for part in parts]

@@ -191,7 +191,7 @@ def test_rows_that_java_wrote_behind_waiting_ones_are_not_overwritten_by_these(
     java.write(str(path), [["+I", 1, "new"]], identifier=2)
     copy = Path(shutil.copytree(path, tmp_path / "copy"))
 
-    with pytest.raises(ConfigError, match=r"rows wait .* set 'bucket' to -2 \(ALTER TABLE\), compact"):
+    with pytest.raises(ConfigError, match=r"rows that wait .* set 'bucket' to -2 \(ALTER TABLE\), compact"):
         compact_postponed(table.refreshed(), job(path), lambda _: True)
     assert driver(path).content() == [[1, "new"]]
 

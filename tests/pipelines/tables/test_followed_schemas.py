@@ -275,22 +275,6 @@ def test_a_renamed_column_keeps_its_values_and_those_of_partitions_behind(tmp_pa
     assert told == ["rename"]
 
 
-def test_a_former_name_that_another_column_has_now_takes_no_older_values(tmp_path: Path) -> None:
-    """A partition that is behind, or a replay, brings records of before the rename."""
-    both = {**AC, "b": AB["b"]}
-    first = two_partitions((0, 0, at(1, AB, a=1, b="x")), (1, 0, at(2, AB, a=2, b="y")))
-    renamed, reused = (
-        two_partitions((0, n, one)) for n, one in ((1, at(3, AC, c="z")), (2, at(4, both, c="z", b="n")))
-    )
-    late = two_partitions((1, 1, at(5, AB, a=5, b="old")))
-    tables = run(tmp_path, {"rename": "apply"}, first, renamed, reused, late)
-
-    found = {key: (row["c"], row["b"]) for key, row in content(tables).items()}
-    assert found == {1: ("x", None), 2: ("y", None), 3: ("z", None), 4: ("z", "n")}
-    (reason,) = reasons(tmp_path)
-    assert reason.startswith("column 'c' was called 'b' before, which is another column now, and this record has only")
-
-
 def test_without_a_schema_nobody_knows_what_a_former_name_means(tmp_path: Path) -> None:
     schemaless = ({"id": 5}, {**at(5, AB, a=5, b="?")[1]["payload"]})
     run(tmp_path, {"rename": "apply"}, records(at(1, AB, a=1, b="x")), records(at(1, AC, a=1, c="y"), first_offset=1))
