@@ -89,6 +89,8 @@ def _token(told: CatalogConfig) -> Callable[[], str | None]:
             token = Path(place.removeprefix("file://")).read_text(encoding="utf-8").strip()
         except OSError as error:
             raise ConfigError(f"catalog.token_file {place} cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError:
+            raise ConfigError(f"catalog.token_file {place} is not text; write the bearer token into it") from None
         if not token:
             raise ConfigError(f"catalog.token_file {place} is empty; write the bearer token into it")
         return token

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import http.client
 import json
+import re
 import socket
 import ssl
 import threading
@@ -35,7 +36,9 @@ _ATTEMPTS = 3
 _MOST_BYTES = 64 << 20
 _LONGEST_WAIT_S = 5.0
 _BUSY = (429, 503)
-_PASSING = frozenset((429, 500, 502, 503, 504))
+_UNREADABLE = None
+"""Stands for a body that is not a JSON object."""
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,11 @@ class RestSettings:
     """Options of the catalog, which those of the server complete and override."""
     timeout_s: float = _TIMEOUT_S
     sleep_s: Callable[[float], None] = time.sleep
+
+    @staticmethod
+    def is_spoiled_header(option: str) -> bool:
+        """Whether an option is to be a header, and what follows cannot be the name of one."""
+        return option.startswith(HEADER_PREFIX) and not _HEADER_NAME.fullmatch(option.removeprefix(HEADER_PREFIX))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +156,7 @@ class RestClient:
             raise self._no_answer(error) from None
         except (OSError, http.client.HTTPException) as error:
             raise self._unclear(method, address, _words(error)) from None
-        if status in _PASSING:
+        if _is_no_answer(status, answer):
             raise self._unclear(method, address, f"status {status}, {_message(answer)}")
         return self._judged(status, answer, f"{method} {address}")
 
@@ -172,7 +180,9 @@ class RestClient:
         token = self._settings.token()
         if token is not None:
             headers["Authorization"] = f"Bearer {token.strip()}"
-        if not all(text.isascii() and text.isprintable() for text in headers.values()):
+        if not all(
+            _HEADER_NAME.fullmatch(name) and text.isascii() and text.isprintable() for name, text in headers.items()
+        ):
             raise ConfigError(
                 "catalog.token or an option header.* holds characters that a header cannot have, such as a line break;"
                 " check what they were copied from"
@@ -180,7 +190,10 @@ class RestClient:
         request = urllib.request.Request(self._uri + address, data, headers, method=method)
         try:
             with self._opener.open(request, timeout=self._settings.timeout_s) as answer:
-                return int(answer.status), None, _parsed(answer.read(_MOST_BYTES))
+                data = answer.read(_MOST_BYTES)
+                if answer.length:
+                    raise http.client.IncompleteRead(data, answer.length)
+                return int(answer.status), None, _parsed(data)
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, _seconds(error.headers.get("Retry-After")), _parsed(error.read(_MOST_BYTES))
@@ -196,7 +209,7 @@ class RestClient:
             status, _, body = self._send("GET", address, None)
         except (_NotSent, OSError, http.client.HTTPException) as error:
             raise self._no_answer(error) from None
-        answer = self._judged(status, body, f"GET {address}")
+        answer = self._judged(status, {} if body is _UNREADABLE else body, f"GET {address}")
         known = answer.body.get("defaults"), answer.body.get("overrides")
         if not answer.is_found or not any(isinstance(options, Mapping) for options in known):
             has_words = status == 404 and "message" in answer.body
@@ -221,10 +234,10 @@ class RestClient:
     def _judged(self, status: int, body: Any, what: str) -> Answer:
         """The answer; raises for all that say neither success nor what is there."""
         message = _message(body)
-        if 200 <= status < 300 or status in (404, 409):
-            return Answer(status, body if isinstance(body, Mapping) else {})
-        if status in _PASSING:
+        if _is_no_answer(status, body):
             raise Outage(f"catalog server {self._uri} does not answer for now ({what}: status {status}, {message})")
+        if 200 <= status < 300 or status in (404, 409):
+            return Answer(status, body)
         if status in (401, 403):
             why = "does not take the token" if status == 401 else "gives this token no right to it"
             raise SinkUnavailable(
@@ -256,17 +269,30 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
+def _is_no_answer(status: int, body: Any) -> bool:
+    """Whether this tells nothing of the request: it may come from a gateway, and the request may still be carried out.
+
+    A gateway answers with statuses of its own, or with a page where the server would send JSON.
+    """
+    if status in (408, 429) or (status >= 500 and status != 501):
+        return True
+    return body is _UNREADABLE and (200 <= status < 300 or status in (404, 409))
+
+
 def _parsed(data: bytes) -> Any:
     if not data.strip():
         return {}
     try:
-        return json.loads(data)
-    except ValueError:
-        return None
+        body = json.loads(data)
+    except (ValueError, RecursionError):
+        return _UNREADABLE
+    return body if isinstance(body, dict) else _UNREADABLE
 
 
 def _message(body: Any) -> str:
     """What the server says itself: short, without line breaks; a body that is not JSON may hold anything."""
+    if body is _UNREADABLE:
+        return "the answer is not that of a REST catalog"
     text = body.get("message") if isinstance(body, Mapping) else None
     return " ".join(str(text).split())[:500] if text else "no reason given"
 

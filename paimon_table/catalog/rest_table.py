@@ -71,6 +71,11 @@ class ServerSnapshots:
             )
         newest = answer.body.get("snapshot")
         found = newest.get("snapshot") if isinstance(newest, Mapping) else None
+        if not isinstance(found, Mapping):
+            raise SinkUnavailable(
+                f"the catalog server's answer for the newest snapshot of {self.name} lacks it; check catalog.uri, and"
+                " the version of the server"
+            )
         return from_json(json.dumps(found), f"the newest snapshot of {self.name}, as the catalog server tells it")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -114,12 +119,20 @@ class RestPublisher:
         self, snapshot: Snapshot, base: Snapshot | None = None, entries: Sequence[ManifestEntry] = ()
     ) -> bool:
         """Commit on top of ``base``; where the answer is lost or negative, look what became of it."""
-        request = {
+        request: dict[str, Any] = {
             "tableId": self.table_id,
             "baseSnapshotUuid": None if base is None else base.uuid,
             "snapshot": _document(snapshot),
             "statistics": [s.as_json() for s in partition_statistics(self.context, entries)],
         }
+        if self._commit(request, snapshot):
+            return True
+        if base is None or not base.is_same(self.context.snapshots.latest()):
+            return False
+        # Nobody was faster: the server compares uuids, but was one of 1.4 when it stored this one, without its uuid.
+        return self._commit({**request, "baseSnapshotUuid": None}, snapshot)
+
+    def _commit(self, request: Mapping[str, Any], snapshot: Snapshot) -> bool:
         unclear: Unanswered | None = None
         try:
             answer = self.client.post(request, *table_path(self.name), "commit")

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
+from paimon_table import RestSettings
 from pipelines.config.config_values import ConfigModel, Location, OptionText, Text, refused, resolve_location
 
 _OF_REST = ("uri", "token", "token_file")
@@ -55,6 +56,8 @@ class Catalog(ConfigModel):
         try:
             parts = urlsplit(value)
             is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+            is_address &= parts.path.isascii() and value.isprintable() and " " not in value
+            (parts.hostname or "").encode("idna")
         except ValueError:
             is_address = False
         if not is_address or parts.query or parts.fragment:
@@ -92,6 +95,8 @@ def option_problem(name: str) -> str | None:
     """Why a catalog option that other clients of REST catalogs take has no place here; None for others."""
     if name == "token.provider" or name.startswith("dlf."):
         return f"{_SIGNING}; use `token` or `token_file` with a server that takes a bearer token, and remove it"
+    if RestSettings.is_spoiled_header(name):
+        return f"'{name}' does not name a header; write header.NAME with letters, digits and dashes"
     if name in ("uri", "token", "warehouse"):
         return f"'{name}' is a key of `catalog` itself; move it there"
     return None

@@ -52,7 +52,7 @@ def storage_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
         path = ("catalog", "options", name)
         if is_rest and (foreign := option_problem(name)) is not None:
             text = foreign
-        elif is_rest and name.startswith("header.") and len(name) > len("header."):
+        elif is_rest and name.startswith("header."):
             continue
         elif name not in _STORAGE_OPTIONS:
             text = f"unknown storage option '{name}'; {did_you_mean(name, _STORAGE_OPTIONS)}"

@@ -134,6 +134,9 @@ def test_the_token_may_stand_in_a_file_that_changes(server: RestServer, tmp_path
     server.token = "another"
     token.write_text("another")
     assert catalog.names() == []
+    token.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match=r"catalog\.token_file .*token is not text"):
+        catalog.names()
     token.write_text(" ")
     with pytest.raises(ConfigError, match=r"catalog\.token_file .*token is empty"):
         catalog.names()
@@ -157,6 +160,10 @@ def test_a_server_that_is_down_is_told_before_spark_starts(tmp_path: Path) -> No
     [
         ("uri: {uri}", "uri: ftp://host", "7:8: catalog.uri: expected the address of a server"),
         ("uri: {uri}", "uri: 127.0.0.1:8080", "7:8: catalog.uri: expected the address of a server"),
+        ("uri: {uri}", "uri: http://host/caf\u00e9", "7:8: catalog.uri: expected the address of a server"),
+        ("uri: {uri}", "uri: http://host/a b", "7:8: catalog.uri: expected the address of a server"),
+        ("uri: {uri}", f"uri: http://{'a' * 70}.com", "7:8: catalog.uri: expected the address of a server"),
+        ("{token}", "options: {{ 'header.X Team': x }}", "'header.X Team' does not name a header; write header.NAME"),
         ("uri: {uri}", "uri: http://me:word@host", "7:8: catalog.uri: an address with a login is shown in logs"),
         ("uri: {uri}", "uri: https://dlf.cn-hangzhou.aliyuncs.com", "catalog.uri: DLF signs requests"),
         ("  uri: {uri}\n", "", "`type: rest` needs the address of the server; add `uri: http://HOST:PORT`"),

@@ -53,6 +53,14 @@ _OPTIONAL = {
     "nextRowId",
     "operation",
 }
+_PAGE_OF_GATEWAY = "<html>The service is not available.</html>"
+_GATEWAY: Mapping[str, tuple[int, Any]] = {
+    "503": (503, {"message": "a gateway gave up", "code": 503}),
+    "524": (524, _PAGE_OF_GATEWAY),
+    "page": (200, _PAGE_OF_GATEWAY),
+    "404 page": (404, _PAGE_OF_GATEWAY),
+}
+"""Answers of a gateway in place of the server."""
 _STATISTICS = {"spec", "recordCount", "fileSizeInBytes", "fileCount", "lastFileCreationTime", "totalBuckets"}
 
 
@@ -90,8 +98,11 @@ class RestServer:
     defaults: dict[str, str] = field(default_factory=dict)
     databases: dict[str, dict[str, ServerTable]] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
-    """For the next requests with an effect, one each: ``lost`` (done, no answer), ``done 503``, ``503`` (not done),
-    ``late`` (no answer, done once ``released`` is set), ``cut`` (not done, no answer), ``ok``."""
+    """For the next requests with an effect, one each: ``lost`` (done, no answer), ``503`` (not done) and others of a
+    gateway, ``done 503`` and so on, ``late`` (no answer, done once ``released`` is set), ``cut`` (not done, no answer),
+    ``half`` (done, half of the answer), ``ok``."""
+    read_faults: list[str] = field(default_factory=list)
+    """As ``faults``, for the next requests without an effect."""
     released: threading.Event = field(default_factory=threading.Event)
     is_old: bool = False
     """As servers of Paimon 1.4: it drops the uuid of snapshots and tells commits apart by their id alone."""
@@ -344,12 +355,13 @@ def rest_server(directory: Path, **settings: Any) -> Iterator[RestServer]:
             if server.token is not None and self.headers["Authorization"] != f"Bearer {server.token}":
                 self._send(401, {"message": "Unauthorized", "code": 401})
                 return
-            fault = server.faults.pop(0) if method != "GET" and server.faults else "ok"
+            faults = server.read_faults if method == "GET" else server.faults
+            fault = faults.pop(0) if faults else "ok"
             if path[-1] == "commit" and server.before_commit is not None:
                 act, server.before_commit = server.before_commit, None
                 act()
-            if fault == "503":
-                self._send(503, {"message": "busy", "code": 503})
+            if fault in _GATEWAY:
+                self._send(*_GATEWAY[fault])
                 return
             if fault == "cut":
                 self.connection.close()
@@ -365,17 +377,17 @@ def rest_server(directory: Path, **settings: Any) -> Iterator[RestServer]:
             if fault in ("lost", "late"):
                 self.connection.close()
                 return
-            if fault == "done 503":
-                status, answer = 503, {"message": "a gateway gave up", "code": 503}
-            self._send(status, answer)
+            if fault.startswith("done "):
+                status, answer = _GATEWAY[fault.removeprefix("done ")]
+            self._send(status, answer, is_half=fault == "half")
 
-        def _send(self, status: int, body: Any) -> None:
-            data = json.dumps(body).encode()
+        def _send(self, status: int, body: Any, *, is_half: bool = False) -> None:
+            data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
-            self.wfile.write(data)
+            self.wfile.write(data[: len(data) // 2] if is_half else data)
 
         def handle(self) -> None:
             with suppress(OSError, ValueError):  # the client has gone, or the connection was closed on purpose

@@ -86,7 +86,11 @@ def is_once(driver: TableDriver, ids: range) -> bool:
     return driver.content() == [["monday", i] for i in ids] and set(commits.values()) == {1}
 
 
-@pytest.mark.parametrize("fault", ["lost", "done 503", "503", "cut"])
+DONE = ("lost", "half", "done 503", "done 524", "done page", "done 404 page")
+NOT_DONE = ("cut", "503", "524", "page", "404 page")
+
+
+@pytest.mark.parametrize("fault", [*DONE, *NOT_DONE])
 def test_a_commit_without_an_answer_is_in_the_table_once(server: RestServer, tmp_path: Path, fault: str) -> None:
     driver = driver_of(server, tmp_path)
     for i in range(3):
@@ -94,9 +98,9 @@ def test_a_commit_without_an_answer_is_in_the_table_once(server: RestServer, tmp
         server.faults += [fault, "ok"]
         try:
             commit.commit(i, messages, {})
-            assert fault in ("lost", "done 503"), "nothing was done"
+            assert fault in DONE, "nothing was done"
         except Unanswered:
-            assert fault in ("503", "cut")
+            assert fault in NOT_DONE
             driver.table.new_commit("driver").commit(i, messages, {})
         server.faults.clear()
         assert driver.table.new_commit("driver").commit(i, messages, {}).replayed
@@ -131,6 +135,21 @@ def test_a_commit_that_is_carried_out_after_the_client_gave_up_is_there_once(
     server.finish_late()
     assert is_once(driver, range(1))
     assert server.commits == 1
+
+
+def test_a_server_that_learns_of_uuids_takes_commits_on_what_it_stored_without(
+    server: RestServer, tmp_path: Path
+) -> None:
+    one = driver_of(server, tmp_path / "one", "one")
+    one.commit([["+I", "monday", 0]])
+    server.is_old = False
+    one.commit([["+I", "monday", 1]])
+    server.is_old = True
+    one.commit([["+I", "monday", 2]])
+    server.is_old = False
+    two = driver_of(server, tmp_path / "two", "two")
+    two.commit([["+I", "monday", 3]])
+    assert is_once(one, range(4))
 
 
 def test_who_loses_a_race_commits_on_top_of_the_winner(server: RestServer, tmp_path: Path) -> None:
@@ -339,6 +358,21 @@ def test_a_busy_server_is_asked_again_and_one_that_is_down_is_an_outage(new_serv
     nobody = RestCatalog(RestClient(RestSettings("http://127.0.0.1:1", "shop")), file_io_for)
     with pytest.raises(Outage, match=r"http://127.0.0.1:1 does not answer .*start it, or check catalog.uri"):
         nobody.check()
+
+
+@pytest.mark.parametrize("fault", ["half", "page", "404 page", "524"])
+def test_what_a_gateway_answers_says_nothing_of_the_tables(new_server: RestServer, tmp_path: Path, fault: str) -> None:
+    catalog = catalog_of(new_server)
+    for i in range(3):
+        catalog.create(TableName("lake", f"t{i}"), orders_schema())
+    driver = driver_of(new_server, tmp_path)
+    driver.commit([["+I", "monday", 0]])
+    for ask in (catalog.names, partial(catalog.find, ORDERS), driver.table.snapshots.latest, catalog.check):
+        new_server.read_faults[:] = [fault] * 3
+        with pytest.raises(Outage, match="does not answer"):
+            ask()
+    new_server.read_faults[:] = ["half"]
+    assert len(catalog.names()) == 4
 
 
 @pytest.mark.parametrize(
