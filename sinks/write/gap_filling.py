@@ -295,30 +295,45 @@ class GapFiller:
             return self._before(histories, key, same_key, name, search)
         if (again := self._as_it_came(histories, number, name, search)) is not None:
             return again.value
-        nth = sum(histories.kind(n) is not RowKind.DELETE and histories.other_key(n) == other_key for n in same_key)
-        return self._before_move(other_key, key, nth, histories.time(number), name, search)
+        return self._value_of_origin(histories, number, name, search)
+
+    def _value_of_origin(self, histories: Histories, number: int, name: str, search: _Search) -> Any:
+        """The value of a column of the row that went from its old key to that of ``number``."""
+        key, old_key = histories.key_of(number), histories.other_key(number)
+        assert old_key is not None
+        same_key = [n for n in histories.numbers(key) if n < number]
+        nth = sum(histories.kind(n) is not RowKind.DELETE and histories.other_key(n) == old_key for n in same_key)
+        return self._before_move(old_key, key, nth, histories.time(number), name, search)
 
     def _as_it_came(self, histories: Histories, number: int, name: str, search: _Search) -> _Found | None:
         """The value of a row that came to its key before: a connector that was killed sends its last records again.
 
-        The old key may have another row by now. Both times the row has one sequence. Without a sequence, it came before
-        if its key has a row: no source makes another one there.
+        The old key may have another row by now. Both times the row has one sequence. So may rows that one transaction
+        wrote: if the row of the old key has it too, it moves now. Without a sequence, it came before if its key has a
+        row: no source makes another one there.
         """
         key = histories.key_of(number)
         same_key = [n for n in histories.numbers(key) if n < number]
         if not self._sequence:
             is_again = self._follows_source and histories.is_there(number)
             return _Found(self._before(histories, key, same_key, name, search)) if is_again else None
-        place = [histories.value(number, column) for column in self._sequence]
-        if None in place:
+        place = self._place(histories, number)
+        if None in place or _UNKNOWN in place:
             return None
-        for n in reversed(same_key):
-            is_row = histories.kind(n) is not RowKind.DELETE
-            if is_row and [histories.value(n, column) for column in self._sequence] == place:
-                return _Found(self._value(histories, n, name, search))
+        came = [n for n in same_key if histories.other_key(n) == histories.other_key(number)]
+        came = [n for n in came if histories.kind(n) is not RowKind.DELETE and self._place(histories, n) == place]
         current = histories.current(key)
-        is_again = current is not None and [current[column] for column in self._sequence] == place
-        return _Found(current[name]) if current is not None and is_again else None
+        is_stored = current is not None and [current[column] for column in self._sequence] == place
+        if not came and not is_stored:
+            return None
+        if [self._value_of_origin(histories, number, column, _Search()) for column in self._sequence] == place:
+            return None
+        if came:
+            return _Found(self._value(histories, came[-1], name, search))
+        return None if current is None else _Found(current[name])
+
+    def _place(self, histories: Histories, number: int) -> list[Any]:
+        return [histories.value(number, column) for column in self._sequence]
 
     def _before_move(self, old_key: Key, new_key: Key, nth: int, time: Any, name: str, search: _Search) -> Any:
         """The value of a column of the row that left ``old_key`` for ``new_key`` for the nth time in this batch.

@@ -95,6 +95,7 @@ def _filled_wrapper(wrapper: Mapping[str, Any], paths: Paths) -> bytes:
     """The text of a schema and a payload, both with the columns; what is neither stays for the decoder to refuse."""
     row, schema = wrapper["payload"], wrapper.get("schema")
     if isinstance(row, dict):
+        paths = {name: path if path[0] in row else _inside(path) for name, path in paths.items()}
         found = {name: value_at(row, path) for name, path in paths.items()}
         if isinstance(schema, dict) and isinstance(schema.get("fields"), list):
             types = {name: _type_at(schema, path) for name, path in paths.items()}
@@ -102,6 +103,11 @@ def _filled_wrapper(wrapper: Mapping[str, Any], paths: Paths) -> bytes:
             schema = {**schema, "fields": _filled_fields(schema["fields"], types)}
         row = {**row, **found}
     return json_text({"schema": schema, "payload": row}).encode()
+
+
+def _inside(path: ColumnPath) -> ColumnPath:
+    """The path in a payload, from where records without wrapper begin it."""
+    return path[1:] if path[0] == "payload" and len(path) > 1 else path
 
 
 def _type_at(schema: Any, path: ColumnPath) -> Mapping[str, Any]:

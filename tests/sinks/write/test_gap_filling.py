@@ -186,6 +186,24 @@ def test_two_rows_exchange_their_keys() -> None:
     assert bucket.values(*changes) == ["one", "two", "one", "two"]
 
 
+def test_rows_of_one_sequence_that_follow_each_other_under_a_key_keep_their_own_values() -> None:
+    """As rows of one transaction do, whose time of change an update of the key alone leaves as it is."""
+    bucket = Bucket(("STRING", "INT"), {1: ("one", 7), 2: ("two", 7), 3: ("three", 7)}, sequence=["b"])
+    leaving = [delete(2, None, HIDDEN), delete(1, None, HIDDEN, other=2), put(2, HIDDEN, 7, other=1)]
+    following = [delete(2, None, HIDDEN), delete(3, None, HIDDEN, other=2), put(2, HIDDEN, 7, other=3)]
+
+    assert bucket.values(*leaving, *following) == [None, None, "one", None, None, "three"]
+
+
+def test_rows_whose_sequence_was_not_sent_are_not_taken_for_one_another() -> None:
+    bucket = Bucket(("STRING", "INT"), {1: ("one", 7), 3: ("three", 8)}, sequence=["b"])
+    moves = [delete(1, None, 7, other=2), put(2, HIDDEN, HIDDEN, other=1), delete(2, None, 7)]
+
+    filled = bucket.filled(*moves, delete(3, None, 8, other=2), put(2, HIDDEN, HIDDEN, other=3))
+
+    assert [(row["a"], row["b"]) for row in filled.rows.to_pylist()][1::3] == [("one", 7), ("three", 8)]
+
+
 def test_a_departure_of_a_later_batch_gives_the_old_keys_row_as_it_is() -> None:
     bucket = Bucket(stored={1: ("stored",)})
 

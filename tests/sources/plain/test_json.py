@@ -340,3 +340,21 @@ def test_paths_lead_into_payloads_and_their_schema_tells_the_form_of_values(tmp_
     assert ({"id": pipeline.types["id"], **types}, pipeline.skipped()) == (pipeline.types, {"tombstones": copies})
     assert [offset % len(values) for offset in sorted(pipeline.bad)] == [3, 4] * copies
     pipeline.assert_all_accounted_for([batch])
+
+
+def test_a_path_from_the_record_leads_into_a_payload_that_is_all_of_it(tmp_path: Path) -> None:
+    """A payload alone counts as the row; other records of the topic may have further fields beside theirs."""
+    columns = {"types": {"n": "STRING", "a": "STRING"}, "paths": {"n": "payload.user.name", "a": "payload.a"}}
+    struct = {"type": "struct", "fields": [{"field": "a", "type": "string"}]}
+    values: list[Any] = [
+        {"payload": {"user": {"name": "x"}, "a": "1"}},
+        {"payload": {"user": {"name": "y"}, "a": "2"}, "at": 5},
+        {"schema": struct, "payload": {"a": "3"}},
+        {"payload": {"payload": {"a": "4"}, "a": "5"}},
+    ]
+    pipeline = PlainPipeline(tmp_path, "json", {"mode": "append", "columns": columns})
+
+    pipeline.run(plain_batch([(None, value) for value in values]))
+
+    assert pipeline.rows("n", "a") == [("x", "1"), ("y", "2"), (None, "3"), (None, "4")]
+    assert pipeline.bad == {}
