@@ -155,7 +155,7 @@ def changed_by_rule(config: PipelineConfig, rule: TargetRule, table: Table, iden
     if rule.changes_rows:
         changed = with_computed_of(rule, changed, identifier, pipeline, at_ms)
     others = (other for other in config.target_rules if may_lead_to(other.into, identifier))
-    changed = with_words_of((rule, *others), changed, identifier, at_ms)
+    changed = with_words_of((rule, *others), changed, identifier, pipeline, at_ms)
     changed = with_deleted_at(rule, changed, identifier, pipeline, at_ms)
     changed = with_order_of(rule, changed, identifier, pipeline, at_ms)
     return with_options_of(rule, changed, identifier, pipeline, at_ms)
