@@ -14,6 +14,7 @@ from paimon_table import SetOption, Table
 from paimon_table.errors import ConfigError
 from pipelines.config.column_rules import ColumnMask, KeyedHash
 from pipelines.config.table_rules import TargetRule
+from sinks.commit.positions import newest_position
 from sources.column_sources import OPTION, ColumnSources
 
 log = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ def words_of(rules: Iterable[TargetRule]) -> Words:
     return {name: tuple(sorted(words)) for name, words in sorted(found.items())}
 
 
-def with_words_of(rules: Sequence[TargetRule], table: Table, identifier: str, time_ms: int) -> Table:
+def with_words_of(rules: Sequence[TargetRule], table: Table, identifier: str, pipeline: str, time_ms: int) -> Table:
     """The table with what its rules make of rows from now on; warns of rows that are there and would be others.
 
     ``rules`` are all that may write the table, the one that does so now in front. Publishes a schema version where
@@ -46,7 +47,8 @@ def with_words_of(rules: Sequence[TargetRule], table: Table, identifier: str, ti
     if known == wanted:
         return table
     replaced = [name for name, words in known.items() if not {*words} <= {*wanted.get(name, ())}]
-    _check_key(replaced, table, identifier)
+    begun = [name for name in wanted if name not in known and all(name in words_of([rule]) for rule in rules)]
+    _check_key(replaced, begun, table, identifier, pipeline)
     open_columns = sorted({*_open(rules[0], table, known)})
     if open_columns:
         log.warning(
@@ -55,8 +57,7 @@ def with_words_of(rules: Sequence[TargetRule], table: Table, identifier: str, ti
             " --rebuild`). Older snapshots, tags and branches show them until they expire or are deleted",
             identifier, ", ".join(open_columns), identifier,
         )  # fmt: skip
-    is_added = _FILTER not in known and all(rule.where is not None for rule in rules)
-    if _FILTER in replaced or is_added:
+    if _FILTER in (*replaced, *begun):
         log.warning(
             "table %s: `where` is another one from now on. Rows that are in the table stay until they change, and rows"
             " that now match come when they change. To have the rows of the new condition, rebuild the table from its"
@@ -66,15 +67,22 @@ def with_words_of(rules: Sequence[TargetRule], table: Table, identifier: str, ti
     return table.evolve([SetOption(OPTION, sources.with_made_by(wanted).text)], time_ms)
 
 
-def _check_key(replaced: Collection[str], table: Table, identifier: str) -> None:
-    """ConfigError for another expression of a key column: the old rows would stay beside the new ones."""
-    name = next((name for name in replaced if name in table.schema.primary_keys), None)
-    if name is not None:
-        raise ConfigError(
-            f"table {identifier} exists, and the rule computes {name} of its primary key in another way than its rows:"
-            " these would stay beside the new ones. Take the change out of the rule, or write into a new table (another"
-            " `into`, with `backfill: true`)"
-        )
+def _check_key(replaced: Collection[str], begun: Collection[str], table: Table, identifier: str, pipeline: str) -> None:
+    """ConfigError for another mask or expression of a key column: the old rows would stay beside the new ones.
+
+    So would those that the pipeline wrote before a mask or an expression ``begun``.
+    """
+    keys = table.schema.primary_keys
+    name = next((name for name in replaced if name in keys), None)
+    if name is None:
+        name = next((name for name in begun if name in keys), None)
+        if name is None or newest_position(table.snapshots, pipeline) is None:
+            return
+    raise ConfigError(
+        f"table {identifier} exists, and the rule computes {name} of its primary key in another way than its rows:"
+        " these would stay beside the new ones. Take the change out of the rule, or write into a new table (another"
+        " `into`, with `backfill: true`)"
+    )
 
 
 def _open(rule: TargetRule, table: Table, known: Words) -> Iterable[str]:

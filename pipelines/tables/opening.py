@@ -162,7 +162,7 @@ def changed_by_rule(config: PipelineConfig, rule: TargetRule, table: Table, iden
     created = config.created_rule()
     if created is not None and may_lead_to(created.into, identifier):
         others.append(created)
-    changed = with_words_of((rule, *others), changed, identifier, at_ms)
+    changed = with_words_of((rule, *others), changed, identifier, pipeline, at_ms)
     changed = with_deleted_at(rule, changed, identifier, pipeline, at_ms)
     changed = with_order_of(rule, changed, identifier, pipeline, at_ms)
     return with_options_of(rule, changed, identifier, pipeline, at_ms)

@@ -24,6 +24,7 @@ from sources.json_changes.partitions import topic_partitions
 from sources.json_changes.text_parts import are_utf8
 from sources.upsert_json.metadata import NO_METADATA, TIMES, KeyRows, Metadata, Role
 from sources.upsert_json.record_headers import RecordHeaders
+from sources.upsert_json.row_sorting import header_times_ms
 from sources.upsert_json.source_names import RowNames, known_as, tables_of_topic
 from sources.upsert_json.tombstones import deleted_rows
 from sources.values.value_forms import ValueForms
@@ -84,7 +85,7 @@ class RowDecoding:
         found: dict[SourceTable, None] = {}
         for topic, partition, positions in topic_partitions(self.batch):
             groups, nulls = reading.rows_of(topic, positions)
-            parts.append((_Partition(self, topic, partition), groups, np.sort(deleting(topic, nulls))))
+            parts.append((_Partition(self, topic, partition, positions), groups, np.sort(deleting(topic, nulls))))
             for group in groups:
                 found |= dict.fromkeys(group.events)
         cutter = SchemaCutter(lambda struct: struct, _NO_OPENING)
@@ -101,6 +102,7 @@ class _Partition:
     of: RowDecoding
     topic: str
     partition: int
+    positions: Positions
 
     def decode(self, group: RowGroup, found: Mapping[SourceTable, None]) -> None:
         """Decode rows; ``found`` are the source tables of all rows of the batch."""
@@ -116,21 +118,25 @@ class _Partition:
         for position in positions[~readable].tolist():
             outcome.quarantine(position, "the message key is not UTF-8 text, so it does not say what to delete")
         for source, members in self._tables_of(positions[readable], found):
-            if self._orders_by_other_times(self.of.targets.get(source)):
-                for position in members.tolist():
+            goal, times = self.of.targets.get(source), header_times_ms(self.of.in_headers, self.of.headers, members)
+            if self._orders_by_other_times(goal):
+                for position in members[np.asarray(times.is_null())].tolist():
                     outcome.quarantine(position, _NO_TIME)
-                continue
-            for part in deleted_rows(outcome.keys_at(members), members, self.of.targets.get(source), cutter):
+                members, times = members[np.asarray(times.is_valid())], times.drop_null()
+            for part in deleted_rows(outcome.keys_at(members), members, times, goal, cutter):
                 decoding = replace(self._decoding(part.schema, KeyRows()), is_of_keys=True)
                 decoding.decode_sorted({source: [part.events]}, self.of.targets)
 
     def _orders_by_other_times(self, goal: Goal) -> bool:
-        """Whether rows may tell when the source made them: a record without a value has its own time, which is later.
+        """Whether rows may tell when the source made them: the time of a record without a value is later.
 
         In a table that orders versions by time it would end one that the source made since.
         """
         keeps_versions = isinstance(goal, DecodeTarget) and goal.versions is not None
-        return keeps_versions and not TIMES.keys().isdisjoint(self.of.in_rows.roles.values())
+        if not keeps_versions or not TIMES.keys().isdisjoint(self.of.in_rows.roles.values()):
+            return keeps_versions
+        of_headers = header_times_ms(self.of.in_headers, self.of.headers, self.positions)
+        return bool(of_headers.null_count < len(of_headers))
 
     def _decoding(self, schema: EmbeddedSchema | None, shape: RecordShape) -> TableDecoding:
         of = self.of

@@ -276,6 +276,11 @@ class _Found:
             yield [row.get(role.value) for role in _NAMES], mine
 
 
+def header_times_ms(in_headers: Metadata, headers: RecordHeaders, positions: npt.NDArray[np.int64]) -> pa.Array:
+    """When the source made the changes of records, as far as their headers have it."""
+    return _Found({}, {}, in_headers, headers, positions).times_ms()
+
+
 def _texts_or_numbers(column: pa.Array) -> pa.Array:
     return column if pa.types.is_integer(column.type) else _as_text(column)
 

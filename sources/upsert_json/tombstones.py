@@ -33,9 +33,11 @@ class DeletedRows:
 
 
 def deleted_rows(
-    keys: pa.Array, positions: npt.NDArray[np.int64], goal: Goal, cutter: SchemaCutter
+    keys: pa.Array, positions: npt.NDArray[np.int64], times_ms: pa.Array, goal: Goal, cutter: SchemaCutter
 ) -> Iterator[DeletedRows]:
-    """What tombstones at ``positions`` delete; ``keys`` are the message keys of these positions, all of them UTF-8.
+    """What tombstones at ``positions`` delete, and at which times in the source, if these are known.
+
+    ``keys`` are the message keys of these positions, all of them UTF-8.
 
     A key that is no object is the value of the primary key, if that is one column.
     """
@@ -46,8 +48,8 @@ def deleted_rows(
         lines = pa.array([text + b"\n" for text in texts.to_pylist()], pa.binary())
         heads = Heads(lines, np.ones(len(part), np.bool_)) if len(part) else None
         ops = np.full(len(part), DELETE, np.int8)
-        unknown = pa.nulls(len(part), pa.int64())
-        yield DeletedRows(schema, TableEvents(Texts(texts, part, KeyRows()), ops, heads, times_ms=unknown))
+        times = times_ms.take(pa.array(indices))
+        yield DeletedRows(schema, TableEvents(Texts(texts, part, KeyRows()), ops, heads, times_ms=times))
 
 
 def _objects(

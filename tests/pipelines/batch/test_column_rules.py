@@ -315,6 +315,22 @@ def test_another_expression_for_the_key_is_refused(tmp_path: Path) -> None:
     assert len(run.take([("u", ROW, {**ROW, "n": 7})]).rows) == 1
 
 
+@pytest.mark.parametrize(
+    "columns", [{"mask": {"name": {"hash": "sha256", "key": "k" * 32}}}, {"replace": {"name": "upper(name)"}}]
+)
+def test_a_key_that_rows_have_as_it_is_gets_no_mask_and_no_expression(
+    tmp_path: Path, columns: Mapping[str, object]
+) -> None:
+    """The row would stay beside its new one, with the value that the mask is to hide."""
+    rule = {"primary_key": ["name"], "before": "full"}
+    run = Run(tmp_path, rule).take([("c", None, ROW)])
+    with pytest.raises(ConfigError, match="the rule computes name of its primary key in another way than its rows"):
+        run.start({**rule, "columns": columns})
+        run.take([("u", ROW, {**ROW, "n": 7})])
+    run.start(rule)
+    assert [(row["name"], row["n"]) for row in run.take([("u", ROW, {**ROW, "n": 8})]).rows] == [("bob", 8)]
+
+
 def test_redact_leaves_a_column_with_a_declared_type_empty(tmp_path: Path) -> None:
     rule = {"columns": {"mask": {"born": "redact", "name": "redact"}, "types": {"born": "DATE"}}}
     run = Run(tmp_path, rule).take([("c", None, {**ROW, "born": "1980-01-01"})])

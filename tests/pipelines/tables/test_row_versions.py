@@ -207,6 +207,31 @@ def test_a_snapshot_that_is_taken_again_adds_no_versions(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
+    ("has_time", "expected", "bad"), [(True, [(5, 6), (7, None)], 0), (False, [(5, 7), (7, None)], 1)]
+)
+def test_a_null_value_has_the_time_of_its_headers(
+    tmp_path: Path, has_time: bool, expected: list[tuple[int, int | None]], bad: int
+) -> None:
+    """``add.headers`` gives a delete that is written as a tombstone what it gives rows."""
+
+    def headers(ms: int) -> dict[str, str]:
+        return {"__source_ts_ms": str(ms)} if has_time or ms != 6 else {}
+
+    source = {"files": {"path": str(tmp_path)}, "format": {"upsert-json": {"add_fields": "op"}}}
+    config = shop_config(tmp_path, [{**RULE, "match": {"topic": ".*"}}], {"bucket": "1"}, source=source)
+    tables = PipelineTables(config, "tidemark-shop-test")
+    told = rows_of(*(({"id": 1}, None if ms == 6 else {"id": 1, "__op": "u"}, headers(ms)) for ms in (5, 6, 7)))
+    timed = [{**record, "timestamp": at(record["offset"])} for record in told.to_pylist()]
+    quarantine = Quarantine(LocalFileIO(), str(tmp_path / "quarantine"))
+    batch = pa.RecordBatch.from_pylist(timed, schema=RECORD_SCHEMA)
+    (report,) = processed(tables, [batch], task_settings(tmp_path, quarantine, config.decoder))
+
+    found = sorted(content(tables.sinks["lake.items"].table).values(), key=lambda row: row["valid_from"])
+    assert [(row["valid_from"], row["valid_to"]) for row in found] == [(at(a), at(b)) for a, b in expected]
+    assert sum(report.quarantined_reasons.values()) == bad
+
+
+@pytest.mark.parametrize(
     ("policies", "expected", "bad"),
     [
         ({}, [(5, 6), (7, None)], 1),
