@@ -22,8 +22,6 @@ class ColumnSources:
 
     renamed: Mapping[str, str] = field(default_factory=dict)
     """Former name -> what the source calls the column now."""
-    reused: Mapping[str, str] = field(default_factory=dict)
-    """Former name that another column has now -> what the source calls the column now that was called so."""
     continued: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Column of the source -> the columns of the table that have held its values, the last one for new rows."""
     dropped: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -46,7 +44,6 @@ class ColumnSources:
             found = json.loads(text or "{}")
             return cls(
                 _names(found.get("renamed", {})),
-                _names(found.get("reused", {})),
                 {str(name): tuple(map(str, columns)) for name, columns in found.get("continued", {}).items()},
                 {str(name): _offsets(ends) for name, ends in found.get("dropped", {}).items()},
                 _names(found.get("topics", {})),
@@ -67,8 +64,7 @@ class ColumnSources:
     def with_rename(self, old: str, new: str) -> ColumnSources:
         """A column is called otherwise now, and by all its former names."""
         renamed = {name: new if now == old else now for name, now in self.renamed.items() if name != new}
-        reused = {name: new if now == old else now for name, now in self.reused.items()}
-        return replace(self, renamed={**renamed, old: new}, reused=reused)
+        return replace(self, renamed={**renamed, old: new})
 
     def with_new_column(self, column: str, old: str, new: str) -> ColumnSources:
         """The values of a column of the source go into another column of the table from now on."""
@@ -86,10 +82,8 @@ class ColumnSources:
         }
         dropped = {**{name: places for name, places in before.items() if places}, **ends}
         renamed = {name: now for name, now in self.renamed.items() if now not in ends}
-        reused = {name: now for name, now in self.reused.items() if now not in ends and name not in ends}
         continued = {name: columns for name, columns in self.continued.items() if name not in ends}
-        topics = {**self.topics, **topics}
-        return replace(self, renamed=renamed, reused=reused, continued=continued, dropped=dropped, topics=topics)
+        return replace(self, renamed=renamed, continued=continued, dropped=dropped, topics={**self.topics, **topics})
 
     def with_gone(self, columns: Collection[str]) -> ColumnSources:
         """The source has lost columns that the table keeps."""
@@ -111,10 +105,7 @@ class ColumnSources:
     def with_own_columns(self, added: Collection[str]) -> ColumnSources:
         """Columns of these names are added: what was called so before is not meant any more."""
         renamed = {name: now for name, now in self.renamed.items() if name not in added}
-        reused = {**self.reused, **{name: now for name, now in self.renamed.items() if name in added}}
-        return replace(
-            self, renamed=renamed, reused=reused, gone=tuple(name for name in self.gone if name not in added)
-        )
+        return replace(self, renamed=renamed, gone=tuple(name for name in self.gone if name not in added))
 
     def ends(self, topic: str, topic_ids: Mapping[str, str]) -> dict[str, dict[int, int]]:
         """Per dropped column the offsets per partition of a topic; none where it is another topic of the name now."""

@@ -132,8 +132,6 @@ class DecodeTarget:
     """The columns that are filled from inside of nested values."""
     renamed: Mapping[str, str] = field(default_factory=dict)
     """Former names of columns, each with that of ``columns``: records with an embedded schema may be from before."""
-    reused: Mapping[str, str] = field(default_factory=dict)
-    """Former names that other columns have now, each with the column that was called so."""
     dropped: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     """Per dropped column of the source the offset in each partition below which its values mean nothing any more."""
     tells_schemas: bool = False

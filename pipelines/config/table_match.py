@@ -43,12 +43,6 @@ Into = Annotated[
 """Name of the target table, DATABASE.TABLE, with placeholders."""
 
 
-def may_lead_to(into: str, identifier: str) -> bool:
-    """Whether a target with placeholders may be this table."""
-    parts = PLACEHOLDER.split(into)[::2]
-    return re.fullmatch(".+".join(map(re.escape, parts)), identifier, re.DOTALL) is not None
-
-
 class Match(ConfigModel):
     """Which source tables a rule is for: every name given must match.
 

@@ -76,7 +76,6 @@ def _plain_target(
         paths=rule.columns.column_paths,
         forms=ColumnForms.parsed(table.schema.options.get(OPTION)),
         renamed=from_source.renamed,
-        reused=from_source.reused,
         dropped=from_source.ends(source.topic, sink.topic_ids),
         drops=partial(first_of, rule.columns.drop) if rule.columns.drop else None,
         tells_schemas=rule.columns.hides or (of_table.schema_changes.follows_order and feeds_alone(of_table, sink)),

@@ -9,7 +9,6 @@ from paimon_table.errors import ConfigError
 from paimon_table.surroundings import now_ms
 from pipelines.checkpoint.book import UNKNOWN, Entry
 from pipelines.config.config import PipelineConfig
-from pipelines.config.table_match import may_lead_to
 from pipelines.config.table_name import alike_text, folded
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.added_columns import with_deleted_at, with_order_of
@@ -17,6 +16,7 @@ from pipelines.tables.checkpoint_record import older_copy
 from pipelines.tables.declared_columns import check_declared, with_types_of
 from pipelines.tables.earlier_rows import with_words_of
 from pipelines.tables.evolution import Evolution
+from pipelines.tables.known_routes import possible_rules
 from pipelines.tables.new_table import NewTable
 from pipelines.tables.observed_columns import Seen
 from pipelines.tables.renames import with_renames
@@ -154,14 +154,7 @@ def changed_by_rule(config: PipelineConfig, rule: TargetRule, table: Table, iden
     changed = with_types_of(rule, table, identifier, pipeline, at_ms)
     if rule.changes_rows:
         changed = with_computed_of(rule, changed, identifier, pipeline, at_ms)
-    others = [
-        config.target_rule(other)
-        for other in config.tables
-        if other.into == identifier or ("{" in other.into and may_lead_to(other.into, identifier))
-    ]
-    created = config.created_rule()
-    if created is not None and may_lead_to(created.into, identifier):
-        others.append(created)
+    others = possible_rules(config, TableName.of(identifier))
     changed = with_words_of((rule, *others), changed, identifier, pipeline, at_ms)
     changed = with_deleted_at(rule, changed, identifier, pipeline, at_ms)
     changed = with_order_of(rule, changed, identifier, pipeline, at_ms)

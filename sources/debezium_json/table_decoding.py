@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any
@@ -140,16 +140,11 @@ class TableDecoding:
             case target if target.paths and self.parts_documents:
                 self._reject(source, Rejection(_NO_DOCUMENT), parts)
             case target:
-                target = target.for_schema(self._shown)
+                target = target.for_schema(None if self.schema is None else self.schema.by_name.keys())
                 parts = [self._without_truncates(source, target, part) for part in parts]
                 parts = [self._without_changes(source, target, part) for part in parts]
                 parts = [self._with_fit_keys(source, target, part) for part in parts if len(part.ops)]
                 self._decode_known(source, target, [part for part in parts if len(part.ops)])
-
-    @property
-    def _shown(self) -> Collection[str] | None:
-        """The columns of the embedded schema; None without one."""
-        return None if self.schema is None else self.schema.by_name.keys()
 
     def _without_truncates(self, source: SourceTable, target: DecodeTarget, part: TableEvents) -> TableEvents:
         truncates = part.ops == TRUNCATE
