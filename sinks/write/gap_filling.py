@@ -102,6 +102,10 @@ class Histories:
         """Rows of a key in order of arrival."""
         return self._numbers.get(key, ())
 
+    def earlier(self, number: int) -> list[int]:
+        """The rows of the same key that came before a row."""
+        return [n for n in self.numbers(self.key_of(number)) if n < number]
+
     def kind(self, number: int) -> RowKind:
         return RowKind(self._column(VALUE_KIND)[number])
 
@@ -263,7 +267,7 @@ class GapFiller:
     def _newest_sequence(self, histories: Histories, number: int) -> Values:
         """The sequence columns of the newest row of the key of a delete; empty when there is none."""
         key = histories.key_of(number)
-        earlier = [n for n in histories.numbers(key) if n < number]
+        earlier = histories.earlier(number)
         deletes = [i for i, n in enumerate(earlier) if self._takes_newest(histories, n)]
         rows = [{name: self._value(histories, n, name, _Search()) for name in self._sequence} for n in earlier]
         if deletes:
@@ -290,9 +294,8 @@ class GapFiller:
         if (key, number) in search.seen:
             return _UNKNOWN
         search.seen.add((key, number))
-        same_key = [n for n in histories.numbers(key) if n < number]
         if other_key is None or histories.kind(number) is RowKind.DELETE:
-            return self._before(histories, key, same_key, name, search)
+            return self._before(histories, key, histories.earlier(number), name, search)
         if (again := self._as_it_came(histories, number, name, search)) is not None:
             return again.value
         return self._value_of_origin(histories, number, name, search)
@@ -301,7 +304,7 @@ class GapFiller:
         """The value of a column of the row that went from its old key to that of ``number``."""
         key, old_key = histories.key_of(number), histories.other_key(number)
         assert old_key is not None
-        same_key = [n for n in histories.numbers(key) if n < number]
+        same_key = histories.earlier(number)
         nth = sum(histories.kind(n) is not RowKind.DELETE and histories.other_key(n) == old_key for n in same_key)
         return self._before_move(old_key, key, nth, histories.time(number), name, search)
 
@@ -313,7 +316,7 @@ class GapFiller:
         row: no source makes another one there.
         """
         key = histories.key_of(number)
-        same_key = [n for n in histories.numbers(key) if n < number]
+        same_key = histories.earlier(number)
         if not self._sequence:
             is_again = self._follows_source and histories.is_there(number)
             return _Found(self._before(histories, key, same_key, name, search)) if is_again else None
@@ -351,9 +354,8 @@ class GapFiller:
             return ended[name]
         numbers = origin.numbers(old_key)
         leaves = [i for i, n in enumerate(numbers) if origin.leaves_for(n, new_key)]
-        leaves = [
-            i for i in leaves if i - 1 not in leaves
-        ]  # a row that is deleted twice, by a tombstone too, leaves once
+        # A row that is deleted twice, by a tombstone too, leaves once.
+        leaves = [i for i in leaves if i - 1 not in leaves]
         is_here = origin.current(old_key) is not None
         if nth < len(leaves) and (is_here or leaves[nth]):
             return self._before(origin, old_key, numbers[: leaves[nth]], name, search)
@@ -366,7 +368,7 @@ class GapFiller:
     def departing(self, histories: Histories, number: int, names: Sequence[str]) -> Values | None:
         """The row that ``number``, a delete, takes to another key; None where values of it are unknown."""
         key = histories.key_of(number)
-        earlier = [n for n in histories.numbers(key) if n < number]
+        earlier = histories.earlier(number)
         new_key = histories.other_key(number)
         while earlier and new_key is not None and histories.leaves_for(earlier[-1], new_key):
             earlier.pop()  # the same delete, which a tombstone repeats
