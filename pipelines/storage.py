@@ -17,14 +17,11 @@ from pipelines.config.catalog_config import Catalog as CatalogConfig
 from pipelines.config.config import PipelineConfig
 from sinks.quarantine import Quarantine
 
-_HEADER = "header."
-"""Options of a REST catalog, not of its storage."""
-
 
 def storage_of(config: PipelineConfig, location: str) -> tuple[FileIO, str]:
     """The storage of a location that the pipeline's file names, and the path to use with it."""
     options = config.catalog.options
-    return file_io_for(location, {n: text for n, text in options.items() if not n.startswith(_HEADER)})
+    return file_io_for(location, {n: text for n, text in options.items() if not RestSettings.is_header(n)})
 
 
 def quarantine_of(config: PipelineConfig) -> tuple[FileIO, str]:

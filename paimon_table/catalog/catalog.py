@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from paimon_table.catalog.table_name import TableName
+from paimon_table.errors import ConfigError
 from paimon_table.metadata.paths import TablePaths
 from paimon_table.metadata.publisher import Publisher
 from paimon_table.metadata.schema_files import schema_ids
@@ -46,6 +47,13 @@ class TableFiles:
     def _schema(self, schema_id: int) -> TableSchema:
         path = self.paths.schema_file(schema_id)
         return from_json(self.io.read(path), path)
+
+
+def present(table: Table | None, name: TableName, warehouse: str) -> Table:
+    """The table that ``Catalog.find`` gave; ConfigError when there is none."""
+    if table is None:
+        raise ConfigError(f"there is no table {name} in warehouse {warehouse}; create it or check the name")
+    return table
 
 
 class Catalog(Protocol):

@@ -8,8 +8,8 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from paimon_table.catalog.catalog import TableFiles
-from paimon_table.catalog.table_name import DATABASE_SUFFIX, TableName
+from paimon_table.catalog.catalog import TableFiles, present
+from paimon_table.catalog.table_name import DATABASE_SUFFIX, TableName, check_name
 from paimon_table.errors import ConfigError
 from paimon_table.metadata.paths import TablePaths
 from paimon_table.metadata.publisher import FilePublisher
@@ -43,8 +43,7 @@ class FilesystemCatalog:
             return [name for name, is_there in zip(found, is_table, strict=True) if is_there]
 
     def files(self, name: TableName) -> TableFiles:
-        if "/" in str(name) or name.table in {"", ".", ".."}:
-            raise ConfigError(f"{str(name)!r} cannot be the name of a table; write DATABASE.TABLE")
+        check_name(name)
         return TableFiles(self.io, TablePaths(f"{self._database(name.database)}/{name.table}"))
 
     def publisher(self, name: TableName) -> FilePublisher:
@@ -54,10 +53,7 @@ class FilesystemCatalog:
         return Table.open_if_exists(self.files(name).paths.root, io=self.io)
 
     def load(self, name: TableName) -> Table:
-        table = self.find(name)
-        if table is None:
-            raise ConfigError(f"there is no table {name} in warehouse {self.warehouse}; create it or check the name")
-        return table
+        return present(self.find(name), name, self.warehouse)
 
     def create(self, name: TableName, schema: TableSchema) -> Table:
         return Table.open_or_create(self.files(name).paths.root, lambda: schema, io=self.io)

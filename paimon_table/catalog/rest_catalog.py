@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from paimon_table.catalog.catalog import TableFiles
+from paimon_table.catalog.catalog import TableFiles, present
 from paimon_table.catalog.rest_client import TABLE_DEFAULT_PREFIX, RestClient
 from paimon_table.catalog.rest_schema import schema_document
 from paimon_table.catalog.rest_table import RestPublisher, ServedTable, ServerSnapshots, table_path
-from paimon_table.catalog.table_name import TableName
+from paimon_table.catalog.table_name import TableName, check_name
 from paimon_table.errors import ConfigError, SinkUnavailable, UnsupportedFeature
 from paimon_table.metadata.paths import TablePaths
 from paimon_table.metadata.publisher import Publisher
@@ -22,6 +22,9 @@ from paimon_table.storage.file_io import FileIO
 from paimon_table.storage.memory_io import MemoryFileIO
 from paimon_table.table import Table
 from paimon_table.validation.table_validation import validate_new_table
+
+_BRANCH = "$"
+"""Stands between the names of a table and of its branch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +81,12 @@ class RestCatalog:
         return own.through(RestPublisher(self.client, name, served.id, own.context), files.newest)
 
     def load(self, name: TableName) -> Table:
-        table = self.find(name)
-        if table is None:
-            raise ConfigError(f"there is no table {name} in warehouse {self.warehouse}; create it or check the name")
-        return table
+        return present(self.find(name), name, self.warehouse)
 
     def create(self, name: TableName, schema: TableSchema) -> Table:
-        present = self.find(name)
-        if present is not None:
-            return present
+        found = self.find(name)
+        if found is not None:
+            return found
         validate_new_table(schema)
         document: Mapping[str, Any] = {
             "identifier": {"database": name.database, "object": name.table},
@@ -99,11 +99,11 @@ class RestCatalog:
         return self.load(name)
 
     def drop(self, name: TableName) -> None:
-        _check_name(name)
+        check_name(name, _BRANCH)
         self.client.delete(*table_path(name))
 
     def _served(self, name: TableName) -> ServedTable | None:
-        _check_name(name)
+        check_name(name, _BRANCH)
         return ServedTable.of(self.client.get(*table_path(name)), name)
 
     def _files(self, name: TableName, served: ServedTable) -> TableFiles:
@@ -122,9 +122,3 @@ class RestCatalog:
             for option, value in options.items()
             if option.startswith(TABLE_DEFAULT_PREFIX)
         }
-
-
-def _check_name(name: TableName) -> None:
-    """As in the file system: the name becomes part of paths on the server. ``$`` stands before branches."""
-    if "/" in str(name) or "$" in name.table or name.table in {"", ".", ".."}:
-        raise ConfigError(f"{str(name)!r} cannot be the name of a table; write DATABASE.TABLE")

@@ -55,9 +55,14 @@ class RestSettings:
     sleep_s: Callable[[float], None] = time.sleep
 
     @staticmethod
+    def is_header(option: str) -> bool:
+        """Whether an option is a header of each request, and not one of the storage."""
+        return option.startswith(HEADER_PREFIX)
+
+    @staticmethod
     def is_spoiled_header(option: str) -> bool:
         """Whether an option is to be a header, and what follows cannot be the name of one."""
-        return option.startswith(HEADER_PREFIX) and not _HEADER_NAME.fullmatch(option.removeprefix(HEADER_PREFIX))
+        return RestSettings.is_header(option) and not _HEADER_NAME.fullmatch(option.removeprefix(HEADER_PREFIX))
 
 
 @dataclass(frozen=True, slots=True)

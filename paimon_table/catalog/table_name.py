@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from paimon_table.errors import ConfigError
+
 DATABASE_SUFFIX = ".db"
 """Ends the name of a database's directory in filesystem catalogs."""
 
@@ -23,3 +25,9 @@ class TableName:
         """The name that was written as DATABASE.TABLE; as in Paimon, only the name of the table may have dots."""
         database, _, table = identifier.partition(".")
         return cls(database, table)
+
+
+def check_name(name: TableName, reserved: str = "") -> None:
+    """ConfigError for a name that cannot be a part of a path, or has a ``reserved`` character in that of the table."""
+    if "/" in str(name) or name.table in {"", ".", ".."} or {*reserved} & {*name.table}:
+        raise ConfigError(f"{str(name)!r} cannot be the name of a table; write DATABASE.TABLE")

@@ -149,10 +149,7 @@ def _planned_tables(tables: PipelineTables, batch: BatchRun) -> list[tuple[Targe
     """Every table at its newest state, and the buckets to compact even if no rows arrive for them."""
     paused = tables.paused
     looks = [partial(_planned, tables, sink, batch, is_paused=name in paused) for name, sink in tables.sinks.items()]
-    return [
-        look.result()
-        for look in all_done(looks, waits_at_once(tables.config.catalog.uri or tables.config.catalog.warehouse))
-    ]
+    return [look.result() for look in all_done(looks, waits_at_once(tables.config.catalog.address))]
 
 
 def _planned(

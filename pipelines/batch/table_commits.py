@@ -24,7 +24,7 @@ from sinks.commit.positions import TopicPartition
 
 def at_once(tables: PipelineTables) -> int:
     """How many tables are committed to at the same time."""
-    most = waits_at_once(tables.config.catalog.uri or tables.config.catalog.warehouse)
+    most = waits_at_once(tables.config.catalog.address)
     return 1 if faults.is_wanted() else max(1, min(most, len(tables.sinks)))
 
 

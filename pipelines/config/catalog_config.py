@@ -86,6 +86,11 @@ class Catalog(ConfigModel):
         return self.warehouse if self.type == "filesystem" else None
 
     @property
+    def address(self) -> str:
+        """What answers for the tables: the server, else the root directory."""
+        return self.uri or self.warehouse
+
+    @property
     def place(self) -> str:
         """What names the whole of the tables, and tells it from others."""
         return self.warehouse if self.type == "filesystem" else f"{self.warehouse} at {self.uri}"

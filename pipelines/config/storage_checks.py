@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import PurePath
 
+from paimon_table import RestSettings
 from paimon_table.catalog.table_name import DATABASE_SUFFIX
 from paimon_table.nearest_name import did_you_mean
 from paimon_table.storage.s3_io import S3Settings
@@ -52,7 +53,7 @@ def storage_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
         path = ("catalog", "options", name)
         if is_rest and (foreign := option_problem(name)) is not None:
             text = foreign
-        elif is_rest and name.startswith("header."):
+        elif is_rest and RestSettings.is_header(name):
             continue
         elif name not in _STORAGE_OPTIONS:
             text = f"unknown storage option '{name}'; {did_you_mean(name, _STORAGE_OPTIONS)}"
