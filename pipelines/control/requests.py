@@ -18,7 +18,7 @@ import socket
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Self
 
@@ -102,6 +102,8 @@ class Requests:
         self._io = replace(io, closed_to_writers=True) if isinstance(io, LocalFileIO) else io
         self._directory = f"{checkpoint}/{DIRECTORY}"
         self._now_ms = now_ms
+        self._last_left_us = 0
+        """When the last request was left, as its identifier says: two never share a microsecond."""
         self._done: set[str] = set()
         """Requests known to have a final answer, which stays."""
         self._denied: set[str] = set()
@@ -114,8 +116,10 @@ class Requests:
     def leave(self, command: str, arguments: Mapping[str, Any]) -> Request:
         """Leave a request; it is durable and may be taken at once."""
         at_ms = self._now_ms()
-        moment = datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y%m%dT%H%M%S%f")
-        request = Request(f"{moment}-{uuid.uuid4().hex[:8]}", command, dict(arguments), at_ms, _me())
+        self._last_left_us = max(at_ms * 1000, self._last_left_us + 1)
+        request = Request(
+            f"{_moment(self._last_left_us)}-{uuid.uuid4().hex[:8]}", command, dict(arguments), at_ms, _me()
+        )
         self._io.write(self._path(request.id), json.dumps(asdict(request), indent=1).encode())
         return request
 
@@ -171,7 +175,7 @@ class Requests:
 
     def tidy(self) -> None:
         """Remove what was answered a day ago."""
-        limit = datetime.fromtimestamp((self._now_ms() - KEPT_MS) / 1000, UTC).strftime("%Y%m%dT%H%M%S%f")
+        limit = _moment((self._now_ms() - KEPT_MS) * 1000)
         for name in self._io.list_names(self._directory):
             match = _REQUEST.fullmatch(name)
             if match is not None and match[1] < limit and self._is_answered(match[1]):
@@ -227,6 +231,11 @@ class Requests:
 
     def _answer_path(self, request_id: str) -> str:
         return f"{self._directory}/{request_id}{_ANSWER_SUFFIX}"
+
+
+def _moment(us: int) -> str:
+    """An instant in microseconds since 1970 as text that sorts by time."""
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=us)).strftime("%Y%m%dT%H%M%S%f")
 
 
 def _me() -> str:

@@ -33,6 +33,12 @@ def test_a_request_is_taken_once_and_answered(tmp_path: Path) -> None:
     assert requests.answer_to(first.id) == Answer(State.DONE, "resume lake.orders")
 
 
+def test_requests_of_one_millisecond_are_taken_in_the_order_in_which_they_were_left(tmp_path: Path) -> None:
+    requests = Requests(LocalFileIO(), str(tmp_path), lambda: 1_700_000_000_000)
+    left = [requests.leave("resume", {}).id for _ in range(6)]
+    assert [request.id for request in requests.waiting()] == left
+
+
 def test_what_was_not_finished_is_handed_to_the_next_process_again(tmp_path: Path) -> None:
     requests = Requests(LocalFileIO(), str(tmp_path))
     left = requests.leave("replay", {})
