@@ -7,7 +7,7 @@ decoded for. Everything is immutable and picklable; rows are Arrow tables.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 
 import pyarrow as pa
@@ -116,7 +116,7 @@ class Observation:
     schemas: tuple[ShownSchema, ...] = ()
     """Those that the records have, where the target asks for them."""
     shapes: frozenset[frozenset[str]] = frozenset()
-    """The same of whole rows without one: the columns of those that bring a new column."""
+    """The same of whole rows without one: the columns of each, where one of them brings a new column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +137,15 @@ class NewestRow:
     """Those of its columns that the rule drops."""
     has_known: bool = True
     """Whether it has known columns alone (``DecodeTarget.knows_all``)."""
+    hidden: frozenset[str] = frozenset()
+    """The masked and dropped columns that it has, or one of the rows that were the newest before it."""
+
+    def after(self, other: NewestRow | None) -> NewestRow:
+        """The newer one of two rows of a partition, with the hidden columns of both."""
+        if other is None:
+            return self
+        newer = other if other.offset >= self.offset else self
+        return replace(newer, hidden=self.hidden | other.hidden)
 
 
 @dataclass(frozen=True, slots=True)

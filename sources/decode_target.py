@@ -117,6 +117,8 @@ class DecodeTarget:
     """Whether values that no wider type of their column holds change more than where their record goes."""
     leaves_out: Callable[[str], bool] | None = None
     """Tells (picklable) which columns of the source the rule leaves out: they are no news. None: none of them."""
+    masked: frozenset[str] = frozenset()
+    """The columns of the source that the rule masks."""
     drops: Callable[[str], bool] | None = None
     """Tells (picklable) which columns of the source ``columns.drop`` means: newest rows say which they have."""
     ordering: tuple[tuple[str, DataType], ...] = ()
@@ -159,6 +161,10 @@ class DecodeTarget:
     def left_out_of(self, shown: Collection[str]) -> tuple[str, ...]:
         """Those of the columns that a row has which the rule drops."""
         return () if self.drops is None else tuple(sorted(name for name in shown if self.drops(name)))
+
+    def hidden_of(self, shown: Collection[str]) -> frozenset[str]:
+        """Those of the columns that a row has which the rule masks or drops."""
+        return self.masked.intersection(shown).union(self.left_out_of(shown))
 
     def knows_all(self, shown: Collection[str]) -> bool:
         """Whether the table has, or the rule refuses, all columns of a row; one that had only NULL so far waits."""

@@ -155,7 +155,7 @@ def _append_planned(
             return None
         stop_on_refusals(reports, settings, tables)
         newest = [row for report in reports for row in report.newest.values()]
-        is_new = tables.apply(o for report in reports for o in report.observations)
+        is_new = tables.apply((o for report in reports for o in report.observations), newest)
         truncations = [t for report in reports for t in report.truncations]
         read = {place for report in reports for place in report.read}
         is_new |= tables.note_truncations(truncations, read, batch.id, batch.started_ms)

@@ -138,9 +138,8 @@ class DecodeTask:
         decoded_at = time.perf_counter()
         report.observations.extend(decoded.observations)
         for row in decoded.newest:
-            known = report.newest.get((row.source, row.partition))
-            if known is None or known.offset < row.offset:
-                report.newest[row.source, row.partition] = row
+            place = row.source, row.partition
+            report.newest[place] = row.after(report.newest.get(place))
         for first in decoded.control:
             report.control.setdefault((first.topic, first.kind), first)
         report.looks.extend(decoded.looks)

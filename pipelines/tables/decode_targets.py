@@ -77,6 +77,7 @@ def _plain_target(
         forms=ColumnForms.parsed(table.schema.options.get(OPTION)),
         renamed=from_source.renamed,
         dropped=from_source.ends(source.topic, sink.topic_ids),
+        masked=frozenset(rule.columns.mask),
         drops=partial(first_of, rule.columns.drop) if rule.columns.drop else None,
         tells_schemas=rule.columns.hides or (of_table.schema_changes.follows_order and feeds_alone(of_table, sink)),
         **limits,

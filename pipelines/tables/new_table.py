@@ -72,7 +72,7 @@ class NewTable:
                 f" column {missing!r}; the first whole row makes the table"
             )
             raise Rejected(Rejection(reason, is_unmade=True, is_empty=True), waits=True)
-        check_first_hidden(self.rule, self.source.topic, self.seen.schemas)
+        check_first_hidden(self.rule, self.source.topic, self.seen)
         try:
             seen, rule = first_stored(layout, self.seen, self.source.topic)
         except ConfigError as error:

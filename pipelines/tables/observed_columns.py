@@ -28,6 +28,8 @@ class Seen:
     """False where only deletes and truncates were seen, and no table is known."""
     schemas: tuple[ShownSchema, ...] = ()
     """The embedded schemas of the records, the oldest first, where the table asks for them."""
+    shapes: frozenset[frozenset[str]] = frozenset()
+    """The columns of each whole row without an embedded schema, where one of them brings a new column."""
     defaults: frozenset[str] = frozenset()
     """The columns for which embedded schemas state a default."""
     nullable: frozenset[str] = frozenset()
@@ -60,6 +62,7 @@ def merged(observations: Iterable[Observation]) -> dict[SourceTable, Seen]:
             {column.name: column.type for column in of_keys[source] if column.name not in columns},
             observation.has_rows or (source in seen and before.has_rows),
             merged_schemas((before.schemas, observation.schemas)),
+            before.shapes | observation.shapes,
             before.defaults | {column.name for column in observation.columns if column.has_default},
             before.nullable | {column.name for column in observation.columns if column.takes_null},
         )

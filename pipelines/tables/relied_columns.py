@@ -16,7 +16,7 @@ from pipelines.tables.column_layout import layout_of, names_decoded
 from pipelines.tables.merged_sources import fed_by, feeds_alone, source_words
 from pipelines.tables.observed_columns import Seen
 from sinks.commit.table_sink import TableSink
-from sources.changes import Observation, ShownSchema, SourceTable
+from sources.changes import ShownSchema, SourceTable
 from sources.column_sources import OPTION as COLUMN_SOURCES
 from sources.column_sources import ColumnSources
 
@@ -67,7 +67,7 @@ def check_hidden(
     sink: TableSink,
     source: SourceTable,
     seen: Seen,
-    observations: Iterable[Observation],
+    there: Collection[str],
     *,
     is_first: bool,
 ) -> None:
@@ -76,18 +76,13 @@ def check_hidden(
     Every record that brings a new column shows its shape: by its embedded schema, else by its row, where that is whole.
     A dropped column counts if the table remembers it, or other rows here have it: the file may name one that never
     came, or is long gone. Where several source tables meet, a column counts for those whose rows have had it:
-    ``is_first`` says that no rows of this one came before.
+    ``is_first`` says that no rows of this one came before, ``there`` are the hidden columns that some rows here have.
     """
-    known, there_before = names_decoded(rule, sink.table), _there_before(of_table, rule, sink, source, is_first)
-    _check_schemas(rule, source.topic, seen.schemas, seen.columns, known, there_before)
-    shapes = {shape for one in observations if one.source == source for shape in one.shapes}
-    for name in there_before:
-        if name in rule.columns.mask and name not in known:
-            continue
-        beside = {other for shape in shapes if name in shape for other in shape}
-        for shape in shapes:
-            if name not in shape:
-                _refuse_open(rule, source.topic, name, sorted(shape & {*seen.columns}), {*known, *beside})
+    known = names_decoded(rule, sink.table)
+    before = {*_there_before(of_table, rule, sink, source, is_first), *there}
+    _check_schemas(rule, source.topic, seen.schemas, seen.columns, known, before)
+    came = {name for name in before if name in known or name in there or name not in rule.columns.mask}
+    _check_shapes(rule, source.topic, seen.shapes, seen.columns, known, came)
 
 
 def _there_before(
@@ -104,9 +99,10 @@ def _there_before(
     return [name for name in hidden if name not in lacks]
 
 
-def check_first_hidden(rule: TargetRule, topic: str, schemas: Sequence[ShownSchema]) -> None:
-    """The same for a table that is still to be made of records with several schemas."""
-    _check_schemas(rule, topic, schemas, _all_names(schemas))
+def check_first_hidden(rule: TargetRule, topic: str, seen: Seen) -> None:
+    """The same for a table that is still to be made of records with several schemas or shapes."""
+    _check_schemas(rule, topic, seen.schemas, _all_names(seen.schemas))
+    _check_shapes(rule, topic, seen.shapes, seen.columns)
 
 
 def _check_schemas(
@@ -125,6 +121,23 @@ def _check_schemas(
             shown = dict(schema.columns)
             if name not in shown and (name in there_before or any(schema.is_behind(other) for other in having)):
                 _refuse_open(rule, topic, name, [c for c in shown if c in new], {*known, *beside})
+
+
+def _check_shapes(
+    rule: TargetRule,
+    topic: str,
+    shapes: Collection[frozenset[str]],
+    new: Collection[str],
+    known: Collection[str] = (),
+    there_before: Collection[str] = (),
+) -> None:
+    """The same by whole rows without a schema, of which nothing says which came first."""
+    shown = {name for shape in shapes for name in shape}
+    for name in sorted({*there_before, *shown.intersection(hidden_columns(rule, shown))}):
+        beside = {other for shape in shapes if name in shape for other in shape}
+        for shape in shapes:
+            if name not in shape:
+                _refuse_open(rule, topic, name, sorted(shape & {*new}), {*known, *beside})
 
 
 def hidden_columns(rule: TargetRule, there: Iterable[str]) -> list[str]:

@@ -158,14 +158,15 @@ class PipelineTables:
         """Those that the tables remember, where the file leaves formats to the first records."""
         return self._own.earlier_formats if self.config.source.format.finds_formats else {}
 
-    def apply(self, observations: Iterable[Observation]) -> bool:
+    def apply(self, observations: Iterable[Observation], newest: Iterable[NewestRow] = ()) -> bool:
         """Follow what was observed; returns whether anything changed, so that the batch must be decoded again.
+
+        ``newest`` are the newest rows of the same records.
 
         Raises ConfigError when a rule is missing, TableFailure when no rule can make a table or when a change of it
         would lose values.
         """
-        observations = list(observations)
-        changed, found = False, merged(observations)
+        changed, found, newest = False, merged(observations), list(newest)
         self._routing.keyed_topics |= {source.topic for source, seen in found.items() if seen.key_columns}
         for source, seen in sorted(found.items(), key=lambda item: not item[1].key_columns):  # those with keys first
             if source not in self.routes:
@@ -182,7 +183,8 @@ class PipelineTables:
                     of_source = self._routing.rule_of[source]
                     if of_source.columns.hides:
                         sink, is_first = self.sinks[identifier], self._vanished.newest(source) is None
-                        check_hidden(rule, of_source, sink, source, seen, observations, is_first=is_first)
+                        there = {name for row in newest if row.source == source for name in row.hidden}
+                        check_hidden(rule, of_source, sink, source, seen, there, is_first=is_first)
                     stored = stored_looks(of_source, seen) if of_source.changes_rows else seen
                     if self._beside is None:
                         self._encoded.note(self.sinks[identifier], rule, stored)

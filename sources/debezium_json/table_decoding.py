@@ -49,7 +49,8 @@ from sources.json_changes.observing import (
     changed_by_schema,
     changed_by_values,
     key_fields,
-    shapes_with_news,
+    shapes_of,
+    shows_news,
     told_forms,
     with_forms,
 )
@@ -373,7 +374,8 @@ class TableDecoding:
             if len(telling):
                 images = list(self._exact_images(telling))
                 columns = changed_by_values(images, target, self.forms)
-                shapes = shapes_with_news(images, target) if self._has_whole_rows else shapes
+                if self._has_whole_rows and shows_news(shapes_of(images), target):
+                    shapes = shapes_of(self._exact_images(positions, len(positions)))
         columns = tuple(replace(c, name=target.called_now(c.name)) for c in with_forms(columns, forms, target))
         schemas = self._shown_schemas(positions) if target.tells_schemas else ()
         if columns or schemas:
@@ -436,8 +438,9 @@ class TableDecoding:
         keys = [key for key in self._some_keys(positions) if isinstance(key, dict)]
         beyond = ({name: value for name, value in key.items() if name not in names} for key in keys)
         key_only = all_columns(None, beyond, len(keys))
-        schemas = self._shown_schemas(positions)
-        self._observe(source, columns, positions, key_only, schemas, has_rows=_has_rows(parts))
+        schemas, has_shapes = self._shown_schemas(positions), self.schema is None and self._has_whole_rows
+        shapes = shapes_of(self._exact_images(positions)) if has_shapes and not self.is_of_keys else frozenset()
+        self._observe(source, columns, positions, key_only, schemas, has_rows=_has_rows(parts), shapes=shapes)
 
     def _observe(
         self,
@@ -463,9 +466,9 @@ class TableDecoding:
             if key is not None:
                 yield key
 
-    def _exact_images(self, positions: npt.NDArray[np.int64]) -> Iterator[Mapping[str, Any]]:
-        """Row images of records, parsed exactly; evenly spaced ones if there are very many."""
-        step = -(-len(positions) // _MOST_SAMPLED)
+    def _exact_images(self, positions: npt.NDArray[np.int64], most: int = _MOST_SAMPLED) -> Iterator[Mapping[str, Any]]:
+        """Row images of records, parsed exactly; evenly spaced ones if there are more."""
+        step = -(-len(positions) // most)
         for position in np.sort(positions)[::step].tolist():
             yield from images_of(self.shape.event(unwrapped(self.outcome.parsed("value", position))))
 

@@ -31,7 +31,8 @@ from sources.json_changes.observing import (
     all_columns,
     changed_by_schema,
     changed_by_values,
-    shapes_with_news,
+    shapes_of,
+    shows_news,
     told_forms,
     with_forms,
 )
@@ -183,7 +184,9 @@ class FeedDecoding:
         if columns:
             first = self.outcome.offset(int((telling if len(telling) else events.positions).min()))
             typed = [name for name, _ in group.types.columns]
-            shapes = shapes_with_news(images, target, typed) if self.feed.tells_every_column else frozenset()
+            shapes = frozenset[frozenset[str]]()
+            if self.feed.tells_every_column and shows_news(shapes_of(images, typed), target):
+                shapes = shapes_of(self._exact_images(events.positions, len(events.positions)), typed)
             self.outcome.observe(Observation(source, columns, None, self.partition, first, shapes=shapes))
 
     def _plan(self, target: DecodeTarget, schema: EmbeddedSchema | None) -> Plan:
@@ -270,18 +273,23 @@ class FeedDecoding:
             return False
         step = -(-len(records) // _MOST_SAMPLED)
         by_types: dict[SourceTypes, list[Row]] = {}
+        shapes = frozenset[frozenset[str]]()
         for position in records.texts.positions[::step].tolist():
             value = self.outcome.parsed("value", position)
             rows = images_in(self.feed, value)
             if rows:
                 types = SourceTypes.of(self.feed.types_of(value))
                 by_types.setdefault(types, []).extend(rows)
+                shapes |= shapes_of(rows, [name for name, _ in types.columns])
         columns = merged([tuple(self._shown(types, rows)) for types, rows in by_types.items()])
         names = {column.name for column in columns}
         keys = [_as_columns(named, names) for named, _ in records.key_masks() if named]
         first = self.outcome.offset(int(records.texts.positions.min()))
         key, has_rows = keys[0] if keys else None, not np.isin(records.ops, (DELETE, TRUNCATE)).all()
-        self.outcome.observe(Observation(source, columns, key, self.partition, first, has_rows=bool(has_rows)))
+        shapes = shapes if self.feed.tells_every_column else frozenset()
+        self.outcome.observe(
+            Observation(source, columns, key, self.partition, first, has_rows=bool(has_rows), shapes=shapes)
+        )
         return bool(columns)
 
     def _shown(self, types: SourceTypes, rows: Sequence[Row]) -> Iterator[ObservedColumn]:
@@ -332,9 +340,9 @@ class FeedDecoding:
         rows = self.feed.rows_of(value, op, ()) if isinstance(value, dict) else str(value)
         return rows if isinstance(rows, str) else None
 
-    def _exact_images(self, positions: npt.NDArray[np.int64]) -> Iterator[Row]:
-        """Row images of records, parsed exactly; evenly spaced ones if there are very many."""
-        step = -(-len(positions) // _MOST_SAMPLED)
+    def _exact_images(self, positions: npt.NDArray[np.int64], most: int = _MOST_SAMPLED) -> Iterator[Row]:
+        """Row images of records, parsed exactly; evenly spaced ones if there are more."""
+        step = -(-len(positions) // most)
         for position in np.unique(positions)[::step].tolist():
             value = self.outcome.parsed("value", position)
             yield from images_in(self.feed, value)

@@ -90,18 +90,19 @@ def changed_by_values(
     return tuple(found)
 
 
-def shapes_with_news(
-    rows: Iterable[Mapping[str, Any]], target: DecodeTarget, typed: Iterable[str] = ()
-) -> frozenset[frozenset[str]]:
-    """The columns of rows, and those that their records name types of, where one of these is news.
+def shapes_of(rows: Iterable[Mapping[str, Any]], typed: Iterable[str] = ()) -> frozenset[frozenset[str]]:
+    """The columns of each row, and those that its record names types of."""
+    named = tuple(typed)
+    return frozenset(frozenset((*columns, *named)) for columns in {tuple(row) for row in rows})
+
+
+def shows_news(shapes: Iterable[frozenset[str]], target: DecodeTarget) -> bool:
+    """Whether rows have a column that is news, and the table wants to know what they have beside it.
 
     The table may hide a column that such a row lacks: then the new one may be that under another name.
     """
-    if not target.tells_schemas:
-        return frozenset()
-    known, typed = {name for name, _ in target.columns}, tuple(typed)
-    shapes = {frozenset((*row, *typed)) for row in rows}
-    return frozenset(shape for shape in shapes if any(target.is_news(name) for name in shape - known))
+    known = {name for name, _ in target.columns}
+    return target.tells_schemas and any(target.is_news(name) for shape in shapes for name in shape - known)
 
 
 def told_forms(

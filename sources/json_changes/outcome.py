@@ -150,13 +150,13 @@ class Outcome:
             is_whole,
             target.left_out_of(shown),
             target.knows_all(shown),
+            target.hidden_of(shown),
         )
         self._keep_newest(row)
 
     def _keep_newest(self, row: NewestRow) -> None:
-        known = self._newest.get((row.source, row.partition))
-        if known is None or known.offset < row.offset:
-            self._newest[row.source, row.partition] = row
+        place = row.source, row.partition
+        self._newest[place] = row.after(self._newest.get(place))
 
     def refuse(self, source: SourceTable, position: int, reason: str, *, is_rebuilt: bool = False) -> None:
         """``is_rebuilt``: the table may be rebuilt from what is behind the record."""

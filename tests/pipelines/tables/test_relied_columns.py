@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,15 @@ import pyarrow as pa
 import pytest
 
 from paimon_table.errors import SchemaChangeRefused
+from pipelines.batch.batch import process_batch
+from pipelines.batch.compactions import Compactions
+from pipelines.batch.local_exchange import LocalExchange
+from pipelines.batch.plan import BatchRun
 from pipelines.config.config import PipelineConfig
 from pipelines.tables.tables import PipelineTables
-from sources.changes import RECORD_SCHEMA
+from sources.changes import RECORD_SCHEMA, NewestRow, Offset, SourceTable
 from tests.support.item_batches import event, records, typed
-from tests.support.local_batches import reported_batches, shop_config
+from tests.support.local_batches import reported_batches, shop_config, task_settings
 from tests.support.mongodb_events import insert
 from tests.support.source_content import open_table
 
@@ -292,6 +297,46 @@ def test_a_source_that_never_had_the_hidden_column_pauses_nothing(
         take(3, "one.public.items", {"id": 4, "a": 4, "d": "secret"})
 
 
+@pytest.mark.parametrize("columns", [{"mask": {"b": "redact"}}, DROP])
+@pytest.mark.parametrize("has_schema", [True, False])
+@pytest.mark.parametrize("is_new", [True, False], ids=["at once", "later"])
+@pytest.mark.parametrize("is_one_task", [True, False], ids=["one task", "two tasks"])
+def test_a_source_that_has_and_loses_the_hidden_column_in_one_batch_shows_no_value(
+    tmp_path: Path, columns: dict[str, Any], has_schema: bool, is_new: bool, is_one_task: bool
+) -> None:
+    config = pipeline(tmp_path, columns=columns, merge_sources="same_rows")
+
+    def take(batch: int, topic: str, *found: dict[str, Any]) -> None:
+        told = records(*(record_of(row, has_schema=has_schema) for row in found), first_offset=10 * batch).to_pylist()
+        tasks = [told] if is_one_task else [[one] for one in told]
+        of_topic = [
+            pa.RecordBatch.from_pylist([{**one, "topic": topic} for one in task], schema=RECORD_SCHEMA)
+            for task in tasks
+        ]
+        tables = PipelineTables(config, "tidemark-shop-test")
+        settings, compactions = task_settings(tmp_path, decoder=config.decoder), Compactions()
+        process_batch(BatchRun(batch), tables, settings, LocalExchange(of_topic), compactions, lambda _: None)
+        compactions.wait()
+
+    take(0, "one.public.items", ROWS)
+    if not is_new:
+        take(1, "two.public.items", {"id": 2, "a": 2})
+    with pytest.raises(SchemaChangeRefused, match=r"column c is new in records that have no column b any more"):
+        take(2, "two.public.items", {"id": 3, "a": 3, "b": "y"}, {"id": 3, "a": 3, "c": "secret"})
+
+
+def test_the_newer_of_two_rows_keeps_what_either_hides() -> None:
+    """A task reads a partition in pieces: each notes its newest row."""
+    source = SourceTable("shop.public.items", "shop", "public", "items")
+    rows = [
+        NewestRow(source, 0, Offset(number), None, absent, hidden=frozenset(hidden))
+        for number, (absent, hidden) in enumerate([((), "b"), (("b",), ""), (("b",), "c")])
+    ]
+    for first, second, third in permutations(rows):
+        newest = third.after(second.after(first.after(None)))
+        assert (newest.offset, newest.absent, newest.hidden) == (Offset(2), ("b",), {"b", "c"})
+
+
 def test_a_new_name_that_has_only_null_at_first_shows_no_value(tmp_path: Path) -> None:
     config = pipeline(tmp_path, columns=DROP)
     run(tmp_path, config, 0, bare(ROWS))
@@ -356,3 +401,12 @@ def test_documents_have_the_fields_that_they_like(tmp_path: Path) -> None:
     tables = run(tmp_path, config, 1, insert({"_id": 2, "c": "y"}))
 
     assert sorted(row["_id"] for row in open_table(tables, "items").to_arrow().to_pylist()) == [1, 2]
+
+
+@pytest.mark.parametrize("columns", [{"mask": {"b": "redact"}}, DROP])
+def test_a_first_batch_that_has_and_loses_the_hidden_column_shows_no_value(
+    tmp_path: Path, columns: dict[str, Any]
+) -> None:
+    config = pipeline(tmp_path, columns=columns)
+    with pytest.raises(SchemaChangeRefused, match=r"column c is new in records that have no column b any more"):
+        run(tmp_path, config, 0, bare({"id": 3, "a": 3, "b": "y"}), bare({"id": 4, "a": 3, "c": "secret"}))
