@@ -114,6 +114,9 @@ class _Envelopes:
         return _Envelopes(self.reading, taken(self.values, indices), self.positions[indices])
 
     def parsed(self, index: int) -> Any:
+        return self.payload(index)
+
+    def payload(self, index: int) -> Any:
         return self.reading.parsed("value", int(self.positions[index]))
 
 

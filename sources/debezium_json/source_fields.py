@@ -16,10 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from sources.debezium_json.envelopes import joined_lines, may_be_deep, unwrapped
+from sources.debezium_json.envelopes import joined_lines, may_be_deep
 from sources.debezium_json.event_sorting import TableEvents
 from sources.debezium_json.record_shapes import RecordShape
-from sources.json_changes.exact_parse import parse_exactly
 from sources.json_changes.text_parts import slices
 from sources.places_of_change import PlaceOfChange
 from sources.position_kinds import TEXTS
@@ -34,16 +33,21 @@ def source_fields(events: TableEvents, wanted: Sequence[str]) -> Mapping[str, pa
     if events.sources is not None:
         return dict(zip(events.sources.type.names, events.sources.flatten(), strict=True))
     shape = events.texts.shape
-    if events.values is not None and shape.source_names is None:
-        return columns_of([value.get("source") for value in events.values])
     if shape.source_names == {} or not len(events.ops):
         return {}
+    if events.values is not None and shape.source_names is None:
+        return columns_of([value.get("source") for value in events.values])
+    if events.values is not None:
+        return _one_by_one(events)
     found = _by_shapes(events, wanted)
     if found is None:
-        found = _by_arrow(events.texts.values, _source_of(_parsed(events, 0), shape), shape, wanted)
-    if found is None:
-        found = columns_of([_source_of(_parsed(events, index), shape) for index in range(len(events.ops))])
-    return found
+        found = _by_arrow(events.texts.values, _source_of(events.texts.payload(0), shape), shape, wanted)
+    return _one_by_one(events) if found is None else found
+
+
+def _one_by_one(events: TableEvents) -> Mapping[str, pa.Array]:
+    texts = events.texts
+    return columns_of([_source_of(texts.payload(index), texts.shape) for index in range(len(events.ops))])
 
 
 def places(events: TableEvents) -> Iterator[PlaceOfChange]:
@@ -51,13 +55,7 @@ def places(events: TableEvents) -> Iterator[PlaceOfChange]:
     shape = events.texts.shape
     if shape.source_names is None:
         return map(shape.place, events.envelopes())
-    return (shape.place(_parsed(events, index)) for index in range(len(events.ops)))
-
-
-def _parsed(events: TableEvents, index: int) -> Any:
-    if events.texts.shape.source_names is None:
-        return events.texts.parsed(index)
-    return unwrapped(parse_exactly(events.texts.values[index].as_py()))
+    return map(shape.place, map(events.texts.payload, range(len(events.ops))))
 
 
 def _source_of(value: Any, shape: RecordShape) -> Any:

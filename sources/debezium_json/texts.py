@@ -35,6 +35,10 @@ class Records(Protocol):
         """The envelope of one of them, read exactly, or a MalformedRecord."""
         ...
 
+    def payload(self, index: int) -> Any:
+        """What one of them says, read exactly, before its shape makes an envelope of it."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Texts:
@@ -49,7 +53,11 @@ class Texts:
 
     def parsed(self, index: int) -> Any:
         """One text parsed exactly: the envelope that it stands for, or a MalformedRecord."""
-        return self.shape.event(unwrapped(parse_exactly(self.values[int(index)].as_py())))
+        return self.shape.event(self.payload(index))
+
+    def payload(self, index: int) -> Any:
+        """See ``Records``."""
+        return unwrapped(parse_exactly(self.values[int(index)].as_py()))
 
 
 @dataclass(frozen=True, slots=True)

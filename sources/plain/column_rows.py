@@ -38,7 +38,10 @@ class PlainRecords:
         return PlainRecords(self.outcome, taken(self.values, indices), self.positions[indices])
 
     def parsed(self, index: int) -> Any:
-        return _SHAPE.event(self.outcome.parsed("value", int(self.positions[index])))
+        return _SHAPE.event(self.payload(index))
+
+    def payload(self, index: int) -> Any:
+        return self.outcome.parsed("value", int(self.positions[index]))
 
 
 @dataclass(frozen=True, slots=True)

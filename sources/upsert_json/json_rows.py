@@ -16,6 +16,7 @@ from sources.upsert_json.metadata import FlatRows, Metadata
 from sources.upsert_json.record_headers import RecordHeaders
 from sources.upsert_json.row_decoding import Positions, RowGroup
 from sources.upsert_json.row_sorting import RowSorter
+from sources.upsert_json.text_sorting import TextSorter
 
 NO_OPENING = b"\x00"
 """Begins no JSON text."""
@@ -44,7 +45,7 @@ class JsonRows:
                     self.outcome.quarantine(position, group.problem)
                 continue
             sorter = RowSorter(topic, self.shape, self.in_headers, self.headers, self.outcome)
-            sorter.sort(Texts(group.payloads, texts.positions[group.indices]))
+            TextSorter(sorter, self.shape).sort(Texts(group.payloads, texts.positions[group.indices]))
             groups.append(RowGroup(sorter.events, group.schema, self.shape))
             nulls = np.concatenate([nulls, np.array(sorter.deleted, np.int64)])
         return groups, nulls

@@ -1,8 +1,7 @@
 """Sorting rows without envelope by source table and operation, before anything of their columns is read.
 
-The metadata fields beside a row, or in the headers of its record, give both. Arrow parses these fields alone, and skips
-the others. Whatever is no row is dealt with here: control records are counted, what cannot be a row goes to quarantine,
-and nulls are handed on as deletes.
+The metadata fields beside a row, or in the headers of its record, give both. Whatever is no row is dealt with here:
+control records are counted, what cannot be a row goes to quarantine, and nulls are handed on as deletes.
 """
 
 from __future__ import annotations
@@ -17,27 +16,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table.errors import MalformedRecord
-from paimon_table.types import string
 from sources.changes import SourceTable
-from sources.debezium_json.control_records import control_kind, may_be_no_row
+from sources.debezium_json.control_records import control_kind
 from sources.debezium_json.envelope_split import Heads
-from sources.debezium_json.envelopes import EnvelopeParser, VectorStretch, unwrapped, unwrapped_key
-from sources.debezium_json.event_sorting import TableEvents
+from sources.debezium_json.envelopes import unwrapped_key
+from sources.debezium_json.event_sorting import RowImages, TableEvents
 from sources.debezium_json.ops import LETTERS, MESSAGE, OPS, UNKNOWN_OP, UNSTATED
 from sources.debezium_json.strange_values import strange_bytes
-from sources.debezium_json.texts import Texts
+from sources.debezium_json.texts import Records
 from sources.json_changes.change_rows import DELETE
-from sources.json_changes.column_plan import Plan, PlannedColumn
-from sources.json_changes.exact_parse import parse_exactly
 from sources.json_changes.outcome import Outcome
-from sources.places_of_change import UNKNOWN_PLACE, PlaceOfChange
 from sources.upsert_json.metadata import DELETED_FIELD, OPERATION_HEADER, TIMES, FlatRows, Metadata, Role
 from sources.upsert_json.record_headers import RecordHeaders
-from sources.upsert_json.row_split import SplitRows, split_rows
 from sources.upsert_json.source_names import RowNames
-from sources.values.encodings import AUTO
 from sources.values.json_values import json_text
-from sources.values.value_forms import ValueForms
 
 _ROW_OPS = tuple(letter for letter in OPS if letter in "crud")
 _OP_VALUES = pa.array(_ROW_OPS)
@@ -48,26 +40,10 @@ _MARKS = pa.array(["true", "false", None])
 _NO_ROW = "value is not a row: "
 
 
-class _WholeRows:
-    """Rows with their metadata fields."""
-
-    has_old_rows = False
-    source_names = None
-
-    def event(self, value: Any) -> Any:
-        return {"after": value} if isinstance(value, dict) else value
-
-    def place(self, payload: Any) -> PlaceOfChange:
-        return UNKNOWN_PLACE
-
-    def is_metadata(self, name: str) -> bool:
-        return False
-
-
 class RowSorter:
-    """Sorts the texts of one topic partition; ``events`` has the rows found, by source table in order of first sight.
+    """Sorts the rows of one topic partition; ``events`` has those found, by source table in order of first sight.
 
-    ``deleted`` has the positions of records whose value is JSON's null.
+    ``deleted`` has the positions of records whose value says null.
     """
 
     def __init__(
@@ -82,49 +58,41 @@ class RowSorter:
         self._headers = headers
         self._outcome = outcome
 
-    def sort(self, texts: Texts) -> None:
-        texts = Texts(texts.values, texts.positions, self._shape)
-        split = split_rows(texts.values, self._shape)
-        if split is not None:
-            left = np.ones(len(texts.positions), np.bool_)
-            left[split.indices] = False
-            self._sort_split(texts.taken(split.indices), split)
-            texts = texts.taken(np.flatnonzero(left))
-        if len(texts.positions):
-            self._sort_whole(texts)
+    def sort_lines(
+        self, texts: Records, fields: Mapping[str, pa.Array], lines: pa.Array, times_ms: pa.Array | None = None
+    ) -> None:
+        """Sort rows by their metadata fields, texts or integers; ``lines`` have the rows (see ``Heads``).
 
-    def _sort_split(self, texts: Texts, split: SplitRows) -> None:
-        """Sort split texts by what the shapes of their tails say."""
-        codes = pa.array(split.shape_of)
-        fields = {
-            name: pa.array([_field_text(shape.get(name)) for shape in split.shapes], pa.string()).take(codes)
-            for name, role in self._roles.items()
-            if role not in TIMES and any(name in shape for shape in split.shapes)
-        }
-        self._sort_fields(texts, fields, split.heads, None, split.times_ms)
+        ``times_ms`` are those of the fields.
+        """
+        found = self._found(texts, fields)
+        ops, times = found.ops(), found.times_ms()
+        times = times if times_ms is None else pc.coalesce(times_ms, times)
+        self._add(found, TableEvents(texts, ops, Heads(lines, ops == DELETE), times_ms=times))
 
-    def _sort_whole(self, texts: Texts) -> None:
-        """Sort texts by parsing them."""
-        plain = np.asarray(pc.and_(pc.starts_with(texts.values, b"{"), pc.ends_with(texts.values, b"}")))
-        if self._shape.metadata.is_of_connector:
-            plain &= ~may_be_no_row(texts.values)
-        if not plain.all():
-            self._sort_strange(texts.taken(np.flatnonzero(~plain)))
-            texts = texts.taken(np.flatnonzero(plain))
-        if len(texts.positions):
-            self._sort_plain(texts)
+    def sort_columns(
+        self, records: Records, fields: Mapping[str, pa.Array], rows: pa.StructArray, sources: pa.StructArray
+    ) -> None:
+        """Sort rows that are columns already; ``sources`` has the fields that source positions are made of."""
+        found = self._found(records, fields)
+        ops = found.ops()
+        parts, of_rows, gone = rows.flatten(), list(rows.type), ops == DELETE
+        before, after = (pa.StructArray.from_arrays(parts, fields=of_rows, mask=pa.array(m)) for m in (~gone, gone))
+        images = RowImages(before, after, rows)
+        self._add(found, TableEvents(records, ops, images=images, times_ms=found.times_ms(), sources=sources))
 
-    # ------------------------------------------------------------ what may be no row
-
-    def _sort_strange(self, texts: Texts) -> None:
-        """Texts that are parsed one by one to see what they are."""
-        values = [unwrapped(parse_exactly(text)) for text in texts.values.to_pylist()]
-        rows = [index for index, value in enumerate(values) if self._is_row(value, int(texts.positions[index]))]
+    def sort_values(self, records: Records, values: Sequence[Any]) -> None:
+        """Sort parsed values, of which any may be no row."""
+        rows = [index for index, value in enumerate(values) if self._is_row(value, int(records.positions[index]))]
         if rows:
             chosen = [values[index] for index in rows]
-            fields = {name: pa.array([_field_text(row.get(name)) for row in chosen]) for name in self._roles}
+            fields = {
+                name: pa.array([field_text(row.get(name)) for row in chosen]) for name in self._shape.metadata.roles
+            }
+            told = records.taken(np.array(rows, np.int64))
+            found = self._found(told, fields)
             events = tuple(self._shape.event(row) for row in chosen)
-            self._sort_fields(texts.taken(np.array(rows, np.int64)), fields, None, events)
+            self._add(found, TableEvents(told, found.ops(), values=events, times_ms=found.times_ms()))
 
     def _is_row(self, value: Any, position: int) -> bool:
         if value is None:
@@ -140,7 +108,8 @@ class RowSorter:
                 self._outcome.count(messages=1)
                 return False
             if value.keys() & {"before", "after"}:
-                reason = f"{_NO_ROW}it is an envelope of Debezium, which the format debezium-json reads"
+                form = "debezium-json" if self._outcome.is_json else "debezium-avro"
+                reason = f"{_NO_ROW}it is an envelope of Debezium, which the format {form} reads"
                 self._outcome.quarantine(position, reason)
                 return False
         kind = control_kind(value, unwrapped_key(self._outcome.parsed("key", position)), self._topic)
@@ -150,61 +119,18 @@ class RowSorter:
 
     # ------------------------------------------------------------ rows
 
-    @property
-    def _roles(self) -> Mapping[str, Role]:
-        return self._shape.metadata.roles
+    def _found(self, records: Records, fields: Mapping[str, pa.Array]) -> _Found:
+        return _Found(fields, self._shape.metadata.roles, self._in_headers, self._headers, records.positions)
 
-    def _named(self, texts: pa.Array) -> list[str]:
-        """The metadata fields with a role that some text may have."""
-        begin, end = np.frombuffer(texts.buffers()[1], np.int32)[[texts.offset, texts.offset + len(texts)]].tolist()
-        data = texts.buffers()[2].slice(begin, end - begin).to_pybytes()
-        openings = {f'"{name[:2]}'.encode() for name in self._roles}
-        if not any(opening in data for opening in openings):
-            return []
-        return [name for name in self._roles if f'"{name}"'.encode() in data]
-
-    def _sort_plain(self, texts: Texts) -> None:
-        names = self._named(texts.values)
-        lines = pc.binary_join_element_wise(texts.values, pa.scalar(b"", pa.binary()), b"\n")
-        if not names:
-            self._sort_fields(texts, {}, lines, None)
-            return
-        plan: Plan = tuple(PlannedColumn(name, string(), AUTO, pa.string(), ValueForms()) for name in names)
-        heads = Heads(lines, np.zeros(len(lines), np.bool_))
-        for stretch in EnvelopeParser(texts.values, plan, heads, _WholeRows(), whole=False).stretches():
-            indices = stretch.start + np.arange(stretch.size)
-            if isinstance(stretch, VectorStretch):
-                image = stretch.table.column("image").combine_chunks()
-                fields = {name: _texts_or_numbers(image.field(name)) for name in names}
-                self._sort_fields(texts.taken(indices), fields, lines.slice(stretch.start, stretch.size), None)
-            else:
-                self._sort_strange(texts.taken(indices))
-
-    def _sort_fields(
-        self,
-        texts: Texts,
-        fields: Mapping[str, pa.Array],
-        lines: pa.Array | None,
-        values: tuple[Mapping[str, Any], ...] | None,
-        times_ms: pa.Array | None = None,
-    ) -> None:
-        """Sort rows by their metadata fields, texts or integers; ``times_ms`` are those of the fields."""
-        found = _Found(fields, self._roles, self._in_headers, self._headers, texts.positions)
-        ops = found.ops()
-        for index in np.flatnonzero(ops == UNKNOWN_OP).tolist():
-            self._outcome.quarantine(int(texts.positions[index]), f"{_NO_ROW}{found.unknown_op(index)}")
-        times = found.times_ms() if times_ms is None else pc.coalesce(times_ms, found.times_ms())
+    def _add(self, found: _Found, rows: TableEvents) -> None:
+        """Add rows to the events of the source tables that they name."""
+        known = rows.ops != UNKNOWN_OP
+        for index in np.flatnonzero(~known).tolist():
+            self._outcome.quarantine(int(rows.texts.positions[index]), f"{_NO_ROW}{found.unknown_op(index)}")
         for names, members in found.tables():
-            members &= ops != UNKNOWN_OP
-            if not members.any():
-                continue
-            chosen = np.flatnonzero(members)
-            heads = None if lines is None else Heads(lines, ops == DELETE).taken(chosen)
-            own = None if values is None else tuple(values[i] for i in chosen.tolist())
-            part = TableEvents(
-                texts.taken(chosen), ops[chosen], heads, None, own, times_ms=times.take(pa.array(chosen))
-            )
-            self.events.setdefault(self._names.table_of(*names), []).append(part)
+            if (members & known).any():
+                part = rows.chosen(members & known)
+                self.events.setdefault(self._names.table_of(*names), []).append(part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +145,7 @@ class _Found:
 
     def text(self, role: Role) -> pa.Array | None:
         """The texts of a role, NULL where neither says it; None where none does."""
-        parts = [_as_text(self.fields[name]) for name in self.fields if self.roles[name] is role]
+        parts = [as_text(self.fields[name]) for name in self.fields if self.roles[name] is role]
         if role is not Role.DELETED:
             names = [*self.in_headers.named(role)]
             if role is Role.OP and self.in_headers.is_of_connector:
@@ -281,15 +207,11 @@ def header_times_ms(in_headers: Metadata, headers: RecordHeaders, positions: npt
     return _Found({}, {}, in_headers, headers, positions).times_ms()
 
 
-def _texts_or_numbers(column: pa.Array) -> pa.Array:
-    return column if pa.types.is_integer(column.type) else _as_text(column)
-
-
-def _as_text(column: pa.Array) -> pa.Array:
+def as_text(column: pa.Array) -> pa.Array:
     return column if pa.types.is_string(column.type) else column.cast(pa.string())
 
 
-def _field_text(value: Any) -> str | None:
+def field_text(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else json_text(value)
 
 
