@@ -131,6 +131,12 @@ def _debezium_avro(policies: DebeziumPolicies, options: AvroOptions, documents: 
     return DebeziumAvroDecoder(policies, options, documents)
 
 
+def _upsert_avro(policies: UpsertPolicies, options: AvroOptions) -> Decoder:
+    from sources.upsert_avro.decoder import UpsertAvroDecoder
+
+    return UpsertAvroDecoder(policies, options)
+
+
 def _json(options: PlainOptions, forms: PlainForms) -> Decoder:
     from sources.plain.decoder import PlainDecoder
     from sources.plain.json_values import JsonFormat
@@ -192,6 +198,7 @@ FORMATS: Mapping[str, RecordFormat] = {
         reads_paths=True,
         problem=document_problem,
     ),
+    "upsert-avro": RecordFormat("Avro rows under message keys", (UpsertPolicies, AvroOptions), _upsert_avro),
     "canal-json": RecordFormat(
         "Canal's flat JSON messages", (FeedOptions, CanalOptions), _canal_json, has_schemas=False, untold=_PLACES
     ),

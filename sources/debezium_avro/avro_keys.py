@@ -9,9 +9,29 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_table.errors import MalformedRecord
 from sources.avro.framing import NULL
 from sources.debezium_avro.record_reading import KeyFormat, RecordReading
 from sources.debezium_json.message_keys import KeyFields, Mask, MessageKeys, passed_codes
+from sources.json_changes.outcome import Outcome
+
+_NO_KEY = "the message key has no usable schema"
+
+
+def with_known_keys(reading: RecordReading, outcome: Outcome) -> Mask:
+    """Which records have no key of a schema that nobody knows; the others go to quarantine if they have a value."""
+    frames = reading.keys
+    usable = np.ones(len(reading.values.codes), np.bool_)
+    if frames is None:
+        return usable
+    for code in np.unique(frames.codes[frames.codes > NULL]).tolist():
+        problem = reading.schema(frames, code)
+        if isinstance(problem, MalformedRecord):
+            unknown = (frames.codes == code) & (reading.values.codes != NULL)
+            usable &= ~unknown
+            for position in np.flatnonzero(unknown).tolist():
+                outcome.quarantine(position, f"{_NO_KEY}: {problem}; state key_format if keys are not Avro")
+    return usable
 
 
 class AvroKeys:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,18 +21,17 @@ from paimon_table.errors import MalformedRecord
 from sources.avro.framing import NULL, Frames
 from sources.avro.registry import AVRO, registry_of
 from sources.changes import Decoded, SourceTable
-from sources.debezium_avro.avro_keys import AvroKeys
+from sources.debezium_avro.avro_keys import AvroKeys, with_known_keys
 from sources.debezium_avro.envelope_columns import EnvelopeSchema, envelope_schema, read_envelopes
 from sources.debezium_avro.options import AvroOptions
-from sources.debezium_avro.record_reading import KeyFormat, RecordReading, no_schema
+from sources.debezium_avro.record_reading import KeyFormat, RecordReading
 from sources.debezium_json.document_decoding import decode_documents
 from sources.debezium_json.event_sorting import EventSorter
 from sources.debezium_json.moved_keys import with_other_keys
 from sources.debezium_json.placeholders import placeholder
 from sources.debezium_json.policies import DebeziumPolicies
-from sources.debezium_json.record_shapes import ENVELOPES, RecordShape
 from sources.debezium_json.table_decoding import TableDecoding
-from sources.debezium_json.texts import SourceNames
+from sources.debezium_json.texts import ParsedRecords, SourceNames
 from sources.decode_target import Goal
 from sources.json_changes.outcome import Outcome
 from sources.json_changes.partitions import topic_partitions
@@ -41,8 +40,6 @@ from sources.mongodb.options import DocumentOptions
 from sources.values.value_forms import ValueForms
 
 Positions = npt.NDArray[np.int64]
-
-_NO_KEY = "the message key has no usable schema"
 
 
 class DebeziumAvroDecoder:
@@ -70,7 +67,7 @@ class DebeziumAvroDecoder:
         reading = RecordReading(batch, registry_of(self.options.registry, AVRO), key_format)
         outcome = Outcome(batch, reading.parsed)
         keys = AvroKeys(batch.column("key"), reading, key_format)
-        usable = _with_known_keys(reading, outcome)
+        usable = with_known_keys(reading, outcome)
         for topic, partition, positions in topic_partitions(batch):
             part = _Partition(batch, topic, partition, reading, self.policies, self._forms, self.documents, outcome)
             for code, members in part.by_schema(positions, usable):
@@ -80,44 +77,6 @@ class DebeziumAvroDecoder:
                 ), targets)  # fmt: skip
         decoded = outcome.decoded()
         return replace(decoded, changes=with_other_keys(batch, decoded.changes, targets))
-
-
-def _with_known_keys(reading: RecordReading, outcome: Outcome) -> npt.NDArray[np.bool_]:
-    """Which records have no message key whose schema nobody knows; the others go to quarantine."""
-    frames = reading.keys
-    usable = np.ones(len(reading.values.codes), np.bool_)
-    if frames is None:
-        return usable
-    for code in np.unique(frames.codes[frames.codes > NULL]).tolist():
-        problem = reading.schema(frames, code)
-        if isinstance(problem, MalformedRecord):
-            unknown = (frames.codes == code) & (reading.values.codes != NULL)
-            usable &= ~unknown
-            for position in np.flatnonzero(unknown).tolist():
-                outcome.quarantine(position, f"{_NO_KEY}: {problem}; state key_format if keys are not Avro")
-    return usable
-
-
-@dataclass(frozen=True, slots=True)
-class _Envelopes:
-    """Values of records with their positions; see ``sources.debezium_json.texts.Records``."""
-
-    reading: RecordReading
-    values: pa.Array
-    positions: Positions
-
-    @property
-    def shape(self) -> RecordShape:
-        return ENVELOPES
-
-    def taken(self, indices: Positions) -> _Envelopes:
-        return _Envelopes(self.reading, taken(self.values, indices), self.positions[indices])
-
-    def parsed(self, index: int) -> Any:
-        return self.payload(index)
-
-    def payload(self, index: int) -> Any:
-        return self.reading.parsed("value", int(self.positions[index]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +103,7 @@ class _Partition:
         self.outcome.count(tombstones=int((codes == NULL).sum()))
         for position in positions[codes < NULL].tolist():
             data = self.outcome.cell("value", position)
-            self.outcome.quarantine(position, no_schema("value", int(self.frames.codes[position]), data))
+            self.outcome.quarantine(position, self.reading.no_schema("value", int(self.frames.codes[position]), data))
         return [(code, positions[codes == code]) for code in np.unique(codes[codes > NULL]).tolist()]
 
     def decode(
@@ -158,7 +117,7 @@ class _Partition:
             return
         values = self.batch.column("value")
         values = values if pa.types.is_binary(values.type) else values.cast(pa.binary())
-        records = _Envelopes(self.reading, taken(values, positions), positions)
+        records = ParsedRecords(self.outcome, taken(values, positions), positions)
         sorter = EventSorter(SourceNames(self.topic), self.policies, self.outcome, parts_documents=True)
         if envelope is None:
             self._sort_exactly(records, sorter)
@@ -177,7 +136,7 @@ class _Partition:
         except MalformedRecord as error:
             return MalformedRecord(f"{self.frames.refs[code]}: {error}")
 
-    def _sort(self, records: _Envelopes, skipped: Positions, schema: EnvelopeSchema, sorter: EventSorter) -> None:
+    def _sort(self, records: ParsedRecords, skipped: Positions, schema: EnvelopeSchema, sorter: EventSorter) -> None:
         found = read_envelopes(schema, records.values, skipped)
         if found.good.all():
             sorter.sort_columns(records, found.table, found.images, found.times_ms, found.sources)
@@ -191,7 +150,7 @@ class _Partition:
         self.outcome.count(exact=len(doubtful))
         self._sort_exactly(records.taken(doubtful), sorter)
 
-    def _sort_exactly(self, records: _Envelopes, sorter: EventSorter) -> None:
+    def _sort_exactly(self, records: ParsedRecords, sorter: EventSorter) -> None:
         """Sort records that are read one by one; those that cannot be read go to quarantine."""
         values = [records.parsed(index) for index in range(len(records.positions))]
         kept = [index for index, value in enumerate(values) if not isinstance(value, MalformedRecord)]

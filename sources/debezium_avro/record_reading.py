@@ -21,10 +21,14 @@ KeyFormat: TypeAlias = Literal["auto", "avro", "json", "text"]
 class RecordReading:
     """The records of one batch."""
 
-    def __init__(self, batch: pa.RecordBatch, registry: Registry[Node], key_format: KeyFormat) -> None:
+    def __init__(
+        self, batch: pa.RecordBatch, registry: Registry[Node], key_format: KeyFormat, in_json: str = "debezium-json"
+    ) -> None:
+        """``in_json`` is the format that reads the same in JSON."""
         self._batch = batch
         self._registry = registry
         self._key_format = key_format
+        self._in_json = in_json
         self._framing = {side: Framing(batch, side) for side in ("key", "value")}
 
     @property
@@ -57,7 +61,7 @@ class RecordReading:
         code = NULL if frames is None else int(frames.codes[position])
         if frames is None or code < 0:
             is_json = side == "key" and self._key_format != "avro" and code != BAD_HEADER
-            return parse_exactly(data) if is_json else MalformedRecord(no_schema(side, code, data))
+            return parse_exactly(data) if is_json else MalformedRecord(self.no_schema(side, code, data))
         node = self.schema(frames, code)
         if isinstance(node, MalformedRecord):
             return node
@@ -65,6 +69,10 @@ class RecordReading:
             return exact_value(node, data, int(frames.skipped[position]))
         except MalformedRecord as error:
             return MalformedRecord(f"{side} cannot be read as Avro of {frames.refs[code]}: {error}")
+
+    def no_schema(self, side: str, code: int, data: bytes) -> str:
+        """Why a key or a value names no schema."""
+        return _no_schema(side, code, data, self._in_json)
 
     def key_fields(self, code: int) -> KeyFields:
         """The names in message keys of a code of ``keys``."""
@@ -74,7 +82,7 @@ class RecordReading:
         return column_names(value) if value is not None and value.kind is AvroKind.RECORD else ()
 
 
-def no_schema(side: str, code: int, data: bytes) -> str:
+def _no_schema(side: str, code: int, data: bytes, in_json: str) -> str:
     """Why a key or a value names no schema."""
     if code == BAD_HEADER:
         return (
@@ -84,7 +92,7 @@ def no_schema(side: str, code: int, data: bytes) -> str:
     if not data.strip():
         return f"{side} is empty: let the producer write null for a tombstone, or leave the record out"
     if data.lstrip()[:1] in (b"{", b"["):
-        return f"{side} is JSON, not Avro: use format debezium-json, or an Avro converter as {side}.converter"
+        return f"{side} is JSON, not Avro: use format {in_json}, or an Avro converter as {side}.converter"
     return (
         f"{side} names no schema: neither a header nor its first byte does; use a converter with a schema registry as"
         f" {side}.converter"

@@ -16,6 +16,7 @@ from sources.debezium_json.envelopes import unwrapped
 from sources.debezium_json.ops import OPS
 from sources.debezium_json.record_shapes import ENVELOPES, RecordShape
 from sources.json_changes.exact_parse import parse_exactly
+from sources.json_changes.outcome import Outcome
 from sources.json_changes.taking import taken
 
 _TABLE_OPS = frozenset("rcudt")
@@ -58,6 +59,25 @@ class Texts:
     def payload(self, index: int) -> Any:
         """See ``Records``."""
         return unwrapped(parse_exactly(self.values[int(index)].as_py()))
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedRecords:
+    """Values that are no JSON texts, which their outcome reads; see ``Records``."""
+
+    outcome: Outcome
+    values: pa.Array
+    positions: npt.NDArray[np.int64]
+    shape: RecordShape = ENVELOPES
+
+    def taken(self, indices: npt.NDArray[np.int64]) -> ParsedRecords:
+        return ParsedRecords(self.outcome, taken(self.values, indices), self.positions[indices], self.shape)
+
+    def parsed(self, index: int) -> Any:
+        return self.shape.event(self.payload(index))
+
+    def payload(self, index: int) -> Any:
+        return self.outcome.parsed("value", int(self.positions[index]))
 
 
 @dataclass(frozen=True, slots=True)

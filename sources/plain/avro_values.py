@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +11,17 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_table.errors import ConfigError, MalformedRecord
-from sources.avro.columns import Walk
 from sources.avro.connect_schema import connect_struct
 from sources.avro.exact_values import exact_value
 from sources.avro.framing import BAD_HEADER, NULL, Frames, Framing
-from sources.avro.record_bytes import Mask, RecordBytes
 from sources.avro.registry import AVRO, registry_of
-from sources.avro.writer_schema import AvroKind, Node, read_writer_schema
+from sources.avro.writer_schema import Node, read_writer_schema
 from sources.json_changes.embedded_schema import EmbeddedSchema
 from sources.json_changes.outcome import Outcome, Parse
-from sources.json_changes.taking import taken
 from sources.plain.avro_keys import AvroKeys
 from sources.plain.avro_options import AvroSchemas
 from sources.plain.column_rows import ColumnRows
-from sources.upsert_json.row_decoding import Positions, RowGroup
-from sources.values.connect_types import struct_columns
-
-_NO_RECORD = "the schema of the value is not a record, so it has no columns"
+from sources.upsert_avro.avro_rows import AvroRows, columns_of_struct, record_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,83 +86,26 @@ class AvroValues:
 
     def rows(self, outcome: Outcome) -> AvroRows:
         """See ``decoder.PlainValues``."""
-        return AvroRows(self, outcome)
+        return AvroRows(self, partial(ColumnRows, outcome=outcome), outcome)
 
+    def row(self, schema: Node) -> EmbeddedSchema:
+        """See ``sources.upsert_avro.avro_rows.AvroSchemas``."""
+        return row_schema(schema)
 
-@dataclass(frozen=True, slots=True)
-class AvroRows:
-    """See ``sources.upsert_json.row_decoding.RowReading``."""
-
-    values: AvroValues
-    outcome: Outcome
-
-    def rows_of(self, topic: str, positions: Positions) -> tuple[list[RowGroup], Positions]:
-        """The rows by writer schema, and the positions of values that are null."""
-        codes = self.values.frames.codes[positions]
-        for position in positions[codes < NULL].tolist():
-            data = self.outcome.cell("value", position)
-            self.outcome.quarantine(position, _no_schema(int(self.values.frames.codes[position]), data))
-        groups: list[RowGroup] = []
-        nulls = [positions[codes == NULL]]
-        for code in np.unique(codes[codes > NULL]).tolist():
-            members = positions[codes == code]
-            try:
-                schema = self.values.schema(code)
-                row = row_schema(schema)
-            except MalformedRecord as error:
-                for position in members.tolist():
-                    self.outcome.quarantine(position, str(error))
-                continue
-            group, null = self._group(ColumnRows(topic, self.outcome), schema, row, members)
-            groups.append(group)
-            nulls.append(null)
-        return groups, np.concatenate(nulls)
-
-    def _group(
-        self, rows: ColumnRows, schema: Node, row: EmbeddedSchema, positions: Positions
-    ) -> tuple[RowGroup, Positions]:
-        valid, columns, good = self._read(schema, positions)
-        nulls = [positions[good & ~valid]]
-        exact, objects = [], []
-        for position in positions[~good].tolist():
-            value = self.outcome.parsed("value", position)
-            if isinstance(value, MalformedRecord):
-                self.outcome.quarantine(position, str(value))
-            elif value is None:
-                nulls.append(np.array([position], np.int64))
-            else:
-                exact.append(position)
-                objects.append(value)
-        self.outcome.count(exact=int((~good).sum()))
-        found = (positions[good & valid], taken(columns, np.flatnonzero(good[valid])))
-        return rows.group(row, found, (np.array(exact, np.int64), objects)), np.concatenate(nulls)
-
-    def _read(self, schema: Node, positions: Positions) -> tuple[Mask, pa.StructArray, Mask]:
-        """Which values have a record, these records, and which of the values are not in doubt."""
-        record = schema.value
-        assert record is not None
-        if record.is_opaque:
-            nothing = np.zeros(len(positions), np.bool_)
-            return nothing, pa.array([], pa.struct([])), nothing
-        values = self.outcome.values_at(positions)
-        data = RecordBytes.of(
-            values if pa.types.is_binary(values.type) else values.cast(pa.binary()),
-            self.values.frames.skipped[positions],
-        )
-        found, at = Walk(data).read_optional(schema, data.starts.copy(), np.arange(len(positions)))
-        return found.valid, found.records, ~data.doubt & (at == data.ends)
+    def no_schema(self, code: int, data: bytes) -> str:
+        """See ``sources.upsert_avro.avro_rows.AvroSchemas``."""
+        return _no_schema(code, data)
 
 
 @lru_cache(maxsize=1024)
 def row_schema(schema: Node) -> EmbeddedSchema:
     """The columns of the rows that a schema writes. Raises MalformedRecord where it writes none."""
-    record = schema.value
-    if record is None or record.kind is not AvroKind.RECORD:
-        raise MalformedRecord(_NO_RECORD)
+    record = record_of(schema)
     try:
-        return EmbeddedSchema(struct_columns(connect_struct(record, is_plain=True)))
-    except (ArithmeticError, RecursionError) as error:
+        struct = connect_struct(record, is_plain=True)
+    except RecursionError as error:
         raise MalformedRecord(f"the schema of the value is not usable: {error}") from error
+    return columns_of_struct(struct)
 
 
 @lru_cache(maxsize=64)

@@ -12,36 +12,13 @@ import pyarrow as pa
 from sources.changes import SourceTable
 from sources.debezium_json.event_sorting import RowImages, TableEvents
 from sources.debezium_json.ops import UNSTATED
-from sources.debezium_json.record_shapes import RecordShape
+from sources.debezium_json.texts import ParsedRecords
 from sources.json_changes.embedded_schema import EmbeddedSchema
 from sources.json_changes.outcome import Outcome
-from sources.json_changes.taking import taken
 from sources.upsert_json.metadata import NO_METADATA, FlatRows
 from sources.upsert_json.row_decoding import Positions, RowGroup
 
 _SHAPE = FlatRows(NO_METADATA)
-
-
-@dataclass(frozen=True, slots=True)
-class PlainRecords:
-    """Values of records with their positions; see ``sources.debezium_json.texts.Records``."""
-
-    outcome: Outcome
-    values: pa.Array
-    positions: Positions
-
-    @property
-    def shape(self) -> RecordShape:
-        return _SHAPE
-
-    def taken(self, indices: Positions) -> PlainRecords:
-        return PlainRecords(self.outcome, taken(self.values, indices), self.positions[indices])
-
-    def parsed(self, index: int) -> Any:
-        return _SHAPE.event(self.payload(index))
-
-    def payload(self, index: int) -> Any:
-        return self.outcome.parsed("value", int(self.positions[index]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +47,6 @@ class ColumnRows:
         return RowGroup(events, schema, _SHAPE)
 
     def _events(self, positions: Positions, **rows: Any) -> TableEvents:
-        records = PlainRecords(self.outcome, self.outcome.values_at(positions), positions)
+        records = ParsedRecords(self.outcome, self.outcome.values_at(positions), positions, _SHAPE)
         ops = np.full(len(positions), UNSTATED, np.int8)
         return TableEvents(records, ops, times_ms=pa.nulls(len(positions), pa.int64()), **rows)

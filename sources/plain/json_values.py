@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
@@ -11,6 +12,7 @@ from sources.json_changes.outcome import Outcome
 from sources.upsert_json.json_rows import NO_OPENING, JsonRows
 from sources.upsert_json.metadata import NO_METADATA, FlatRows
 from sources.upsert_json.record_headers import RecordHeaders
+from sources.upsert_json.row_sorting import RowSorter
 
 _SHAPE = FlatRows(NO_METADATA)
 
@@ -40,4 +42,6 @@ class JsonValues:
 
     def rows(self, outcome: Outcome) -> JsonRows:
         """See ``decoder.PlainValues``."""
-        return JsonRows(self.batch, self.cutter, _SHAPE, NO_METADATA, RecordHeaders(self.batch), outcome)
+        headers = RecordHeaders(self.batch)
+        sorter_of = partial(RowSorter, shape=_SHAPE, in_headers=NO_METADATA, headers=headers, outcome=outcome)
+        return JsonRows(self.batch, self.cutter, _SHAPE, sorter_of, outcome)

@@ -10,23 +10,18 @@ records of one topic partition
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
-import numpy as np
 import pyarrow as pa
 
 from sources.changes import Decoded, SourceTable
 from sources.debezium_json.message_keys import MessageKeys
-from sources.debezium_json.moved_keys import with_other_keys
-from sources.debezium_json.placeholders import placeholder
 from sources.decode_target import Goal
 from sources.json_changes.embedded_schema import SchemaCutter
 from sources.json_changes.outcome import Outcome
 from sources.upsert_json.json_rows import NO_OPENING, JsonRows
-from sources.upsert_json.metadata import FlatRows, metadata
 from sources.upsert_json.policies import UpsertPolicies
 from sources.upsert_json.record_headers import RecordHeaders
-from sources.upsert_json.row_decoding import Positions, RowDecoding
+from sources.upsert_json.upsert_rows import UpsertRows
 from sources.values.value_forms import ValueForms
 
 
@@ -36,12 +31,8 @@ class UpsertJsonDecoder:
     def __init__(self, policies: UpsertPolicies | None = None, forms: ValueForms | None = None) -> None:
         self.policies = policies or UpsertPolicies()
         self.forms = forms or ValueForms()
-        self._shape = FlatRows(
-            metadata(self.policies.add_fields_prefix, self.policies.add_fields), self.policies.metadata == "keep"
-        )
-        self._in_headers = metadata(self.policies.add_headers_prefix, "auto")
-        self._cutter = SchemaCutter(self._shape.row_of_struct, NO_OPENING)
-        self._hidden = placeholder(self.policies.unavailable_value)
+        self._rows = UpsertRows(self.policies, self.forms)
+        self._cutter = SchemaCutter(self._rows.shape.row_of_struct, NO_OPENING)
 
     def __reduce__(self) -> tuple[type[UpsertJsonDecoder], tuple[UpsertPolicies, ValueForms]]:
         return UpsertJsonDecoder, (self.policies, self.forms)
@@ -49,18 +40,11 @@ class UpsertJsonDecoder:
     def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
         """See ``sources.decode_target.Decoder``."""
         outcome, headers = Outcome(batch), RecordHeaders(batch)
-        keys = MessageKeys(batch.column("key"))
-        rows = JsonRows(batch, self._cutter, self._shape, self._in_headers, headers, outcome)
-
-        def deleting(_: str, nulls: Positions) -> Positions:
-            keyed = np.asarray(batch.column("key").take(pa.array(nulls)).is_valid())
-            found = nulls[:0] if self.policies.on_tombstone == "skip" else nulls[keyed]
-            outcome.count(tombstones=len(nulls) - len(found))
-            return found
-
-        decoding = RowDecoding(
-            batch, targets, self.forms, self._hidden, keys, headers, self._in_headers, outcome, self._shape.metadata
+        reading = JsonRows(
+            batch, self._cutter, self._rows.shape, lambda topic: self._rows.sorter(topic, headers, outcome), outcome
         )
-        decoding.decode(rows, deleting)
-        decoded = outcome.decoded()
-        return replace(decoded, changes=with_other_keys(batch, decoded.changes, targets))
+        keys = batch.column("key")
+        return self._rows.decoded(
+            batch, targets, reading, lambda _, nulls: self._rows.deleted(keys, nulls, outcome), MessageKeys(keys),
+            headers, outcome,
+        )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,8 +13,7 @@ from sources.debezium_json.present_texts import present_texts
 from sources.debezium_json.texts import Texts
 from sources.json_changes.embedded_schema import SchemaCutter
 from sources.json_changes.outcome import Outcome
-from sources.upsert_json.metadata import FlatRows, Metadata
-from sources.upsert_json.record_headers import RecordHeaders
+from sources.upsert_json.metadata import FlatRows
 from sources.upsert_json.row_decoding import Positions, RowGroup
 from sources.upsert_json.row_sorting import RowSorter
 from sources.upsert_json.text_sorting import TextSorter
@@ -31,8 +31,8 @@ class JsonRows:
     batch: pa.RecordBatch
     cutter: SchemaCutter
     shape: FlatRows
-    in_headers: Metadata
-    headers: RecordHeaders
+    sorter_of: Callable[[str], RowSorter]
+    """By topic."""
     outcome: Outcome
 
     def rows_of(self, topic: str, positions: Positions) -> tuple[list[RowGroup], Positions]:
@@ -44,7 +44,7 @@ class JsonRows:
                 for position in texts.positions[group.indices].tolist():
                     self.outcome.quarantine(position, group.problem)
                 continue
-            sorter = RowSorter(topic, self.shape, self.in_headers, self.headers, self.outcome)
+            sorter = self.sorter_of(topic)
             TextSorter(sorter, self.shape).sort(Texts(group.payloads, texts.positions[group.indices]))
             groups.append(RowGroup(sorter.events, group.schema, self.shape))
             nulls = np.concatenate([nulls, np.array(sorter.deleted, np.int64)])

@@ -1,11 +1,22 @@
-"""The options of the format upsert-json that are not about the forms of values."""
+"""The options of upsert formats that are not about the forms of values."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from paimon_table.errors import ConfigError
 from sources.format_options import option
+
+
+def _fields_problem(text: str) -> str | None:
+    """Why no connector takes a list of fields."""
+    for entry in text.split(","):
+        path, _, renamed = entry.strip().partition(":")
+        if not path.strip(".") or path.count(".") > 1 or ":" in renamed or entry.strip().endswith((":", ".")):
+            return (
+                f"{entry.strip()!r} is not a field; repeat the connector's add.fields: names such as op, source.ts_ms"
+                " or op:operation, with commas between them"
+            )
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +34,7 @@ class UpsertPolicies:
         "The connector's `add.fields`, which names the metadata fields. `auto` takes all fields of envelopes and of"
         " their source with the prefix; the list is needed where fields are renamed (`op:operation`) or the prefix is"
         " empty.",
+        check=_fields_problem,
     )
     add_fields_prefix: str = option("__", "The connector's `add.fields.prefix`; `none` stands for an empty one.")
     add_headers_prefix: str = option("__", "The connector's `add.headers.prefix`; `none` stands for an empty one.")
@@ -30,13 +42,3 @@ class UpsertPolicies:
         "__debezium_unavailable_value",
         "The connector's `unavailable.value.placeholder`: a column that holds it keeps its earlier value.",
     )
-
-    def __post_init__(self) -> None:
-        """Raises ConfigError for a list of fields that no connector takes."""
-        for entry in self.add_fields.split(","):
-            path, _, renamed = entry.strip().partition(":")
-            if not path.strip(".") or path.count(".") > 1 or ":" in renamed or entry.strip().endswith((":", ".")):
-                raise ConfigError(
-                    f"source.format.upsert-json.add_fields: {entry.strip()!r} is not a field; repeat the connector's"
-                    " add.fields: names such as op, source.ts_ms or op:operation, with commas between them"
-                )

@@ -1,0 +1,1 @@
+"""Rows keyed by their message, in Avro."""
