@@ -172,6 +172,7 @@ def _auto(options: AutoOptions) -> Decoder:
     decoders = {name: FORMATS[name].decoder({}) for name in plain}
     if options.registry is not None:
         decoders["debezium-avro"] = _debezium_avro(DebeziumPolicies(), AvroOptions(options.registry), DocumentOptions())
+        decoders["upsert-avro"] = _upsert_avro(UpsertPolicies(), AvroOptions(options.registry))
         decoders["avro"] = _avro(AvroPlainOptions(), AvroSchemas(options.registry))
         decoders["protobuf"] = _protobuf(PlainOptions(), ProtobufSchemas(options.registry))
     return AutoDecoder(decoders, options.registry)

@@ -25,6 +25,7 @@ _FORMAT_NAMES = {
 """What ``source.format`` calls them."""
 
 _ROWS = "rows without an envelope, which the formats upsert-json and json read"
+_AVRO_FORMATS = "the formats debezium-avro, upsert-avro, avro"
 _AVRO_MAGIC = 0
 _AVRO_HEADER = 5
 
@@ -34,7 +35,7 @@ def record_look(value: bytes | None) -> str:
     if value is None:
         return "no value"
     if len(value) > _AVRO_HEADER and value[0] == _AVRO_MAGIC:
-        return "binary, framed as for a schema registry (the formats debezium-avro, avro and protobuf read this)"
+        return f"binary, framed as for a schema registry ({_AVRO_FORMATS} and protobuf read this)"
     try:
         parsed = json.loads(value)
     except (ValueError, RecursionError):

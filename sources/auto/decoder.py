@@ -20,14 +20,17 @@ from sources.auto.looks import BINARY, look_of
 from sources.avro.framing import Framing
 from sources.avro.registry import AVRO, registry_of
 from sources.avro.registry_settings import RegistrySettings
+from sources.avro.writer_schema import Node
 from sources.changes import DecodeCounts, Decoded, SourceTable, TopicLook
 from sources.debezium_avro.envelope_columns import envelope_schema
 from sources.decode_target import Decoder, Goal, TopicFormats
 from sources.json_changes.partitions import topic_partitions
 from sources.plain.protobuf_values import PROTOBUF
+from sources.upsert_json.metadata import Metadata
 
 _LOOKED_AT = 100
 """Records of one topic partition, of those with a value."""
+_METADATA = Metadata()
 _WITHOUT_LOOK = "debezium-json"
 """Reads topics that have tombstones and control records alone so far, and counts these: no table has rows of them."""
 
@@ -108,7 +111,7 @@ class AutoDecoder:
         except MalformedRecord:
             pass
         else:
-            return "avro" if _is_plain(schema) else "debezium-avro"
+            return _of_schema(schema)
         try:
             registry_of(self.registry, PROTOBUF).schema(ref)
             return "protobuf"
@@ -116,11 +119,15 @@ class AutoDecoder:
             return BINARY
 
 
-def _is_plain(schema: Any) -> bool:
+def _of_schema(schema: Node) -> str:
+    """The format of what a schema writes."""
     try:
-        return envelope_schema(schema) is None
+        if envelope_schema(schema) is not None:
+            return "debezium-avro"
     except MalformedRecord:
-        return False
+        return "debezium-avro"
+    fields = () if schema.value is None else schema.value.fields
+    return "avro" if _METADATA.names.isdisjoint(field.name for field in fields) else "upsert-avro"
 
 
 def _joined(parts: Iterable[Decoded]) -> Decoded:

@@ -27,7 +27,8 @@ def strange_bytes(raw: bytes) -> str | None:
         schema = f"schema {schema_id} of a schema registry"
         if raw[_REGISTRY_HEADER_BYTES:].startswith(b"{"):
             return f"value is JSON Schema with {schema}: {_USE_JSON}"
-        return f"value is Avro or Protobuf with {schema}: read Avro with the format debezium-avro, or {_USE_JSON}"
+        formats = "read Avro with the format debezium-avro or upsert-avro"
+        return f"value is Avro or Protobuf with {schema}: {formats}, or {_USE_JSON}"
     if raw.startswith(b"Struct{"):
         return f"value is not JSON but the text of a Java object: {_USE_JSON}"
     return None
@@ -50,7 +51,7 @@ def strange_value(value: Any, raw: bytes) -> str:
         return f"{_NO_ENVELOPE}it has no field op; with CockroachDB create the changefeed WITH envelope='enriched'"
     if not value:
         return f"{_NO_ENVELOPE}it has no field op, nor any other"
-    form = "upsert-json" if raw.lstrip(_BEFORE_JSON).startswith(b"{") else "avro"
+    form = "upsert-json" if raw.lstrip(_BEFORE_JSON).startswith(b"{") else "upsert-avro"
     unwrapped = f"{_UNWRAPPED}read it with the format {form}, or {_KEEP_ENVELOPES}"
     if value.keys() <= {"ts_ms", "ts_us", "ts_ns"}:
         return f"{_NO_ENVELOPE}it has no field op but a time, as heartbeats do, whose key is serverName; {unwrapped}"

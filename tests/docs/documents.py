@@ -10,10 +10,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "cookbook").glob("*.md")))
 TEXTS = (*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob(".github/**/*.md")), *sorted(ROOT.glob("docs/**/*.md")))
 """All that the forge shows as a page."""
-BINARY = ("debezium-avro", "avro", "protobuf")
+BINARY = ("debezium-avro", "upsert-avro", "avro", "protobuf")
 """Formats whose examples are in bytes."""
-IN_BYTES = (*BINARY, "Flattened records in Avro")
-"""All sections of docs/FORMATS.md whose examples are in bytes."""
 _BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 
 

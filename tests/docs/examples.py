@@ -18,7 +18,8 @@ from sources.changes import RECORD_SCHEMA
 from tests.docs.documents import page
 from tests.support.local_batches import reported_batches
 
-_EXAMPLE = re.compile(r"^```yaml\n(.*?)^```\n\n```json\n(.*?)^```\n\n((?:^\|[^\n]*\|\n)+)", re.MULTILINE | re.DOTALL)
+_LINES = r"((?:(?!```)[^\n]*\n)*)"
+_EXAMPLE = re.compile(rf"^```yaml\n{_LINES}```\n\n```json\n{_LINES}```\n\n((?:^\|[^\n]*\|\n)+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)

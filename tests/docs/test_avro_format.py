@@ -12,7 +12,7 @@ from paimon_table.table import Table
 from pipelines.config.config_file import load_pipeline
 from pipelines.tables.tables import PipelineTables
 from sources.dumps.dump_records import record_batches_from_dump
-from tests.docs.documents import IN_BYTES, blocks, page
+from tests.docs.documents import BINARY, blocks, page
 from tests.support.command import tidemark
 from tests.support.local_batches import reported_batches
 from tests.support.protobuf_messages import F, field, file, files_with, optional
@@ -32,7 +32,7 @@ def descriptors() -> bytes:
     return data
 
 
-@pytest.mark.parametrize("heading", IN_BYTES)
+@pytest.mark.parametrize("heading", BINARY)
 def test_the_example_gives_its_table(heading: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     *schemas, records = (block.text for block in blocks(page("FORMATS.md"), "json") if block.heading == heading)

@@ -13,11 +13,11 @@ from pipelines.config.config_file import load_pipeline
 from pipelines.tables.tables import PipelineTables
 from sources.changes import RECORD_SCHEMA
 from sources.formats import FORMATS
-from tests.docs.documents import BINARY, IN_BYTES, blocks, page
+from tests.docs.documents import BINARY, blocks, page
 from tests.docs.examples import Example, batch_of, cells, examples
 from tests.support.local_batches import reported_batches
 
-EXAMPLES = [example for example in examples("FORMATS.md") if example.heading not in IN_BYTES]
+EXAMPLES = [example for example in examples("FORMATS.md") if example.heading not in BINARY]
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.heading)

@@ -25,6 +25,20 @@ class Unwrap:
     """The value converter writes schemas."""
 
 
+FIELDS = ("op", "db", "schema", "table", "lsn", "source.ts_ms", "ts_ms", "total_order")
+UNWRAPS = {
+    "rewrite": Unwrap("rewrite", FIELDS),
+    "rewrite, no fields": Unwrap("rewrite"),
+    "rewrite with tombstone": Unwrap("rewrite-with-tombstone", FIELDS),
+    "tombstone": Unwrap("tombstone", FIELDS),
+    "tombstone, no fields": Unwrap("tombstone"),
+    "tombstone, headers": Unwrap("tombstone", (), add_headers=("op", "db", "schema", "table")),
+    "nulls and tombstones": Unwrap("none", ("op", "table")),
+    "tombstone, op in headers": Unwrap("tombstone", ("db",), add_headers=("op",)),
+}
+"""Settings in each mode, by name."""
+
+
 def flattened(records: Iterable[Record], unwrap: Unwrap) -> Iterator[Record]:
     """The records behind the transform; what is no envelope stays as it is."""
     for record in records:

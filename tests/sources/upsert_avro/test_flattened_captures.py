@@ -14,9 +14,8 @@ from sources.dumps.dump_records import record_batches_from_dump
 from sources.upsert_avro.decoder import UpsertAvroDecoder
 from sources.upsert_json.decoder import UpsertJsonDecoder
 from sources.upsert_json.policies import UpsertPolicies
-from tests.sources.upsert_json.test_flattened_captures import UNWRAPS
 from tests.support.avro_topics import AvroTopics
-from tests.support.flattened import Unwrap, flattened
+from tests.support.flattened import UNWRAPS, Unwrap, flattened
 from tests.support.replay import CAPTURES, Replay, replay_batches, same
 
 

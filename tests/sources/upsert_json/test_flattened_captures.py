@@ -13,20 +13,9 @@ from sources.changes import RECORD_SCHEMA
 from sources.dumps.dump_records import record_batches_from_dump
 from sources.upsert_json.decoder import UpsertJsonDecoder
 from sources.upsert_json.policies import UpsertPolicies
-from tests.support.flattened import Unwrap, flattened
+from tests.support.flattened import UNWRAPS, Unwrap, flattened
 from tests.support.replay import CAPTURES, Replay, replay_batches, replay_capture
 
-FIELDS = ("op", "db", "schema", "table", "lsn", "source.ts_ms", "ts_ms", "total_order")
-UNWRAPS = {
-    "rewrite": Unwrap("rewrite", FIELDS),
-    "rewrite, no fields": Unwrap("rewrite"),
-    "rewrite with tombstone": Unwrap("rewrite-with-tombstone", FIELDS),
-    "tombstone": Unwrap("tombstone", FIELDS),
-    "tombstone, no fields": Unwrap("tombstone"),
-    "tombstone, headers": Unwrap("tombstone", (), add_headers=("op", "db", "schema", "table")),
-    "nulls and tombstones": Unwrap("none", ("op", "table")),
-    "tombstone, op in headers": Unwrap("tombstone", ("db",), add_headers=("op",)),
-}
 SHOP = {
     "customers": {"credit": parse_type("DECIMAL(12, 2)"), "created_at": parse_type("TIMESTAMP_LTZ(6)")},
     "orders": {
