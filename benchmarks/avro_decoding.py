@@ -1,4 +1,4 @@
-"""What one core needs to decode the same Debezium events in Avro and in JSON.
+"""What one core needs to decode the same Debezium events in Avro and in JSON, and their rows alone in Avro.
 
 python -m benchmarks.avro_decoding [EVENTS]
 """
@@ -21,10 +21,13 @@ import pyarrow as pa
 
 from benchmarks.json_decoding import SOURCE, TARGET, batch_of, event, measured
 from sources.avro.registry_settings import RegistrySettings
+from sources.changes import SourceTable
 from sources.debezium_avro.decoder import DebeziumAvroDecoder
 from sources.debezium_avro.options import AvroOptions
 from sources.debezium_json.decoder import DebeziumJsonDecoder
 from sources.debezium_json.policies import DebeziumPolicies
+from sources.upsert_avro.decoder import UpsertAvroDecoder
+from sources.upsert_json.policies import UpsertPolicies
 
 
 def _named(kind: str, name: str, **more: Any) -> dict[str, Any]:
@@ -118,14 +121,14 @@ def main(events: int) -> None:
     rng = random.Random(7)
     texts = [event(number, rng) for number in range(events)]
     json_batch = batch_of(texts, rng)
-    encode, encode_key = _encoder(1, ENVELOPE), _encoder(2, KEY)
+    encode, encode_key, encode_row = _encoder(1, ENVELOPE), _encoder(2, KEY), _encoder(3, ROW)
     values = [encode(_with_bytes(text)) for text in texts]
     keys = [encode_key(json.loads(key)) for key in json_batch.column("key").to_pylist()]
     avro_batch = json_batch.set_column(4, "key", pa.array(keys, pa.binary()))
     avro_batch = avro_batch.set_column(5, "value", pa.array(values, pa.binary()))
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory, "schemas.json")
-        file.write_text(json.dumps({"schemas": {"1": ENVELOPE, "2": KEY}}))
+        file.write_text(json.dumps({"schemas": {"1": ENVELOPE, "2": KEY, "3": ROW}}))
         avro = DebeziumAvroDecoder(DebeziumPolicies(), AvroOptions(RegistrySettings(file=str(file))))
         decoder = DebeziumJsonDecoder()
         both = {"debezium-json": (decoder, json_batch), "debezium-avro": (avro, avro_batch)}
@@ -138,6 +141,12 @@ def main(events: int) -> None:
             for what, (decoder_of, batch) in both.items()
         ]
         print(f"{'rate of Avro over that of JSON':60} {times[0] / times[1]:6.2f}")
+        flat = UpsertAvroDecoder(UpsertPolicies(), AvroOptions(RegistrySettings(file=str(file))))
+        rows = [encode_row(row) for text in texts if (row := _with_bytes(text)["after"]) is not None]
+        row_batch = avro_batch.slice(0, len(rows)).set_column(5, "value", pa.array(rows, pa.binary()))
+        source = SourceTable(SOURCE.topic, None, SOURCE.schema, SOURCE.table)
+        assert sum(c.rows.num_rows for c in flat.decode(row_batch, {source: TARGET}).changes) == len(rows)
+        measured("upsert-avro", len(rows), partial(flat.decode, row_batch, {source: TARGET}))
         measured("fastavro alone, one dictionary per record", events, lambda: _one_by_one(values), 1)
 
 

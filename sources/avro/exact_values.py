@@ -24,7 +24,8 @@ def exact_value(node: Node, data: bytes, start: int = 0) -> Any:
     reader = _Reader(data, start)
     value = reader.read(node, 0)
     if reader.at != len(data):
-        raise MalformedRecord(f"{len(data) - reader.at} bytes are left after the value")
+        left = len(data) - reader.at
+        raise MalformedRecord(f"{left} byte{'s are' if left > 1 else ' is'} left after the value")
     return value
 
 

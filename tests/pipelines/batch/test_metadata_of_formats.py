@@ -76,11 +76,13 @@ FLAT = {
     "__source_ts_ms": AT_MS, "__source_lsn": 1000, "__source_sequence": SOURCE["sequence"],
     **{f"__transaction_{name}": value for name, value in TRANSACTION.items()},
 }  # fmt: skip
+AVRO_FLAT = _record("Value", **{n: "long" if isinstance(v, int) else "string" for n, v in FLAT.items()})
 OF_EVENT = {"op": "c", "source_time": MOMENT, **PLACE}
 RECORDS: Mapping[str, tuple[Any, dict[str, Any]]] = {
     "debezium-json": (ENVELOPE, OF_EVENT),
     "debezium-avro": (avro(AVRO_ENVELOPE, ENVELOPE), OF_EVENT),
     "upsert-json": (FLAT, OF_EVENT),
+    "upsert-avro": (avro(AVRO_FLAT, FLAT), OF_EVENT),
     "canal-json": (canal("INSERT", {"id": "1", "v": "a"}), {"op": "INSERT", "source_time": MOMENT, "schema": None}),
     "maxwell-json": (
         maxwell("insert", ROW, position="bin.01:44", xoffset=2, primary_key_columns=["id"]),
@@ -108,11 +110,13 @@ RECORDS: Mapping[str, tuple[Any, dict[str, Any]]] = {
 def form_of(name: str, directory: Path) -> object:
     """The format with what it cannot do without."""
     schemas = directory / "schemas.json"
-    schemas.write_text(json.dumps({"schemas": {"1": AVRO_ENVELOPE if name == "debezium-avro" else AVRO_ROW}}))
+    written = {"debezium-avro": AVRO_ENVELOPE, "upsert-avro": AVRO_FLAT}.get(name, AVRO_ROW)
+    schemas.write_text(json.dumps({"schemas": {"1": written}}))
     files = directory / "shop.desc"
     files.write_bytes(files_with(order()).SerializeToString())
     options: dict[str, dict[str, object]] = {
         "debezium-avro": {"registry": {"file": str(schemas)}},
+        "upsert-avro": {"registry": {"file": str(schemas)}},
         "avro": {"registry": {"file": str(schemas)}},
         "csv": {"columns": ["id", "v"]},
         "protobuf": {"descriptor_file": str(files), "message": "shop.Order"},

@@ -235,15 +235,20 @@ def test_what_cannot_be_told_apart_is_named_with_the_remedy(tmp_path: Path, valu
 
 def test_a_registry_tells_binary_formats(tmp_path: Path) -> None:
     file = tmp_path / "schemas.json"
-    file.write_text(json.dumps({"schemas": {"1": ROW, "2": ENVELOPE}}))
+    flat = {**ROW, "fields": [*ROW["fields"], {"name": "__deleted", "type": "string"}]}
+    file.write_text(json.dumps({"schemas": {"1": ROW, "2": ENVELOPE, "3": flat}}))
     config = config_of(tmp_path, {"auto": {"registry": {"file": str(file)}}})
     rows_ = records("plain", (None, avro(ROW, {"id": 1}, 1)))
     events = records("orders", (WITH_KEY, avro(ENVELOPE, {"before": None, "after": {"id": 2}, "op": "c"}, 2)))
 
-    tables, _, _ = run(config, rows_, events)
+    marks = ((WITH_KEY, avro(flat, {"id": 1, "__deleted": "false"}, 3)), ({"id": 3}, None))
+    flats = records("flats", *marks)
 
-    assert dict(tables.formats) == {"plain": "avro", "orders": "debezium-avro"}
-    assert (rows(tables, "lake.plain"), rows(tables, "lake.orders")) == ([{"id": 1}], [{"id": 2}])
+    tables, _, _ = run(config, rows_, events, flats)
+
+    assert dict(tables.formats) == {"plain": "avro", "orders": "debezium-avro", "flats": "upsert-avro"}
+    found = [rows(tables, f"lake.{name}") for name in ("plain", "orders", "flats")]
+    assert found == [[{"id": 1}], [{"id": 2}], [{"id": 1}]]
 
 
 @pytest.mark.parametrize("is_in_header", [False, True])
