@@ -151,7 +151,9 @@ def _rate_text(totals: Totals) -> str:
     records, seconds = totals.record_count - totals.first_record_count, totals.seconds - totals.first_seconds
     if records <= 0 or seconds <= 0:
         return ", most of it the start of Spark's workers"
-    start = f" after the first batch ({totals.first_seconds:.1f} s with the start)" if totals.first_seconds else ""
+    start = (
+        f" after the first batch, which took {totals.first_seconds:.1f} s with start-up" if totals.first_seconds else ""
+    )
     return f", {records / seconds:,.0f} events/s{start}"
 
 

@@ -29,6 +29,7 @@ from paimon_table import (
     validate_table,
 )
 from paimon_table.errors import ConfigError, SchemaChangeRefused, TidemarkError
+from paimon_table.options.option_names import OWN_PREFIX
 from paimon_table.schema.type_widening import common_type
 from paimon_table.types import DataType, Root, sql, string
 from pipelines.config.own_columns import NAME_OF_CHANGES
@@ -273,8 +274,9 @@ def column_differences(before: TableSchema, after: TableSchema) -> list[tuple[st
 
 
 def told(changes: Iterable[SchemaChange], schema: TableSchema) -> str:
-    """The changes of ``schema`` in words."""
-    return "; ".join(_told(change, schema) for change in changes)
+    """The changes of ``schema`` in words, without what Tidemark notes for itself in options of its own."""
+    shown = (c for c in changes if not (isinstance(c, SetOption) and c.name.startswith(OWN_PREFIX)))
+    return "; ".join(_told(change, schema) for change in shown)
 
 
 def _told(change: SchemaChange, schema: TableSchema) -> str:

@@ -116,7 +116,8 @@ class Evolution:
         """Publish a new version of the schema, and log it."""
         extra = {"event": "schema-changed", "table": sink.identifier}
         words = told(changes, sink.table.schema)
-        log.info("pipeline %s: %s: %s", self._config.name, sink.identifier, words, extra=extra)
+        if words:
+            log.info("pipeline %s: %s: %s", self._config.name, sink.identifier, words, extra=extra)
         sink.evolve(changes, now_ms)
 
     def _renamed(

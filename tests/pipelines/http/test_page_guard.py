@@ -296,4 +296,4 @@ def test_bad_records_are_retried_as_the_command_does_it(tmp_path: Path) -> None:
         assert (found["state"], found["text"]) == ("done", "retried 0 records: 0 are in their tables")
         found = outcome_of(page, action="retry")
         assert found["state"] == "done", found
-        assert found["text"].startswith("retried 1 record: 0 are in their tables; 1 failed again and stay")
+        assert found["text"].startswith("retried 1 record: 0 are in their tables; 1 stays in the quarantine")

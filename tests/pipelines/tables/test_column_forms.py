@@ -122,10 +122,13 @@ def test_both_schemas_in_one_batch_settle(tmp_path: Path) -> None:
     assert run(tables, tmp_path, records(*changes), records(*changes, first_offset=6))[0] == []
 
 
-def test_a_new_column_has_the_form_of_its_first_records(tmp_path: Path) -> None:
+def test_a_new_column_has_the_form_of_its_first_records(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     changes = [change(1, False, s="x"), change(2, True, s="x", tm=1_000_001), change(3, False, s="x", tm=1_000_001)]
     tables, _ = ran(pipeline_tables(tmp_path, RULE), tmp_path, *changes)
     assert {row["tm"] for key, row in stored(tables).items() if key > 1} == {"00:00:01.000001"}
+    assert "column tm STRING added" in caplog.text
+    assert OPTION not in caplog.text
 
 
 def test_a_delete_without_a_schema_finds_its_row(tmp_path: Path) -> None:
