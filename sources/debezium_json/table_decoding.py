@@ -412,10 +412,9 @@ class TableDecoding:
         newest = max((int(positions.max()) for positions in rows if len(positions)), default=None)
         if newest is None:
             return
-        if self.schema is not None:
-            shown = {c.name for c in self.schema.columns} | beyond
-        else:
-            shown = {name for image in self._exact_images(np.array([newest])) for name in image}
+        shown = set() if self.schema is None else {c.name for c in self.schema.columns} | beyond
+        if self.schema is None or target.lacked_by(shown):  # a field that the schema lacks may be NULL
+            shown |= {name for image in self._exact_images(np.array([newest])) for name in image}
         columns = () if self.schema is None else self.schema.columns
         comments = {target.called_now(c.name): c.comment for c in columns if c.comment is not None}
         is_whole = self._has_whole_rows

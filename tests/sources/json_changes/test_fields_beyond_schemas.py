@@ -29,6 +29,7 @@ def test_a_field_that_the_schema_lacks_is_a_column_all_the_same(
     rows: list[list[dict[str, Any]]] = [
         [{"id": 1, "a": 1, "x": "new"}],
         [{"id": 2, "a": 1, "y": 7}, {"id": 3, "a": None, "x": "x", "y": None}],
+        [{"id": 4, "a": 2, "x": None, "y": None}],
     ]
     pipeline = PlainPipeline(tmp_path, form, {"primary_key": ["id"]})
 
@@ -36,6 +37,6 @@ def test_a_field_that_the_schema_lacks_is_a_column_all_the_same(
         records = [({"id": row["id"]}, _wrapped(form, row)) for row in batch * copies]
         pipeline.run(plain_batch(records, first=100 * number))
 
-    assert pipeline.rows("id", "a", "x", "y") == [(1, 1, "new", None), (2, 1, None, 7), (3, None, "x", None)]
+    assert pipeline.rows("id", "a", "x", "y") == [(1, 1, "new", None), (2, 1, None, 7), (3, None, "x", None), (4, 2, None, None)]
     assert (pipeline.types["x"], pipeline.types["y"], pipeline.bad) == ("STRING", "BIGINT", {})
     assert "any more" not in caplog.text
