@@ -29,12 +29,15 @@ class Connect:
         bootstrap_servers: str,
         plugin: str = "debezium-postgres",
         java_options: Sequence[str] = (),
+        plugins: Sequence[Path] = (),
     ) -> None:
-        """``plugin`` is the jar set of the connectors."""
+        """``plugin`` is the jar set of the connectors, ``plugins`` are more entries of ``plugin.path``."""
         directory.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
         properties = directory / "worker.properties"
-        properties.write_text(_worker_properties(self.port, bootstrap_servers, directory / "offsets", plugin))
+        properties.write_text(
+            _worker_properties(self.port, bootstrap_servers, directory / "offsets", [resolve(plugin), *plugins])
+        )
         log_config = directory / "log4j2.properties"
         log_config.write_text(LOG_CONFIG)
         command = [
@@ -135,14 +138,14 @@ def debezium_properties(name: str, postgres: Postgres, database: str) -> dict[st
     }
 
 
-def _worker_properties(port: int, bootstrap_servers: str, offsets_file: Path, plugin: str) -> str:
+def _worker_properties(port: int, bootstrap_servers: str, offsets_file: Path, plugins: Sequence[Path]) -> str:
     settings = {
         "bootstrap.servers": bootstrap_servers,
         "key.converter": JSON_CONVERTER,
         "value.converter": JSON_CONVERTER,
         "offset.storage.file.filename": offsets_file,
         "offset.flush.interval.ms": 1000,
-        "plugin.path": resolve(plugin),
+        "plugin.path": ",".join(map(str, plugins)),
         "plugin.discovery": "service_load",
         "listeners": f"http://127.0.0.1:{port}",
     }
@@ -151,10 +154,14 @@ def _worker_properties(port: int, bootstrap_servers: str, offsets_file: Path, pl
 
 @contextmanager
 def running_connect(
-    directory: Path, bootstrap_servers: str, plugin: str = "debezium-postgres", java_options: Sequence[str] = ()
+    directory: Path,
+    bootstrap_servers: str,
+    plugin: str = "debezium-postgres",
+    java_options: Sequence[str] = (),
+    plugins: Sequence[Path] = (),
 ) -> Iterator[Connect]:
     """Run a worker for the length of the block."""
-    worker = Connect(directory, bootstrap_servers, plugin, java_options)
+    worker = Connect(directory, bootstrap_servers, plugin, java_options, plugins)
     worker.start()
     try:
         yield worker

@@ -24,6 +24,7 @@ KAFKA_VERSION = "4.3.1"
 DEBEZIUM_VERSION = "3.7.0.Final"
 DEBEZIUM_MARIADB_VERSION = "3.5.0.Final"
 MARIADB_VERSION = "11.4.5"
+CONVERTER_VERSION = "2.6.13.Final"
 PAIMON_VERSION = "1.4.2"
 FETCH_ATTEMPTS = 3
 FETCH_TIMEOUT_S = 900
@@ -88,6 +89,12 @@ JAR_SETS = {
             DEBEZIUM_VERSION,
             (Artifact("io.debezium", "debezium-connector-postgres", DEBEZIUM_VERSION, "plugin", "tar.gz"),),
             transitive=False,
+        ),
+        JarSet(
+            "avro-converter",
+            CONVERTER_VERSION,
+            (Artifact("io.apicurio", "apicurio-registry-utils-converter", CONVERTER_VERSION),),
+            transitive=True,
         ),
         JarSet(
             "debezium-mariadb",

@@ -217,8 +217,8 @@ def test_quarantined_records_are_told_with_their_place() -> None:
     totals = Totals(30, DecodeCounts(quarantined=2), 3.0, {"not JSON": 2}, 10, 1.0)
     summary = RunSummary("shop", totals, (), None, "/state/q")
     assert headline(summary) == (
-        "shop: 30 events in 3.0 s, 10 events/s after the first batch, which took 1.0 s with start-up; 2 could not be decoded and"
-        " lie in /state/q: 2 not JSON"
+        "shop: 30 events in 3.0 s, 10 events/s after the first batch, which took 1.0 s with start-up; 2 could not be"
+        " decoded and lie in /state/q: 2 not JSON"
     )
 
 

@@ -37,6 +37,11 @@ def test_a_field_that_the_schema_lacks_is_a_column_all_the_same(
         records = [({"id": row["id"]}, _wrapped(form, row)) for row in batch * copies]
         pipeline.run(plain_batch(records, first=100 * number))
 
-    assert pipeline.rows("id", "a", "x", "y") == [(1, 1, "new", None), (2, 1, None, 7), (3, None, "x", None), (4, 2, None, None)]
+    assert pipeline.rows("id", "a", "x", "y") == [
+        (1, 1, "new", None),
+        (2, 1, None, 7),
+        (3, None, "x", None),
+        (4, 2, None, None),
+    ]
     assert (pipeline.types["x"], pipeline.types["y"], pipeline.bad) == ("STRING", "BIGINT", {})
     assert "any more" not in caplog.text
