@@ -44,6 +44,8 @@ class _Commands(GivenOnce):
         except typer.BadParameter as error:
             error.message = _plain_words(error.message)
             raise
+        except EOFError as error:  # Typer takes it for the end of what a user types, and says "Aborted!"
+            raise RuntimeError(f"{type(error).__name__}: {error}") from error
 
 
 def _plain_words(text: str) -> str:

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from paimon_table.storage.outages import local_failure
 from paimon_table.storage.private_directory import ensure_private, make_file, open_own, process_directory
-from sinks.exchange.blob import Blob
+from sinks.exchange.blob import REPORT, Blob
 
 SMALLEST_BYTES = 64 << 10
 """Fewer bytes travel with the names: a file of their own would cost more."""
@@ -49,13 +49,16 @@ class Spool:
         return _new_spool(os.path.dirname(self.directory))
 
     def put(self, blobs: Sequence[Blob]) -> list[Blob]:
-        """The blobs with their data in one file, if these are large together."""
-        if sum(len(blob.data) for blob in blobs) < SMALLEST_BYTES:
+        """The blobs with their data in one file, if these are large together; reports stay as they are."""
+        if sum(len(blob.data) for blob in blobs if blob.target != REPORT) < SMALLEST_BYTES:
             return list(blobs)
         file = f"{self.directory}/{uuid.uuid4()}"
         placed = []
         with self._writing(), _new_file(file) as out:
             for blob in blobs:
+                if blob.target == REPORT:  # the driver reads it, without the file
+                    placed.append(blob)
+                    continue
                 out.write(bytes(-out.tell() % _ALIGNMENT))
                 size = len(blob.data)
                 placed.append(replace(blob, data=b"", file=file, file_offset=out.tell(), byte_count=size))

@@ -49,9 +49,10 @@ def test_only_wrong_requests_end_with_2(
             "storage does not answer as expected: s3://lake/a: AccessDenied",
         ),
         (KeyError("x"), "unexpected KeyError: 'x'"),
+        (EOFError("no more"), "unexpected RuntimeError: EOFError: no more"),
         (KeyboardInterrupt(), "interrupted"),
     ],
-    ids=["operating system", "anything", "interrupt"],
+    ids=["operating system", "anything", "end of input", "interrupt"],
 )
 def test_what_nobody_has_translated_ends_with_1(
     raised: BaseException, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from paimon_table.bucket_assignment.lanes import Lane
-from sinks.exchange.blob import Blob, decode_rows, encode_rows, from_record_batch, to_record_batch
+from sinks.exchange.blob import Blob, decode_rows, encode_rows, from_record_batch, to_record_batch, result_blob
 from sinks.exchange.spool import SMALLEST_BYTES, Spool, loaded
 
 ROWS = pa.table({"id": list(range(20_000)), "name": [f"name {i}" for i in range(20_000)]})
@@ -62,6 +62,16 @@ def test_small_blobs_stay_in_the_row(tmp_path: Path) -> None:
     assert sum(len(one.data) for one in small) < SMALLEST_BYTES
     assert spool.put(small) == small and files(spool) == []
     assert [rows.num_rows for rows in comes_back(small)] == [10, 5]
+
+
+def test_a_large_report_stays_in_the_row(tmp_path: Path) -> None:
+    """The driver reads it: one of many new tables is larger than what goes into files."""
+    spool = Spool.open(str(tmp_path))
+    report = result_blob(bytes(SMALLEST_BYTES), 0)
+    assert spool.put([report]) == [report] and files(spool) == []
+    placed = spool.put([blob(ROWS), report])
+    assert placed[1] == report
+    assert comes_back(placed[:1])[0].equals(ROWS)
 
 
 def test_loaded_rows_stay_readable_after_the_spool_is_cleared(tmp_path: Path) -> None:
