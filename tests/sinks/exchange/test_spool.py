@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from paimon_table.bucket_assignment.lanes import Lane
-from sinks.exchange.blob import Blob, decode_rows, encode_rows, from_record_batch, to_record_batch, result_blob
+from sinks.exchange.blob import Blob, decode_rows, encode_rows, from_record_batch, result_blob, to_record_batch
 from sinks.exchange.spool import SMALLEST_BYTES, Spool, loaded
 
 ROWS = pa.table({"id": list(range(20_000)), "name": [f"name {i}" for i in range(20_000)]})
