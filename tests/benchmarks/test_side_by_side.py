@@ -11,12 +11,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.side_by_side.__main__ import main
+from benchmarks.side_by_side.changes import changes_of, expected_rows, records
 from benchmarks.side_by_side.contents import difference
 from benchmarks.side_by_side.environments import STAMP, Environment
 from benchmarks.side_by_side.measuring import Cost, Sample, SystemFailed, TreeUse, cost_of, measured
@@ -25,7 +27,7 @@ from benchmarks.side_by_side.results import Machine, Results, Run, Topic, load
 from benchmarks.side_by_side.running import FilledTopic, run_system
 from benchmarks.side_by_side.systems import SYSTEMS, paimon_flink
 from benchmarks.side_by_side.systems.system import Launch, Task
-from benchmarks.side_by_side.workloads import WORKLOADS, Workload, changes_of, expected_rows, records
+from benchmarks.side_by_side.workloads import WORKLOADS, Workload
 from pipelines.config.config_file import load_pipeline
 
 COUNT = 600
@@ -39,38 +41,60 @@ def _task(workload: Workload, directory: Path) -> Task:
 @ALL_WORKLOADS
 def test_the_expected_table_is_what_the_events_make(workload: Workload) -> None:
     changes = changes_of(workload, COUNT)
-    rows: dict[int, dict[str, object]] = {}
-    owners: dict[int, str] = {}
+    rows: dict[int, dict[str, Any]] = {}
+    current: dict[tuple[int, str], dict[str, Any]] = {}
+    owners: dict[int, int] = {}
     ops = set()
-    for key, value in records(changes, workload.tables):
+    for key, value in records(workload, changes):
         event = json.loads(value)
         ops.add(event["op"])
-        row_id = json.loads(key)["id"]
-        assert event["before"] == rows.pop(row_id, None), "the row before is the one that the table has"
-        if event["after"] is not None:
-            assert event["after"]["id"] == row_id
-            rows[row_id] = event["after"]
-            owners[row_id] = event["source"]["table"]
+        row_id, source = json.loads(key)["id"], event["source"]["table"]
+        there = None if workload.is_insert_only else current.pop((row_id, source), None)
+        assert event["before"] == there, "the row before is the one that the source has"
+        [owners[row_id]] = [
+            n for kind in workload.kinds for n, t in enumerate(workload.source_tables(kind)) if t == source
+        ]
+        if event["after"] is None:
+            del rows[row_id]
+            continue
+        assert event["after"]["id"] == row_id
+        current[row_id, source] = event["after"]
+        rows[row_id] = _merged(workload, rows.get(row_id), event["after"])
 
-    assert ops == ({"c"} if workload.is_append else {"c", "u", "d"})
-    tables = expected_rows(changes, workload.tables)
+    assert ops == {"c"} | (set() if workload.is_insert_only else {"u"}) | ({"d"} if "d" in ops else set())
+    assert ("d" in ops) == (workload.merge_engine == "deduplicate" and not workload.is_append)
+    tables = expected_rows(workload, changes)
     assert sum(table.num_rows for table in tables.values()) == changes.row_count == len(rows)
-    for name, table in tables.items():
-        for found in table.to_pylist():
-            sent = rows[found["id"]]
-            assert owners[found["id"]] == name
-            assert found | {time: _milliseconds(found[time]) for time in _TIMES} | _amount(found) == sent
+    for number, name in enumerate(workload.tables):
+        for found in tables[name].to_pylist():
+            assert owners[found["id"]] == number
+            assert {column: _sent(value) for column, value in found.items()} == rows[found["id"]]
 
 
-def _milliseconds(moment: datetime) -> int:
-    return round(moment.replace(tzinfo=UTC).timestamp() * 1000)
+def _merged(workload: Workload, old: dict[str, Any] | None, sent: dict[str, Any]) -> dict[str, Any]:
+    """The row of a key after one more event, as it would be sent."""
+    row: dict[str, Any] = dict.fromkeys(workload.schema.names) if old is None else old
+    row |= {name: value for name, value in sent.items() if name in row and _fold(workload, name) == "last"}
+    for column in workload.columns:
+        before = row[column.name]
+        match column.fold:
+            case "sum":
+                row[column.name] = str(Decimal(before or "0.00") + Decimal(sent[column.name]))
+            case "max":
+                row[column.name] = max(before or 0, sent[column.name])
+            case "count":
+                row[column.name] = (before or 0) + 1
+    return row
 
 
-def _amount(row: dict[str, object]) -> dict[str, str]:
-    return {"amount": str(row["amount"])}
+def _fold(workload: Workload, name: str) -> str:
+    return next((column.fold for column in workload.columns if column.name == name), "last")
 
 
-_TIMES = ("created_at", "updated_at")
+def _sent(value: object) -> object:
+    if isinstance(value, datetime):
+        return round(value.replace(tzinfo=UTC).timestamp() * 1000)
+    return str(value) if isinstance(value, Decimal) else value
 
 
 def test_hot_keys_have_most_events() -> None:
@@ -82,7 +106,8 @@ def test_hot_keys_have_most_events() -> None:
 
 
 def _expected() -> pa.Table:
-    return expected_rows(changes_of(WORKLOADS["uniform"], COUNT), ["orders"])["orders"]
+    workload = WORKLOADS["uniform"]
+    return expected_rows(workload, changes_of(workload, COUNT))["orders"]
 
 
 def _changed(table: pa.Table, name: str, value: object) -> pa.Table:
