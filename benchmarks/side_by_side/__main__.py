@@ -43,7 +43,7 @@ HOME_VARIABLE = "SIDE_BY_SIDE_HOME"
 PROJECT = Path(__file__).resolve().parents[2]
 PARTITIONS = 2
 ALL_WORKLOADS: Mapping[str, Workload | Read] = {**WORKLOADS, **READS}
-ALL_SYSTEMS: Mapping[str, System | Reader] = {**READERS, **SYSTEMS}
+ALL_SYSTEMS: Mapping[str, System | Reader] = {**SYSTEMS, **READERS}
 _Named = TypeVar("_Named")
 
 
