@@ -54,6 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if args.republish:
         publish(load(results_file), results_file, home)
         return 0
+    results = results_here()
+    if args.add:
+        results = _continued(results_file, results, args.workloads.split(","))
     names = args.systems.split(",")
     for name in names:
         _named(name, ALL_SYSTEMS, "--systems")
@@ -64,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="side-by-side-", ignore_cleanup_errors=True) as directory:
         broker = KafkaBroker(Path(directory) / "kafka")
         broker.start()
-        session = Session(broker, Path(directory), args, home, results_file, results_here(), problems)
+        session = Session(broker, Path(directory), args, home, results_file, results, problems)
         try:
             for one in compared:
                 if isinstance(one, Workload):
@@ -159,6 +162,7 @@ def _parser() -> argparse.ArgumentParser:
         help=f"where environments and results are; {HOME_VARIABLE} says it too (default: build/side_by_side)",
     )
     parser.add_argument("--results", type=Path, help="result file (default: results.json in the home)")
+    parser.add_argument("--add", action="store_true", help="keep the runs of other workloads that the result file has")
     parser.add_argument("--ready-only", action="store_true", help="leave out systems that are not set up yet")
     parser.add_argument("--publish", action="store_true", help="write docs/BENCHMARKS.md and its plots")
     parser.add_argument("--republish", action="store_true", help="only write them again from the result file")
@@ -169,6 +173,17 @@ def _named(name: str, found: Mapping[str, _Named], option: str) -> _Named:
     if name not in found:
         raise SystemExit(f"{option}: there is no {name!r}; write one of {', '.join(found)}")
     return found[name]
+
+
+def _continued(results_file: Path, results: Results, workloads: Sequence[str]) -> Results:
+    try:
+        return load(results_file).before(results, workloads)
+    except FileNotFoundError:
+        raise SystemExit(
+            f"--add: there is no {results_file}; leave --add out, or name the file with --results"
+        ) from None
+    except ValueError as error:
+        raise SystemExit(f"--add: {results_file}: {error}; leave --add out, or name another --results") from error
 
 
 def _ready(systems: Sequence[System], args: argparse.Namespace, home: Path) -> tuple[list[System], list[str]]:

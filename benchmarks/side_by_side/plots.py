@@ -62,7 +62,7 @@ def bars(runs):
         own = [run for run in runs if run["workload"] == workload]
         what = "events" if own[0]["progress"] else "rows"
         draw_bars(row[0], own, f"{what}/s", rate, workload)
-        draw_bars(row[1], own, f"processor seconds per million {what}", cpu_per_million, workload)
+        draw_bars(row[1], own, f"processor s per million {what}", cpu_per_million, workload)
     return figure
 
 

@@ -418,6 +418,21 @@ def test_ratios_are_of_one_turn(tmp_path: Path) -> None:
     assert "busy with other work" in measured_part(replace(again, busy=1.5))
 
 
+def test_a_later_session_replaces_the_workloads_that_it_runs_again(tmp_path: Path) -> None:
+    run = _run("tidemark", 1, 1.0)
+    busy = Results(Machine("Some CPU", 2, 24 << 30), "2026-11-26", 0.4, (run, replace(run, workload="zipf")))
+    later = replace(busy, measured_on="2026-11-27", busy=0.1, runs=())
+
+    both = busy.before(later, ["uniform", "wide"]).with_run(replace(run, number=2))
+
+    assert [(one.workload, one.number) for one in both.runs] == [("zipf", 1), ("uniform", 2)]
+    assert (both.measured_on, both.busy) == ("2026-11-27", 0.4)
+    with pytest.raises(ValueError, match="another machine"):
+        busy.before(replace(later, machine=Machine("Other", 2, 24 << 30)), [])
+    with pytest.raises(SystemExit, match="--add: there is no"):
+        main(["--home", str(tmp_path), "--add"])
+
+
 def test_each_plot_has_its_workloads() -> None:
     first = _run("tidemark", 1, 1.0)
     read = replace(first, workload="read-all", progress=(), title="Tidemark", cost=replace(first.cost, half_events=180))
