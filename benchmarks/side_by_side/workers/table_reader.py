@@ -7,7 +7,9 @@ processor seconds of each turn go into a JSON file. A reader that is as users ca
 import json
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,7 +18,7 @@ KINDS = pa.array(["+I", "-U", "+U", "-D"])
 ROW_KIND = "row_kind"
 
 
-def tidemark_rows(path, key, keys):
+def tidemark_rows(path: str, key: str, keys: Sequence[int] | None) -> pa.Table:
     import pyarrow.compute as pc
 
     from paimon_table import Table
@@ -25,18 +27,18 @@ def tidemark_rows(path, key, keys):
     return Table.open_for_reading(path).to_arrow(predicate=chosen)
 
 
-def tidemark_changes(path):
+def tidemark_changes(path: str) -> pa.Table:
     from paimon_table import Table
 
     return pa.concat_tables([rows for _, rows in Table.open_for_reading(path).changes()])
 
 
-def tidemark_kinds(changes):
+def tidemark_kinds(changes: pa.Table) -> pa.Table:
     kinds = KINDS.take(changes["_VALUE_KIND"].combine_chunks())
     return changes.drop_columns(["_VALUE_KIND"]).add_column(0, ROW_KIND, kinds)
 
 
-def pypaimon_rows(path, key, keys):
+def pypaimon_rows(path: str, key: str, keys: Sequence[int] | None) -> pa.Table:
     from pypaimon.table.file_store_table import FileStoreTable
 
     builder = FileStoreTable.from_path(path).new_read_builder()
@@ -47,7 +49,7 @@ def pypaimon_rows(path, key, keys):
     return builder.new_read().to_arrow(builder.new_scan().plan().splits())
 
 
-def pypaimon_changes(path):
+def pypaimon_changes(path: str) -> pa.Table:
     from pypaimon.table.file_store_table import FileStoreTable
 
     table = FileStoreTable.from_path(path)
@@ -67,11 +69,11 @@ def pypaimon_changes(path):
     return pa.concat_tables(parts)
 
 
-def pypaimon_kinds(changes):
+def pypaimon_kinds(changes: pa.Table) -> pa.Table:
     return changes.rename_columns([ROW_KIND if name == "_row_kind" else name for name in changes.column_names])
 
 
-READERS = {
+READERS: dict[tuple[str, str], tuple[Callable[..., pa.Table], Callable[[pa.Table], pa.Table]]] = {
     ("tidemark", "rows"): (tidemark_rows, lambda rows: rows),
     ("tidemark", "changes"): (tidemark_changes, tidemark_kinds),
     ("pypaimon", "rows"): (pypaimon_rows, lambda rows: rows),
@@ -80,7 +82,7 @@ READERS = {
 
 
 def main() -> None:
-    task = json.loads(Path(sys.argv[2]).read_text())
+    task: dict[str, Any] = json.loads(Path(sys.argv[2]).read_text())
     read, finish = READERS[sys.argv[1], task["what"]]
     arguments = (task["path"],) if task["what"] == "changes" else (task["path"], task["key"], task["keys"])
     turns = []
