@@ -371,6 +371,14 @@ def test_tidemarks_reader_reads_what_is_there(read: Read, written: FinishedTable
             run_reader(READERS["tidemark"], read, wrong, 1, tmp_path / "wrong")
 
 
+def test_a_range_has_its_lower_key_but_not_its_upper_one() -> None:
+    rows = pa.table({"id": range(100)})
+
+    read = Read("some", "Some keys", WORKLOADS["uniform"], key_share=0.1)
+
+    assert read.expected(rows, rows)["id"].to_pylist() == list(range(50, 60))
+
+
 def test_an_environment_of_other_versions_is_not_set_up(tmp_path: Path) -> None:
     old, new = (Environment("e", (f"package=={version}",)) for version in ("1.0", "2.0"))
     old.directory(tmp_path).mkdir()
