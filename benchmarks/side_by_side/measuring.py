@@ -51,7 +51,10 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a run took. Its second half begins at the commit that is nearest to half of the events."""
+    """What a run took. Its second half begins at the commit that is nearest to half of the events.
+
+    Of a reader the ``half`` is the median of its reads but the first, and its events are the rows of one read.
+    """
 
     seconds: float
     """From the start of the process, so with the start of its JVM, until all events are in the table."""

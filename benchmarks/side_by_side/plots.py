@@ -1,4 +1,7 @@
-"""Draws the plots of a result file: ``plots.py RESULTS.json DIRECTORY``. Runs in an environment of its own."""
+"""Draws the plots of a result file, in an environment of its own: ``plots.py RESULTS.json DIRECTORY BARS``.
+
+``BARS`` is JSON: by the name of each image the workloads that it shows as bars.
+"""
 
 import json
 import statistics
@@ -10,8 +13,23 @@ import matplotlib
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
-COLOURS = {"tidemark": "#1f6fb2", "paimon-flink": "#d1495b", "iceberg": "#2e8b57", "delta": "#b07d12"}
-SHORT = {"tidemark": "Tidemark", "paimon-flink": "Paimon on Flink", "iceberg": "Iceberg MERGE", "delta": "Delta MERGE"}
+COLOURS = {
+    "tidemark": "#1f6fb2",
+    "paimon-flink": "#d1495b",
+    "iceberg": "#2e8b57",
+    "delta": "#b07d12",
+    "pypaimon": "#7a5195",
+    "paimon-java": "#d1495b",
+}
+SHORT = {
+    "tidemark": "Tidemark",
+    "paimon-flink": "Paimon on Flink",
+    "iceberg": "Iceberg MERGE",
+    "delta": "Delta MERGE",
+    "pypaimon": "pypaimon",
+    "paimon-java": "Paimon Java",
+}
+ACROSS = 4
 APPEND = {"iceberg": "Iceberg append", "delta": "Delta append"}
 
 
@@ -21,8 +39,12 @@ def main() -> None:
     # Text stays text; ids and dates would differ with each drawing.
     plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "side-by-side", "font.size": 10})
     plt.rcParams.update({"font.family": "sans-serif", "axes.spines.top": False, "axes.spines.right": False})
-    save(bars(results["runs"]), directory / "side-by-side.svg")
-    save(progress(results["runs"]), directory / "side-by-side-progress.svg")
+    runs = results["runs"]
+    for name, workloads in json.loads(sys.argv[3]).items():
+        save(bars([run for run in runs if run["workload"] in workloads]), directory / f"{name}.svg")
+    followed = [run for run in runs if run["progress"]]
+    if followed:
+        save(progress(followed), directory / "side-by-side-progress.svg")
 
 
 def save(figure, path: Path) -> None:
@@ -38,8 +60,9 @@ def bars(runs):
     )
     for row, workload in zip(panels, workloads, strict=True):
         own = [run for run in runs if run["workload"] == workload]
-        draw_bars(row[0], own, "events/s", rate, workload)
-        draw_bars(row[1], own, "processor seconds per million events", cpu_per_million, workload)
+        what = "events" if own[0]["progress"] else "rows"
+        draw_bars(row[0], own, f"{what}/s", rate, workload)
+        draw_bars(row[1], own, f"processor s per million {what}", cpu_per_million, workload)
     return figure
 
 
@@ -59,10 +82,14 @@ def draw_bars(panel, runs, what, value, workload):
 def progress(runs):
     """Events in the table over time, the first turn of each workload."""
     workloads = list(dict.fromkeys(run["workload"] for run in runs))
+    across = min(ACROSS, len(workloads))
+    down = -(-len(workloads) // across)
     figure, panels = plt.subplots(
-        1, len(workloads), figsize=(1 + 3.6 * len(workloads), 3.4), squeeze=False, layout="constrained"
+        down, across, figsize=(1 + 3.6 * across, 3.4 * down), squeeze=False, layout="constrained"
     )
-    for panel, workload in zip(panels[0], workloads, strict=True):
+    for panel in panels.flat[len(workloads) :]:
+        panel.set_visible(False)
+    for panel, workload in zip(panels.flat, workloads, strict=False):
         for run in runs:
             if run["workload"] == workload and run["number"] == 1:
                 times, events = zip(*run["progress"], strict=True)
@@ -73,7 +100,8 @@ def progress(runs):
         panel.set_xlim(left=0)
         panel.set_ylim(bottom=0)
         panel.legend(frameon=False, fontsize=8, loc="lower right")
-    panels[0][0].set_ylabel("thousand events in the table")
+    for row in panels:
+        row[0].set_ylabel("thousand events in the table")
     return figure
 
 

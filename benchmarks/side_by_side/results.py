@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
 
@@ -53,7 +53,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """All runs of one session on one machine."""
+    """All runs of one session on one machine, or of several that went on with each other's."""
 
     machine: Machine
     measured_on: str
@@ -63,6 +63,13 @@ class Results:
 
     def with_run(self, run: Run) -> Results:
         return Results(self.machine, self.measured_on, self.busy, (*self.runs, run))
+
+    def before(self, later: Results, workloads: Collection[str]) -> Results:
+        """A session that goes on with these runs, but for those of workloads that it runs again; the busiest counts."""
+        if self.machine != later.machine:
+            raise ValueError(f"measured on another machine: {self.machine}, this is {later.machine}")
+        kept = tuple(run for run in self.runs if run.workload not in workloads)
+        return replace(later, busy=max(self.busy, later.busy), runs=(*kept, *later.runs))
 
     def save(self, path: Path) -> None:
         """Replace the file."""

@@ -32,6 +32,22 @@ class FilledTopic:
 
 def run_system(system: System, topic: FilledTopic, number: int, directory: Path, home: Path, cores: int) -> Run:
     """Run it in ``directory``, which is removed afterwards; SystemFailed if it fails or its table is wrong."""
+    samples = finish(system, topic, directory, home, cores)
+    shutil.rmtree(directory)
+    return Run(
+        workload=topic.workload.name,
+        system=system.name,
+        title=system.title,
+        number=number,
+        topic=topic.facts,
+        settings=system.settings(topic.workload),
+        cost=cost_of(samples, topic.facts.events),
+        progress=_steps(samples, topic.facts.events),
+    )
+
+
+def finish(system: System, topic: FilledTopic, directory: Path, home: Path, cores: int) -> list[Sample]:
+    """Bring all events into tables in ``directory``, which stay; SystemFailed if it fails or one is wrong."""
     directory.mkdir(parents=True)
     task = Task(topic.workload, topic.bootstrap_servers, topic.name, topic.facts.events, directory, home, cores)
     launch = system.launch(task)
@@ -44,17 +60,7 @@ def run_system(system: System, topic: FilledTopic, number: int, directory: Path,
         wrong = difference(rows, system.content(task, table))
         if wrong is not None:
             raise SystemFailed(f"{table}: {wrong}; its files stay in {directory}")
-    shutil.rmtree(directory)
-    return Run(
-        workload=topic.workload.name,
-        system=system.name,
-        title=system.title,
-        number=number,
-        topic=topic.facts,
-        settings=system.settings(topic.workload),
-        cost=cost_of(samples, topic.facts.events),
-        progress=_steps(samples, topic.facts.events),
-    )
+    return samples
 
 
 def _steps(samples: list[Sample], event_count: int) -> tuple[tuple[float, int], ...]:

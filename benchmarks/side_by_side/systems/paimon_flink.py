@@ -17,8 +17,10 @@ from pathlib import Path
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from benchmarks.side_by_side.columns import KEY, KEY_TYPE, SQL_TYPES, Column
 from benchmarks.side_by_side.environments import Environment
 from benchmarks.side_by_side.measuring import SystemFailed
+from benchmarks.side_by_side.systems.paimon_options import paimon_options
 from benchmarks.side_by_side.systems.system import Launch, Task
 from benchmarks.side_by_side.workloads import Workload
 from paimon_table import Table
@@ -33,18 +35,6 @@ HEAP = "-Xmx4g"
 OPENED_PACKAGES = (
     *("java.net", "java.io", "java.nio", "java.lang", "java.lang.reflect", "java.text", "java.time", "java.util"),
     *("java.util.concurrent", "java.util.concurrent.atomic", "java.util.concurrent.locks", "sun.nio.ch"),
-)
-COLUMNS = (
-    ("id", "BIGINT"),
-    ("customer_id", "BIGINT"),
-    ("status", "STRING"),
-    ("amount", "DECIMAL(10, 2)"),
-    ("quantity", "INT"),
-    ("note", "STRING"),
-    ("created_at", "TIMESTAMP(3)"),
-    ("updated_at", "TIMESTAMP(3)"),
-    ("is_paid", "BOOLEAN"),
-    ("address", "STRING"),
 )
 
 
@@ -65,16 +55,11 @@ class PaimonFlink:
     )
 
     def settings(self, workload: Workload) -> Mapping[str, str]:
+        options = paimon_options(workload)
         if workload.is_append:
-            return {"bucket": "-1"}
+            return options
         merge = {"local-merge-buffer-size": "64 mb"} if workload.is_skewed else {}
-        return {
-            "bucket": "2",
-            "changelog-producer": "lookup",
-            "sink.parallelism": "2",
-            "write-buffer-spillable": "true",
-            **merge,
-        }
+        return {**options, "sink.parallelism": "2", "write-buffer-spillable": "true", **merge}
 
     def launch(self, task: Task) -> Launch:
         assert self.environment is not None
@@ -146,12 +131,16 @@ def _flink_settings(task: Task) -> Mapping[str, str]:
         "table.exec.sink.upsert-materialize": "NONE",
         "parallelism.default": str(task.cores),
         "pipeline.object-reuse": "true",
+        "restart-strategy.type": "none",  # a job that fails has no result; by default it starts again for ever
         "execution.checkpointing.interval": f"{task.workload.checkpoint_ms} ms",
     }
 
 
 def statements(task: Task, options: Mapping[str, str]) -> Sequence[str]:
-    """The SQL of the job. Append tables take no changes: their events are plain JSON, of which they get ``after``."""
+    """The SQL of the job. Append tables take no changes: their events are plain JSON, of which they get ``after``.
+
+    The columns that an event lacks, because it is of another kind, are NULL.
+    """
     workload = task.workload
     kafka = {
         "connector": "kafka",
@@ -162,8 +151,8 @@ def statements(task: Task, options: Mapping[str, str]) -> Sequence[str]:
         "scan.bounded.mode": "latest-offset",
         "format": "json" if workload.is_append else "debezium-json",
     }
-    columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS)
-    key = "" if workload.is_append else ", PRIMARY KEY (id) NOT ENFORCED"
+    columns = ", ".join((f"{KEY} {SQL_TYPES[KEY_TYPE]}", *(f"{one.name} {one.sql_type}" for one in workload.columns)))
+    key = "" if workload.is_append else f", PRIMARY KEY ({KEY}) NOT ENFORCED"
     inserts = [f"INSERT INTO paimon.lake.{table} {_selection(workload, table)}" for table in workload.tables]
     together = "EXECUTE STATEMENT SET BEGIN " + "".join(f"{insert}; " for insert in inserts) + "END"
     return [
@@ -176,7 +165,8 @@ def statements(task: Task, options: Mapping[str, str]) -> Sequence[str]:
 
 
 def _sent_columns(workload: Workload) -> str:
-    fields = ", ".join(f"{name} {'BIGINT' if kind.startswith('TIMESTAMP') else kind}" for name, kind in COLUMNS)
+    sent = {KEY: SQL_TYPES[KEY_TYPE]} | {one.name: one.sql_type for one in workload.columns if one.is_sent}
+    fields = ", ".join(f"{name} {'BIGINT' if kind.startswith('TIMESTAMP') else kind}" for name, kind in sent.items())
     if workload.is_append:
         return f"`after` ROW<{fields}>"
     return f"{fields}, source_table STRING METADATA FROM 'value.source.table' VIRTUAL"
@@ -184,12 +174,17 @@ def _sent_columns(workload: Workload) -> str:
 
 def _selection(workload: Workload, table: str) -> str:
     row = "`after`." if workload.is_append else ""
-    values = (
-        f"CAST(TO_TIMESTAMP_LTZ({row}{name}, 3) AS TIMESTAMP(3))" if kind.startswith("TIMESTAMP") else f"{row}{name}"
-        for name, kind in COLUMNS
-    )
+    values = (f"{row}{KEY}", *(_value(column, row) for column in workload.columns))
     where = f" WHERE source_table = '{table}'" if len(workload.tables) > 1 else ""
     return f"SELECT {', '.join(values)} FROM events{where}"
+
+
+def _value(column: Column, row: str) -> str:
+    if not column.is_sent:
+        return f"CAST(1 AS {column.sql_type})"
+    sent = f"{row}{column.name}"
+    is_moment = column.sql_type.startswith("TIMESTAMP")
+    return f"CAST(TO_TIMESTAMP_LTZ({sent}, 3) AS {column.sql_type})" if is_moment else sent
 
 
 def _pairs(options: Mapping[str, str]) -> str:

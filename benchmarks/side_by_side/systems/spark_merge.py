@@ -16,6 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.side_by_side.columns import KEY, KEY_TYPE, SQL_TYPES, EventKind
 from benchmarks.side_by_side.environments import Environment
 from benchmarks.side_by_side.systems.system import Launch, Task
 from benchmarks.side_by_side.workloads import Workload
@@ -54,6 +55,8 @@ class SparkMerge:
         orders = {
             "system": self.name,
             "tables": task.workload.tables,
+            "kinds": [_kind(task.workload, kind) for kind in task.workload.kinds],
+            "key": {"name": KEY, "type": SQL_TYPES[KEY_TYPE], "fold": "key"},
             "is_append": task.workload.is_append,
             "bootstrap_servers": task.bootstrap_servers,
             "topic": task.topic,
@@ -79,6 +82,11 @@ class SparkMerge:
 
     def content(self, task: Task, table: str) -> pa.Table:
         return pq.read_table(task.directory / "content" / table)
+
+
+def _kind(workload: Workload, kind: EventKind) -> Mapping[str, object]:
+    columns = [{"name": one.name, "type": one.sql_type, "fold": one.fold} for one in kind.columns]
+    return {"source_tables": workload.source_tables(kind), "columns": columns}
 
 
 def _last_number(path: Path) -> int:

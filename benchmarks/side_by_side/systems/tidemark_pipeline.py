@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from benchmarks.events import COLUMN_TYPES as ORDER_TYPES
+from benchmarks.side_by_side.columns import KEY, KEY_TYPE, SQL_TYPES
 from benchmarks.side_by_side.environments import Environment
+from benchmarks.side_by_side.systems.paimon_options import paimon_options
 from benchmarks.side_by_side.systems.system import Launch, Task
 from benchmarks.side_by_side.workloads import Workload
 from paimon_table import Table
@@ -21,7 +22,6 @@ from sinks.commit.positions import newest_position
 from tidemark import __version__
 
 PIPELINE = "side-by-side"
-COLUMN_TYPES = ORDER_TYPES | {"created_at": "TIMESTAMP(3)", "updated_at": "TIMESTAMP(3)"}
 
 
 class TidemarkPipeline:
@@ -32,9 +32,8 @@ class TidemarkPipeline:
     environment: Environment | None = None
 
     def settings(self, workload: Workload) -> Mapping[str, str]:
-        if workload.is_append:
-            return {"mode": "append", "bucket": "-1"}
-        return {"bucket": "2", "changelog-producer": "lookup"}
+        mode = {"mode": "append"} if workload.is_append else {}
+        return {**mode, **paimon_options(workload)}
 
     def launch(self, task: Task) -> Launch:
         path = task.directory / "pipeline.yaml"
@@ -45,13 +44,13 @@ class TidemarkPipeline:
 
     @contextmanager
     def watching(self, task: Task) -> Iterator[Callable[[], int]]:
-        yield lambda: min(_events_in(_directory(task, table)) for table in task.workload.tables)
+        yield lambda: min(_events_in(table_directory(task.directory, table)) for table in task.workload.tables)
 
     def is_over(self, task: Task) -> bool:
         return False
 
     def content(self, task: Task, table: str) -> pa.Table:
-        return Table.open_for_reading(str(_directory(task, table))).to_arrow()
+        return Table.open_for_reading(str(table_directory(task.directory, table))).to_arrow()
 
 
 def _events_in(directory: Path) -> int:
@@ -65,12 +64,16 @@ def _events_in(directory: Path) -> int:
     return 0 if position is None else sum(position.offsets.values())
 
 
-def _directory(task: Task, table: str) -> Path:
-    return task.directory / "warehouse" / "lake.db" / table
+def table_directory(directory: Path, table: str) -> Path:
+    """Where a table is, of the task with this directory."""
+    return directory / "warehouse" / "lake.db" / table
 
 
 def _pipeline(task: Task, options: dict[str, str]) -> dict[str, object]:
-    mode = options.pop("mode", "upsert")
+    workload, mode = task.workload, options.pop("mode", "upsert")
+    types = {KEY: SQL_TYPES[KEY_TYPE]} | {column.name: column.sql_type for column in workload.columns}
+    counts = {column.name: f"CAST(1 AS {column.sql_type})" for column in workload.columns if not column.is_sent}
+    merged = {"primary_key": [KEY], "merge_sources": "same_rows"} if len(workload.kinds) > 1 else {}
     return {
         "version": 1,
         "name": PIPELINE,
@@ -88,10 +91,11 @@ def _pipeline(task: Task, options: dict[str, str]) -> dict[str, object]:
         "spark": {"master": f"local[{task.cores}]"},
         "tables": [
             {
-                "match": {"table": list(task.workload.tables)},
-                "into": "lake.{table}",
+                "match": {"table": [table for kind in workload.kinds for table in workload.source_tables(kind)]},
+                "into": f"lake.{workload.tables[0]}" if merged else "lake.{table}",
                 "mode": mode,
-                "columns": {"types": COLUMN_TYPES, "decimal_format": "text"},
+                **merged,
+                "columns": {"types": types, "decimal_format": "text", **({"add": counts} if counts else {})},
                 "options": options,
             }
         ],

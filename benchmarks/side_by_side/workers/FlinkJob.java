@@ -1,6 +1,7 @@
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Properties;
+import java.util.concurrent.ExecutionException;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.table.api.EnvironmentSettings;
 import org.apache.flink.table.api.TableEnvironment;
@@ -27,6 +28,11 @@ public final class FlinkJob {
         for (String statement : Files.readString(Path.of(arguments[1])).split("\n\n")) {
             last = environment.executeSql(statement);
         }
-        last.await();
+        try {
+            last.await();
+        } catch (ExecutionException failed) {
+            failed.printStackTrace();
+            System.exit(1); // the threads of the mini cluster would keep the process
+        }
     }
 }
