@@ -64,6 +64,14 @@ def with_words_of(rules: Sequence[TargetRule], table: Table, identifier: str, pi
             " topics (`tidemark replay FILE --table %s --rebuild`)",
             identifier, identifier,
         )  # fmt: skip
+    order = [name for name in table.context.options.sequence_fields if name in (*replaced, *begun)]
+    if order:
+        log.warning(
+            "table %s: the rule computes %s of `sequence.field` in another way from now on. Rows that are in the table"
+            " keep their old place in the order, so a newer record may lose against them. To give all rows the new"
+            " order, rebuild the table from its topics (`tidemark replay FILE --table %s --rebuild`)",
+            identifier, ", ".join(order), identifier,
+        )  # fmt: skip
     return table.evolve([SetOption(OPTION, sources.with_made_by(wanted).text)], time_ms)
 
 

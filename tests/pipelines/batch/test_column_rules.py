@@ -295,6 +295,17 @@ def test_a_mask_over_rows_that_are_there_is_told_once(tmp_path: Path, caplog: py
     assert len(told({"name": {"show_last": 1}, "note": {"show_last": 2}})) == 1  # open in between
 
 
+def test_another_order_over_rows_that_are_there_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    options = {"sequence.field": "place"}
+    run = Run(tmp_path, {"columns": {"add": {"place": "n"}}}, **options).take([("c", None, ROW)])
+    for expression, count in (("n", 0), ("0 - n", 1), ("0 - n", 0)):
+        caplog.clear()
+        run.start({"columns": {"add": {"place": expression}}})
+        told = [r.getMessage() for r in caplog.records if "computes place of `sequence.field`" in r.getMessage()]
+        assert len(told) == count, expression
+        assert all("tidemark replay FILE --table lake.t --rebuild" in text for text in told)
+
+
 def test_a_condition_over_rows_that_are_there_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run = Run(tmp_path, {}).take([("c", None, ROW)])
     for where, count in (("n > 1", 1), ("n > 1", 0), ("n > 2", 1), (None, 1), (None, 0)):
