@@ -92,8 +92,17 @@ class Histories:
         self._current: dict[Key, Values | None] = {}
         self._keys: list[Key] = list(zip(*(self._column(name) for name in key), strict=True))
         self._numbers: dict[Key, list[int]] = {}
+        self._places: list[int] = []
+        """Of each row, the place among those of its key."""
         for number, values in enumerate(self._keys):
-            self._numbers.setdefault(values, []).append(number)
+            same = self._numbers.setdefault(values, [])
+            self._places.append(len(same))
+            same.append(number)
+        self.filled: dict[tuple[int, str], tuple[Any, bool]] = {}
+        """Values that were found for gaps, by row and column, and whether such a search went to an old key early.
+
+        Rows are filled in order of arrival: one of a key with many changes takes its value from the one before it.
+        """
 
     def key_of(self, number: int) -> Key:
         return self._keys[number]
@@ -104,16 +113,21 @@ class Histories:
 
     def earlier(self, number: int) -> list[int]:
         """The rows of the same key that came before a row."""
-        return [n for n in self.numbers(self.key_of(number)) if n < number]
+        return self._numbers[self.key_of(number)][: self._places[number]]
+
+    def previous(self, number: int) -> int | None:
+        """The row of the same key right before a row; None for the first one."""
+        place = self._places[number]
+        return self._numbers[self.key_of(number)][place - 1] if place else None
 
     def kind(self, number: int) -> RowKind:
         return RowKind(self._column(VALUE_KIND)[number])
 
     def is_there(self, number: int) -> bool:
         """Whether the row of the key is in the table when this change arrives."""
-        earlier = [n for n in self.numbers(self._keys[number]) if n < number]
-        if earlier:
-            return self.kind(earlier[-1]) is not RowKind.DELETE
+        previous = self.previous(number)
+        if previous is not None:
+            return self.kind(previous) is not RowKind.DELETE
         return self.current(self._keys[number]) is not None
 
     def hidden(self, number: int) -> Sequence[int]:
@@ -241,7 +255,11 @@ class GapFiller:
                 if name in self._accumulating and histories.other_key(number) is None:
                     continue
                 search = _Search()
-                value = newest[name] if name in newest else self._value(histories, number, name, search)
+                if name in newest:
+                    value = newest[name]
+                else:
+                    value = self._value(histories, number, name, search)
+                    histories.filled[number, name] = value, search.is_early
                 if not is_delete and (became := _became(value, search, histories.other_key(number) is not None)):
                     unsent[name, became] += 1
                 replaced.setdefault(position, {})[number] = None if value is _UNKNOWN else value
@@ -287,15 +305,27 @@ class GapFiller:
 
     def _value(self, histories: Histories, number: int, name: str, search: _Search) -> Any:
         """The value of a column after row ``number``."""
-        sent = histories.value(number, name)
-        if sent is not _UNKNOWN:
-            return sent
-        key, other_key = histories.key_of(number), histories.other_key(number)
-        if (key, number) in search.seen:
-            return _UNKNOWN
-        search.seen.add((key, number))
-        if other_key is None or histories.kind(number) is RowKind.DELETE:
-            return self._before(histories, key, histories.earlier(number), name, search)
+        key = histories.key_of(number)
+        while True:  # back over the rows of the key, of which there may be many
+            sent = histories.value(number, name)
+            if sent is not _UNKNOWN:
+                return sent
+            if (number, name) in histories.filled:
+                value, is_early = histories.filled[number, name]
+                search.is_early |= is_early
+                return value
+            if (key, number) in search.seen:
+                return _UNKNOWN
+            search.seen.add((key, number))
+            if histories.other_key(number) is not None and histories.kind(number) is not RowKind.DELETE:
+                break
+            previous = histories.previous(number)
+            if previous is None:
+                current = histories.current(key)
+                return _UNKNOWN if current is None else current[name]
+            if histories.kind(previous) is RowKind.DELETE:
+                return _UNKNOWN
+            number = previous
         if (again := self._as_it_came(histories, number, name, search)) is not None:
             return again.value
         return self._value_of_origin(histories, number, name, search)

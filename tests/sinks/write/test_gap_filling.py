@@ -261,6 +261,15 @@ def test_an_origin_may_lie_in_another_bucket() -> None:
     assert filled.rows.column("a").to_pylist() == ["far"]
 
 
+def test_a_row_may_change_thousands_of_times_in_a_batch() -> None:
+    """Each change leaves the large value out, also before the row moves to another key."""
+    bucket = Bucket(types=["STRING", "INT"], stored={1: ("large", 0)})
+    updates = [put(1, HIDDEN, number) for number in range(5000)]
+    assert {*bucket.values(*updates)} == {"large"}
+    moved = bucket.values(put(2, HIDDEN, 1, other=1), *updates, delete(1, HIDDEN, 0, other=2))
+    assert {*moved} == {"large"}
+
+
 # ---------------------------------------------------------------- columns with a meaning of their own
 
 
