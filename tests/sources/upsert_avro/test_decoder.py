@@ -103,3 +103,28 @@ def test_a_value_that_was_not_sent_keeps_the_earlier_one(tmp_path: Path) -> None
     found = decoded(tmp_path, topics, (key, topics.encoded(ROW, {"id": 1, "v": "__debezium_unavailable_value"})))
     ((change,),) = [[c.rows.to_pylist() for c in found.changes]]
     assert [(row["id"], row["v"], row["_UNAVAILABLE"]) for row in change] == [(1, None, [1])]
+
+
+@pytest.mark.parametrize(
+    ("names", "policies"),
+    [
+        (("__op", "__deleted"), {}),
+        (("_x_op", "__deleted"), {"add_fields_prefix": "_x_", "add_fields": "op"}),
+        (("operation", "__deleted"), {"add_fields_prefix": "", "add_fields": "op:operation"}),
+    ],
+)
+def test_metadata_may_have_other_names_and_truth_values(
+    tmp_path: Path, names: tuple[str, str], policies: dict[str, str]
+) -> None:
+    op, mark = names
+    types = [{"name": op, "type": ["null", "string"]}, {"name": mark, "type": "boolean"}]
+    schema = {**ROW, "name": "Named", "fields": [*ROW["fields"], *types]}
+    topics = AvroTopics()
+    key = topics.encoded(KEY, {"id": 1})
+    rows = [("c", "a", False), ("u", "b", False), ("d", "b", True), ("x", "c", False)]
+    values = (topics.encoded(schema, {"id": 1, "v": v, op: kind, mark: gone}) for kind, v, gone in rows)
+
+    found = decoded(tmp_path, topics, *((key, value) for value in values), policies=UpsertPolicies(**policies))
+
+    assert stored(found) == [("+I", 1, "a", 100), ("+U", 1, "b", 101), ("-D", 1, "b", 102)]
+    assert [(int(row.offset), "op is 'x'" in row.reason) for row in found.quarantine] == [(103, True)]
