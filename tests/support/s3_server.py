@@ -177,7 +177,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _list(self, bucket: str, query: dict[str, str]) -> None:
         """At most two keys a page, so that clients must page."""
         prefix = query.get("prefix", "")
-        keys = sorted(k.removeprefix(f"{bucket}/") for k in self.server.objects if k.startswith(f"{bucket}/{prefix}"))
+        keys = sorted(
+            k.removeprefix(f"{bucket}/") for k in [*self.server.objects] if k.startswith(f"{bucket}/{prefix}")
+        )
         found: dict[str, bool] = {}
         for key in keys:
             below, slash, _ = key[len(prefix) :].partition(query.get("delimiter") or "\0")
@@ -197,6 +199,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _content(self, bucket: str, key: str) -> str:
         """All objects were written just now."""
-        size = len(self.server.objects[f"{bucket}/{key}"])
+        size = len(self.server.objects.get(f"{bucket}/{key}", b""))
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         return f"<Key>{escape(key)}</Key><LastModified>{now}</LastModified><Size>{size}</Size>"
