@@ -162,10 +162,6 @@ class DecodeTarget:
         """Those of the columns that a row has which the rule drops."""
         return () if self.drops is None else tuple(sorted(name for name in shown if self.drops(name)))
 
-    def hidden_of(self, shown: Collection[str]) -> frozenset[str]:
-        """Those of the columns that a row has which the rule masks or drops."""
-        return self.masked.intersection(shown).union(self.left_out_of(shown))
-
     def knows_all(self, shown: Collection[str]) -> bool:
         """Whether the table has, or the rule refuses, all columns of a row; one that had only NULL so far waits."""
         known = {*(name for name, _ in self.columns), *self.refused}

@@ -7,6 +7,7 @@ and publishes schema versions; the batch is then decoded again under the new pla
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -166,7 +167,10 @@ class PipelineTables:
         Raises ConfigError when a rule is missing, TableFailure when no rule can make a table or when a change of it
         would lose values.
         """
-        changed, found, newest = False, merged(observations), list(newest)
+        changed, found = False, merged(observations)
+        hidden = defaultdict[SourceTable, set[str]](set)
+        for row in newest:
+            hidden[row.source] |= row.hidden
         self._routing.keyed_topics |= {source.topic for source, seen in found.items() if seen.key_columns}
         for source, seen in sorted(found.items(), key=lambda item: not item[1].key_columns):  # those with keys first
             if source not in self.routes:
@@ -183,8 +187,7 @@ class PipelineTables:
                     of_source = self._routing.rule_of[source]
                     if of_source.columns.hides:
                         sink, is_first = self.sinks[identifier], self._vanished.newest(source) is None
-                        there = {name for row in newest if row.source == source for name in row.hidden}
-                        check_hidden(rule, of_source, sink, source, seen, there, is_first=is_first)
+                        check_hidden(rule, of_source, sink, source, seen, hidden[source], is_first=is_first)
                     stored = stored_looks(of_source, seen) if of_source.changes_rows else seen
                     if self._beside is None:
                         self._encoded.note(self.sinks[identifier], rule, stored)

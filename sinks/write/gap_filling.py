@@ -320,11 +320,8 @@ class GapFiller:
             if histories.other_key(number) is not None and histories.kind(number) is not RowKind.DELETE:
                 break
             previous = histories.previous(number)
-            if previous is None:
-                current = histories.current(key)
-                return _UNKNOWN if current is None else current[name]
-            if histories.kind(previous) is RowKind.DELETE:
-                return _UNKNOWN
+            if previous is None or histories.kind(previous) is RowKind.DELETE:
+                return self._before(histories, key, histories.earlier(number), name, search)
             number = previous
         if (again := self._as_it_came(histories, number, name, search)) is not None:
             return again.value

@@ -45,6 +45,7 @@ from sources.json_changes.embedded_schema import EmbeddedSchema
 from sources.json_changes.event_log import EventLog
 from sources.json_changes.gaps import Gaps
 from sources.json_changes.observing import (
+    Shapes,
     all_columns,
     changed_by_schema,
     changed_by_values,
@@ -210,13 +211,15 @@ class TableDecoding:
     def _observe_unknown(self, source: SourceTable, parts: list[TableEvents]) -> None:
         positions = np.concatenate([part.texts.positions for part in parts])
         self.outcome.count(unknown_tables=len(positions))
-        self._observe_whole(source, self._all_columns(positions), positions, parts)
+        self._observe_whole(source, *self._all_columns(positions), positions, parts)
 
-    def _all_columns(self, positions: npt.NDArray[np.int64]) -> tuple[ObservedColumn, ...]:
+    def _all_columns(self, positions: npt.NDArray[np.int64]) -> tuple[tuple[ObservedColumn, ...], Shapes]:
+        """The columns of records, and the shapes of their rows if these are whole and have no schema."""
         if self.is_of_keys:
-            return ()
-        rows = self._exact_images(positions) if self.schema is None else ()
-        return self._with_fine_times(all_columns(self.schema, rows, len(positions)), positions)
+            return (), frozenset()
+        rows = [] if self.schema is not None else list(self._exact_images(positions))
+        columns = self._with_fine_times(all_columns(self.schema, rows, len(positions)), positions)
+        return columns, shapes_of(rows) if self._has_whole_rows else frozenset()
 
     def _with_fine_times(
         self, columns: tuple[ObservedColumn, ...], positions: npt.NDArray[np.int64]
@@ -241,9 +244,9 @@ class TableDecoding:
         """Quarantine the records; of a table that can still be made, report what they show and count its deletes."""
         if rejection.is_unmade:
             positions = np.concatenate([part.texts.positions for part in parts])
-            columns = self._all_columns(positions)
+            columns, shapes = self._all_columns(positions)
             if columns:
-                self._observe_whole(source, columns, positions, parts)
+                self._observe_whole(source, columns, shapes, positions, parts)
             if columns and rejection.is_empty and _has_rows(parts):
                 self.outcome.count(unknown_tables=len(positions))  # they make the table, or give another reason
                 return
@@ -359,7 +362,7 @@ class TableDecoding:
         beyond = self._beyond_schema(events)
         self._note_newest(source, target, events, beyond)
         columns: tuple[ObservedColumn, ...] = ()
-        shapes: frozenset[frozenset[str]] = frozenset()
+        shapes: Shapes = frozenset()
         telling = positions[:0]
         if self.is_of_keys:
             pass
@@ -374,7 +377,7 @@ class TableDecoding:
             if len(telling):
                 images = list(self._exact_images(telling))
                 columns = changed_by_values(images, target, self.forms)
-                if self._has_whole_rows and shows_news(shapes_of(images), target):
+                if self._has_whole_rows and shows_news(images, target):
                     shapes = shapes_of(self._exact_images(positions, len(positions)))
         columns = tuple(replace(c, name=target.called_now(c.name)) for c in with_forms(columns, forms, target))
         schemas = self._shown_schemas(positions) if target.tells_schemas else ()
@@ -429,6 +432,7 @@ class TableDecoding:
         self,
         source: SourceTable,
         columns: tuple[ObservedColumn, ...],
+        shapes: Shapes,
         positions: npt.NDArray[np.int64],
         parts: list[TableEvents],
     ) -> None:
@@ -437,8 +441,7 @@ class TableDecoding:
         keys = [key for key in self._some_keys(positions) if isinstance(key, dict)]
         beyond = ({name: value for name, value in key.items() if name not in names} for key in keys)
         key_only = all_columns(None, beyond, len(keys))
-        schemas, has_shapes = self._shown_schemas(positions), self.schema is None and self._has_whole_rows
-        shapes = shapes_of(self._exact_images(positions)) if has_shapes and not self.is_of_keys else frozenset()
+        schemas = self._shown_schemas(positions)
         self._observe(source, columns, positions, key_only, schemas, has_rows=_has_rows(parts), shapes=shapes)
 
     def _observe(
@@ -450,7 +453,7 @@ class TableDecoding:
         schemas: tuple[ShownSchema, ...] = (),
         *,
         has_rows: bool = True,
-        shapes: frozenset[frozenset[str]] = frozenset(),
+        shapes: Shapes = frozenset(),
     ) -> None:
         first = self.outcome.offset(int(positions.min()))
         fields = next(map(key_fields, self._some_keys(positions)), None)

@@ -28,6 +28,7 @@ from sources.json_changes.column_plan import Plan, plan_columns
 from sources.json_changes.embedded_schema import EmbeddedSchema
 from sources.json_changes.event_log import EventLog
 from sources.json_changes.observing import (
+    Shapes,
     all_columns,
     changed_by_schema,
     changed_by_values,
@@ -184,8 +185,8 @@ class FeedDecoding:
         if columns:
             first = self.outcome.offset(int((telling if len(telling) else events.positions).min()))
             typed = [name for name, _ in group.types.columns]
-            shapes = frozenset[frozenset[str]]()
-            if self.feed.tells_every_column and shows_news(shapes_of(images, typed), target):
+            shapes: Shapes = frozenset()
+            if self.feed.tells_every_column and shows_news(images, target, typed):
                 shapes = shapes_of(self._exact_images(events.positions, len(events.positions)), typed)
             self.outcome.observe(Observation(source, columns, None, self.partition, first, shapes=shapes))
 
@@ -273,20 +274,20 @@ class FeedDecoding:
             return False
         step = -(-len(records) // _MOST_SAMPLED)
         by_types: dict[SourceTypes, list[Row]] = {}
-        shapes = frozenset[frozenset[str]]()
+        shapes: Shapes = frozenset()
         for position in records.texts.positions[::step].tolist():
             value = self.outcome.parsed("value", position)
             rows = images_in(self.feed, value)
             if rows:
                 types = SourceTypes.of(self.feed.types_of(value))
                 by_types.setdefault(types, []).extend(rows)
-                shapes |= shapes_of(rows, [name for name, _ in types.columns])
+                if self.feed.tells_every_column:
+                    shapes |= shapes_of(rows, [name for name, _ in types.columns])
         columns = merged([tuple(self._shown(types, rows)) for types, rows in by_types.items()])
         names = {column.name for column in columns}
         keys = [_as_columns(named, names) for named, _ in records.key_masks() if named]
         first = self.outcome.offset(int(records.texts.positions.min()))
         key, has_rows = keys[0] if keys else None, not np.isin(records.ops, (DELETE, TRUNCATE)).all()
-        shapes = shapes if self.feed.tells_every_column else frozenset()
         self.outcome.observe(
             Observation(source, columns, key, self.partition, first, has_rows=bool(has_rows), shapes=shapes)
         )

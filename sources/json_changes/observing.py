@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from paimon_table.schema.type_widening import common_type
 from paimon_table.types import CHARACTERS, DataType, Root
@@ -23,6 +23,9 @@ from sources.values.json_values import Unconvertible
 from sources.values.likely_meaning import looks_like
 from sources.values.scalar_conversion import convert_value
 from sources.values.value_forms import AMBIGUOUS_DECIMALS, ValueForms
+
+Shapes: TypeAlias = frozenset[frozenset[str]]
+"""The columns of each of some rows."""
 
 
 def all_columns(
@@ -90,19 +93,21 @@ def changed_by_values(
     return tuple(found)
 
 
-def shapes_of(rows: Iterable[Mapping[str, Any]], typed: Iterable[str] = ()) -> frozenset[frozenset[str]]:
+def shapes_of(rows: Iterable[Mapping[str, Any]], typed: Iterable[str] = ()) -> Shapes:
     """The columns of each row, and those that its record names types of."""
     named = tuple(typed)
     return frozenset(frozenset((*columns, *named)) for columns in {tuple(row) for row in rows})
 
 
-def shows_news(shapes: Iterable[frozenset[str]], target: DecodeTarget) -> bool:
+def shows_news(rows: Iterable[Mapping[str, Any]], target: DecodeTarget, typed: Iterable[str] = ()) -> bool:
     """Whether rows have a column that is news, and the table wants to know what they have beside it.
 
     The table may hide a column that such a row lacks: then the new one may be that under another name.
     """
+    if not target.tells_schemas:
+        return False
     known = {name for name, _ in target.columns}
-    return target.tells_schemas and any(target.is_news(name) for shape in shapes for name in shape - known)
+    return any(target.is_news(name) for shape in shapes_of(rows, typed) for name in shape - known)
 
 
 def told_forms(

@@ -140,6 +140,7 @@ class Outcome:
         is_whole: bool = True,
     ) -> None:
         """A row and the columns that it has; the one with the highest offset of a partition stays."""
+        left_out = target.left_out_of(shown)
         row = NewestRow(
             source,
             self.cell("partition", position),
@@ -148,9 +149,9 @@ class Outcome:
             target.lacked_by(shown),
             comments or {},
             is_whole,
-            target.left_out_of(shown),
+            left_out,
             target.knows_all(shown),
-            target.hidden_of(shown),
+            target.masked.intersection(shown).union(left_out),
         )
         self._keep_newest(row)
 

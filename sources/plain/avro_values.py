@@ -21,7 +21,7 @@ from sources.json_changes.outcome import Outcome, Parse
 from sources.plain.avro_keys import AvroKeys
 from sources.plain.avro_options import AvroSchemas
 from sources.plain.column_rows import ColumnRows
-from sources.upsert_avro.avro_rows import AvroRows, columns_of_struct, record_of
+from sources.upsert_avro.avro_rows import AvroRows, row_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class AvroValues:
 
     def row(self, schema: Node) -> EmbeddedSchema:
         """See ``sources.upsert_avro.avro_rows.AvroSchemas``."""
-        return row_schema(schema)
+        return _row_schema(schema)
 
     def no_schema(self, code: int, data: bytes) -> str:
         """See ``sources.upsert_avro.avro_rows.AvroSchemas``."""
@@ -98,14 +98,8 @@ class AvroValues:
 
 
 @lru_cache(maxsize=1024)
-def row_schema(schema: Node) -> EmbeddedSchema:
-    """The columns of the rows that a schema writes. Raises MalformedRecord where it writes none."""
-    record = record_of(schema)
-    try:
-        struct = connect_struct(record, is_plain=True)
-    except RecursionError as error:
-        raise MalformedRecord(f"the schema of the value is not usable: {error}") from error
-    return columns_of_struct(struct)
+def _row_schema(schema: Node) -> EmbeddedSchema:
+    return row_schema(schema, partial(connect_struct, is_plain=True))
 
 
 @lru_cache(maxsize=64)

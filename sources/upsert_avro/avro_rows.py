@@ -120,17 +120,15 @@ class AvroRows:
         return found.valid, found.records, ~data.doubt & (at == data.ends)
 
 
-def record_of(schema: Node) -> Node:
-    """The record that a schema writes, which may be null. Raises MalformedRecord where it writes none."""
+def row_schema(schema: Node, struct_of: Callable[[Node], Mapping[str, Any]]) -> EmbeddedSchema:
+    """The columns of the rows that a schema writes; ``struct_of`` makes a Kafka Connect struct of their record.
+
+    Raises MalformedRecord where it writes no record, or one that is not usable.
+    """
     record = schema.value
     if record is None or record.kind is not AvroKind.RECORD:
         raise MalformedRecord(_NO_RECORD)
-    return record
-
-
-def columns_of_struct(struct: Mapping[str, Any]) -> EmbeddedSchema:
-    """The columns of a Kafka Connect struct. Raises MalformedRecord where it is not usable."""
     try:
-        return EmbeddedSchema(struct_columns(struct))
+        return EmbeddedSchema(struct_columns(struct_of(record)))
     except (ArithmeticError, RecursionError) as error:
         raise MalformedRecord(f"the schema of the value is not usable: {error}") from error

@@ -28,7 +28,7 @@ from sources.debezium_avro.record_reading import KeyFormat, RecordReading
 from sources.decode_target import Goal
 from sources.json_changes.embedded_schema import EmbeddedSchema
 from sources.json_changes.outcome import Outcome
-from sources.upsert_avro.avro_rows import AvroRows, columns_of_struct, record_of
+from sources.upsert_avro.avro_rows import AvroRows, row_schema
 from sources.upsert_avro.flat_columns import FlatColumns
 from sources.upsert_avro.key_texts import AvroKeyTexts
 from sources.upsert_json.metadata import FlatRows
@@ -121,9 +121,4 @@ class _Schemas:
 @lru_cache(maxsize=1024)
 def _row_schema(schema: Node, shape: FlatRows) -> EmbeddedSchema:
     """The columns of the rows that a schema writes, without metadata fields."""
-    record = record_of(schema)
-    try:
-        struct = connect_struct(record)
-    except RecursionError as error:
-        raise MalformedRecord(f"the schema of the value is not usable: {error}") from error
-    return columns_of_struct(shape.row_of_struct(struct))
+    return row_schema(schema, lambda record: shape.row_of_struct(connect_struct(record)))
