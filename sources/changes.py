@@ -134,7 +134,7 @@ class NewestRow:
     is_whole: bool = True
     """Whether it has every column of its source. If not, it may leave out those that are NULL."""
     left_out: tuple[str, ...] = ()
-    """Those of its columns that the rule drops."""
+    """Its columns that the rule drops, or masks while the table lacks them (``DecodeTarget.left_out_of``)."""
     has_known: bool = True
     """Whether it has known columns alone (``DecodeTarget.knows_all``)."""
     hidden: frozenset[str] = frozenset()

@@ -31,7 +31,8 @@ class ColumnSources:
     gone: tuple[str, ...] = ()
     """Columns that the source has lost and the table keeps: they are not what a later column was called before."""
     left_out: tuple[str, ...] = ()
-    """Columns of the newest records that ``columns.drop`` means: a column that comes in their place may be theirs."""
+    """Columns of the newest records that ``columns.drop`` means, or masks that have had only NULL so far: a column that
+    comes in their place may be theirs."""
     lacking: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Where several source tables meet: which masked or dropped columns the newest records of one lack, by its name."""
     made_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -90,7 +91,7 @@ class ColumnSources:
         return replace(self, gone=tuple(dict.fromkeys((*self.gone, *columns))))
 
     def with_left_out(self, columns: Iterable[str]) -> ColumnSources:
-        """The newest records have these columns, which the rule drops."""
+        """The newest records have these columns, of which the table stores nothing."""
         return replace(self, left_out=tuple(sorted({*columns})))
 
     def with_lacking(self, source: str, columns: Iterable[str]) -> ColumnSources:

@@ -159,12 +159,14 @@ class DecodeTarget:
         return tuple(now for (name, _), (now, _) in both if name not in shown and name not in self.primary_key)
 
     def left_out_of(self, shown: Collection[str]) -> tuple[str, ...]:
-        """Those of the columns that a row has which the rule drops."""
-        return () if self.drops is None else tuple(sorted(name for name in shown if self.drops(name)))
+        """The columns of a row that the rule drops, and those that it masks while the table lacks them."""
+        unseen = self.masked.difference(name for name, _ in self.columns)
+        drops = self.drops or unseen.__contains__
+        return tuple(sorted(name for name in shown if name in unseen or drops(name)))
 
     def knows_all(self, shown: Collection[str]) -> bool:
         """Whether the table has, or the rule refuses, all columns of a row; one that had only NULL so far waits."""
-        known = {*(name for name, _ in self.columns), *self.refused}
+        known = {*(name for name, _ in self.columns), *self.refused, *self.masked}
         leaves_out = self.leaves_out or (lambda _name: False)
         return all(name in known or leaves_out(name) for name in shown)
 

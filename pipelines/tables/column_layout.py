@@ -243,7 +243,8 @@ def first_stored(layout: Layout, seen: Seen, source: str) -> tuple[Seen, TargetR
         options[OPTION] = forms.text
     if layout.hidden:
         options[SOURCE_COLUMNS] = _text(layout.hidden)
-    left_out = [name for name in seen.columns if first_of(columns.drop, name)]
+    unseen = columns.mask.keys() - layout.types.keys()
+    left_out = [name for name in seen.columns if name in unseen or first_of(columns.drop, name)]
     words = words_of([rule])
     if left_out or words:
         sources = ColumnSources.parsed(options.get(COLUMN_SOURCES)).with_made_by(words)

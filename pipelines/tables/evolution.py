@@ -227,7 +227,7 @@ class Evolution:
     def keep_left_out(
         self, sink: TableSink, rule: TargetRule, of_source: TargetRule, row: NewestRow, now_ms: int
     ) -> bool:
-        """Remember which columns of the newest row ``columns.drop`` means; returns whether that is news.
+        """Remember which hidden columns of the newest row the table lacks; returns whether that is news.
 
         A column that has had only NULL so far may be one of them under a new name. Where several source tables meet,
         none of them shows that all others have lost one, and each is remembered with those that it lacks.

@@ -74,22 +74,26 @@ def check_hidden(
     """SchemaChangeRefused for a new column in rows that have lost a masked or dropped one: it may be its new name.
 
     Every record that brings a new column shows its shape: by its embedded schema, else by its row, where that is whole.
-    A dropped column counts if the table remembers it, or other rows here have it: the file may name one that never
-    came, or is long gone. Where several source tables meet, a column counts for those whose rows have had it:
+    In rows without a schema a hidden column counts if the table has it or remembers it, or other rows here have it: the
+    file may name one that never came, or is long gone. Where several source tables meet, a column counts for those whose rows have had it:
     ``is_first`` says that no rows of this one came before, ``there`` are the hidden columns that some rows here have.
     """
     known = names_decoded(rule, sink.table)
     before = {*_there_before(of_table, rule, sink, source, is_first), *there}
     _check_schemas(rule, source.topic, seen.schemas, seen.columns, known, before)
-    came = {name for name in before if name in known or name in there or name not in rule.columns.mask}
+    came = {name for name in before if name in known or name in there or name in _remembered(sink).left_out}
     _check_shapes(rule, source.topic, seen.shapes, seen.columns, known, came)
+
+
+def _remembered(sink: TableSink) -> ColumnSources:
+    return ColumnSources.parsed(sink.table.schema.options.get(COLUMN_SOURCES))
 
 
 def _there_before(
     of_table: TargetRule, rule: TargetRule, sink: TableSink, source: SourceTable, is_first: bool
 ) -> list[str]:
     """The hidden columns that earlier records of a source table have had, as far as the table knows."""
-    remembered = ColumnSources.parsed(sink.table.schema.options.get(COLUMN_SOURCES))
+    remembered = _remembered(sink)
     hidden = hidden_columns(rule, remembered.left_out)
     if feeds_alone(of_table, sink):
         return hidden

@@ -60,8 +60,13 @@ def _from_values(stretch: ExactStretch, part: TableEvents, outcome: Outcome) -> 
             kept.append(index)
             envelopes.append(value)
     chosen = np.array(kept, np.int64)
+    ops = part.ops[chosen]
     before, after = ([_image(value.get(side)) for value in envelopes] for side in ("before", "after"))
-    return Events(part.texts.positions[chosen], part.ops[chosen], before, after)
+    if not part.texts.shape.has_old_rows:  # a header may say that the only image is of a deleted row
+        images = [old if new is None else new for old, new in zip(before, after, strict=True)]
+        before = [image if op == DELETE else None for image, op in zip(images, ops.tolist(), strict=True)]
+        after = [None if op == DELETE else image for image, op in zip(images, ops.tolist(), strict=True)]
+    return Events(part.texts.positions[chosen], ops, before, after)
 
 
 def _image(value: Any) -> Mapping[str, Any] | None:

@@ -57,6 +57,8 @@ class AvroKeyTexts:
         value = self.reading.parsed("key", position)
         if isinstance(value, MalformedRecord):
             raise value
+        if value is None:
+            raise MalformedRecord("it is null")
         schema = self.reading.schema(frames, code)
         record = None if isinstance(schema, MalformedRecord) else schema.value
         if record is not None and record.kind is AvroKind.RECORD and isinstance(value, dict):

@@ -145,7 +145,8 @@ class _Found:
 
     def text(self, role: Role) -> pa.Array | None:
         """The texts of a role, NULL where neither says it; None where none does."""
-        parts = [as_text(self.fields[name]) for name in self.fields if self.roles[name] is role]
+        named = (name for name, of in self.roles.items() if of is role and name in self.fields)
+        parts = [as_text(self.fields[name]) for name in named]
         if role is not Role.DELETED:
             names = [*self.in_headers.named(role)]
             if role is Role.OP and self.in_headers.is_of_connector:

@@ -73,13 +73,16 @@ def _objects(
 def _object_text(key: bytes, column: str | None, is_text: bool) -> bytes:
     """A key in the form of an object; one without names gets that of the column."""
     try:
-        value = unwrapped_key(parse_json(key))
+        whole = parse_json(key)
     except MalformedRecord:
         # Bare text, unless it was meant to be JSON.
-        value = {} if key[:1] in (b"{", b"[", b'"') else key.decode("utf-8")
+        whole = {} if key[:1] in (b"{", b"[", b'"') else key.decode("utf-8")
+    value = unwrapped_key(whole)
+    if value is None and value is not whole:
+        value = {}
     if isinstance(value, dict) or column is None:
         return json_text(value if isinstance(value, dict) else {}).encode()
     if is_text and not isinstance(value, str):
         # A bare text that happens to be a number, or true or false, in JSON.
-        value = key.decode("utf-8")
+        value = key.decode("utf-8") if value is whole else json_text(value)
     return (f"{{{json.dumps(column)}:" + json_text(value) + "}").encode()

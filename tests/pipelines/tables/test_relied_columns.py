@@ -76,6 +76,25 @@ def test_a_masked_column_that_is_renamed_in_the_first_batch_makes_no_table(tmp_p
     assert len(rows(run(tmp_path, declared, 0, typed(1, ROWS, AB), new))) == 2
 
 
+@pytest.mark.parametrize("has_schema", [True, False])
+@pytest.mark.parametrize("in_first_batch", [True, False])
+def test_a_masked_column_without_a_value_so_far_is_not_forgotten(
+    tmp_path: Path, has_schema: bool, in_first_batch: bool
+) -> None:
+    """What the source calls otherwise now may have had only NULL, so that the table has no column for it."""
+    config = pipeline(tmp_path, columns={"mask": {"b": "redact"}})
+    old, new = {**ROWS, "b": None}, {"id": 2, "a": 2, "c": "secret"}
+    sent = [typed(1, old, AB), typed(2, new, AC)] if has_schema else [bare(old), bare(new)]
+
+    with pytest.raises(SchemaChangeRefused, match=r"columns\.mask"):
+        if in_first_batch:
+            run(tmp_path, config, 0, *sent)
+        else:
+            run(tmp_path, config, 0, bare({"id": 0, "a": 0}))
+            run(tmp_path, config, 1, sent[0])
+            run(tmp_path, config, 2, sent[1])
+
+
 def test_one_row_of_the_new_name_is_enough(tmp_path: Path) -> None:
     """Rows of dump files may be mixed: the newest one has the masked column."""
     config = pipeline(tmp_path, columns={"mask": {"b": "redact"}})

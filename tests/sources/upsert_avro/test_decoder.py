@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from sources.decode_target import DecodeTarget
 from sources.upsert_avro.decoder import UpsertAvroDecoder
 from sources.upsert_json.policies import UpsertPolicies
 from tests.support.avro_topics import AvroTopics
+from tests.support.envelope_records import target
 from tests.support.row_records import SOURCE, TARGET, TOPIC, stored
 
 KEY = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "int"}]}
@@ -72,6 +74,32 @@ def test_a_null_value_deletes_the_row_of_its_key(tmp_path: Path, key_format: str
     found = decoded(tmp_path, topics, (keys[kind], None), key_format=key_format)
     assert stored(found, "id") == [("-D", 7, 100)]
     assert found.quarantine == ()
+
+
+def test_a_null_in_a_key_deletes_nothing(tmp_path: Path) -> None:
+    topics, optional = AvroTopics(), ["null", "string"]
+    found = decoded(
+        tmp_path,
+        topics,
+        (topics.encoded(optional, None), None),
+        (topics.encoded(optional, "null"), None),
+        goal=target("id", id="STRING NOT NULL", v="STRING"),
+    )
+    assert stored(found, "id") == [("-D", "null", 101)]
+    assert [(row.offset, "does not say what to delete" in row.reason) for row in found.quarantine] == [(100, True)]
+
+
+@pytest.mark.parametrize("names", [("__ts_ms", "__source_ts_ms"), ("__source_ts_ms", "__ts_ms")])
+def test_the_time_of_the_source_counts_wherever_it_stands(tmp_path: Path, names: tuple[str, str]) -> None:
+    topics = AvroTopics()
+    schema = {**ROW, "name": "Timed", "fields": [*ROW["fields"], *({"name": n, "type": "long"} for n in names)]}
+    row = {"id": 1, "v": "a", "__source_ts_ms": 5_000, "__ts_ms": 9_000}
+    goal = replace(target("", id="INT", v="STRING"), on_change="log")
+
+    found = decoded(tmp_path, topics, (topics.encoded(KEY, {"id": 1}), topics.encoded(schema, row)), goal=goal)
+
+    (time,) = stored(found, "event_time")
+    assert time[1].timestamp() == 5
 
 
 def test_what_cannot_be_read_goes_to_quarantine_with_the_reason(tmp_path: Path) -> None:

@@ -139,6 +139,14 @@ def test_the_operation_may_be_in_a_header(name: str, value: str) -> None:
     assert [row[0] for row in stored(found)] == ["+U", "+I", "+I"]
 
 
+@pytest.mark.parametrize("value", [b'{"id":1,"v":"5"}', b' {"id":1,"v":"5"}', b'{"id":1,"v":5}'])
+def test_a_delete_that_a_header_tells_has_the_row(value: bytes) -> None:
+    """Arrow reads the first text, the others are read by themselves."""
+    found = decoded(rows_of((K1, value, {"__op": "d"}), (K1, {"id": 2, "v": "x"}, {"__op": "d"})))
+
+    assert stored(found) == [("-D", 1, "5", 100), ("-D", 2, "x", 101)]
+
+
 @pytest.mark.parametrize(
     ("topic", "fields", "source"),
     [
@@ -300,6 +308,8 @@ def test_a_null_without_a_key_is_a_tombstone() -> None:
         (b'{"schema":{"type":"int64","optional":false},"payload":7}', "BIGINT NOT NULL", 7),
         (b'{"schema":{"type":"string","optional":false},"payload":"x"}', "STRING NOT NULL", "x"),
         (b'{"payload":{"id":7}}', "BIGINT NOT NULL", 7),
+        (b'{"schema":{"type":"int32","optional":false},"payload":7}', "STRING NOT NULL", "7"),
+        (b"null", "STRING NOT NULL", "null"),
     ],
 )
 def test_a_key_without_names_is_that_of_a_table_with_one_key_column(key: bytes, column: str, stored_key: Any) -> None:
@@ -310,7 +320,10 @@ def test_a_key_without_names_is_that_of_a_table_with_one_key_column(key: bytes, 
 
 @pytest.mark.parametrize(
     "key",
-    [b"\xff", b'{"payload":{"id":"\xff"}}', b'{"id":"\xff"}', b'{"schema":\xff', b'{"id":"\\ud800"}', b'{"id"', b'"a'],
+    [
+        *(b"\xff", b'{"payload":{"id":"\xff"}}', b'{"id":"\xff"}', b'{"schema":\xff', b'{"id":"\\ud800"}', b'{"id"', b'"a'),
+        b'{"schema":{"type":"string","optional":true},"payload":null}',
+    ],
 )
 @pytest.mark.parametrize("column", ["STRING NOT NULL", "INT NOT NULL"])
 @pytest.mark.parametrize("value", [None, b"null"])
