@@ -6,6 +6,7 @@ A lost column gives NULL. That is right for a column that is stored, and wrong f
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from paimon_table import Table
 from paimon_table.errors import SchemaChangeRefused
@@ -74,27 +75,27 @@ def check_hidden(
     """SchemaChangeRefused for a new column in rows that have lost a masked or dropped one: it may be its new name.
 
     Every record that brings a new column shows its shape: by its embedded schema, else by its row, where that is whole.
-    In rows without a schema a hidden column counts if the table has it or remembers it, or other rows here have it: the
-    file may name one that never came, or is long gone. Where several source tables meet, a column counts for those whose rows have had it:
+    A hidden column counts if the table has it or remembers it, or other rows here have it: the file may name one that
+    never came, or is long gone. Where several source tables meet, a column counts for those whose rows have had it:
     ``is_first`` says that no rows of this one came before, ``there`` are the hidden columns that some rows here have.
     """
     known = names_decoded(rule, sink.table)
-    before = {*_there_before(of_table, rule, sink, source, is_first), *there}
-    _check_schemas(rule, source.topic, seen.schemas, seen.columns, known, before)
-    came = {name for name in before if name in known or name in there or name in _remembered(sink).left_out}
-    _check_shapes(rule, source.topic, seen.shapes, seen.columns, known, came)
-
-
-def _remembered(sink: TableSink) -> ColumnSources:
-    return ColumnSources.parsed(sink.table.schema.options.get(COLUMN_SOURCES))
+    before = _there_before(of_table, rule, sink, source, known, is_first)
+    _check_rows(rule, source.topic, seen, known, {*before, *there})
 
 
 def _there_before(
-    of_table: TargetRule, rule: TargetRule, sink: TableSink, source: SourceTable, is_first: bool
+    of_table: TargetRule,
+    rule: TargetRule,
+    sink: TableSink,
+    source: SourceTable,
+    known: Collection[str],
+    is_first: bool,
 ) -> list[str]:
     """The hidden columns that earlier records of a source table have had, as far as the table knows."""
-    remembered = _remembered(sink)
-    hidden = hidden_columns(rule, remembered.left_out)
+    remembered = ColumnSources.parsed(sink.table.schema.options.get(COLUMN_SOURCES))
+    in_table = {*known, *remembered.left_out}
+    hidden = [name for name in hidden_columns(rule, remembered.left_out) if name in in_table]
     if feeds_alone(of_table, sink):
         return hidden
     if is_first and not any(fed_by(source).is_same(other) for other in sink.fed_before):
@@ -105,53 +106,40 @@ def _there_before(
 
 def check_first_hidden(rule: TargetRule, topic: str, seen: Seen) -> None:
     """The same for a table that is still to be made of records with several schemas or shapes."""
-    _check_schemas(rule, topic, seen.schemas, _all_names(seen.schemas))
-    _check_shapes(rule, topic, seen.shapes, seen.columns)
+    _check_rows(rule, topic, seen)
 
 
-def _check_schemas(
-    rule: TargetRule,
-    topic: str,
-    schemas: Sequence[ShownSchema],
-    new: Collection[str],
-    known: Collection[str] = (),
-    there_before: Collection[str] = (),
+def _check_rows(
+    rule: TargetRule, topic: str, seen: Seen, known: Collection[str] = (), there_before: Collection[str] = ()
 ) -> None:
-    """The same by embedded schemas: a hidden column was ``there_before``, or an older one of the schemas has it."""
-    for name in hidden_columns(rule, {*there_before, *_all_names(schemas)}):
-        having = [schema for schema in schemas if name in dict(schema.columns)]
-        beside = _all_names(having)
-        for schema in schemas:
-            shown = dict(schema.columns)
-            if name not in shown and (name in there_before or any(schema.is_behind(other) for other in having)):
-                _refuse_open(rule, topic, name, [c for c in shown if c in new], {*known, *beside})
+    """The same: a hidden column was ``there_before``, or rows here have it that are not surely newer."""
+    rows = [_Rows(tuple(name for name, _ in schema.columns), schema) for schema in seen.schemas]
+    rows += [_Rows(tuple(sorted(shape)), None) for shape in seen.shapes]
+    shown = {name for some in rows for name in some.columns}
+    for name in hidden_columns(rule, {*there_before, *shown}):
+        having = [some for some in rows if name in some.columns]
+        beside = {other for some in having for other in some.columns}
+        for some in rows:
+            if name not in some.columns and (name in there_before or any(map(some.may_follow, having))):
+                _refuse_open(rule, topic, name, [c for c in some.columns if c in seen.columns], {*known, *beside})
 
 
-def _check_shapes(
-    rule: TargetRule,
-    topic: str,
-    shapes: Collection[frozenset[str]],
-    new: Collection[str],
-    known: Collection[str] = (),
-    there_before: Collection[str] = (),
-) -> None:
-    """The same by whole rows without a schema, of which nothing says which came first."""
-    shown = {name for shape in shapes for name in shape}
-    for name in sorted({*there_before, *shown.intersection(hidden_columns(rule, shown))}):
-        beside = {other for shape in shapes if name in shape for other in shape}
-        for shape in shapes:
-            if name not in shape:
-                _refuse_open(rule, topic, name, sorted(shape & {*new}), {*known, *beside})
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows with the same columns; without a schema nothing says which rows came first."""
+
+    columns: tuple[str, ...]
+    schema: ShownSchema | None
+
+    def may_follow(self, others: _Rows) -> bool:
+        """Whether these may have come after the others."""
+        return self.schema is None or others.schema is None or self.schema.is_behind(others.schema)
 
 
 def hidden_columns(rule: TargetRule, there: Iterable[str]) -> list[str]:
     """The masked columns, and of those that records have, or had, the ones that the rule drops."""
     drop = rule.columns.drop
     return [*rule.columns.mask, *sorted(name for name in there if first_of(drop, name))]
-
-
-def _all_names(schemas: Iterable[ShownSchema]) -> set[str]:
-    return {name for schema in schemas for name, _ in schema.columns}
 
 
 def _refuse_open(rule: TargetRule, topic: str, hidden: str, new: Iterable[str], known: Collection[str]) -> None:

@@ -95,6 +95,20 @@ def test_a_masked_column_without_a_value_so_far_is_not_forgotten(
             run(tmp_path, config, 2, sent[1])
 
 
+@pytest.mark.parametrize("is_schema_last", [True, False])
+@pytest.mark.parametrize("of_one_batch", [True, False])
+def test_schemas_that_are_switched_on_or_off_hide_no_new_name(
+    tmp_path: Path, is_schema_last: bool, of_one_batch: bool
+) -> None:
+    config = pipeline(tmp_path, columns={"mask": {"b": "redact"}})
+    new = {"id": 2, "a": 2, "c": "secret"}
+    sent = [bare(ROWS), typed(2, new, AC)] if is_schema_last else [typed(1, ROWS, AB), bare(new)]
+
+    with pytest.raises(SchemaChangeRefused, match=r"columns\.mask"):
+        for number, events in enumerate([sent] if of_one_batch else [[one] for one in sent]):
+            run(tmp_path, config, number, *events)
+
+
 def test_one_row_of_the_new_name_is_enough(tmp_path: Path) -> None:
     """Rows of dump files may be mixed: the newest one has the masked column."""
     config = pipeline(tmp_path, columns={"mask": {"b": "redact"}})

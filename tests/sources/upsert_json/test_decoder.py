@@ -321,7 +321,15 @@ def test_a_key_without_names_is_that_of_a_table_with_one_key_column(key: bytes, 
 @pytest.mark.parametrize(
     "key",
     [
-        *(b"\xff", b'{"payload":{"id":"\xff"}}', b'{"id":"\xff"}', b'{"schema":\xff', b'{"id":"\\ud800"}', b'{"id"', b'"a'),
+        *(
+            b"\xff",
+            b'{"payload":{"id":"\xff"}}',
+            b'{"id":"\xff"}',
+            b'{"schema":\xff',
+            b'{"id":"\\ud800"}',
+            b'{"id"',
+            b'"a',
+        ),
         b'{"schema":{"type":"string","optional":true},"payload":null}',
     ],
 )
