@@ -107,6 +107,7 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--passes", type=int, default=1)
     parser.add_argument("--batch", type=int, default=50_000)
+    parser.add_argument("--target", default="10s", help="trigger.target_batch_duration; several with commas take turns")
     parser.add_argument("--keys", type=int, default=200_000)
     parser.add_argument("--buckets", type=int, default=2)
     parser.add_argument("--partitions", type=int, default=2)
@@ -139,20 +140,22 @@ def main() -> None:
             run(
                 [
                     (
-                        f"{master} {mode} {reader}",
+                        f"{master} {mode} {reader} {target}",
                         pipeline(
-                            root / f"pass-{number}-{master}-{mode}-{reader}".replace(":", "-"),
+                            root / f"pass-{number}-{master}-{mode}-{reader}-{target}".replace(":", "-"),
                             broker,
                             args.batch,
                             rule(mode, args.buckets, args.producer),
                             sparks[master],
-                            more={"reader": reader},
+                            {"available_now": True, "target_batch_duration": target},
+                            {"reader": reader},
                         ),
                     )
                     for number in range(1, args.passes + 1)
                     for master in args.master.split(",")
                     for mode in args.mode.split(",")
                     for reader in args.reader.split(",")
+                    for target in args.target.split(",")
                 ]
             )
 

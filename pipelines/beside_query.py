@@ -19,7 +19,7 @@ from pipelines.batch.step_facts import AllOpen
 from pipelines.catchup.reading import InStream, Reading, StreamEnd, Work
 from pipelines.catchup.shown_standing import TableStanding, say_paused
 from pipelines.catchup.side_work import COMMANDS, SideWork, TableRequests
-from pipelines.catchup.slices import SLICE_S, SlicePace, SparkSlices, paced
+from pipelines.catchup.slices import SLICE_S, SparkSlices, paced
 from pipelines.catchup.table_standings import TableStandings
 from pipelines.checkpoint.book import Cause, Pause
 from pipelines.control.request_desk import Handler, NotYet, RequestDesk, Tell
@@ -37,6 +37,7 @@ from pipelines.views.table_counts import catching_up
 from pipelines.views.table_views import Beside
 from sinks.commit.positions import aside_user
 from sinks.commit.table_sink import TableSink
+from sources.pace import Pace
 from sources.slices import Slice
 
 log = logging.getLogger(__name__)
@@ -184,7 +185,7 @@ class BesideQuery:
         if tables is None:
             raise BrokenInvariant(f"table {identifier} is to be caught up before the pipeline's tables are known")
         slices = self._slices()
-        pace = SlicePace(self.config.source.reader.max_records_per_batch)
+        pace = Pace(self.config.source.reader.max_records_per_batch, SLICE_S)
 
         def run(batch: BatchRun, own: PipelineTables, piece: Slice, topics: Collection[str] | None) -> BatchReport:
             return slices.of_pause(self.paused.pauses[identifier]).run(batch, own, piece, topics)

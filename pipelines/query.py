@@ -58,9 +58,13 @@ from pipelines.tidying.tidier import Tidier, compact_left, found_tables
 from pipelines.views.pipeline_state import PipelineState
 from pipelines.views.table_views import Beside
 from sinks.commit.table_sink import TableSink
+from sources.pace import Pace
 from sources.positions import Reading as ReadRange
 
 log = logging.getLogger(__name__)
+
+FIRST_RECORDS = 100_000
+"""Of the first batch of a stream, before any has shown how long one takes."""
 
 
 class StopRequested(TidemarkError):
@@ -86,6 +90,9 @@ class PipelineQuery:
         self.tables: PipelineTables | None = None
         self.failure: BaseException | None = None
         self._once = once or config.trigger.available_now
+        target_s = config.trigger.target_batch_duration.total_seconds()
+        self._pace = Pace(config.source.reader.max_records_per_batch, target_s, FIRST_RECORDS)
+        self._last_ended_s = 0.0
         self._observers = observers
         self._stopping = threading.Event()
         self._is_in_batch = False
@@ -268,7 +275,8 @@ class PipelineQuery:
     def _start(self, spark: SparkSession) -> StreamingQuery:
         quarantine_io, _ = quarantine_of(self.config)
         slots, reader, is_new = self._settings.slots, self._reader, self._checkpoint.is_new
-        records = reader.stream(spark, slots, self._log_start)
+        seconds = 0.0 if self._once else self.config.trigger.interval.total_seconds()
+        records = reader.stream(spark, slots, self._log_start, self._pace, seconds)
         if is_new:
             check_stored_reads(self.config, self._catalog, self._book.topic_ids)
         blobs = decoded(records, slots, quarantine_io, self._settings.decoder, reader.share_reader)
@@ -276,7 +284,8 @@ class PipelineQuery:
         writer = writer.option("checkpointLocation", self.config.checkpoint)
         if self._once and self._reader.is_drained_by_spark:
             return writer.trigger(availableNow=True).start()
-        seconds = 0.0 if self._once else self.config.trigger.interval.total_seconds()
+        if reader.share_reader is not None:
+            seconds = 0.0  # the stream itself knows when a batch is due
         query = writer.trigger(processingTime=f"{int(seconds * 1000)} milliseconds").start()
         if self._once:
             threading.Thread(target=self._drain, args=(query,), daemon=True).start()
@@ -332,6 +341,8 @@ class PipelineQuery:
 
     def _ended(self, report: BatchReport) -> None:
         self._closed_batches.appended_batch = report.batch_id
+        self._pace.done(report.record_count, report.seconds_since(self._last_ended_s))
+        self._last_ended_s = report.ended_s
         self._reader.read_to(dict(report.ends), report.newest_s)
         opened = self.open_tables()
         for table in report.tables:

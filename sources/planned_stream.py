@@ -19,6 +19,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 
 from paimon_table.errors import SinkUnavailable
+from sources.pace import Cadence
 
 SHARE = "share"
 """The column that holds a task's share of the batch."""
@@ -31,6 +32,11 @@ _ROW_HEADER_BYTES = 16
 class Planner(Protocol):
     """What batches hold. Called one at a time; offsets are JSON, equal exactly when their texts are."""
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether the batch that was planned last left records for another one."""
+        ...
+
     def initial_offset(self) -> str: ...
 
     def latest_offset(self, start: str) -> str:
@@ -42,8 +48,8 @@ class Planner(Protocol):
     def stop(self) -> None: ...
 
 
-def planned_stream(spark: SparkSession, name: str, planner: Planner) -> DataFrame:
-    """Rows of ``SHARE``, each in a partition of its own, of the batches that ``planner`` plans.
+def planned_stream(spark: SparkSession, name: str, planner: Planner, interval_s: float) -> DataFrame:
+    """Rows of ``SHARE``, each in a partition of its own, of the batches that ``planner`` plans (``Cadence``).
 
     Spark's trigger ``availableNow`` works with a ``HoldablePlanner``.
     """
@@ -53,9 +59,9 @@ def planned_stream(spark: SparkSession, name: str, planner: Planner) -> DataFram
     ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
     sql = jvm.org.apache.spark.sql
     if isinstance(planner, HoldablePlanner):
-        table: _Stream = _DrainedStream(spark, name, planner)
+        table: _Stream = _DrainedStream(spark, name, planner, interval_s)
     else:
-        table = _Stream(spark, name, planner)
+        table = _Stream(spark, name, planner, interval_s)
     relation = _Internals(jvm, spark.version).relation(name, table, table.schema())
     return DataFrame(sql.classic.Dataset.ofRows(session, relation), spark)
 
@@ -111,12 +117,13 @@ class _Stream:
 
     _numbers = itertools.count(1)
 
-    def __init__(self, spark: SparkSession, name: str, planner: Planner) -> None:
+    def __init__(self, spark: SparkSession, name: str, planner: Planner, interval_s: float) -> None:
         jvm: Any = spark.sparkContext._jvm
         self._gateway: Any = spark.sparkContext._gateway
         self._sql = jvm.org.apache.spark.sql
         self._internals = _Internals(jvm, spark.version)
         self._planner = planner
+        self._cadence = Cadence(interval_s)
         self._name = name
         self._number = next(self._numbers)
         # Asked for again and again while Spark plans a batch.
@@ -167,7 +174,7 @@ class _Stream:
         return self._sql.connector.read.streaming.ReadLimit.allAvailable()
 
     def latestOffset(self, start: Any, _limit: Any) -> Any:
-        return self._offset(self._planner.latest_offset(start.json()))
+        return self._offset(self._cadence.latest_offset(self._planner, start.json()))
 
     def reportLatestOffset(self) -> None:
         return None
@@ -217,8 +224,8 @@ class _DrainedStream(_Stream):
     class Java:
         implements = (*_Stream.Java.implements, f"{_CONNECTOR}.read.streaming.SupportsTriggerAvailableNow")
 
-    def __init__(self, spark: SparkSession, name: str, planner: HoldablePlanner) -> None:
-        super().__init__(spark, name, planner)
+    def __init__(self, spark: SparkSession, name: str, planner: HoldablePlanner, interval_s: float) -> None:
+        super().__init__(spark, name, planner, interval_s)
         self._drains = planner
 
     def prepareForTriggerAvailableNow(self) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from paimon_table.errors import TidemarkError
 from sources.lag import Lag
 from sources.loss import Losses
+from sources.pace import Pace
 from sources.positions import Place, Positions, Reading, Recorded
 from sources.slices import SliceReader
 
@@ -176,10 +177,11 @@ class SourceReader(Protocol):
         """
         ...
 
-    def stream(self, spark: SparkSession, slots: int, on_start: OnStart) -> DataFrame:
+    def stream(self, spark: SparkSession, slots: int, on_start: OnStart, pace: Pace, interval_s: float) -> DataFrame:
         """Records (columns of ``RECORD_SCHEMA``) from where the pipeline stands, for ``slots`` tasks side by side.
 
-        With a ``share_reader`` the rows hold shares of the records in one binary column instead.
+        With a ``share_reader`` the rows hold shares of the records in one binary column instead. The stream goes by
+        ``pace`` and ``interval_s`` then (``Cadence``); else Spark's trigger says when batches begin.
 
         Calls ``on_start`` once it knows what there is. Raises ConfigError or SinkUnavailable if the source cannot be
         read from there. May be called again when the query could not be started.

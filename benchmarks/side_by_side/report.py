@@ -93,7 +93,9 @@ def _workload_part(name: str, runs: Sequence[Run]) -> list[str]:
     turns = max(run.number for run in runs)
     keys = "" if workload.is_append else f" over {_number(topic.keys)} keys"
     tables = "" if workload.table_count == 1 else f" in {workload.table_count} tables"
-    commits = f"At most {_number(workload.events_per_commit)} events a batch, a checkpoint each"
+    batches = " of `MERGE`" if workload.is_paced else ""
+    often = "a checkpoint and a batch of Tidemark about each" if workload.is_paced else "a checkpoint each"
+    commits = f"At most {_number(workload.events_per_commit)} events a batch{batches}, {often}"
     return [
         f"### {workload.title}",
         "",

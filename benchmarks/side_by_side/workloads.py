@@ -28,6 +28,8 @@ class Workload:
     """For systems with batches."""
     checkpoint_ms: int = 1000
     """For systems with checkpoints."""
+    is_paced: bool = True
+    """Tidemark's batches take as long as a checkpoint; else they have ``events_per_commit``."""
     share: float = 1.0
     """Of the events that were asked for."""
     table_count: int = 1
@@ -90,7 +92,15 @@ WORKLOADS = by_name(
     Workload("zipf", "Updates, few hot keys", "zipf"),
     Workload("growing", "Updates while the table grows", "growing"),
     Workload("append", "Inserts without a key", "new"),
-    Workload("small", "Updates in small commits", "uniform", events_per_commit=2000, checkpoint_ms=100, share=0.05),
+    Workload(
+        "small",
+        "Updates in small commits",
+        "uniform",
+        events_per_commit=2000,
+        checkpoint_ms=100,
+        is_paced=False,
+        share=0.05,
+    ),
     Workload("tables", "Updates of 20 tables in one topic", "uniform", table_count=20, share=0.5),
     Workload("wide", "Two sources fill one wide row", "uniform", kinds=(ORDERS, SHIPMENTS), events_per_key=10),
     Workload("aggregation", "Sum, greatest, last and number by key", "uniform", kinds=(PAYMENTS,)),

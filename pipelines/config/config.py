@@ -53,7 +53,14 @@ class Trigger(ConfigModel):
     interval: Duration = Field(
         default=timedelta(seconds=60),
         json_schema_extra={"default": "60s"},
-        description="Time between the starts of two batches, such as `500ms`, `60s`, `5m`, `1h`.",
+        description="Time between the starts of two batches, such as `500ms`, `60s`, `5m`, `1h`. If a batch could not"
+        " take all records that were there, the next one follows at once, except with Spark's reader of Kafka.",
+    )
+    target_batch_duration: Duration = Field(
+        default=timedelta(seconds=10),
+        json_schema_extra={"default": "10s"},
+        description="How long a batch is to take. Tidemark chooses the number of its records by the time of the last"
+        " batches, up to `max_records_per_batch`. It has no effect with Spark's reader of Kafka.",
     )
     available_now: bool = Field(default=False, description="Read all available records in several batches, then stop.")
 
@@ -61,6 +68,8 @@ class Trigger(ConfigModel):
     def _checked(self) -> Self:
         if self.available_now and "interval" in self.model_fields_set:
             raise refused("`interval` has no effect with `available_now: true`; remove one of them", "interval")
+        if not self.target_batch_duration:
+            raise refused("expected a duration above zero, such as 10s", "target_batch_duration")
         return self
 
 
@@ -189,6 +198,10 @@ class PipelineConfig(ConfigModel):
         self._check_own_columns()
         if self.metrics and self.ui and self.metrics.port == self.ui.port:
             raise refused("`metrics` listens on the same port; choose another one for `ui`", "ui", "port")
+        kafka = self.source.kafka
+        if kafka is not None and kafka.reader == "spark" and "target_batch_duration" in self.trigger.model_fields_set:
+            text = "it has no effect with `source.kafka.reader: spark`; remove it, and set `max_records_per_batch`"
+            raise refused(text, "trigger", "target_batch_duration")
         return self
 
     def _check_new_columns(self) -> None:

@@ -22,7 +22,7 @@ from pipelines.batch.spark_exchange import spark_exchange
 from pipelines.batch.spooled_writes import SpooledWrites
 from pipelines.batch.step_facts import AllOpen
 from pipelines.catchup.reading import Reading, Step, StreamEnd, Work
-from pipelines.catchup.slices import SlicePace, SparkSlices, paced
+from pipelines.catchup.slices import SparkSlices, paced
 from pipelines.catchup.table_standings import missing_commits
 from pipelines.checkpoint.book import Book
 from pipelines.checkpoint.checkpoint import Checkpoint, commit_user
@@ -46,6 +46,7 @@ from pipelines.tables.tables import PipelineTables
 from pipelines.views.pipeline_state import PipelineState
 from pipelines.views.table_counts import Opened, unfinished_replays
 from pipelines.views.table_views import Beside
+from sources.pace import Pace
 from sources.slices import Slice
 from sources.wording import counted
 
@@ -86,7 +87,7 @@ class ReplaySlices:
     ) -> None:
         """``commit_user`` is that of the stream.
 
-        ``slice_s`` says how long a slice is to take where a stream waits for it (``SlicePace``).
+        ``slice_s`` says how long a slice is to take where a stream waits for it (``sources.pace``).
         """
         self._config = slices.config
         self._checkpoint = checkpoint
@@ -97,7 +98,7 @@ class ReplaySlices:
         reader = slices.reader.slices()
         self._context = ReplayContext(self._config, own, Replays(checkpoint), reader, stream, commit_user)
         self._readings: dict[str, tuple[InPlace, Reading]] = {}
-        self._paces: dict[str, SlicePace] = {}
+        self._paces: dict[str, Pace] = {}
 
     def handle(self, request: Request, _tell: Tell) -> Answer:
         """Take a request; called while no batch runs and nothing of the last one is left to do."""
@@ -128,7 +129,7 @@ class ReplaySlices:
         reader, rebuild = self._slices.reader, "" if state.rebuild is None else state.id
         own = self._slices.with_quarantine(quarantine_under(self._config, replay_owner(state.id)), rebuild)
         most = self._config.source.reader.max_records_per_batch
-        pace = self._paces.setdefault(state.table, SlicePace(most, self._slice_s))
+        pace = self._paces.setdefault(state.table, Pace(most, self._slice_s))
 
         def run(batch: BatchRun, tables: PipelineTables, piece: Slice, topics: Collection[str] | None) -> BatchReport:
             with told_by_spark(f"table {state.table}: Spark gave slice {batch.id} up", reader.explained):

@@ -36,11 +36,18 @@ def why_spark_reads(config: PipelineConfig) -> str | None:
 def say_reader(config: PipelineConfig) -> None:
     """Log it where properties choose the reader."""
     why = why_spark_reads(config)
-    if why is not None:
-        log.info(
-            "%s: reads Kafka by Spark's reader: %s. `source.kafka.reader: spark` says the same in the file",
+    if why is None:
+        return
+    log.info(
+        "%s: reads Kafka by Spark's reader: %s. `source.kafka.reader: spark` says the same in the file",
+        config.name,
+        why,
+    )
+    if "target_batch_duration" in config.trigger.model_fields_set:
+        log.warning(
+            "%s: `trigger.target_batch_duration` has no effect with Spark's reader: `max_records_per_batch` alone"
+            " bounds a batch",
             config.name,
-            why,
         )
 
 

@@ -12,7 +12,7 @@ import itertools
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -74,9 +74,16 @@ _RECORD = b'"offset"'
 class DumpPlanner:
     """What the batches of a dump hold. Offsets are JSON; lives as long as the query, in the driver."""
 
-    def __init__(self, settings: DumpSettings, tasks: int | None = None) -> None:
-        """``tasks`` bounds the tasks per file and batch; by default one per core."""
+    def __init__(
+        self, settings: DumpSettings, most_records: Callable[[], int] | None = None, tasks: int | None = None
+    ) -> None:
+        """``most_records`` is what the next batch may have; by default what the settings say.
+
+        ``tasks`` bounds the tasks per file and batch; by default one per core.
+        """
         self._settings = settings
+        self._most_records = most_records or (lambda: settings.max_records_per_batch)
+        self.is_cut = False
         self._tasks = tasks or os.cpu_count() or 1
         self._open_file: DumpFile | None = None
         self._read: Positions | None = None
@@ -103,7 +110,7 @@ class DumpPlanner:
         positions = positions_of(start)
         self._heads.keep(positions)
         self._read = dict(positions)
-        left = self._settings.max_records_per_batch
+        left = self._most_records()
         for name, path in dump_files(self._settings.path):
             begin = positions.get(name, FilePosition())
             if left <= 0:
@@ -117,6 +124,7 @@ class DumpPlanner:
             left -= end.records - begin.records
             positions |= {name: end} if end != begin else {}
             self._heads.put(name, end)
+        self.is_cut = left <= 0
         return offset_text(positions)
 
     def shares(self, start: str, end: str) -> Sequence[bytes]:

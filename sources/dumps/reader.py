@@ -17,6 +17,7 @@ from sources.dumps.settings import DumpSettings
 from sources.dumps.slices import DumpSlices
 from sources.lag import Lag
 from sources.loss import Losses
+from sources.pace import Pace
 from sources.planned_stream import planned_stream
 from sources.positions import Place, Positions, Reading
 from sources.reader import OnStart, Standing
@@ -75,15 +76,15 @@ class DumpFilesReader:
             raise ConfigError(missing)
         self._tell_unread()
 
-    def stream(self, spark: SparkSession, slots: int, on_start: OnStart) -> DataFrame:
+    def stream(self, spark: SparkSession, slots: int, on_start: OnStart, pace: Pace, interval_s: float) -> DataFrame:
         """See ``SourceReader``; the records are read where they are decoded and never pass the JVM."""
         files = dump_files(self._settings.path)
         self.why_nothing = f"source.files.path: {self._settings.path} holds no dump file" if not files else None
         if self._standing.is_new and files:
             self.why_nothing = no_topic_words(self._settings.topics, files)
         on_start(files_words(self._settings.path, files), False)
-        self._planner = DumpPlanner(self._settings)
-        return planned_stream(spark, "dumps", self._planner)
+        self._planner = DumpPlanner(self._settings, lambda: pace.records)
+        return planned_stream(spark, "dumps", self._planner, interval_s)
 
     def _tell_unread(self) -> None:
         path = self._settings.path

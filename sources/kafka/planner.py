@@ -41,13 +41,16 @@ class KafkaPlanner:
         self,
         offsets: Offsets,
         start: Callable[[], Positions],
-        most_records: int,
+        most_records: Callable[[], int],
         slots: int,
         patience_s: float,
         pass_over: Callable[[Sequence[Loss]], None] | None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``start`` is where the checkpoint begins. ``pass_over`` reports losses; None: they are refused."""
+        """``start`` is where the checkpoint begins, ``most_records`` what the next batch may have.
+
+        ``pass_over`` reports losses; None: they are refused.
+        """
         self._offsets = offsets
         self._start = start
         self._most_records = most_records
@@ -59,6 +62,7 @@ class KafkaPlanner:
         self._places: frozenset[Place] = frozenset()
         self._listed_s = float("-inf")
         self._held: Positions | None = None
+        self.is_cut = False
 
     def initial_offset(self) -> str:
         return text_of(self._start())
@@ -94,7 +98,9 @@ class KafkaPlanner:
         gone = begins.keys() - ends.keys()
         if not gone and not any(end > known[place] for place, end in ends.items()):
             return start
-        return text_of(limited(known, ends, self._most_records))
+        planned = limited(known, ends, self._most_records())
+        self.is_cut = any(end > planned[place] for place, end in ends.items())
+        return text_of(planned)
 
     def shares(self, start: str, end: str) -> Sequence[bytes]:
         """See ``Planner``; a partition that ``start`` does not name is read from its first record."""

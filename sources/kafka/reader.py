@@ -42,6 +42,7 @@ from sources.kafka.start_offsets import (
 from sources.kafka.watch import PATIENCE, KafkaWatch
 from sources.lag import Lag
 from sources.loss import How, Loss, Losses
+from sources.pace import Pace
 from sources.positions import Bounds, Place, Positions, Reading, Recorded
 from sources.reader import OnStart, ShareReader, Standing
 from sources.wording import NAMES_SHOWN, counted, first_of
@@ -98,7 +99,7 @@ class KafkaReader:
             check_listed(self._settings, known)
             self._tell_no_topic(known)
 
-    def stream(self, spark: SparkSession, slots: int, on_start: OnStart) -> DataFrame:
+    def stream(self, spark: SparkSession, slots: int, on_start: OnStart, pace: Pace, interval_s: float) -> DataFrame:
         """See ``SourceReader``; what Kafka no longer holds is refused, or reported and passed over."""
         self.stop()
         self._spark = spark
@@ -123,7 +124,7 @@ class KafkaReader:
         self._noted = {*ids}
         on_start(topics_words(self._settings.servers, bounds), bool(resumed))
         self._start_watching(spark)
-        return self._records.frame(spark, slots, len(bounds))
+        return self._records.frame(spark, slots, len(bounds), pace, interval_s)
 
     def _at(self, topics: Collection[str], time_ms: int) -> Mapping[Place, int]:
         with self._admin() as admin:

@@ -15,6 +15,7 @@ from sources.kafka.share_fetching import KafkaShareReader
 from sources.kafka.start_offsets import starting_options, starting_positions
 from sources.kafka.watch import ATTEMPTS
 from sources.loss import Loss
+from sources.pace import Pace
 from sources.planned_stream import planned_stream
 from sources.positions import Bounds, Place, Positions
 from sources.reader import ShareReader, Standing
@@ -37,8 +38,8 @@ class RecordStream(Protocol):
         """
         ...
 
-    def frame(self, spark: SparkSession, slots: int, partition_count: int) -> DataFrame:
-        """The records, or shares of them, for ``slots`` tasks side by side."""
+    def frame(self, spark: SparkSession, slots: int, partition_count: int, pace: Pace, interval_s: float) -> DataFrame:
+        """The records, or shares of them, for ``slots`` tasks side by side; for the others see ``SourceReader``."""
         ...
 
 
@@ -58,7 +59,7 @@ class SparkStream:
         self._start = starting_options(self._settings, resumed, bounds)
         self._standing.forget_unused_start()
 
-    def frame(self, spark: SparkSession, slots: int, partition_count: int) -> DataFrame:
+    def frame(self, spark: SparkSession, slots: int, partition_count: int, pace: Pace, interval_s: float) -> DataFrame:
         options = {**self._settings.reader_options(slots, partition_count), **self._start}
         return spark.readStream.format("kafka").options(**options).load()
 
@@ -87,14 +88,14 @@ class DirectStream:
         self._standing.forget_unused_start()
         self._standing.note_start(start)
 
-    def frame(self, spark: SparkSession, slots: int, partition_count: int) -> DataFrame:
+    def frame(self, spark: SparkSession, slots: int, partition_count: int, pace: Pace, interval_s: float) -> DataFrame:
         settings = self._settings
         planner = KafkaPlanner(
             KafkaOffsets(settings),
             self._standing.noted_start,
-            settings.max_records_per_batch,
+            lambda: pace.records,
             slots,
             ATTEMPTS * settings.patience_s,
             self._pass_over if settings.goes_on_after_loss else None,
         )
-        return planned_stream(spark, "Kafka", planner)
+        return planned_stream(spark, "Kafka", planner, interval_s)

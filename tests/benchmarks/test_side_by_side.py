@@ -306,7 +306,9 @@ def test_the_pipeline_file_of_tidemark_is_valid(workload: Workload, tmp_path: Pa
     config = load_pipeline(tmp_path / "pipeline.yaml")
 
     assert config.source.kafka is not None
-    assert config.source.kafka.max_records_per_batch == workload.events_per_commit
+    bound = config.source.kafka.max_records_per_batch == workload.events_per_commit
+    target_ms = config.trigger.target_batch_duration.total_seconds() * 1000
+    assert target_ms == workload.checkpoint_ms if workload.is_paced else bound
 
 
 def test_flink_gets_each_table_with_its_own_events(tmp_path: Path) -> None:

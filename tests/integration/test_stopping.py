@@ -24,9 +24,13 @@ pytestmark = pytest.mark.spark
 
 @contextlib.contextmanager
 def _after_three_batches(directory: Path, history: History) -> Iterator[tuple[Path, Path, subprocess.Popen[bytes]]]:
-    """The pipeline file, the log and the process of a run that has many batches of the history before it."""
+    """The pipeline file, the log and the process of a run that has many batches of the history before it.
+
+    These follow one another at once, for each leaves records for the next.
+    """
     write_dump(directory / "dumps", [history])
     file = write_pipeline(directory, directory / "dumps", max_records=100)
+    file.write_text(file.read_text().replace("interval: 1s", "interval: 1h"))
     log = directory / "tidemark.log"
     with running(file, log) as process:
         wait_until(lambda: "batch 2:" in log.read_text() or process.poll() is not None, 120, "the third batch")
@@ -35,7 +39,7 @@ def _after_three_batches(directory: Path, history: History) -> Iterator[tuple[Pa
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_cleanly_between_batches(tmp_path: Path, number: signal.Signals) -> None:
-    history = History("orders", seed=9).extend(1_200)
+    history = History("orders", seed=9).extend(5_000)
     with _after_three_batches(tmp_path, history) as (file, log, process):
         process.send_signal(number)
         assert process.wait(timeout=seconds(60)) == 0, log.read_text()
@@ -53,7 +57,7 @@ def test_a_signal_stops_cleanly_between_batches(tmp_path: Path, number: signal.S
 
 def test_a_signal_to_all_processes_stops_cleanly_whichever_gets_it_first(tmp_path: Path) -> None:
     """As systemd's default and `kill -- -PGID` do; the JVM and the workers would end in the middle of a batch."""
-    history = History("orders", seed=12).extend(1_200)
+    history = History("orders", seed=12).extend(5_000)
     with _after_three_batches(tmp_path, history) as (file, log, process):
         others = psutil.Process(process.pid).children(recursive=True)
         assert len(others) >= 3, "JVM, daemon, workers"

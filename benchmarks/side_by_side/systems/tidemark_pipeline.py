@@ -81,11 +81,14 @@ def _pipeline(task: Task, options: dict[str, str]) -> dict[str, object]:
             "kafka": {
                 "bootstrap_servers": task.bootstrap_servers,
                 "topics": [task.topic],
-                "max_records_per_batch": task.workload.events_per_commit,
+                **({} if workload.is_paced else {"max_records_per_batch": workload.events_per_commit}),
             },
             "format": "debezium-json",
         },
-        "trigger": {"available_now": True},
+        "trigger": {
+            "available_now": True,
+            **({"target_batch_duration": f"{workload.checkpoint_ms}ms"} if workload.is_paced else {}),
+        },
         "checkpoint": f"{task.directory}/checkpoint",
         "catalog": {"warehouse": f"{task.directory}/warehouse"},
         "spark": {"master": f"local[{task.cores}]"},

@@ -243,3 +243,16 @@ def test_anchors_and_merges_share_settings(tmp_path: Path) -> None:
     file.write_text(body)
     tables = load_pipeline(file, {}).tables
     assert tables[2].columns == tables[0].columns
+
+
+def test_a_duration_of_batches_that_nothing_goes_by_is_refused(tmp_path: Path) -> None:
+    """Spark's reader has batches of so many records, whatever these take."""
+    kafka = {"bootstrap_servers": "localhost:9", "topics": ["t"], "reader": "spark"}
+    given = {
+        "version": 1, "name": "shop", "source": {"kafka": kafka, "format": "debezium-json"}, "checkpoint": "c",
+        "catalog": {"warehouse": "w"}, "otherwise": "create", "trigger": {"target_batch_duration": "5s"},
+    }  # fmt: skip
+    with pytest.raises(ValueError, match=r"no effect with `source\.kafka\.reader: spark`"):
+        PipelineConfig.model_validate(given)
+    with pytest.raises(ValueError, match="above zero"):
+        PipelineConfig.model_validate({**given, "trigger": {"target_batch_duration": "0s"}})

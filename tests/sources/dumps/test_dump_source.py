@@ -55,7 +55,7 @@ def records_of(spark: SparkSession, dumps: Path, limit: int, topics: TopicSelect
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return reader(share for batch in batches for share in batch.column(0).to_pylist())
 
-    shares = planned_stream(spark, "dumps", DumpPlanner(DumpSettings(str(dumps), topics, limit)))
+    shares = planned_stream(spark, "dumps", DumpPlanner(DumpSettings(str(dumps), topics, limit)), 0.0)
     return shares.mapInArrow(read, from_arrow_schema(RECORD_SCHEMA))
 
 

@@ -47,7 +47,7 @@ class Kafka:
 
     def planner(self, most: int = 1000, goes_on: bool = False) -> KafkaPlanner:
         tells = self.told.extend if goes_on else None
-        return KafkaPlanner(self, lambda: {A: 3}, most, 2, 60.0, tells, lambda: self.now_s)
+        return KafkaPlanner(self, lambda: {A: 3}, lambda: most, 2, 60.0, tells, lambda: self.now_s)
 
 
 def test_batches_follow_each_other_to_the_end_and_nothing_more_is_the_same_text() -> None:
@@ -55,7 +55,12 @@ def test_batches_follow_each_other_to_the_end_and_nothing_more_is_the_same_text(
     planner = kafka.planner(most=6)
     start = planner.initial_offset()
     assert start == text_of({A: 3})
-    ends = [start := planner.latest_offset(start) for _ in range(3)]
+    ends, cuts = [], []
+    for _ in range(3):
+        start = planner.latest_offset(start)
+        ends.append(start)
+        cuts.append(planner.is_cut)
+    assert cuts[:2] == [True, False]
     assert ends == [text_of({A: 9}), text_of({A: 13}), text_of({A: 13})]
     spaced = '{"t": {"0": 13}}'
     assert planner.latest_offset(spaced) == spaced, "another text would be a batch without records"
