@@ -254,6 +254,7 @@ class MessageKeyWarnings:
         if not primary_key:
             return
         is_computed = any(name in rule.columns.computed for name in primary_key)
+        told = ", ".join(primary_key)
         if rule.changes_rows:
             primary_key = layout_of(rule, sink.table.schema).key_inputs(primary_key)
         beyond = [name for name in primary_key if message_key and name not in message_key]
@@ -271,7 +272,7 @@ class MessageKeyWarnings:
                 (sink.identifier, f"outside {outside}"),
                 topic,
                 f"{outside[0]} of the message key ({', '.join(message_key)}) is not in the primary key"
-                f" ({', '.join(primary_key)}) of table {sink.identifier}: rows that differ in it alone become one row",
+                f" ({told}) of table {sink.identifier}: rows that differ in it alone become one row",
             )
         if (
             rule.merge_sources == "disjoint_keys"
@@ -284,7 +285,7 @@ class MessageKeyWarnings:
                 (sink.identifier, "sources"),
                 topic,
                 f"table {sink.identifier} takes rows of several source tables ({first}, {second}) as `merge_sources:"
-                f" disjoint_keys`, and its primary key ({', '.join(primary_key)}) has nothing beside their message key."
+                f" disjoint_keys`, and its primary key ({told}) has nothing beside their message key."
                 " Tidemark does not check that: rows with the same key overwrite each other. Unless they are parts of"
                 " one table, put a column that tells them apart into primary_key",
             )
