@@ -18,22 +18,39 @@ from sources.kafka.settings import KafkaSettings
 from sources.kafka.start_offsets import source_bounds
 from sources.positions import Bounds
 from sources.topics import TopicSelection
-from tests.stack.certificates import STORE_PASSWORD
+from tests.stack.certificates import STORE_PASSWORD, Authority
 from tests.stack.jvm import kafka_client_jvm
 from tests.stack.process import free_port
-from tests.stack.secure_kafka import SecureKafka, jaas, running_secure_kafka
+from tests.stack.secure_kafka import (
+    OAUTH_HANDLER,
+    OAUTH_MODULE,
+    SCRAM_MODULE,
+    SecureKafka,
+    jaas,
+    running_secure_kafka,
+)
+from tests.stack.token_server import CLIENT, SECRET
 from tests.support.kafka_pipelines import insert_events
 from tests.support.waiting import seconds
 
 pytestmark = pytest.mark.stack
 TOPIC = "secure.public.orders"
+NO_ENDPOINT = "http://127.0.0.1:9/token"
 SHORT = {"default.api.timeout.ms": "3000", "request.timeout.ms": "2000"}
 
 
 @pytest.fixture(scope="module")
-def jvm() -> Iterator[Any]:
+def client_jvm() -> Iterator[Any]:
     with kafka_client_jvm() as jvm:
         yield jvm
+
+
+@pytest.fixture(scope="module")
+def jvm(client_jvm: Any, broker: SecureKafka) -> Any:
+    """Java's client asks only those addresses for tokens that a property of its JVM names."""
+    urls = f"{broker.tokens.url},{broker.tokens.url_of_others},{NO_ENDPOINT}"
+    client_jvm.java.lang.System.setProperty("org.apache.kafka.sasl.oauthbearer.allowed.urls", urls)
+    return client_jvm
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +59,11 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
         broker.topics.create(TOPIC, partitions=2)
         broker.topics.produce(TOPIC, insert_events(TOPIC, range(5)))
         yield broker
+
+
+@pytest.fixture(scope="module")
+def other_authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority.made_in(tmp_path_factory.mktemp("other") / "certificates")
 
 
 def test_the_properties_that_files_are_checked_against_are_those_of_the_client(jvm: Any) -> None:
@@ -79,9 +101,31 @@ def _trust(broker: SecureKafka, kind: str) -> dict[str, str]:
             return {**store, "ssl.truststore.password": STORE_PASSWORD}
 
 
-def _login(broker: SecureKafka, **jaas_values: str) -> dict[str, str]:
-    login = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas(**jaas_values)}
+def _login(broker: SecureKafka, mechanism: str = "PLAIN", **jaas_values: str) -> dict[str, str]:
+    login = {"security.protocol": "SASL_SSL", "sasl.mechanism": mechanism, "sasl.jaas.config": jaas(**jaas_values)}
     return {**login, **_trust(broker, "PEM file")}
+
+
+def _scram(broker: SecureKafka, mechanism: str, **jaas_values: str) -> dict[str, str]:
+    return _login(broker, mechanism, module=SCRAM_MODULE, **jaas_values)
+
+
+def _token(broker: SecureKafka, url: str, secret: str = SECRET) -> dict[str, str]:
+    return {
+        **_login(broker, "OAUTHBEARER"),
+        "sasl.jaas.config": f'{OAUTH_MODULE} required clientId="{CLIENT}" clientSecret="{secret}";',
+        "sasl.login.callback.handler.class": OAUTH_HANDLER,
+        "sasl.oauthbearer.token.endpoint.url": url,
+    }
+
+
+def _certificate(broker: SecureKafka, kind: str, signed_by: Authority | None = None) -> dict[str, str]:
+    store = {
+        "ssl.keystore.type": kind,
+        "ssl.keystore.location": str((signed_by or broker.authority).client_store(kind)),
+    }
+    password = {} if kind == "PEM" else {"ssl.keystore.password": STORE_PASSWORD}
+    return {"security.protocol": "SSL", **store, **password, **_trust(broker, "PEM file")}
 
 
 @pytest.mark.parametrize("kind", ["PEM file", "inline PEM", "JKS", "PKCS12"])
@@ -95,6 +139,26 @@ def test_every_kind_of_truststore_and_a_password_with_blanks_work(
     with kafka_admin(client.jvm, source) as admin:
         bounds = source_bounds(admin, source)
     assert bounds == {(TOPIC, 0): Bounds(0, 5, 5), (TOPIC, 1): Bounds(0, 0, 0)}
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_login_by_scram_works(client: Client, broker: SecureKafka, mechanism: str) -> None:
+    with kafka_admin(client.jvm, client.source(broker.with_login, _scram(broker, mechanism))) as admin:
+        assert TOPIC in admin.topic_ids()
+
+
+def test_a_login_by_a_token_works(client: Client, broker: SecureKafka) -> None:
+    with kafka_admin(client.jvm, client.source(broker.with_token, _token(broker, broker.tokens.url))) as admin:
+        assert TOPIC in admin.topic_ids()
+
+
+@pytest.mark.parametrize("kind", ["PEM", "PKCS12", "JKS"])
+def test_every_kind_of_keystore_works(client: Client, broker: SecureKafka, kind: str) -> None:
+    source = client.source(broker.mutual, _certificate(broker, kind))
+    if client.is_direct and kind == "JKS":
+        pytest.skip("such a store is left to Java's client")
+    with kafka_admin(client.jvm, source) as admin:
+        assert TOPIC in admin.topic_ids()
 
 
 def test_deleted_records_move_the_begin_of_a_partition(client: Client, broker: SecureKafka) -> None:
@@ -139,10 +203,8 @@ def test_a_wrong_password_is_called_that(client: Client, broker: SecureKafka) ->
 
 
 def test_a_mechanism_that_the_broker_lacks_is_called_that(client: Client, broker: SecureKafka) -> None:
-    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
-    scram = {"sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": f'{module} required username="u" password="p";'}
-    error = _refusal(client, broker.with_login, {**_login(broker), **scram})
-    assert "does not offer this kind of login" in str(error) and "PLAIN" in str(error)
+    error = _refusal(client, broker.with_token, _scram(broker, "SCRAM-SHA-256"))
+    assert "does not offer this kind of login" in str(error) and "OAUTHBEARER" in str(error)
 
 
 @pytest.mark.parametrize(
