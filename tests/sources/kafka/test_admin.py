@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 
-from paimon_table.errors import ConfigError, SinkUnavailable, TidemarkError
+from paimon_table.errors import ConfigError, Outage, SinkUnavailable, TidemarkError
 from pipelines.config.kafka_checks import misplaced, misspelt
 from pipelines.config.kafka_properties import KNOWN
 from sources.kafka.admin import kafka_admin
+from sources.kafka.first_look import topics_at_first_look
 from sources.kafka.settings import KafkaSettings
 from sources.kafka.start_offsets import source_bounds
 from sources.positions import Bounds
@@ -116,6 +119,7 @@ def _token(broker: SecureKafka, url: str, secret: str = SECRET) -> dict[str, str
         "sasl.jaas.config": f'{OAUTH_MODULE} required clientId="{CLIENT}" clientSecret="{secret}";',
         "sasl.login.callback.handler.class": OAUTH_HANDLER,
         "sasl.oauthbearer.token.endpoint.url": url,
+        "sasl.login.retry.backoff.max.ms": "500",  # how long Java's client asks again, ten seconds otherwise
     }
 
 
@@ -159,6 +163,102 @@ def test_every_kind_of_keystore_works(client: Client, broker: SecureKafka, kind:
         pytest.skip("such a store is left to Java's client")
     with kafka_admin(client.jvm, source) as admin:
         assert TOPIC in admin.topic_ids()
+
+
+WRONG: Mapping[str, tuple[Callable[[SecureKafka, Authority], dict[str, str]], type[TidemarkError], str]] = {
+    "password of SCRAM": (
+        lambda broker, _: _scram(broker, "SCRAM-SHA-512", password="not it"),
+        SinkUnavailable,
+        "refuses the login (Authentication failed",
+    ),
+    "user of SCRAM": (
+        lambda broker, _: _scram(broker, "SCRAM-SHA-256", user="nobody"),
+        SinkUnavailable,
+        "check user and password in sasl.jaas.config",
+    ),
+    "secret of the client": (
+        lambda broker, _: _token(broker, broker.tokens.url, secret="not it"),
+        SinkUnavailable,
+        "there is no token for the login",
+    ),
+    "token endpoint": (
+        lambda broker, _: _token(broker, NO_ENDPOINT),
+        Outage,
+        "and sasl.oauthbearer.token.endpoint.url, under source.kafka.options",
+    ),
+    "token": (
+        lambda broker, _: _token(broker, broker.tokens.url_of_others),
+        SinkUnavailable,
+        "check client id and scope in sasl.jaas.config",
+    ),
+    "certificate": (
+        lambda broker, other: _certificate(broker, "PEM", other),
+        SinkUnavailable,
+        "refuses the certificate of this pipeline",
+    ),
+    "no certificate": (
+        lambda broker, _: {"security.protocol": "SSL", **_trust(broker, "PEM file")},
+        SinkUnavailable,
+        "asks for one and gets none",
+    ),
+    "expired certificate": (
+        lambda broker, _: {
+            **_certificate(broker, "PEM"),
+            "ssl.keystore.location": str(broker.authority.certify("expired-client", "DNS:client", -1)),
+        },
+        SinkUnavailable,
+        "must give a valid certificate",
+    ),
+    "password of the keystore": (
+        lambda broker, _: {**_certificate(broker, "PKCS12"), "ssl.keystore.password": "not it"},
+        ConfigError,
+        "ssl.keystore",
+    ),
+    "keystore": (
+        lambda broker, _: {**_certificate(broker, "PEM"), "ssl.keystore.location": str(broker.tokens.keys)},
+        ConfigError,
+        "ssl.keystore",
+    ),
+    "truststore": (
+        lambda broker, _: {**_certificate(broker, "PEM"), "ssl.truststore.location": str(broker.tokens.keys)},
+        ConfigError,
+        "ssl.truststore",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_wrong_with_credentials_is_told_long_before_time_is_up(
+    client: Client, broker: SecureKafka, other_authority: Authority, what: str
+) -> None:
+    wrong, kind, told = WRONG[what]
+    options = wrong(broker, other_authority)
+    servers = {"SASL_SSL": broker.with_login, "SSL": broker.mutual}[options["security.protocol"]]
+    if options.get("sasl.mechanism") == "OAUTHBEARER":
+        servers = broker.with_token
+    began_s = time.monotonic()
+    error = _refusal(client, servers, {**options, "default.api.timeout.ms": "60000"})
+    assert time.monotonic() - began_s < seconds(5)
+    assert type(error) is kind and told in str(error) and "not it" not in str(error)
+
+
+def test_a_key_of_another_certificate_is_told(client: Client, broker: SecureKafka, tmp_path: Path) -> None:
+    texts = [broker.authority.client_store("PEM", name).read_text() for name in ("one", "two")]
+    (mixed := tmp_path / "mixed.pem").write_text(
+        texts[0].partition("-----BEGIN CERT")[0] + "-----BEGIN CERT" + texts[1].partition("-----BEGIN CERT")[2]
+    )
+    options = {**_certificate(broker, "PEM"), "ssl.keystore.location": str(mixed)}
+    error = _refusal(client, broker.mutual, options)
+    told = "is not that of its certificate" if client.is_direct else "refuses the certificate of this pipeline"
+    assert told in str(error)
+
+
+def test_a_first_look_logs_in_where_tasks_read_directly(broker: SecureKafka) -> None:
+    client = Client(None, is_direct=True)
+    known = topics_at_first_look(client.source(broker.with_login, _login(broker)))
+    assert known is not None and TOPIC in known and "__consumer_offsets" not in known
+    with pytest.raises(SinkUnavailable, match="refuses the login"):
+        topics_at_first_look(client.source(broker.with_login, _login(broker, password="not it")))
 
 
 def test_deleted_records_move_the_begin_of_a_partition(client: Client, broker: SecureKafka) -> None:
