@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,8 +17,11 @@ from paimon_table.errors import ConfigError, Outage, SinkUnavailable, TidemarkEr
 from pipelines.config.kafka_checks import misplaced, misspelt
 from pipelines.config.kafka_properties import KNOWN
 from sources.kafka.admin import kafka_admin
+from sources.kafka.client_properties import librdkafka_properties
 from sources.kafka.first_look import topics_at_first_look
+from sources.kafka.offset_ranges import ranges_of, to_bytes
 from sources.kafka.settings import KafkaSettings
+from sources.kafka.share_fetching import KafkaShareReader
 from sources.kafka.start_offsets import source_bounds
 from sources.positions import Bounds
 from sources.topics import TopicSelection
@@ -259,6 +263,39 @@ def test_a_first_look_logs_in_where_tasks_read_directly(broker: SecureKafka) -> 
     assert known is not None and TOPIC in known and "__consumer_offsets" not in known
     with pytest.raises(SinkUnavailable, match="refuses the login"):
         topics_at_first_look(client.source(broker.with_login, _login(broker, password="not it")))
+
+
+@pytest.mark.parametrize("kind", ["PEM", "PKCS12"])
+def test_replaced_files_are_read_without_a_restart(
+    broker: SecureKafka, other_authority: Authority, tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = tmp_path / "client"
+    shutil.copy(broker.authority.client_store(kind), store)
+    options = {**_certificate(broker, kind), "ssl.keystore.location": str(store)}
+    source = Client(None, is_direct=True).source(broker.mutual, options)
+    reader = KafkaShareReader(broker.mutual, librdkafka_properties(broker.mutual, options), False, patience_s=60)
+    share = to_bytes(ranges_of({(TOPIC, 0): 0}, {(TOPIC, 0): 5}))
+    with kafka_admin(None, source) as admin:
+        assert TOPIC in admin.topic_ids() and _count(reader, share) == 5
+        _replace(store, other_authority.client_store(kind))
+        for question in (admin.topic_ids, lambda: _count(reader, share)):
+            with pytest.raises(SinkUnavailable, match="refuses the certificate of this pipeline"):
+                question()
+        _replace(store, broker.authority.client_store(kind))
+        assert TOPIC in admin.topic_ids() and _count(reader, share) == 5
+        store.write_text("half")
+        assert TOPIC in admin.topic_ids() and _count(reader, share) == 5
+    assert caplog.text.count(f"Kafka at {broker.mutual}: a file of source.kafka.options was replaced, and cannot") == 2
+
+
+def _replace(file: Path, other: Path) -> None:
+    """As renewals do: by a rename, so that nobody reads half of it."""
+    shutil.copy(other, file.with_suffix(".new"))
+    file.with_suffix(".new").rename(file)
+
+
+def _count(reader: KafkaShareReader, share: bytes) -> int:
+    return sum(batch.num_rows for batch in reader([share]))
 
 
 def test_deleted_records_move_the_begin_of_a_partition(client: Client, broker: SecureKafka) -> None:
