@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 
 from paimon_table.errors import ConfigError, Outage, SinkUnavailable, TidemarkError
-from pipelines.config.kafka_checks import misplaced, misspelt
+from pipelines.config.kafka_checks import misplaced, misspelt, property_mistakes
 from pipelines.config.kafka_properties import KNOWN
 from sources.kafka.admin import kafka_admin
 from sources.kafka.client_properties import librdkafka_properties
@@ -79,6 +80,36 @@ def test_the_properties_that_files_are_checked_against_are_those_of_the_client(j
     names = {*clients.consumer.ConsumerConfig.configNames(), *clients.admin.AdminClientConfig.configNames()}
     assert KNOWN - names == {"auto.include.jmx.reporter"}
     assert not [name for name in names - KNOWN if misplaced(name) is None and misspelt(name) is not None]
+
+
+STORES = {
+    "ssl.keystore": ("location", "password", "key", "certificate.chain"),
+    "ssl.truststore": ("location", "password", "certificates"),
+}
+
+
+@pytest.mark.parametrize("kind", [None, "PEM", "PKCS12"])
+@pytest.mark.parametrize("store", STORES)
+def test_stores_are_refused_before_a_run_where_javas_client_refuses_them(
+    client_jvm: Any, other_authority: Authority, store: str, kind: str | None
+) -> None:
+    make = other_authority.client_store if store == "ssl.keystore" else other_authority.truststore
+    key, begin, rest = other_authority.client_store("PEM").read_text().partition("-----BEGIN CERT")
+    values = {"password": STORE_PASSWORD, "key": key, "certificate.chain": begin + rest, "certificates": begin + rest}
+    values["location"] = str(other_authority.pem if (store, kind) == ("ssl.truststore", "PEM") else make(kind or "JKS"))
+    of_kind = {"security.protocol": "SSL"} | ({f"{store}.type": kind} if kind else {})
+    for names in _subsets(STORES[store]):
+        options = {**of_kind, **{f"{store}.{name}": values[name] for name in names}}
+        mistakes = [told for _, told in property_mistakes(options)]
+        try:
+            with kafka_admin(client_jvm, KafkaSettings("localhost:1", TopicSelection(names=(TOPIC,)), options)):
+                assert all("has no effect" in told for told in mistakes), names
+        except ConfigError:
+            assert mistakes, names
+
+
+def _subsets(names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    return chain.from_iterable(combinations(names, count) for count in range(len(names) + 1))
 
 
 @dataclass(frozen=True, slots=True)
