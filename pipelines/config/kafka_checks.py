@@ -30,6 +30,7 @@ def property_mistakes(options: Mapping[str, str]) -> Iterator[Mistake]:
             elif close:
                 yield name, f"unknown property '{name}' of Kafka's client; did you mean '{close}'?"
     yield from _without_effect(options)
+    yield from _store_mistakes(options)
     yield from _login_mistakes(options)
 
 
@@ -135,6 +136,41 @@ def _without_effect(options: Mapping[str, str]) -> Iterator[Mistake]:
         else:
             continue
         yield name, f"'{name}' has no effect with {known.SECURITY_PROTOCOL} = {protocol}; set that to {needed}"
+
+
+def _store_mistakes(options: Mapping[str, str]) -> Iterator[Mistake]:
+    """What Java's client refuses of keystores and truststores, or has no use for; librdkafka would take some of it."""
+    is_tls = options.get(known.SECURITY_PROTOCOL, "").upper().endswith("SSL")
+    if not is_tls or "ssl.engine.factory.class" in options:
+        return
+    yield from _store_mistake(options, "ssl.keystore", ("ssl.keystore.key", "ssl.keystore.certificate.chain"))
+    yield from _store_mistake(options, "ssl.truststore", ("ssl.truststore.certificates",))
+    if "ssl.key.password" in options and not options.keys() & {"ssl.keystore.location", "ssl.keystore.key"}:
+        yield "ssl.key.password", "'ssl.key.password' has no effect without ssl.keystore.location or ssl.keystore.key"
+
+
+def _store_mistake(options: Mapping[str, str], store: str, texts: tuple[str, ...]) -> Iterator[Mistake]:
+    """Of one store, which is a file or ``texts``."""
+    kind, location, password = f"{store}.type", f"{store}.location", f"{store}.password"
+    is_pem = options.get(kind) == "PEM"
+    text = next((name for name in texts if name in options), None)
+    if _wrong_value(kind, options.get(kind, "JKS")):
+        return
+    if text is not None and location in options:
+        yield text, f"'{text}' contradicts {location}: a store is a file or text; remove one"
+    elif text is not None and not is_pem:
+        yield text, f"'{text}' is text in PEM: set {kind} to PEM"
+    elif text is not None and (missing := [name for name in texts if name not in options]):
+        yield text, f"'{text}' needs {missing[0]} beside it"
+    if text is None and location not in options:
+        for name in (kind, password):
+            if name in options:
+                yield name, f"'{name}' has no effect without {' or '.join((location, texts[0]))}"
+    elif password in options and is_pem:
+        of_key = "; that of its key is ssl.key.password" if store == "ssl.keystore" else ""
+        yield password, f"'{password}': stores in PEM have no password{of_key}"
+    elif text is None and store == "ssl.keystore" and not is_pem and password not in options:
+        yield location, f"'{location}' needs {password}; for a file in PEM, set {kind} to PEM"
 
 
 def _login_mistakes(options: Mapping[str, str]) -> Iterator[Mistake]:

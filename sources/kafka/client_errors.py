@@ -42,6 +42,10 @@ _OWN = {
 _LASTING = frozenset({"SaslAuthenticationException", "UnsupportedSaslMechanismException", "SslAuthenticationException"})
 """What no second try mends."""
 
+_OF_CERTIFICATES = frozenset({40, 42, 43, 44, 45, 46, 48, 49, 51, 116})
+"""Numbers of the alerts by which a broker refuses the client's certificate. OpenSSL has a text of its own for each."""
+_ALERT = re.compile(r"alert ([a-z ]+): SSL alert number (\d+)")
+
 _WHERE = re.compile(r"^(?:\[thrd:[^\]]*\]: )?(?:\w+://)?[^ ]*?(?:/(?:bootstrap|\d+))?: ")
 _SINCE = re.compile(r" ?\(after \d+ms in state \w+[^)]*\)")
 
@@ -50,6 +54,9 @@ def cause_of(error: KafkaError) -> Cause:
     """An error as (name of Java's exception, message without addresses and durations)."""
     if error.code() == KafkaError._RESOLVE:
         return "ConfigException", "No resolvable bootstrap urls"  # as Java tells it
+    alert = _ALERT.search(error.str())
+    if alert is not None and int(alert[2]) in _OF_CERTIFICATES:
+        return "SslAuthenticationException", f"Received fatal alert: {alert[1].replace(' ', '_')}"  # as Java tells it
     name = _OWN.get(error.code())
     if name is None:
         words = re.sub(r"^_", "", error.name())

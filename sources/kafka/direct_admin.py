@@ -7,6 +7,7 @@ when an event beside it has a reason that lasts: a refused login, a certificate 
 from __future__ import annotations
 
 import base64
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -35,8 +36,10 @@ from sources.kafka.client_errors import Trouble, error_of, to_debug
 from sources.kafka.client_properties import DEFAULTS, librdkafka_properties
 from sources.kafka.failures import kafka_failure
 from sources.kafka.settings import KafkaSettings
-from sources.kafka.stores_look import distrust, unreadable_file
+from sources.kafka.stores_look import REPLACED_FILES_UNUSABLE, distrust, file_states, unreadable_file
 from sources.positions import Bounds, Place
+
+log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
@@ -65,17 +68,31 @@ class DirectAdmin:
             if name not in _OF_CONSUMERS
         }
         self._servers, self._properties = kafka.servers, properties
-        unreadable = unreadable_file(properties)
-        if unreadable is not None:
-            raise kafka_failure(kafka.servers, [unreadable])
-        try:
-            configuration: Any = {**properties, "error_cb": self._trouble.note}  # typed without callbacks
-            self._admin = AdminClient(configuration, logger=to_debug())
-        except KafkaException as error:
-            raise self._trouble.failure(error_of(error)) from None
+        self._files = file_states(properties)
+        self._admin = self._connected()
 
     def close(self) -> None:
         """The connections end with the client, when nobody holds it any more."""
+
+    def _connected(self) -> AdminClient:
+        unreadable = unreadable_file(self._properties)
+        if unreadable is not None:
+            raise kafka_failure(self._servers, [unreadable])
+        try:
+            configuration: Any = {**self._properties, "error_cb": self._trouble.note}  # typed without callbacks
+            return AdminClient(configuration, logger=to_debug())
+        except KafkaException as error:
+            raise self._trouble.failure(error_of(error)) from None
+
+    def _connect_with_replaced_files(self) -> None:
+        files = file_states(self._properties)
+        if files == self._files:
+            return
+        self._files = files
+        try:
+            self._admin = self._connected()
+        except TidemarkError as error:
+            log.warning(REPLACED_FILES_UNUSABLE, self._servers, error)
 
     def topic_ids(self) -> dict[str, str]:
         names = [name for name, topic in self._listed().items() if topic.error is None]
@@ -213,6 +230,7 @@ class DirectAdmin:
         ends_s = time.monotonic() + self._patience_s
         self._trouble.clear()
         while True:
+            self._connect_with_replaced_files()
             left_s = max(ends_s - time.monotonic(), 0.1)
             try:
                 return question(left_s)

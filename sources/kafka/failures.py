@@ -75,6 +75,11 @@ def _of_tls(servers: str, names: set[str], text: str) -> TidemarkError | None:
     if not names & {"SslAuthenticationException", "SSLHandshakeException", "SSLException"}:
         return None
     detail = text.rpartition(" | ")[2]
+    if re.search(r"fatal alert: (?!protocol_version|unrecognized_name)", text):
+        return SinkUnavailable(
+            f"Kafka at {servers} refuses the certificate of this pipeline, or asks for one and gets none ({detail}):"
+            f" under {_OPTIONS}, ssl.keystore.* must give a valid certificate of an authority that the broker trusts"
+        )
     if re.search(r"NotAfter|[Ee]xpired", text):
         return SinkUnavailable(
             f"the certificate of Kafka at {servers}, or of the authority that signed it, has expired ({detail}): renew "
@@ -104,10 +109,6 @@ def _of_tls(servers: str, names: set[str], text: str) -> TidemarkError | None:
             f"Kafka at {servers} does not speak TLS on that port: use another port, or set security.protocol to "
             f"PLAINTEXT or SASL_PLAINTEXT under {_OPTIONS}"
         )
-    if re.search(r"fatal alert|bad_certificate|certificate_required", text):
-        return SinkUnavailable(
-            f"Kafka at {servers} refuses our own certificate ({detail}): check ssl.keystore.* under {_OPTIONS}"
-        )
     return ConfigError(f"no TLS connection to Kafka at {servers} ({detail}): check ssl.* under {_OPTIONS}")
 
 
@@ -117,10 +118,19 @@ def _of_login(servers: str, names: set[str], text: str, causes: Sequence[Cause])
             f"Kafka at {servers} does not offer this kind of login ({_innermost(causes)}): check sasl.mechanism and "
             f"security.protocol under {_OPTIONS}"
         )
+    if _NO_TOKEN.search(text):
+        detail = re.sub(r"^(?:[\w.$]+Exception: )+", "", _innermost(causes))
+        kind = Outage if _ENDPOINT_AWAY.search(text) else SinkUnavailable
+        return kind(
+            f"there is no token for the login to Kafka at {servers} ({detail}): check clientId and clientSecret in"
+            f" sasl.jaas.config, and sasl.oauthbearer.token.endpoint.url, under {_OPTIONS}"
+        )
     if "SaslAuthenticationException" in names:
+        said = _message_of(causes, "SaslAuthenticationException")
+        what = "client id and scope in" if "invalid_token" in said else "user and password in"
         return SinkUnavailable(
-            f"Kafka at {servers} refuses the login ({_message_of(causes, 'SaslAuthenticationException')}): check user "
-            f"and password in sasl.jaas.config, and sasl.mechanism, under {_OPTIONS}"
+            f"Kafka at {servers} refuses the login ({said}): check {what} sasl.jaas.config, and sasl.mechanism, under"
+            f" {_OPTIONS}"
         )
     if "LoginException" in names:
         module = re.search(r"No LoginModule found for ([\w$]+(?:\.[\w$]+)+)", text)
@@ -136,6 +146,11 @@ def _of_login(servers: str, names: set[str], text: str, causes: Sequence[Cause])
     return None
 
 
+_NO_TOKEN = re.compile(r"Failed to acquire SASL OAUTHBEARER token|token endpoint|KafkaException: java\.net\.")
+"""Of librdkafka, and of Java's client."""
+_ENDPOINT_AWAY = re.compile(r"Failed to connect|Could not (?:connect|resolve)|KafkaException: java\.net\.")
+
+
 def _of_stores(causes: Sequence[Cause]) -> TidemarkError | None:
     for name, message in causes:
         if name in ("NoSuchFileException", "FileNotFoundException", "AccessDeniedException"):
@@ -144,6 +159,23 @@ def _of_stores(causes: Sequence[Cause]) -> TidemarkError | None:
                 f"the file {message} {what}: check ssl.truststore.location and ssl.keystore.location under {_OPTIONS}"
             )
     text = " | ".join(message for _, message in causes)
+    opened = _NOT_OPENED.search(text)
+    if opened is not None:
+        reason = text.rpartition("::")[2]
+        if opened[1] == "ca":
+            return ConfigError(
+                f"the truststore cannot be read ({reason}): check ssl.truststore.location, or"
+                f" ssl.truststore.certificates, under {_OPTIONS}; it must hold certificates as PEM"
+            )
+        if reason == "key values mismatch":
+            return ConfigError(
+                f"the private key of this pipeline is not that of its certificate: put a key and the certificate made"
+                f" for it into ssl.keystore.* under {_OPTIONS}"
+            )
+        return ConfigError(
+            f"the key or the certificate of this pipeline cannot be read ({reason}): check the file and the type of"
+            f" ssl.keystore.* under {_OPTIONS}, and the password (ssl.key.password; of PKCS12 ssl.keystore.password)"
+        )
     store = re.search(r"Failed to load (?:SSL|PEM SSL) keystore (\S+)(?: of type (\S+))?", text)
     if store is None:
         return None
@@ -152,6 +184,10 @@ def _of_stores(causes: Sequence[Cause]) -> TidemarkError | None:
         f"the store {store[1]} cannot be opened{kind} ({_innermost(causes)}): check its password and its type "
         f"(ssl.truststore.type, ssl.keystore.type: JKS, PKCS12 or PEM) under {_OPTIONS}"
     )
+
+
+_NOT_OPENED = re.compile(r"\bssl\.(ca|key|certificate|keystore)\.(?:location|pem)\b.*error:")
+"""Of librdkafka, whose names for stores are not those of pipeline files."""
 
 
 def _of_address(servers: str, text: str) -> TidemarkError | None:

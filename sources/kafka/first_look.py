@@ -1,8 +1,8 @@
 """A look at Kafka before there is a JVM: whether a server takes connections, and which topics it has.
 
 A start of Spark takes from seconds to minutes, and it takes no Spark to find a mistyped topic or a broker that is down.
-Whatever this look cannot do, the checks of Java's client do later: it only connects to servers with TLS or logins, and
-an answer that it does not understand shows nothing. It asks for Metadata in version 4, which brokers take since 1.0.
+It asks for Metadata in version 4, which brokers take since 1.0. With TLS or a login librdkafka asks, where the tasks
+read with it; else the look only connects. An answer that it does not understand shows nothing: checks follow later.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import logging
 import re
 import socket
 import struct
-from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sources.kafka.direct_admin import DirectAdmin
 from sources.kafka.failures import Cause, kafka_failure
+from sources.kafka.settings import KafkaSettings
 
 log = logging.getLogger(__name__)
 
@@ -28,25 +29,28 @@ _UNKNOWN_HOST: Cause = ("ConfigException", "No resolvable bootstrap urls")
 _HOST_PORT = re.compile(r"(?:[^/]*://)?\[?([^\]]+?)\]?:(\d+)")
 
 
-def topics_at_first_look(servers: str, properties: Mapping[str, str], wait_s: float = WAIT_S) -> frozenset[str] | None:
+def topics_at_first_look(kafka: KafkaSettings, wait_s: float = WAIT_S) -> frozenset[str] | None:
     """The topics that Kafka lists; None where it takes connections, and only Java's client can ask for more.
 
-    Raises what ``kafka_failure`` makes of servers of which none takes a connection.
+    Raises what ``kafka_failure`` makes of servers of which none takes a connection, and of a login or a certificate
+    that is refused.
     """
     causes: list[Cause] = []
-    for server in servers.split(","):
+    is_plain = kafka.properties.get("security.protocol", "PLAINTEXT").upper() == "PLAINTEXT"
+    for server in kafka.servers.split(","):
         found = _HOST_PORT.fullmatch(server.strip())
         if found is None:
             return None
         try:
             with socket.create_connection((found[1], int(found[2])), wait_s) as connection:
-                is_plain = properties.get("security.protocol", "PLAINTEXT").upper() == "PLAINTEXT"
-                return _asked(connection, wait_s) if is_plain else None
+                if is_plain:
+                    return _asked(connection, wait_s)
+            return frozenset(DirectAdmin(kafka).places()) if kafka.is_direct else None
         except socket.gaierror:
             causes.append(_UNKNOWN_HOST)
         except OSError as error:
             causes.append(("ConnectException", f"{server.strip()}: {error.strerror or error}"))
-    raise kafka_failure(servers, [cause for cause in causes if cause != _UNKNOWN_HOST] or causes)
+    raise kafka_failure(kafka.servers, [cause for cause in causes if cause != _UNKNOWN_HOST] or causes)
 
 
 def _asked(connection: socket.socket, wait_s: float) -> frozenset[str] | None:

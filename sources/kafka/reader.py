@@ -93,8 +93,8 @@ class KafkaReader:
                 return "begins where source.kafka.start says"
 
     def check(self) -> None:
-        """See ``SourceReader``: what a look without Java's client shows about servers and topics."""
-        known = topics_at_first_look(self._settings.servers, self._settings.properties)
+        """See ``SourceReader``: what a look without Java's client shows about servers, login and topics."""
+        known = topics_at_first_look(self._settings)
         if known is not None:
             check_listed(self._settings, known)
             self._tell_no_topic(known)

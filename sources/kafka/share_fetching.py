@@ -21,6 +21,7 @@ from paimon_table.errors import SinkUnavailable
 from sources.kafka.client_errors import Trouble, error_of, to_debug
 from sources.kafka.message_batches import record_batch
 from sources.kafka.offset_ranges import OffsetRange, from_bytes
+from sources.kafka.stores_look import REPLACED_FILES_UNUSABLE, FileStates, file_states
 from sources.positions import Place
 
 log = logging.getLogger(__name__)
@@ -252,22 +253,32 @@ def _partition(place: Place, offset: int | None = None) -> TopicPartition:
     return TopicPartition(place[0], place[1]) if offset is None else TopicPartition(place[0], place[1], offset)
 
 
-_consumers: dict[tuple[tuple[str, str], ...], tuple[Consumer, Trouble]] = {}
+_consumers: dict[tuple[tuple[str, str], ...], tuple[Consumer, Trouble, FileStates]] = {}
 """Those of this Python worker, the one used last at the end."""
 
 
 def _consumer(reader: KafkaShareReader) -> tuple[Consumer, Trouble]:
+    """The one of these properties, made anew where files that they name were replaced."""
     key = tuple(sorted(reader.properties.items()))
-    found = _consumers.pop(key, None)
-    if found is None:
-        while len(_consumers) >= _MOST_CONSUMERS:
-            unused, _ = _consumers.pop(next(iter(_consumers)))
-            unused.close()
+    files = file_states(reader.properties)
+    held = _consumers.pop(key, None)
+    if held is not None and held[2] == files:
+        consumer, trouble, _ = held
+    else:
         trouble = Trouble(reader.servers)
         try:
             consumer = Consumer({**reader.properties, "error_cb": trouble.note}, logger=to_debug())
         except KafkaException as error:
-            raise trouble.failure(error_of(error)) from None
-        found = consumer, trouble
-    _consumers[key] = found
-    return found
+            failure = trouble.failure(error_of(error))
+            if held is None:
+                raise failure from None
+            log.warning(REPLACED_FILES_UNUSABLE, reader.servers, failure)
+            consumer, trouble, _ = held
+        else:
+            unused = [] if held is None else [held]
+            while len(_consumers) >= _MOST_CONSUMERS:
+                unused.append(_consumers.pop(next(iter(_consumers))))
+            for one, _, _ in unused:
+                one.close()
+    _consumers[key] = consumer, trouble, files
+    return consumer, trouble

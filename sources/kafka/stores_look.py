@@ -1,16 +1,24 @@
-"""What librdkafka leaves untold about certificates: which file is not there, and why a broker's one is not trusted."""
+"""What librdkafka leaves untold about certificates: which file is missing or replaced, why a broker is not trusted."""
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import ssl
 from collections.abc import Mapping
+from contextlib import suppress
+from typing import TypeAlias
 
 from sources.kafka.failures import Cause
 
 WAIT_S = 3.0
 _FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.keystore.location")
+FileStates: TypeAlias = Mapping[str, tuple[int, int, int]]
+REPLACED_FILES_UNUSABLE = (
+    "Kafka at %s: a file of source.kafka.options was replaced, and cannot be used: %s. Connections keep what they read"
+    " before until it is replaced again"
+)
 _HOST_PORT = re.compile(r"(?:[^/]*://)?\[?([^\]]+?)\]?:(\d+)")
 
 
@@ -27,6 +35,19 @@ def unreadable_file(properties: Mapping[str, str]) -> Cause | None:
         except OSError:
             return "NoSuchFileException", str(path)
     return None
+
+
+def file_states(properties: Mapping[str, str]) -> FileStates:
+    """What is another value once a file that librdkafka's properties name was replaced or written: it reads files once.
+
+    Missing files are left out.
+    """
+    found = {}
+    for name in _FILES:
+        with suppress(KeyError, OSError):
+            state = os.stat(properties[name])
+            found[name] = (state.st_ino, state.st_size, state.st_mtime_ns)
+    return found
 
 
 def distrust(servers: str, properties: Mapping[str, str]) -> Cause | None:

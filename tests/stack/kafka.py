@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -27,7 +27,11 @@ class KafkaBroker:
     """A local broker with plain listeners on 127.0.0.1; it keeps ports and data over restarts."""
 
     def __init__(
-        self, directory: Path, listeners: Mapping[str, str] | None = None, settings: Mapping[str, str] | None = None
+        self,
+        directory: Path,
+        listeners: Mapping[str, str] | None = None,
+        settings: Mapping[str, str] | None = None,
+        jvm_options: Sequence[str] = (),
     ) -> None:
         """``listeners`` are more listeners, by name their HOST:PORT; ``settings`` win over those for tests."""
         self.port = free_port()
@@ -41,7 +45,8 @@ class KafkaBroker:
             _server_properties(self.port, free_port(), self._data_dir, listeners or {}, settings or {})
         )
         self._log_config.write_text(LOG_CONFIG)
-        command = [*_java("kafka.Kafka", f"-Dlog4j2.configurationFile={self._log_config}"), str(self._properties)]
+        java = _java("kafka.Kafka", f"-Dlog4j2.configurationFile={self._log_config}", *jvm_options)
+        command = [*java, str(self._properties)]
         self._process = ServerProcess("Kafka", command, directory / "kafka.log")
 
     def start(self) -> None:

@@ -15,6 +15,8 @@ PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 JAAS = f'{PLAIN} required username="me" password="it\'s, a; secret word";'
 LOGIN = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": JAAS}
 
+PEM_KEY = {"security.protocol": "SSL", "ssl.keystore.type": "PEM", "ssl.keystore.location": "/me.pem"}
+
 
 def _mistakes(options: dict[str, str]) -> dict[str, str]:
     return dict(property_mistakes(options))
@@ -40,6 +42,23 @@ def _mistakes(options: dict[str, str]) -> dict[str, str]:
         ({"check.crcs": "yes"}, "check.crcs", "true or false"),
         ({"ssl.truststore.location": "/a"}, "ssl.truststore.location", "no effect with security.protocol = PLAINTEXT"),
         ({"security.protocol": "SSL", "sasl.mechanism": "PLAIN"}, "sasl.mechanism", "set that to SASL_SSL"),
+        ({**PEM_KEY, "ssl.keystore.certificate.chain": "x"}, "ssl.keystore.certificate.chain", "a file or text"),
+        ({**PEM_KEY, "ssl.keystore.password": "x"}, "ssl.keystore.password", "that of its key is ssl.key.password"),
+        ({**PEM_KEY, "ssl.keystore.type": "PKCS12"}, "ssl.keystore.location", "needs ssl.keystore.password"),
+        ({**LOGIN, "ssl.keystore.key": "x"}, "ssl.keystore.key", "set ssl.keystore.type to PEM"),
+        (
+            {**LOGIN, "ssl.keystore.type": "PEM", "ssl.keystore.key": "x"},
+            "ssl.keystore.key",
+            "needs ssl.keystore.certificate.chain",
+        ),
+        ({**LOGIN, "ssl.key.password": "x"}, "ssl.key.password", "no effect without ssl.keystore.location"),
+        ({**LOGIN, "ssl.truststore.password": "x"}, "ssl.truststore.password", "without ssl.truststore.location"),
+        ({**LOGIN, "ssl.truststore.type": "PEM"}, "ssl.truststore.type", "no effect without ssl.truststore.location"),
+        (
+            {**LOGIN, "ssl.truststore.certificates": "x"},
+            "ssl.truststore.certificates",
+            "set ssl.truststore.type to PEM",
+        ),
         ({**LOGIN, "sasl.mechanism": "SCRAM-SHA-256"}, "sasl.jaas.config", "for PLAIN, not SCRAM-SHA-256"),
         (
             {k: v for k, v in LOGIN.items() if k != "sasl.mechanism"},
@@ -83,6 +102,9 @@ def test_a_jaas_text_that_cannot_be_read_is_refused_and_not_repeated(jaas: str) 
         LOGIN,
         {"security.protocol": "ssl", "ssl.truststore.type": "PEM", "ssl.truststore.location": "/ca.pem"},
         {"config.providers": "vault", "config.providers.vault.class": "my.Vault"},
+        {**PEM_KEY, "ssl.key.password": "x"},
+        {**PEM_KEY, "ssl.keystore.type": "PKCS12", "ssl.keystore.password": "x", "ssl.key.password": "x"},
+        {"security.protocol": "SSL", "ssl.engine.factory.class": "my.Engine", "ssl.keystore.password": "x"},
         {"isolation.level": "read_uncommitted", "metadata.max.age.ms": "1000", "receive.buffer.bytes": "-1"},
         {**LOGIN, "sasl.jaas.config": JAAS.replace('"it\'s, a; secret word"', r'"quote \" and backslash \\"')},
         {

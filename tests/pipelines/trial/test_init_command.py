@@ -251,7 +251,18 @@ def test_binary_values_get_a_file_that_asks_their_registry(tmp_path: Path, value
         max_size=6,
         unique_by=lambda topic: topic.topic,
     ),
-    st.sampled_from([{}, {"security.protocol": "SSL", "ssl.key.password": "hidden", "client.id": "yes"}]),
+    st.sampled_from(
+        [
+            {},
+            {
+                "security.protocol": "SSL",
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.location": "me.pem",
+                "ssl.key.password": "hidden",
+                "client.id": "yes",
+            },
+        ]
+    ),
     st.dictionaries(st.text(min_size=1, max_size=6), LOOKS, max_size=2),
 )
 def test_every_file_is_valid_and_reads_its_topics_into_tables_of_their_own(

@@ -35,12 +35,17 @@ def test_a_timeout_within_a_spark_failure_is_named() -> None:
         ),
         ([("ConfigException", "Invalid value -1 for configuration x")], ConfigError, "refuses properties"),
         ([("SaslAuthenticationException", "Authentication failed")], SinkUnavailable, "refuses the login"),
-        ([("SSLHandshakeException", "Received fatal alert: bad_certificate")], SinkUnavailable, "our own certificate"),
+        (
+            [("SSLHandshakeException", "Received fatal alert: bad_certificate")],
+            SinkUnavailable,
+            "certificate of this pipeline",
+        ),
         (
             [("SslAuthenticationException", "f"), ("CertPathValidatorException", "NotBefore: x")],
             SinkUnavailable,
             "clocks",
         ),
+        ([("SSLHandshakeException", "Received fatal alert: protocol_version")], ConfigError, "no TLS connection"),
         ([], Outage, "does not answer"),
         ([("NotLeaderOrFollowerException", "not the leader")], Outage, "does not answer"),
         ([("RecordTooLargeException", "too large")], SinkUnavailable, "too large"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
@@ -51,33 +51,37 @@ def broker(answer: bytes) -> Iterator[str]:
         thread.join(seconds(10))
 
 
+def _source(servers: str, properties: Mapping[str, str] | None = None) -> KafkaSettings:
+    return KafkaSettings(servers, TopicSelection(names=("orders",)), properties or {})
+
+
 def test_it_tells_the_topics_but_those_of_kafka_itself() -> None:
     with broker(metadata(("orders", False), ("__consumer_offsets", True), ("items", False))) as servers:
-        assert topics_at_first_look(servers, {}, wait_s=seconds(10)) == frozenset(("orders", "items"))
+        assert topics_at_first_look(_source(servers), wait_s=seconds(10)) == frozenset(("orders", "items"))
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", metadata(("orders", False))[:60]])
 def test_an_answer_that_is_not_understood_tells_nothing(answer: bytes) -> None:
     with broker(answer) as servers:
-        assert topics_at_first_look(servers, {}, wait_s=0.5) is None
+        assert topics_at_first_look(_source(servers), wait_s=0.5) is None
 
 
 def test_a_server_with_tls_is_only_connected_to() -> None:
     with broker(b"") as servers:
-        assert topics_at_first_look(servers, {"security.protocol": "SSL"}) is None
+        assert topics_at_first_look(_source(servers, {"security.protocol": "SSL"})) is None
 
 
 def test_servers_that_take_no_connection_are_told(unused_port: int) -> None:
     with pytest.raises(Outage, match=rf"Kafka at 127\.0\.0\.1:{unused_port} does not answer .*Connection refused"):
-        topics_at_first_look(f"127.0.0.1:{unused_port}", {})
+        topics_at_first_look(_source(f"127.0.0.1:{unused_port}"))
     with broker(metadata()) as servers:
-        answer = topics_at_first_look(f"127.0.0.1:{unused_port},{servers}", {}, wait_s=seconds(10))
+        answer = topics_at_first_look(_source(f"127.0.0.1:{unused_port},{servers}"), wait_s=seconds(10))
     assert answer == frozenset()
 
 
 def test_a_host_that_nobody_knows_is_told() -> None:
     with pytest.raises(Outage, match=r"no host of nowhere\.invalid:9092 is known here"):
-        topics_at_first_look("nowhere.invalid:9092", {})
+        topics_at_first_look(_source("nowhere.invalid:9092"))
 
 
 def test_a_listed_topic_that_is_not_there_is_refused() -> None:
@@ -94,7 +98,7 @@ def unused_port() -> int:
 @pytest.mark.slow
 def test_a_broker_answers(kafka: Topics) -> None:
     kafka.create("first.look", partitions=3)
-    found = topics_at_first_look(kafka.bootstrap_servers, {})
+    found = topics_at_first_look(_source(kafka.bootstrap_servers))
     internal = {"__consumer_offsets", "__transaction_state"}
     assert found is not None and found == frozenset(kafka.names()) - internal
     assert "first.look" in found

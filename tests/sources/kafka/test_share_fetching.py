@@ -207,9 +207,9 @@ def test_a_consumer_stays_and_a_reading_that_is_given_up_leaves_it_usable(kafka:
     given_up: Any = reader([to_bytes([OffsetRange(("f.stays", 0), 0, 2_000)])])
     next(given_up)
     given_up.close()
-    before = {id(consumer) for consumer, _ in share_fetching._consumers.values()}
+    before = {id(consumer) for consumer, *_ in share_fetching._consumers.values()}
     assert offsets(reader, "f.stays", 500, 700) == [*range(500, 700)]
-    assert {id(consumer) for consumer, _ in share_fetching._consumers.values()} == before
+    assert {id(consumer) for consumer, *_ in share_fetching._consumers.values()} == before
     for number in range(6):
         offsets(reader_of(kafka, client_id=str(number)), "f.stays", 0, 1)
     assert len(share_fetching._consumers) <= share_fetching._MOST_CONSUMERS
