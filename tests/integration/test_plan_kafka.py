@@ -32,14 +32,16 @@ def test_topics_are_sampled_without_a_trace(tmp_path: Path, kafka: Topics) -> No
     late = json.dumps({"op": "c", "after": {"id": 7, "n": 1, "late": True}, "source": {"table": "plan.orders"}})
     kafka.produce("plan.orders", [TopicRecord(b'{"id":7}', late.encode(), partition=0)])
     kafka.produce("plan.orders", [TopicRecord(b"{", b"{", partition=1)])
-    file = write_kafka_pipeline(tmp_path, kafka.bootstrap_servers, ["plan.orders"])
+    kafka.create("__heartbeat.plan")
+    file = write_kafka_pipeline(tmp_path, kafka.bootstrap_servers, ["plan.orders", "__heartbeat.plan"])
     names, left = kafka.names(), sorted(tmp_path.iterdir())
 
     code, document = planned(file, "--records", "8")
 
     (table,) = document["tables"]
     assert code == 3
-    assert document["sample"] == {"records": 8, "topics": {"plan.orders": 102}}
+    assert document["prerequisites"] == []
+    assert document["sample"] == {"records": 8, "topics": {"__heartbeat.plan": 0, "plan.orders": 102}}
     assert [column["name"] for column in table["columns"]] == ["id", "n", "late"]
     assert [row["id"] for row in table["rows"]] == [0, 1, 2]
     assert [(kind["topic"], kind["first"]) for kind in document["quarantine"]] == [
