@@ -18,21 +18,25 @@ from tests.support.waiting import seconds
 POLL_INTERVAL_S = 0.1
 LOG_TAIL_LINES = 40
 PR_SET_PDEATHSIG = 1
-LOWEST_PORT, LOWEST_OUTGOING_PORT = 12_000, 32_000
-"""Linux and macOS take ports from 32768 or 49152 on for connections that go out."""
+PORTS = range(12_000, 32_000)
+"""Linux and macOS take ports from 32768 or 49152 on for connections that go out: those may be taken at any time."""
+_marks: list[socket.socket] = []
 
 
-def free_port() -> int:
-    """Return a TCP port of 127.0.0.1 that nothing listens on at this moment.
+def free_port(ports: range = PORTS) -> int:
+    """Return a TCP port of 127.0.0.1 that nothing listens on, and that no other test process gets.
 
-    Connections of other tests go out from ports of the system's own range: one of these may be taken by the time that a
-    server starts, or starts again.
+    The UDP port of the same number is the mark: it is bound until this process ends.
     """
     while True:
+        port = random.SystemRandom().choice(ports)
+        mark = socket.socket(type=socket.SOCK_DGRAM)
         with socket.socket() as probe, suppress(OSError):
-            port = random.SystemRandom().randrange(LOWEST_PORT, LOWEST_OUTGOING_PORT)
+            mark.bind(("127.0.0.1", port))
             probe.bind(("127.0.0.1", port))
+            _marks.append(mark)
             return port
+        mark.close()
 
 
 def port_is_open(port: int) -> bool:

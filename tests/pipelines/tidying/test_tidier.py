@@ -23,7 +23,7 @@ from tests.support.table_sinks import rows, table
 from tests.support.waiting import seconds
 
 NOTHING = Tidied((), (), (), (), Expired())
-NEWEST_ALONE = {"snapshot.num_retained.min": "1", "snapshot.time_retained": "0 ms"}
+NEWEST_ALONE = {"snapshot.num_retained.min": "1", "snapshot.num_retained.max": "1", "snapshot.time_retained": "0 ms"}
 
 
 def tidier(tmp_path: Path, tidy: Callable[..., Tidied] | None = None) -> Tidier:

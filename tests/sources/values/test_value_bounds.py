@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import math
-import time
 from typing import Any
 
 import pyarrow as pa
@@ -38,17 +37,17 @@ def test_a_column_of_numbers_beyond_float_is_refused_where_it_is_beyond() -> Non
 
 @pytest.mark.parametrize("target", ["DECIMAL(38, 2)", "BIGINT", "DOUBLE", "STRING"])
 @pytest.mark.parametrize("encoding", [Encoding(Kind.DECIMAL, scale=2), Encoding(Kind.VARIABLE_DECIMAL), AUTO])
-def test_a_decimal_of_a_megabyte_is_refused_soon(target: str, encoding: Encoding) -> None:
-    text = base64.b64encode(b"\x7f" * 1_000_000).decode()
+def test_a_decimal_of_too_many_bytes_is_refused_before_it_is_worked_out(target: str, encoding: Encoding) -> None:
+    text = base64.b64encode(b"\x7f" * 100_000).decode()
     value: Any = {"scale": 2, "value": text} if encoding.kind is not Kind.DECIMAL else text
     if encoding is AUTO and target in ("BIGINT", "DOUBLE"):
         value = text
-    started = time.process_time()
 
     told = convert_values([value], encoding, parse_type(target), OPTIONS).problems
 
-    assert told
-    assert time.process_time() - started < 1
+    # What is worked out first is told with its digits, or is out of range.
+    reason = "a decimal of 100000 bytes has more digits than " if value != text or encoding != AUTO else "does not fit "
+    assert reason + target in told[0]
 
 
 def test_long_texts_of_digits_are_refused_soon() -> None:
