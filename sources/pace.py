@@ -24,8 +24,8 @@ _SHOWN = 6
 _ALIKE = 1.5
 """Batches whose sizes differ by less show nothing about the fixed cost of each."""
 
-LOOK_S = 1.0
-"""How long a source without news is left alone, unless batches follow each other faster."""
+_LOOKS = 10
+"""How often a source without news is looked at within an interval, but at most once a second."""
 
 _STEP_S = 0.25
 """How long one question of Spark's waits here: a query that waits for its answer cannot be stopped."""
@@ -106,7 +106,7 @@ class Cadence:
                 return start
         end = planner.latest_offset(start)
         if end == start:
-            self._due_s = self._clock() + min(self._interval_s, LOOK_S)
+            self._due_s = self._clock() + min(self._interval_s, max(1.0, self._interval_s / _LOOKS))
         elif not planner.is_cut:
             self._due_s = self._clock() + self._interval_s
         return end
