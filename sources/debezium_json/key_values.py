@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from paimon_table.errors import MalformedRecord
+from paimon_table.types import INTEGERS, DataType, Root, string
 from sources.debezium_json.envelopes import unwrapped, unwrapped_key
 from sources.debezium_json.record_shapes import ENVELOPES, RecordShape
 from sources.decode_target import DecodeTarget
 from sources.json_changes.change_rows import DELETE, Events, Mask, image_column, is_null, present, row_objects
-from sources.json_changes.embedded_schema import EmbeddedSchema
+from sources.json_changes.embedded_schema import EmbeddedSchema, read_schema
+from sources.json_changes.exact_parse import parse_json
 from sources.json_changes.outcome import Outcome
+from sources.values.connect_types import ConnectColumn
+from sources.values.encodings import Kind
 from sources.values.json_values import json_text
+from sources.values.scalar_conversion import convert_value
+from sources.values.value_forms import ValueForms
 
 _BARE_KEY = r'\A\{"(?:[^"\\]*)":[^{}\[\]\\]*\}\z'
 """A message key with plain values, without a wrapper around them."""
 _WRAPPER = r'"(?:schema|payload)":'
+_TIMES = frozenset({Kind.DATE, Kind.TIME, Kind.TIMESTAMP})
+_OF_SCHEMAS = _TIMES | {Kind.DECIMAL, Kind.VARIABLE_DECIMAL, Kind.UNSIGNED}
+"""Encodings that give a value another meaning than its JSON has."""
 
 
 def with_values_of_keys(
@@ -50,12 +61,55 @@ def with_values_of_keys(
     return _filled_singly(events, target, lacking, outcome, shape) if at_once is None else at_once
 
 
+@dataclass(frozen=True, slots=True)
+class MessageKey:
+    """A message key, and the columns that its embedded schema says it has; None for one without schema."""
+
+    value: Any
+    schema: EmbeddedSchema | None
+
+    def plain(self, target: DecodeTarget) -> Any:
+        """The value as records without a schema have it: numbers and times as what they are, not as they are sent.
+
+        Raises Unconvertible.
+        """
+        if self.schema is None:
+            return self.value
+        forms = {column.name: column for column in self.schema.columns if column.encoding.kind in _OF_SCHEMAS}
+        types = dict(target.columns)
+        return {
+            name: value if name not in forms or value is None else _plain(value, forms[name], types.get(name))
+            for name, value in self.value.items()
+        }
+
+
+def key_at(outcome: Outcome, position: int) -> MessageKey:
+    """The message key of a record. One that cannot be read, or whose schema cannot, is a MalformedRecord."""
+    if not outcome.has_key_texts:
+        return MessageKey(unwrapped_key(outcome.parsed("key", position)), None)
+    text = outcome.keys_at(np.array([position], np.int64))[0].as_py()
+    try:
+        key = None if text is None else parse_json(text)
+        value = unwrapped_key(key)
+        is_wrapped = value is not key and isinstance(value, dict)
+        return MessageKey(value, read_schema(key.get("schema"), lambda row: row) if is_wrapped else None)
+    except MalformedRecord as error:
+        return MessageKey(error, None)
+
+
+def _plain(value: Any, column: ConnectColumn, target: DataType | None) -> Any:
+    if target is not None and target.root in INTEGERS and column.encoding.kind in _TIMES:
+        return value  # a column of numbers holds those of the source
+    text = convert_value(value, column.encoding, string(), ValueForms())
+    return Decimal(text) if column.type.root is Root.DECIMAL else text
+
+
 def _filled_singly(events: Events, target: DecodeTarget, lacking: Mask, outcome: Outcome, shape: RecordShape) -> Events:
     filled: dict[int, tuple[Mapping[str, Any] | None, Mapping[str, Any]]] = {}
     for index in np.flatnonzero(lacking).tolist():
         position = int(events.positions[index])
         envelope = shape.event(unwrapped(outcome.parsed("value", position)))
-        key = unwrapped_key(outcome.parsed("key", position))
+        key = key_at(outcome, position).plain(target)
         if not isinstance(envelope, Mapping) or not isinstance(envelope.get("after"), Mapping):
             continue  # the exact parser is stricter: the key stays NULL, which no table takes
         old, new = envelope.get("before"), envelope["after"]

@@ -19,7 +19,7 @@ from sources.debezium_json.envelopes import images_of, unwrapped, unwrapped_key
 from sources.debezium_json.event_reading import read_events
 from sources.debezium_json.event_sorting import EventSorter, TableEvents, halved
 from sources.debezium_json.key_check import changed_key, is_fit, unknown_old_key, unusable_key
-from sources.debezium_json.key_values import with_values_of_keys
+from sources.debezium_json.key_values import MessageKey, key_at, with_values_of_keys
 from sources.debezium_json.message_keys import KeyForms
 from sources.debezium_json.ops import LETTERS, OPS, TRUNCATE
 from sources.debezium_json.policies import DebeziumPolicies
@@ -438,9 +438,10 @@ class TableDecoding:
     ) -> None:
         """Report a source table without a table, with the fields of its message keys that are not columns of it."""
         names = {column.name for column in columns}
-        keys = [key for key in self._some_keys(positions) if isinstance(key, dict)]
-        beyond = ({name: value for name, value in key.items() if name not in names} for key in keys)
-        key_only = all_columns(None, beyond, len(keys))
+        keys = [key for key in self._some_keys(positions) if isinstance(key.value, dict)]
+        beyond = ({name: value for name, value in key.value.items() if name not in names} for key in keys)
+        schema = next((key.schema for key in keys if key.schema is not None), None)
+        key_only = tuple(c for c in all_columns(schema, beyond, len(keys)) if c.name not in names)
         schemas = self._shown_schemas(positions)
         self._observe(source, columns, positions, key_only, schemas, has_rows=_has_rows(parts), shapes=shapes)
 
@@ -456,16 +457,16 @@ class TableDecoding:
         shapes: Shapes = frozenset(),
     ) -> None:
         first = self.outcome.offset(int(positions.min()))
-        fields = next(map(key_fields, self._some_keys(positions)), None)
+        fields = next((key_fields(key.value) for key in self._some_keys(positions)), None)
         self.outcome.observe(
             Observation(source, columns, fields, self.partition, first, key_only, has_rows, schemas, shapes)
         )
 
-    def _some_keys(self, positions: npt.NDArray[np.int64]) -> Iterator[Any]:
-        """The message keys of the first records that have one, parsed; a MalformedRecord for one that is no JSON."""
+    def _some_keys(self, positions: npt.NDArray[np.int64]) -> Iterator[MessageKey]:
+        """The message keys of the first records that have one."""
         for position in np.sort(positions)[:_MOST_KEYS].tolist():
-            key = unwrapped_key(self.outcome.parsed("key", position))
-            if key is not None:
+            key = key_at(self.outcome, position)
+            if key.value is not None:
                 yield key
 
     def _exact_images(self, positions: npt.NDArray[np.int64], most: int = _MOST_SAMPLED) -> Iterator[Mapping[str, Any]]:

@@ -224,6 +224,11 @@ class Outcome:
         return self._batch.column("key").take(pa.array(positions))
 
     @property
+    def has_key_texts(self) -> bool:
+        """Whether ``keys_at`` gives JSON texts."""
+        return self._keys is not None or self.is_json
+
+    @property
     def is_json(self) -> bool:
         """Whether keys and values are JSON texts."""
         return self._parse is None

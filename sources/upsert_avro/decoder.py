@@ -23,6 +23,7 @@ from sources.avro.registry import AVRO, registry_of
 from sources.avro.writer_schema import Node
 from sources.changes import Decoded, SourceTable
 from sources.debezium_avro.avro_keys import AvroKeys, with_known_keys
+from sources.debezium_avro.key_texts import AvroKeyTexts
 from sources.debezium_avro.options import AvroOptions
 from sources.debezium_avro.record_reading import KeyFormat, RecordReading
 from sources.decode_target import Goal
@@ -30,7 +31,6 @@ from sources.json_changes.embedded_schema import EmbeddedSchema
 from sources.json_changes.outcome import Outcome
 from sources.upsert_avro.avro_rows import AvroRows, row_schema
 from sources.upsert_avro.flat_columns import FlatColumns
-from sources.upsert_avro.key_texts import AvroKeyTexts
 from sources.upsert_json.metadata import FlatRows
 from sources.upsert_json.policies import UpsertPolicies
 from sources.upsert_json.record_headers import RecordHeaders

@@ -78,8 +78,6 @@ def _stated(prefix: str, add_fields: str) -> list[_Reference]:
 
 
 def _all_known(prefix: str) -> list[_Reference]:
-    if not prefix:
-        return []
     known = ",".join(
         [
             *(f"source.{field}" for field in _SOURCE),
@@ -100,6 +98,8 @@ class Metadata:
     add_fields: str = "auto"
     is_of_connector: bool = True
     """Whether a connector writes the rows. Where none does, every field is a column, and every object is a row."""
+    is_of_headers: bool = False
+    """Headers hold no columns: without a prefix all known names are metadata there."""
 
     @cached_property
     def roles(self) -> Mapping[str, Role]:
@@ -143,7 +143,9 @@ class Metadata:
     def _references(self) -> list[_Reference]:
         if not self.is_of_connector:
             return []
-        return _all_known(self.prefix) if self.add_fields == "auto" else _stated(self.prefix, self.add_fields)
+        if self.add_fields != "auto":
+            return _stated(self.prefix, self.add_fields)
+        return _all_known(self.prefix) if self.prefix or self.is_of_headers else []
 
     def named(self, role: Role) -> tuple[str, ...]:
         """The fields with a role, the one that counts first in front."""
@@ -153,9 +155,9 @@ class Metadata:
 NO_METADATA = Metadata(is_of_connector=False)
 
 
-def metadata(prefix: str, add_fields: str) -> Metadata:
+def metadata(prefix: str, add_fields: str, *, is_of_headers: bool = False) -> Metadata:
     """The metadata under the options of the format, where ``none`` stands for an empty prefix."""
-    return Metadata("" if prefix == "none" else prefix, add_fields)
+    return Metadata("" if prefix == "none" else prefix, add_fields, is_of_headers=is_of_headers)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ class UpsertRows:
         self.policies = policies
         self.shape = FlatRows(metadata(policies.add_fields_prefix, policies.add_fields), policies.metadata == "keep")
         self._forms = forms
-        self._in_headers = metadata(policies.add_headers_prefix, "auto")
+        self._in_headers = metadata(policies.add_headers_prefix, "auto", is_of_headers=True)
         self._hidden = placeholder(policies.unavailable_value)
 
     def sorter(self, topic: str, headers: RecordHeaders, outcome: Outcome) -> RowSorter:

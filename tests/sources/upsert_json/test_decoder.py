@@ -132,9 +132,10 @@ def test_without_a_prefix_columns_stay_columns() -> None:
 
 
 @pytest.mark.parametrize("value", ["u", '"u"', '{"schema":{"type":"string"},"payload":"u"}'])
-@pytest.mark.parametrize("name", ["__op", "__debezium-operation"])
+@pytest.mark.parametrize("name", ["__op", "__debezium-operation", "op"])
 def test_the_operation_may_be_in_a_header(name: str, value: str) -> None:
-    found = decoded(rows_of((K1, ROW, {name: value}), (K1, ROW), (K1, {**ROW, "__op": "c"}, {name: value})))
+    rows = rows_of((K1, ROW, {name: value}), (K1, ROW), (K1, {**ROW, "__op": "c"}, {name: value}))
+    found = decoded(rows, add_headers_prefix="none" if name == "op" else "__")
 
     assert [row[0] for row in stored(found)] == ["+U", "+I", "+I"]
 
@@ -360,6 +361,22 @@ def test_a_delete_is_read_by_the_schema_of_its_key() -> None:
     kinds = [(kind, str(number)) for kind, number, _ in stored(found, "id")]
     assert kinds == [("+I", "123.45"), ("-D", "123.45"), ("-D", "123.45")]
     assert found.newest[0].absent == ()
+
+
+@pytest.mark.parametrize("t", ["DECIMAL(10, 2)", "STRING"])
+def test_a_column_in_the_message_key_alone_is_read_by_the_schema_of_the_key(t: str) -> None:
+    decimal = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}
+    key = {"schema": schema(id=decimal), "payload": {"id": "MDk="}}
+    value = {"schema": schema(v={"type": "string"}), "payload": {"v": "a"}}
+    goal = target(id=f"{t} NOT NULL", v="STRING")
+
+    found = decoded(rows_of((key, value), (key, {"v": "b"}), (key, None)), goal)
+    (seen,) = decoded(rows_of((key, value)), {}).observations
+
+    assert [(kind, str(number)) for kind, number, _ in stored(found, "id")] == [
+        ("+I", "123.45"), ("+I", "123.45"), ("-D", "123.45"),
+    ]  # fmt: skip
+    assert [(column.name, str(column.type)) for column in seen.key_only] == [("id", "DECIMAL(38, 2)")]
 
 
 @pytest.mark.parametrize("key", [b"{}", b'{"other":1}', b"[1]", b"7"])
