@@ -397,6 +397,19 @@ def test_a_column_that_an_update_of_goldengate_lacks_is_what_the_option_says(
     assert run.rows("SHOP.ORDERS", "ID") == [{"ID": 1, name: note, "N": 2}]
 
 
+@pytest.mark.parametrize("name", ["NOTE", 'note with "quotes"'])
+def test_what_an_update_of_goldengate_leaves_out_has_the_value_before(tmp_path: Path, name: str) -> None:
+    """The table has no row that could keep it: the condition has just come true."""
+    old = {"ID": 1, "N": 0, name: "a", "M": None}
+    rule = {"match": {"table": "ORDERS"}, "into": "lake.orders", "where": "N > 0", "columns": {"types": {"M": "INT"}}}
+    events = [golden_gate("I", None, old), golden_gate("U", old, {"ID": 1, "N": 5})]
+    events.append(golden_gate("U", old | {"N": 5}, {"ID": 1, name: "b"}))
+
+    for count, note in ((2, "a"), (3, "b")):
+        run = Run(tmp_path / note, "ogg-json", [batch_of(*events[:count])], rule)
+        assert (run.rows("lake.orders", "ID"), run.reasons) == ([{"ID": 1, "N": 5, name: note, "M": None}], {})
+
+
 def test_changes_of_a_key_delete_the_old_row(tmp_path: Path) -> None:
     records = batch_of(
         golden_gate("I", None, {"ID": 1, "V": "a"}), golden_gate("U", {"ID": 1, "V": "a"}, {"ID": 2, "V": "a"})

@@ -363,6 +363,18 @@ def test_a_delete_is_read_by_the_schema_of_its_key() -> None:
     assert found.newest[0].absent == ()
 
 
+@pytest.mark.parametrize("t", ["TIMESTAMP(3)", "TIMESTAMP_LTZ(3)", "BIGINT"])
+def test_a_time_in_the_message_key_alone_is_read_by_the_schema_of_the_key(t: str) -> None:
+    time = {"type": "int64", "name": "org.apache.kafka.connect.data.Timestamp"}
+    key = {"schema": schema(id=time), "payload": {"id": 5000}}
+    value = {"schema": schema(v={"type": "string"}), "payload": {"v": "a"}}
+
+    found = decoded(rows_of((key, value), (key, None)), target(id=f"{t} NOT NULL", v="STRING"))
+
+    times = [number if isinstance(number, int) else number.second for _, number, _ in stored(found, "id")]
+    assert times == ([5000, 5000] if t == "BIGINT" else [5, 5]), found.quarantine
+
+
 @pytest.mark.parametrize("t", ["DECIMAL(10, 2)", "STRING"])
 def test_a_column_in_the_message_key_alone_is_read_by_the_schema_of_the_key(t: str) -> None:
     decimal = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}
