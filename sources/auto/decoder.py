@@ -31,6 +31,8 @@ from sources.upsert_json.metadata import Metadata
 _LOOKED_AT = 100
 """Records of one topic partition, of those with a value."""
 _METADATA = Metadata()
+_OF_DEBEZIUM = "io.debezium."
+"""Begins the names of the schemas of heartbeats, transaction records and schema changes."""
 _WITHOUT_LOOK = "debezium-json"
 """Reads topics that have tombstones and control records alone so far, and counts these: no table has rows of them."""
 
@@ -125,6 +127,8 @@ def _of_schema(schema: Node) -> str:
         if envelope_schema(schema) is not None:
             return "debezium-avro"
     except MalformedRecord:
+        return "debezium-avro"
+    if schema.value is not None and schema.value.name.startswith(_OF_DEBEZIUM):
         return "debezium-avro"
     fields = () if schema.value is None else schema.value.fields
     return "avro" if _METADATA.names.isdisjoint(field.name for field in fields) else "upsert-avro"

@@ -236,7 +236,9 @@ def test_what_cannot_be_told_apart_is_named_with_the_remedy(tmp_path: Path, valu
 def test_a_registry_tells_binary_formats(tmp_path: Path) -> None:
     file = tmp_path / "schemas.json"
     flat = {**ROW, "fields": [*ROW["fields"], {"name": "__deleted", "type": "string"}]}
-    file.write_text(json.dumps({"schemas": {"1": ROW, "2": ENVELOPE, "3": flat}}))
+    beat = {"type": "record", "name": "Heartbeat", "namespace": "io.debezium.connector.common"}
+    beat["fields"] = [{"name": "ts_ms", "type": "long"}]
+    file.write_text(json.dumps({"schemas": {"1": ROW, "2": ENVELOPE, "3": flat, "4": beat}}))
     config = config_of(tmp_path, {"auto": {"registry": {"file": str(file)}}})
     rows_ = records("plain", (None, avro(ROW, {"id": 1}, 1)))
     events = records("orders", (WITH_KEY, avro(ENVELOPE, {"before": None, "after": {"id": 2}, "op": "c"}, 2)))
@@ -244,9 +246,17 @@ def test_a_registry_tells_binary_formats(tmp_path: Path) -> None:
     marks = ((WITH_KEY, avro(flat, {"id": 1, "__deleted": "false"}, 3)), ({"id": 3}, None))
     flats = records("flats", *marks)
 
-    tables, _, _ = run(config, rows_, events, flats)
+    beats = records("__debezium-heartbeat.shop", ({"serverName": "shop"}, avro(beat, {"ts_ms": 5}, 4)))
 
-    assert dict(tables.formats) == {"plain": "avro", "orders": "debezium-avro", "flats": "upsert-avro"}
+    tables, _, _ = run(config, rows_, events, flats, beats)
+
+    assert dict(tables.formats) == {
+        "plain": "avro",
+        "orders": "debezium-avro",
+        "flats": "upsert-avro",
+        "__debezium-heartbeat.shop": "debezium-avro",
+    }
+    assert len(tables.sinks) == 3
     found = [rows(tables, f"lake.{name}") for name in ("plain", "orders", "flats")]
     assert found == [[{"id": 1}], [{"id": 2}], [{"id": 1}]]
 
