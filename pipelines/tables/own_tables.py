@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from paimon_table import Catalog, Table, TableName
+from paimon_table.side_by_side import all_done, waits_at_once
 from pipelines.config.config import PipelineConfig
 from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.written_tables import WrittenTable, marks_of, search_tables, written_tables
@@ -108,11 +110,16 @@ class OwnTables:
         }
         found = {TableName.of(identifier): table for identifier, table in tables}
         new = [name for name in found if name not in self._marked or not _has(self._marked[name], wanted.get(name, {}))]
-        for name, mark in marks_of(self.catalog, self._config.name, new) if new else ():
-            now = {**(mark or {}), **wanted.get(name, {})}
-            if now != mark:
-                write_mark(found[name].io, found[name].paths, self._config.name, now)
-            self._marked[name] = now
+        marks = marks_of(self.catalog, self._config.name, new) if new else []
+        now = {name: {**(mark or {}), **wanted.get(name, {})} for name, mark in marks}
+        writes = [
+            partial(write_mark, found[name].io, found[name].paths, self._config.name, now[name])
+            for name, mark in marks
+            if now[name] != mark
+        ]
+        for write in all_done(writes, waits_at_once(self._config.catalog.address)):
+            write.result()
+        self._marked |= now
         if self._record is not None:
             self._record.add(tables)
 
