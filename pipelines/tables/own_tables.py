@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +33,7 @@ class OwnTables:
         self._config = config
         self._record = record
         self._names: list[TableName] | None = None
+        self._searching = threading.Lock()
         self._marked: dict[TableName, dict[str, str]] = {}
         """The formats by topic in the mark of each table that this run may have put rows into."""
         self._formats: dict[str, str] = {}
@@ -63,13 +65,14 @@ class OwnTables:
 
     def names(self) -> list[TableName]:
         """The tables that earlier runs have written, under whatever checkpoint; some may be gone."""
-        if self._names is None:
-            known = None if self._record is None else self._record.known
-            if known is None:
-                self._names = search_tables(self.catalog, self._config.name)
-            else:
-                self._names = [TableName.of(identifier) for identifier in known]
-        return self._names
+        with self._searching:  # tables that are made side by side ask for it
+            if self._names is None:
+                known = None if self._record is None else self._record.known
+                if known is None:
+                    self._names = search_tables(self.catalog, self._config.name)
+                else:
+                    self._names = [TableName.of(identifier) for identifier in known]
+            return self._names
 
     def has_begun(self, name: TableName) -> bool:
         """Whether this run may have put rows into a table."""
