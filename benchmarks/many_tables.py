@@ -4,10 +4,11 @@
                                      [--latency-ms 50] [--producer lookup] [--requests] [--one-job] [--profile]
 
 Brings batches in through ``process_batch`` with all tasks in this process, without Spark. The first batches make the
-tables and are not counted. CPU seconds tell what a busy machine hides; requests and syncs per table and batch do not
-depend on the machine at all. ``s3`` is a server on loopback that answers each request so much later, in a process of
-its own: its CPU seconds do not count. "beside" compares a number of tables with the first one of the same run. The
-numbers of tables take turns, round after round. ``--requests`` says what a table asks of the store in a batch.
+tables and are not counted; "first s" is what the very first one took. CPU seconds tell what a busy machine hides;
+requests and syncs per table and batch do not depend on the machine at all. ``s3`` is a server on loopback that answers
+each request so much later, in a process of its own: its CPU seconds do not count. "beside" compares a number of tables
+with the first one of the same run. The numbers of tables take turns, round after round. ``--requests`` says what a
+table asks of the store in a batch.
 """
 
 from __future__ import annotations
@@ -62,10 +63,13 @@ class Cost:
     syncs: int = 0
     requests: Counter[str] = field(default_factory=Counter)
     steps_s: Counter[str] = field(default_factory=Counter)
+    first_s: float = 0.0
+    """What the batch took that made the tables, in the last round; it is not counted."""
 
     def add(self, other: Cost) -> None:
         for name in ("batches", "records", "wall_s", "cpu_s", "syncs"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.first_s = other.first_s or self.first_s
         self.requests += other.requests
         self.steps_s += other.steps_s
 
@@ -81,14 +85,17 @@ class Cost:
         per_table = self.batches * self.tables
         steps = " ".join(f"{step} {1000 * seconds / self.batches:.0f}" for step, seconds in self.steps_s.items())
         return (
-            f"{self.tables:>6} {1000 * self.wall_s / self.batches:>8.0f} {1000 * self.cpu_s / self.batches:>8.0f}"
+            f"{self.tables:>6} {self.first_s:>7.1f}"
+            f" {1000 * self.wall_s / self.batches:>8.0f} {1000 * self.cpu_s / self.batches:>8.0f}"
             f" {1000 * self.cpu_s / per_table:>10.1f} {self.per_cpu_s:>10,.0f} {self.per_cpu_s / first.per_cpu_s:>7.2f}"
             f" {self.per_s:>9,.0f} {self.per_s / first.per_s:>7.2f} {sum(self.requests.values()) / per_table:>9.1f}"
             f" {self.syncs / per_table:>6.1f}   {steps}"
         )
 
 
-TITLES = "tables  wall ms   CPU ms  CPU ms/table  rec/CPU s  beside     rec/s  beside  requests  syncs   steps (ms)"
+TITLES = (
+    "tables first s  wall ms   CPU ms  CPU ms/table  rec/CPU s  beside     rec/s  beside  requests  syncs   steps (ms)"
+)
 
 
 class Syncs:
@@ -172,8 +179,10 @@ def measure(
             compactions.wait()
             if is_counted and profile is not None:
                 profile.disable()
+            wall_s, cpu_s = time.perf_counter() - before[0], time.process_time() - before[1]
+            if number == 0:
+                cost.first_s = wall_s
             if is_counted:
-                wall_s, cpu_s = time.perf_counter() - before[0], time.process_time() - before[1]
                 if store is None:
                     asked = Counter(f"{kind} {kind_of_file(path)}" for kind, path in io.requests)
                 else:

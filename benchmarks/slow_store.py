@@ -59,7 +59,7 @@ def slow_store(latency_ms: float) -> Iterator[SlowStore]:
 
 
 def _serve(delay_s: float, line: Connection) -> None:
-    with s3_server() as server:
+    with s3_server(page_size=1000) as server:
         server.delay_s = delay_s
         line.send(server.endpoint)
         while True:

@@ -300,7 +300,7 @@ class SnapshotStore:
         hinted = self._hint(self.paths.latest_hint)
         if hinted is not None and self._exists(hinted) and not self._exists(hinted + 1):
             return hinted
-        return max(self._listed_ids(), default=None)
+        return self._listed_latest_id()
 
     @property
     def rolled_back_to(self) -> int | None:
@@ -319,7 +319,7 @@ class SnapshotStore:
         if at_hint is not None and not self._exists(at_hint.id + 1):
             return at_hint
         for _ in range(_ATTEMPTS):
-            newest = self.latest_id()
+            newest = self._listed_latest_id()
             found = None if newest is None else self.find(newest)
             if newest is None or found is not None:
                 return found
@@ -498,6 +498,9 @@ class SnapshotStore:
         except OSError:
             return None
         return int(data) if data.isdigit() and len(data) <= _MOST_DIGITS else None
+
+    def _listed_latest_id(self) -> int | None:
+        return max(self._listed_ids(), default=None)
 
     def _listed_ids(self) -> list[int]:
         return numbers_of(self.io.list_names(self.paths.snapshot_dir), "snapshot-")

@@ -15,9 +15,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from uuid import uuid4
 
 from paimon_table import Catalog, Snapshot
+from paimon_table.side_by_side import all_done, waits_at_once
 from pipelines.bad_records.facts import OpenOffsets, TableJudge, evidence_of, facts_of, found_commit, settle
 from pipelines.bad_records.log import Applied, Place, QuarantineLog, Sealed, stretches
 from pipelines.batch.decode_report import DecodeReport, RecordAt
@@ -28,6 +30,7 @@ from pipelines.storage import catalog_of
 from pipelines.tables.table_failure import blaming
 from pipelines.tables.tables import PipelineTables
 from sinks import faults
+from sinks.commit.table_sink import TableSink
 from sinks.quarantine import Quarantine
 
 
@@ -122,14 +125,18 @@ def step_facts(settings: TaskSettings, batch: BatchRun, tables: PipelineTables, 
 
 def _stored(batch: BatchRun, tables: PipelineTables, *, asks: bool) -> frozenset[int]:
     """The targets that have the step by its number; of others their floors say what they have (E3)."""
-    stored = set()
+
+    def is_stored(name: str, sink: TableSink) -> bool:
+        with blaming(name):
+            return sink.is_appended(batch.id, batch.started_ms)
+
+    looks: dict[int, Callable[[], bool]] = {}
     for index, (name, sink) in enumerate(tables.sinks.items()):
         may_be_there = (asks or sink.found_batch >= batch.id) and not sink.drops_by_offset
         if may_be_there and not tables.is_paused(name):
-            with blaming(name):
-                if sink.is_appended(batch.id, batch.started_ms):
-                    stored.add(index)
-    return frozenset(stored)
+            looks[index] = partial(is_stored, name, sink)
+    found = all_done(looks.values(), waits_at_once(tables.config.catalog.address))
+    return frozenset(index for index, look in zip(looks, found, strict=True) if look.result())
 
 
 def _placed(records: Iterable[RecordAt], ids: Mapping[str, str]) -> Iterable[Place]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from paimon_table import CommitKind, Table, TableName
 from paimon_table.errors import ConfigError
+from paimon_table.side_by_side import all_done, waits_at_once
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.known_routes import (
     agreed_rule,
@@ -22,6 +25,7 @@ from pipelines.tables.writable_tables import check_rule, check_writable, rule_of
 from pipelines.tables.writing_scope import WritingScope
 from pipelines.tables.written_tables import WrittenTable
 from sinks.commit.positions import checkpoint_user
+from sinks.commit.table_sink import TableSink
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +43,19 @@ _NO_RULE = "no rule matches its source tables: it misses records until one does,
 
 MOST_TAKEN_UP = 16
 """Known tables opened before the first batch. Where there are more, that takes longer than what it saves."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A table that was found, as the storage and its rule say."""
+
+    loaded: Table
+    rule: TargetRule | None
+    """None where several rules disagree about it."""
+    table: Table
+    """With what the rule says."""
+    sink: TableSink | None
+    """Where it may have to be compacted without new rows."""
 
 
 class EarlierTables:
@@ -65,6 +82,7 @@ class EarlierTables:
         """
         gone_on_with: list[tuple[str, Table]] = []
         failures: list[TableFailure] = []
+        led: list[tuple[WrittenTable, list[TargetRule]]] = []
         paused = frozenset() if self._paused is None else self._paused.tables
         owner = checkpoint_user(self._commit_user)
         ruleless = frozenset() if self._paused is None else self._paused.ruleless
@@ -86,11 +104,17 @@ class EarlierTables:
             if not rules:
                 continue
             self._routes.topics |= topics
+            led.append((found, rules))
+        opens = [partial(self._open_found, found, rules) for found, rules in led]
+        for (found, rules), opened in zip(
+            led, all_done(opens, waits_at_once(self._config.catalog.address)), strict=True
+        ):
             identifier = str(found.name)
             self._routes.rules[identifier] = rules[0]  # which says what its failure does
             try:
                 with blaming(identifier):
-                    gone_on_with.append((identifier, self._open_found(found, rules)))
+                    self._take(found, opened.result())
+                    gone_on_with.append((identifier, opened.result().loaded))
             except TableFailure as failure:
                 failures.append(failure)
                 if agreed_rule(rules) is None:
@@ -103,30 +127,40 @@ class EarlierTables:
         topics = {*topics, *self._topics_to_read}
         return bool(leading_rules(self._config, found.name, found.position.sources, topics))
 
-    def _open_found(self, found: WrittenTable, rules: Sequence[TargetRule]) -> Table:
+    def _open_found(self, found: WrittenTable, rules: Sequence[TargetRule]) -> _Opened:
+        """Open a table, beside others."""
         identifier = str(found.name)
-        table = opened = self._own.catalog.load(found.name)
-        if table.schema.primary_keys:
-            self._routes.keyed_topics |= {topic for topic, _ in found.position.offsets}
-        rule = agreed_rule([each.for_table(table.schema) for each in rules])
+        table = loaded = self._own.catalog.load(found.name)
+        if loaded.schema.primary_keys:
+            self._routes.keyed_topics.update(topic for topic, _ in found.position.offsets)
+        rule = agreed_rule([each.for_table(loaded.schema) for each in rules])
         if rule is not None:
-            self._routes.rules[identifier] = rule
-            table = self._opening.followed(rule, table, identifier)
+            table = self._opening.followed(rule, loaded, identifier)
         else:
-            del self._routes.rules[identifier]
-            check_writable(table, identifier)
-            found_rule = rule_of_found(self._config, found, table)
+            check_writable(loaded, identifier)
+            found_rule = rule_of_found(self._config, found, loaded)
             if found_rule is not None:
-                check_rule(found_rule, table, identifier, self._config.name)
-        awaits = found.awaits_compaction and table.options.needs_lookup
-        is_of_stream = found.position.commit_kind == CommitKind.APPEND and found.position.writer == self._commit_user
-        if table.options.compacts_without_rows or (awaits and is_of_stream):
-            self._routes.sinks[identifier] = self._opening.sink(identifier, table)
-        if awaits and not is_of_stream:
-            self.uncompacted[identifier] = table
-        if rule is not None and len(self._routes.sinks) < MOST_TAKEN_UP:
-            self._take_up(found, rule, table)
-        return opened
+                check_rule(found_rule, loaded, identifier, self._config.name)
+        is_due = table.options.compacts_without_rows or (_awaits(found, table) and self._is_of_stream(found))
+        return _Opened(loaded, rule, table, self._opening.sink(identifier, table) if is_due else None)
+
+    def _is_of_stream(self, found: WrittenTable) -> bool:
+        """Whether the newest rows are of a batch of the stream that has not been compacted."""
+        return found.position.commit_kind == CommitKind.APPEND and found.position.writer == self._commit_user
+
+    def _take(self, found: WrittenTable, opened: _Opened) -> None:
+        """Let the routes know of a table that is open."""
+        identifier = str(found.name)
+        if opened.rule is None:
+            del self._routes.rules[identifier]
+        else:
+            self._routes.rules[identifier] = opened.rule
+        if opened.sink is not None:
+            self._routes.sinks[identifier] = opened.sink
+        if _awaits(found, opened.table) and not self._is_of_stream(found):
+            self.uncompacted[identifier] = opened.table
+        if opened.rule is not None and len(self._routes.sinks) < MOST_TAKEN_UP:
+            self._take_up(found, opened.rule, opened.table)
 
     def _pause_unopened(self, failures: Sequence[TableFailure], *, is_any_open: bool) -> None:
         """Begin without tables that are damaged; a file that does not fit its tables is for who has started it."""
@@ -162,3 +196,8 @@ class EarlierTables:
         for source, own_rule in sources.items():
             self._routes.key_warnings.note(sink, own_rule, sink.sources[fed_by(source)], source.topic)
             self._routes.routes[source], self._routes.rule_of[source] = identifier, own_rule
+
+
+def _awaits(found: WrittenTable, table: Table) -> bool:
+    """Whether readers of the changelog wait for a compaction of the table."""
+    return found.awaits_compaction and table.options.needs_lookup

@@ -79,11 +79,11 @@ class Opening:
 
     def _warn_of_alike(self, name: TableName) -> None:
         """Warn of a new table with almost the name of another one of the pipeline."""
-        known = {folded(str(other)): other for other in (*self._own.names(), *self._made)}
+        self._made.append(name)  # first: of two that are made at the same moment, one sees the other
+        known = {folded(str(other)): other for other in (*self._own.names(), *self._made) if other != name}
         other = known.get(folded(str(name)))
-        if other is not None and other != name:
+        if other is not None:
             log.warning("table %s", alike_text(str(name), str(other)))
-        self._made.append(name)
 
     def followed(self, rule: TargetRule, table: Table, identifier: str) -> Table:
         """The table with what its rule says; ConfigError when that is about another table or it cannot be written."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from paimon_table import Catalog, Table, TableName
+from paimon_table.side_by_side import all_done, waits_at_once
 from pipelines.config.config import PipelineConfig
 from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.written_tables import WrittenTable, marks_of, search_tables, written_tables
@@ -30,6 +33,7 @@ class OwnTables:
         self._config = config
         self._record = record
         self._names: list[TableName] | None = None
+        self._searching = threading.Lock()
         self._marked: dict[TableName, dict[str, str]] = {}
         """The formats by topic in the mark of each table that this run may have put rows into."""
         self._formats: dict[str, str] = {}
@@ -61,13 +65,14 @@ class OwnTables:
 
     def names(self) -> list[TableName]:
         """The tables that earlier runs have written, under whatever checkpoint; some may be gone."""
-        if self._names is None:
-            known = None if self._record is None else self._record.known
-            if known is None:
-                self._names = search_tables(self.catalog, self._config.name)
-            else:
-                self._names = [TableName.of(identifier) for identifier in known]
-        return self._names
+        with self._searching:  # tables that are made side by side ask for it
+            if self._names is None:
+                known = None if self._record is None else self._record.known
+                if known is None:
+                    self._names = search_tables(self.catalog, self._config.name)
+                else:
+                    self._names = [TableName.of(identifier) for identifier in known]
+            return self._names
 
     def has_begun(self, name: TableName) -> bool:
         """Whether this run may have put rows into a table."""
@@ -108,11 +113,16 @@ class OwnTables:
         }
         found = {TableName.of(identifier): table for identifier, table in tables}
         new = [name for name in found if name not in self._marked or not _has(self._marked[name], wanted.get(name, {}))]
-        for name, mark in marks_of(self.catalog, self._config.name, new) if new else ():
-            now = {**(mark or {}), **wanted.get(name, {})}
-            if now != mark:
-                write_mark(found[name].io, found[name].paths, self._config.name, now)
-            self._marked[name] = now
+        marks = marks_of(self.catalog, self._config.name, new) if new else []
+        now = {name: {**(mark or {}), **wanted.get(name, {})} for name, mark in marks}
+        writes = [
+            partial(write_mark, found[name].io, found[name].paths, self._config.name, now[name])
+            for name, mark in marks
+            if now[name] != mark
+        ]
+        for write in all_done(writes, waits_at_once(self._config.catalog.address)):
+            write.result()
+        self._marked |= now
         if self._record is not None:
             self._record.add(tables)
 

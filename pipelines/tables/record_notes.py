@@ -333,7 +333,7 @@ class EncodedColumns:
         """Remember what a source table shows, before its table follows it; columns that hold rows are no news."""
         if not seen.looks:
             return
-        has_rows = sink.table.snapshots.latest_id() is not None
+        has_rows = sink.state.snapshot is not None
         known = {*rule.declared(seen.looks), *(seen.key_columns or ()), *sink.table.schema.primary_keys}
         known |= {*sink.table.schema.column_names} if has_rows else set()
         for name in seen.looks.keys() - known:

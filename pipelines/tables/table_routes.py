@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
+from typing import TypeAlias
 
 from paimon_table import Table, TableName
 from paimon_table.errors import ConfigError
+from paimon_table.side_by_side import all_done, waits_at_once
 from pipelines.checkpoint.book import Cause
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_layout import names_decoded
@@ -29,6 +34,9 @@ from sources.column_sources import ColumnSources
 from sources.decode_target import Rejection
 
 log = logging.getLogger(__name__)
+
+_Opened: TypeAlias = tuple[TargetRule, TableSink]
+"""A table that was opened or made, and its rule."""
 
 
 class TableRoutes:
@@ -53,6 +61,40 @@ class TableRoutes:
         self._beside = scope.beside
         self._paused = scope.paused
         self._only = scope.only
+        self._ahead: dict[str, Future[_Opened]] = {}
+        """Tables that are opened, and not yet led to, by identifier."""
+
+    def open_ahead(self, found: Iterable[tuple[SourceTable, Seen]]) -> None:
+        """Open or make the tables of new source tables side by side, for ``route`` to take them in turn.
+
+        Of each topic only the first source table: what becomes of it says something about the others.
+        """
+        works: dict[str, Callable[[], _Opened] | None] = {}
+        topics: set[str] = set()
+        for source, seen in found:
+            led = None if source in self.routes else self._led(source)
+            if led is not None:
+                work = None if source.topic in topics else partial(self._open_with_looks, source, seen, *led)
+                works.setdefault(str(led[0]), work)
+            topics.add(source.topic)
+        given = {identifier: work for identifier, work in works.items() if work is not None}
+        opened = all_done(given.values(), waits_at_once(self._config.catalog.address))
+        self._ahead = dict(zip(given, opened, strict=True))
+
+    def _led(self, source: SourceTable) -> tuple[TableName, TargetRule] | None:
+        """The table that ``_open`` opens or makes for a source table, and its rule; None where it does neither."""
+        names = (source.database, source.schema, source.table, source.topic)
+        rule = self._config.rule_for(*names)
+        try:
+            target = None if rule is None else rule.target(*names)
+        except ConfigError:
+            return None
+        if rule is None or target is None or self._only not in (None, str(target)) or str(target) in self.sinks:
+            return None
+        paused = self._paused
+        if paused is not None and str(target) in paused.tables | paused.ruleless:
+            return None
+        return None if rule.backfill and self._is_late(str(target), source.topic) else (target, rule)
 
     def route(self, source: SourceTable, seen: Seen) -> bool:
         """Find the route of a source table, or why it has none; returns whether that is news."""
@@ -155,16 +197,9 @@ class TableRoutes:
         identifier = str(target)
         if identifier not in self.sinks or identifier not in self.rules:
             first = self.rules.setdefault(identifier, rule)
-            table = self._opening.open_or_create(
-                target,
-                first,
-                source,
-                seen,
-                feeds_one=source.topic in self.topics,
-                is_keyed=source.topic in self.keyed_topics,
-            )
-            self.rules[identifier] = first.for_table(table.schema)
-            self.sinks[identifier] = self._opening.sink(identifier, table)
+            ahead = self._ahead.pop(identifier, None)
+            opened = self._open_or_create(source, seen, target, first) if ahead is None else ahead.result()
+            self.rules[identifier], self.sinks[identifier] = opened
         sink = self.sinks[identifier]
         rule = rule.for_table(sink.table.schema)
         check_same_mode(identifier, rule, self.rules[identifier])
@@ -192,6 +227,20 @@ class TableRoutes:
             self.key_warnings.note(sink, rule, key, source.topic)
         self.routes[source] = identifier
         self.rule_of[source] = rule
+
+    def _open_with_looks(self, source: SourceTable, seen: Seen, target: TableName, rule: TargetRule) -> _Opened:
+        """``_open_or_create``, and the looks at the storage by which ``_lead`` then decides: the sink keeps them."""
+        opened = self._open_or_create(source, seen, target, rule)
+        if self._beside is None:
+            opened[1].read_by_others(fed_by(source))
+        return opened
+
+    def _open_or_create(self, source: SourceTable, seen: Seen, target: TableName, rule: TargetRule) -> _Opened:
+        """Open a table, or make it with what a source table shows."""
+        rule = self.rules.get(str(target), rule)
+        feeds_one, is_keyed = source.topic in self.topics, source.topic in self.keyed_topics
+        table = self._opening.open_or_create(target, rule, source, seen, feeds_one=feeds_one, is_keyed=is_keyed)
+        return rule.for_table(table.schema), self._opening.sink(str(target), table)
 
     def learn_key(self, sink: TableSink, source: SourceTable, seen: Seen) -> bool:
         """Take the first message key of a source table that had none before; returns whether that is news."""

@@ -172,7 +172,9 @@ class PipelineTables:
         for row in newest:
             hidden[row.source] |= row.hidden
         self._routing.keyed_topics |= {source.topic for source, seen in found.items() if seen.key_columns}
-        for source, seen in sorted(found.items(), key=lambda item: not item[1].key_columns):  # those with keys first
+        with_keys_first = sorted(found.items(), key=lambda item: not item[1].key_columns)
+        self._routing.open_ahead(with_keys_first)
+        for source, seen in with_keys_first:
             if source not in self.routes:
                 changed |= self._routing.route(source, seen)
                 if source in self.rejections or self.is_paused(self.routes[source]):

@@ -5,6 +5,7 @@ Signatures are not checked. ``honours_conditions`` False behaves like stores tha
 
 from __future__ import annotations
 
+import bisect
 import hashlib
 import itertools
 import sys
@@ -25,10 +26,14 @@ class S3Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, honours_conditions: bool = True) -> None:
+    def __init__(self, honours_conditions: bool = True, page_size: int = 2) -> None:
+        """``page_size``: names on a page of a listing; real stores give 1000, tests so few that clients must page."""
         super().__init__(("127.0.0.1", 0), _Handler)
         self.honours_conditions = honours_conditions
+        self.page_size = page_size
         self.objects: dict[str, bytes] = {}
+        self._keys: list[str] = []
+        """Those of ``objects``, sorted."""
         self.uploads: dict[str, dict[int, bytes]] = {}
         self.upload_ids = itertools.count()
         self.requests: list[str] = []
@@ -49,10 +54,37 @@ class S3Server(ThreadingHTTPServer):
     def endpoint(self) -> str:
         return f"http://127.0.0.1:{self.server_port}"
 
+    def store(self, key: str, data: bytes) -> None:
+        """Create or replace an object; the caller holds the lock."""
+        if key not in self.objects:
+            bisect.insort(self._keys, key)
+        self.objects[key] = data
+
+    def remove(self, key: str) -> None:
+        """Delete an object if it is there; the caller holds the lock."""
+        if self.objects.pop(key, None) is not None:
+            del self._keys[bisect.bisect_left(self._keys, key)]
+
+    def names(self, prefix: str, delimiter: str, after: str) -> Iterator[tuple[str, bool]]:
+        """The keys that begin with ``prefix``, behind ``after``, each up to its next ``delimiter``, and if it has one.
+
+        Each name is found by bisection, so keys that share one cost nothing. The caller holds the lock.
+        """
+        at = max(prefix, after)
+        while True:
+            place = bisect.bisect_left(self._keys, at)
+            if place == len(self._keys) or not self._keys[place].startswith(prefix):
+                return
+            below, found, _ = self._keys[place][len(prefix) :].partition(delimiter or "\0")
+            name = prefix + below + found
+            if name != after:
+                yield name, bool(found)
+            at = name + (chr(sys.maxunicode) if found else "\0")
+
 
 @contextmanager
-def s3_server(honours_conditions: bool = True) -> Iterator[S3Server]:
-    server = S3Server(honours_conditions)
+def s3_server(honours_conditions: bool = True, page_size: int = 2) -> Iterator[S3Server]:
+    server = S3Server(honours_conditions, page_size)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
@@ -74,6 +106,7 @@ def _unchunked(stream: BinaryIO | BufferedIOBase) -> bytes:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     server: S3Server
 
     def log_message(self, format: str, *args: object) -> None:
@@ -149,7 +182,7 @@ class _Handler(BaseHTTPRequestHandler):
                 return self._error(412, "PreconditionFailed")
             status, self.server.fail_next_put = (self.server.fail_next_put if conditional else None), None
             if status != 409:
-                self.server.objects[key] = data
+                self.server.store(key, data)
             if status is not None:
                 return self._error(status, "InternalError" if status >= 500 else "ConditionalRequestConflict")
         return self._answer(200, ETag=etag)
@@ -164,41 +197,33 @@ class _Handler(BaseHTTPRequestHandler):
                 text = f"<InitiateMultipartUploadResult><UploadId>{upload}</UploadId></InitiateMultipartUploadResult>"
             else:
                 parts = self.server.uploads.pop(query["uploadId"])
-                self.server.objects[key] = b"".join(parts[n] for n in sorted(parts))
+                self.server.store(key, b"".join(parts[n] for n in sorted(parts)))
                 text = '<CompleteMultipartUploadResult><ETag>"x"</ETag></CompleteMultipartUploadResult>'
         self._answer(200, text.encode())
 
     def do_DELETE(self) -> None:
         key, _ = self._target()
         with self.server.lock:
-            self.server.objects.pop(key, None)
+            self.server.remove(key)
         self._answer(204)
 
     def _list(self, bucket: str, query: dict[str, str]) -> None:
-        """At most two keys a page, so that clients must page."""
-        prefix = query.get("prefix", "")
-        keys = sorted(
-            k.removeprefix(f"{bucket}/") for k in [*self.server.objects] if k.startswith(f"{bucket}/{prefix}")
-        )
-        found: dict[str, bool] = {}
-        for key in keys:
-            below, slash, _ = key[len(prefix) :].partition(query.get("delimiter") or "\0")
-            found.setdefault(prefix + below + slash, bool(slash))
-        after = query.get("continuation-token", "")
-        names = [name for name in found if name > after]
-        page, more = names[:2], len(names) > 2
-        text = f"<ListBucketResult><Name>{bucket}</Name><Prefix>{escape(prefix)}</Prefix>"
-        text += f"<IsTruncated>{str(more).lower()}</IsTruncated>"
-        if more:
-            text += f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>"
-        for name in page:
-            tag = "CommonPrefixes" if found[name] else "Contents"
-            inner = f"<Prefix>{escape(name)}</Prefix>" if found[name] else self._content(bucket, name)
-            text += f"<{tag}>{inner}</{tag}>"
-        self._answer(200, (text + "</ListBucketResult>").encode())
-
-    def _content(self, bucket: str, key: str) -> str:
-        """All objects were written just now."""
-        size = len(self.server.objects.get(f"{bucket}/{key}", b""))
+        """A page of a listing; all objects were written just now."""
+        inside, prefix, most = f"{bucket}/", query.get("prefix", ""), self.server.page_size
+        after = inside + query.get("continuation-token", "")
+        with self.server.lock:
+            names = self.server.names(inside + prefix, query.get("delimiter", ""), after)
+            found = list(itertools.islice(names, most + 1))
+            sizes = [len(self.server.objects.get(name, b"")) for name, _ in found]
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        return f"<Key>{escape(key)}</Key><LastModified>{now}</LastModified><Size>{size}</Size>"
+        text = f"<ListBucketResult><Name>{bucket}</Name><Prefix>{escape(prefix)}</Prefix>"
+        text += f"<IsTruncated>{str(len(found) > most).lower()}</IsTruncated>"
+        if len(found) > most:
+            text += f"<NextContinuationToken>{escape(found[most - 1][0].removeprefix(inside))}</NextContinuationToken>"
+        for (name, is_prefix), size in zip(found[:most], sizes, strict=False):
+            key = escape(name.removeprefix(inside))
+            if is_prefix:
+                text += f"<CommonPrefixes><Prefix>{key}</Prefix></CommonPrefixes>"
+            else:
+                text += f"<Contents><Key>{key}</Key><LastModified>{now}</LastModified><Size>{size}</Size></Contents>"
+        self._answer(200, (text + "</ListBucketResult>").encode())

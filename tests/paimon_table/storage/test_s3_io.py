@@ -58,6 +58,22 @@ def test_objects_are_written_read_listed_and_deleted(io: S3FileIO) -> None:
         io.open_input("s3://warehouse/t/m/3")
 
 
+@pytest.mark.parametrize("page_size", [1, 2, 1000])
+def test_listings_name_each_child_once_whatever_the_pages(page_size: int) -> None:
+    with s3_server(page_size=page_size) as server:
+        io, root = file_io_for("s3://warehouse/t", options(server))
+        for name in ("a", "b/1", "b/2", "b/c/3", "b.1", "b0", "gone"):
+            io.write(f"{root}/{name}", b"x")
+        io.write("s3://warehouse/t2/other", b"x")
+        io.delete(f"{root}/gone")
+        server.requests.clear()
+
+        assert io.list_names(root) == ["a", "b", "b.1", "b0"]
+
+        assert len(server.requests) == -(-4 // page_size)
+        assert [found.name for found in io.list_files(f"{root}/b")] == ["1", "2"]
+
+
 def test_parquet_files_stream_both_ways(io: S3FileIO) -> None:
     rows = pa.table({"a": list(range(1000))})
     with io.open_output("s3://warehouse/t/bucket-0/data-1.parquet") as stream:

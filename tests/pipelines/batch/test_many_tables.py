@@ -50,9 +50,19 @@ class WatchedIO(LocalFileIO):
 
 @dataclass(slots=True)
 class WatchedStore(MemoryFileIO):
-    """The same for files in memory."""
+    """The same for files in memory; also of marks and schemas, and of each look for the newest snapshot."""
 
     on: Callable[[str], None] = print
+
+    def read(self, path: str) -> bytes:
+        if path.endswith("/LATEST") or "/schema/" in path:
+            self.on(path)
+        return MemoryFileIO.read(self, path)
+
+    def write(self, path: str, data: bytes, durable: bool = True) -> None:
+        if "/tidemark/" in path:
+            self.on(path)
+        MemoryFileIO.write(self, path, data, durable)
 
     @contextmanager
     def open_output(self, path: str) -> Iterator[pa.NativeFile]:
@@ -75,7 +85,7 @@ def run(directory: Path, on: Callable[[str], None]) -> PipelineTables:
     return tables
 
 
-@pytest.mark.parametrize("kind", ["/bucket-0/", "/snapshot/"], ids=["data files", "snapshots"])
+@pytest.mark.parametrize("kind", ["/schema/", "/bucket-0/", "/snapshot/"], ids=["schemas", "data files", "snapshots"])
 def test_all_tables_are_at_the_same_step_at_once(tmp_path: Path, kind: str) -> None:
     all_there = threading.Barrier(len(NAMES), timeout=seconds(20))
 
@@ -90,7 +100,8 @@ def test_all_tables_are_at_the_same_step_at_once(tmp_path: Path, kind: str) -> N
 
 def test_more_small_tables_wait_for_a_store_together_than_for_a_disk(tmp_path: Path) -> None:
     names = [f"t{number}" for number in range(20)]
-    all_there = {kind: threading.Barrier(len(names), timeout=seconds(20)) for kind in ("/bucket-0/", "/snapshot/")}
+    kinds = "/schema/", "/tidemark/", "/bucket-0/", "/snapshot/snapshot-", "/snapshot/LATEST"
+    all_there = {kind: threading.Barrier(len(names), timeout=seconds(20)) for kind in kinds}
 
     def meet(path: str) -> None:
         for kind, barrier in all_there.items():
@@ -106,6 +117,11 @@ def test_more_small_tables_wait_for_a_store_together_than_for_a_disk(tmp_path: P
     processed(tables, rows.combine_chunks().to_batches(), task_settings(tmp_path, slots=1))
 
     assert {name: sink.state.snapshot_id for name, sink in tables.sinks.items()} == {f"lake.{n}": 1 for n in names}
+
+    del all_there["/snapshot/LATEST"]  # a start goes on with a few of the tables
+    restarted = PipelineTables(config, "tidemark-shop-test", OwnTables(config, FilesystemCatalog(store, "s3://lake")))
+
+    assert 0 < len(restarted.sinks) < len(names)
 
 
 def test_where_a_test_asks_for_a_crash_tables_go_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

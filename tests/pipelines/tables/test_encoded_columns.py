@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
+from paimon_table.catalog.filesystem import FilesystemCatalog
+from paimon_table.storage.counting_io import CountingFileIO
+from paimon_table.storage.file_io import LocalFileIO
 from paimon_table.table import Table
+from pipelines.tables.observed_columns import Seen
+from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.record_notes import EncodedColumns
 from pipelines.tables.tables import PipelineTables
 from sources.debezium_json.decoder import DebeziumJsonDecoder
 from sources.values.likely_meaning import looks_like
@@ -51,6 +57,22 @@ def test_a_new_column_is_told_of_too(tmp_path: Path, caplog: pytest.LogCaptureFi
     )
     (message,) = told(caplog)
     assert "lake.items.m (base64" in message
+
+
+def test_whether_a_table_has_rows_is_known_without_the_storage(tmp_path: Path) -> None:
+    config = shop_config(tmp_path, [{"match": {"table": "items"}, "into": "lake.items"}], {})
+    io = CountingFileIO(LocalFileIO())
+    own = OwnTables(config, FilesystemCatalog(io, config.catalog.warehouse))
+    tables = PipelineTables(config, "tidemark-shop-test", own)
+    run(tables, tmp_path, records(event("c", 1, {"id": 1})))
+    rule = config.rule_for("shop", "public", "items", "shop.public.items")
+    assert rule is not None
+    seen = Seen({}, None, looks={"m": "epoch days: DATE"})
+    io.requests.clear()
+
+    EncodedColumns("shop", precision_tells_unit=True).note(tables.sinks["lake.items"], rule, seen)
+
+    assert io.requests == []
 
 
 def test_patterns_declare_the_types_of_many_columns(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -88,6 +89,18 @@ def test_a_new_pipeline_looks_for_its_mark_alone(warehouse: Warehouse) -> None:
     own.go_on_with([])
     assert names_of(warehouse.run()) == []
     assert not warehouse.requests_to(OTHERS)
+
+
+def test_threads_that_ask_for_the_tables_at_once_search_once(warehouse: Warehouse) -> None:
+    own = warehouse.run(has_checkpoint=False)
+    warehouse.io.latency_s = 0.01
+
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda _: own.names(), range(4)))
+
+    assert found == [[]] * 4
+    marks = Counter(path for _, path in warehouse.io.requests if "/tidemark/" in path)
+    assert set(marks.values()) == {1}
 
 
 def test_a_restart_does_not_look_at_the_tables_of_others(warehouse: Warehouse) -> None:
