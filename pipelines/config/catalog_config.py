@@ -26,7 +26,7 @@ def _warehouse(value: str, info: ValidationInfo) -> str:
 
 
 class Catalog(ConfigModel):
-    """Where the Paimon tables lie, and who makes their versions visible."""
+    """Where the Paimon tables are, and who publishes their snapshots."""
 
     type: Annotated[Literal["filesystem", "rest"], BeforeValidator(_known_catalog)] = Field(
         default="filesystem",
@@ -44,7 +44,8 @@ class Catalog(ConfigModel):
     options: Mapping[str, OptionText] = Field(
         default_factory=dict,
         repr=False,
-        description="Access to the storage, such as `s3.endpoint`, `s3.access-key`, `s3.secret-key`. With `type: rest` "
+        description="Access to the storage, such as `s3.endpoint`, `s3.access-key`, `s3.secret-key`. With `type: "
+        "rest` "
         "also `header.NAME`: a header of each request.",
     )
 

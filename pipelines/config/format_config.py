@@ -172,7 +172,7 @@ def _block(name: str, format_: RecordFormat, default: Any) -> Any:
     model = create_model(
         f"Options of {name}",
         __base__=ConfigModel,
-        __doc__=f"How {format_.title} are read.",
+        __doc__=f"{format_.title}.",
         __validators__=_checks(format_.problem_of),
         **options,
     )

@@ -13,7 +13,7 @@ ONCE_S = 30.0
 
 
 class Retry(ConfigModel):
-    """Trouble that passes (Kafka or the storage does not answer): tried again after growing waits."""
+    """How Tidemark retries transient failures (Kafka or the storage does not answer): after growing waits."""
 
     max_elapsed: Duration | None = Field(
         default=None,
