@@ -129,7 +129,7 @@ def run(
 
     is_json = log_format is LogFormat.JSON
     _failures.as_json = is_json
-    if is_json:  # what is said of the files is a line for machines too
+    if is_json:  # messages about the files are lines for machines too
         log_to_stderr(verbose, log_format)
     from pipelines.config.config_file import load_pipelines
 
@@ -208,14 +208,14 @@ def replay(
     """
     if into_place == rebuild:
         raise ConfigError(
-            "say --into-place (apply the records to the table as it is) or --rebuild (build new rows beside it)"
+            "choose --into-place (apply the records to the table as it is) or --rebuild (build new rows beside it)"
         )
     if rebuild and end is not None:
-        raise ConfigError("--to: a rebuild ends where it meets the stream; leave --to out")
+        raise ConfigError("--to: a rebuild ends at the position of the stream; leave out --to")
     if missing and not rebuild:
-        raise ConfigError("--allow-missing: only a --rebuild can lose rows; leave it out")
+        raise ConfigError("--allow-missing: only --rebuild can lose rows; leave it out")
     if begin is None and not rebuild:
-        raise ConfigError("--from: say where to begin; earliest, a time, snapshot:ID, or offsets as JSON")
+        raise ConfigError("--from: state where to begin: earliest, a time, snapshot:ID, or offsets as JSON")
     from pipelines.config.config_file import load_pipeline
     from pipelines.replay.replaying import Wanted
     from pipelines.replay.replaying import replay as replay_table

@@ -46,7 +46,7 @@ class StepFacts:
     sealed: Sealed | None = None
 
     def seal(self, reports: Sequence[DecodeReport]) -> None:
-        """Make what the tasks have met facts, durably, if they have met any bad record or one that was bad."""
+        """Make the findings of the tasks facts, durably, if they have read a bad record or one that was bad."""
         log, quarantine = self.log, self.quarantine
         if log is None or quarantine is None:
             return
@@ -121,7 +121,7 @@ def step_facts(settings: TaskSettings, batch: BatchRun, tables: PipelineTables, 
 
 
 def _stored(batch: BatchRun, tables: PipelineTables, *, asks: bool) -> frozenset[int]:
-    """The targets that have the step by its number; of others their floors say what they have (E3)."""
+    """The targets that have the step, by its number. For other targets the floors show what they have (E3)."""
     stored = set()
     for index, (name, sink) in enumerate(tables.sinks.items()):
         may_be_there = (asks or sink.found_batch >= batch.id) and not sink.drops_by_offset
@@ -152,8 +152,8 @@ class AllOpen:
 class AheadOfStream:
     """The open records that the stream has still to read: of an earlier checkpoint, or of a batch that runs again.
 
-    Looked for at the first batch, and where a batch runs again; mostly there are none. Of dump files nobody can tell
-    what is ahead: all are.
+    Searched for at the first batch and when a batch runs again; usually there are none. For dump files all open
+    records count, because their order is unknown.
     """
 
     def __init__(self, opened: AllOpen, checkpoint: Checkpoint, *, reads_kafka: bool) -> None:

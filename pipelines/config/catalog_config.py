@@ -83,7 +83,7 @@ class Catalog(ConfigModel):
 
     @property
     def location(self) -> str | None:
-        """The root directory of all tables; None where a server says for each where it lies."""
+        """The root directory of all tables; None if a server names the location of each table."""
         return self.warehouse if self.type == "filesystem" else None
 
     @property

@@ -36,7 +36,7 @@ _HALF_PATTERN = re.compile(r"/.*[^/]|[^/].*/")
 
 
 def first_match(rules: Mapping[str, _T], column: str) -> _T | None:
-    """What is said of a column: under its name, else under the first pattern that matches all of it."""
+    """The statement about a column: under its name, else under the first pattern that matches the whole name."""
     if column in rules:
         return rules[column]
     patterns = ((pattern_of(key), value) for key, value in rules.items())
@@ -249,15 +249,15 @@ class ColumnRules(ConfigModel):
         return {self.rename.get(name, name): (name, mask) for name, mask in self.mask.items()}
 
     def stored_as(self, column: str) -> str | None:
-        """The name that a column of the source has in the table; None where the table does not have it as it is."""
+        """The name that a column of the source has in the table; None if the table does not have it unchanged."""
         if column in self.replace or column in self.mask or self.leaves_out(column) or self.clash(column):
             return None
         return self.rename.get(column, column)
 
     def source_of(self, column: str) -> str | None:
-        """The column of the source that a column of the table holds as it is.
+        """The column of the source that a column of the table holds unchanged.
 
-        None of a computed one, and of one whose source is stored under another name.
+        None for a computed column, and for one whose source is stored under another name.
         """
         if column in self.computed:
             return None

@@ -1,6 +1,6 @@
 """The YAML of one pipeline as typed, frozen models: the single source of parsing, JSON Schema and reference docs.
 
-Everything a default can stand for has it here. Options of other systems (Paimon, Kafka, Spark, S3) keep their names and
+Every default is declared here. Options of other systems (Paimon, Kafka, Spark, S3) keep their names and
 are text below this module.
 """
 
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from sources.decode_target import Decoder
 
 DEFAULT_TABLE_OPTIONS: Mapping[str, str] = {"bucket": "1"}
-"""Options of a new table under those of the file: a fixed bucket, because Paimon's own default is a dynamic one."""
+"""Options of a new table, which the file may override: a fixed bucket, because Paimon's own default is a dynamic one.
+"""
 
 DEFAULT_APPEND_OPTIONS: Mapping[str, str] = {"bucket": "-1"}
 """The same for a table without primary key: no buckets."""
@@ -332,7 +333,7 @@ class PipelineConfig(ConfigModel):
         return target if rule.tells_key else self._or_log(target, rule.options)
 
     def _rule_options(self, rule: TableRule) -> tuple[dict[str, str], frozenset[str]]:
-        """The effective options, with those that the order and the filter of a rule stand for."""
+        """The effective options, including those that follow from the order and the filter of a rule."""
         options, assumed = self._effective_options(rule.options, rule.mode or "upsert")
         ordering = options_of_order(rule.order_by, keeps_rows=rule.history is not None)
         if rule.mode != "append" and rule.order_by is None and rule.history is None and SEQUENCE_FIELD in options:

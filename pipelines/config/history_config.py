@@ -1,4 +1,4 @@
-"""What a table keeps of rows that the source has changed or deleted."""
+"""What a table keeps of changed and deleted rows."""
 
 from __future__ import annotations
 

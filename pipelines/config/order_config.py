@@ -75,7 +75,7 @@ class OrderBy(ConfigModel):
 
 
 def options_of_order(order: OrderBy | None, *, keeps_rows: bool) -> dict[str, str]:
-    """The table options that the order stands for; ``keeps_rows``: the rows of deletes stay, so no delete has to."""
+    """The table options that follow from the order. ``keeps_rows``: the rows of deletes stay, so deletes need not."""
     if order is None:
         return {}
     kept = {} if keeps_rows else {KEEP_DELETES: order.source_position.keep_deletes}
@@ -92,7 +92,7 @@ def options_of_filter(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def lacking_for_deletes(options: Mapping[str, str]) -> str | None:
-    """What a table needs whose deletes are to stay in their order, and does not have under these options."""
+    """What a table needs to keep deletes in their order, and lacks under these options."""
     if _word(options, MERGE_ENGINE, "deduplicate") != "deduplicate":
         return f"'{MERGE_ENGINE}' = deduplicate"
     if _word(options, CHANGELOG_PRODUCER, "none") == "input":

@@ -1,4 +1,4 @@
-"""The `retry` block: how long a pipeline waits out trouble that passes by itself."""
+"""The `retry` block: how long a pipeline retries transient failures."""
 
 from __future__ import annotations
 

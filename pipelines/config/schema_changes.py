@@ -156,7 +156,7 @@ class SchemaChanges(ConfigModel):
 
     @property
     def follows_renames(self) -> bool:
-        """Whether schemas are to be held against each other for renamed columns."""
+        """Whether to compare schemas for renamed columns."""
         return self.rename in ("apply", "pause")
 
     @property

@@ -115,7 +115,7 @@ Start = Annotated[
         custom_error_message="expected earliest, latest, {timestamp: ...} or {offsets: ...}",
     ),
 ]
-"""Where a new checkpoint starts; three forms, distinguished by their shape so that an error is about one of them."""
+"""Where a new checkpoint starts: three forms, distinguished by shape, so that an error is about only one form."""
 
 
 class KafkaSource(ConfigModel):
@@ -199,7 +199,7 @@ class KafkaSource(ConfigModel):
         )
 
     def begins_at_or_beyond(self, held: Mapping[Place, int]) -> bool:
-        """Whether ``start`` surely lies nowhere below the offsets that a table holds, so that nothing is read twice."""
+        """Whether ``start`` is certainly at or after the offsets that a table holds, so that nothing is read twice."""
         return self.settings.begins_at_or_beyond(held)
 
 

@@ -16,7 +16,7 @@ PLACEHOLDERS = ("database", "schema", "table", "topic")
 """Names of a source table that `into` may use in braces."""
 
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-"""One of them in braces, its name as the group."""
+"""A placeholder in braces; the group is its name."""
 
 
 def _check_into(value: str) -> str:

@@ -223,7 +223,7 @@ class TableRule(ConfigModel):
 
     @property
     def tells_key(self) -> bool:
-        """Whether the rule itself says what the primary key of its tables is, or that there is none."""
+        """Whether the rule itself states the primary key of its tables, or that they have none."""
         own = any(name in self.columns.types for name, _ in EVENT_COLUMNS)
         stated = {name: value for name, value in self.options.items() if value is not None}
         words = (self.history, self.order_by, self.primary_key, self.merge_sources)
@@ -285,10 +285,10 @@ class TargetRule:
     """None: the columns of the message key."""
     partition_by: tuple[str, ...]
     column_types: Mapping[str, DataType]
-    """Those of columns that the file names one by one."""
+    """Options of single columns that the file names."""
     options: Mapping[str, str]
     assumed_options: frozenset[str] = frozenset()
-    """Those of ``options`` that the file does not state: for new tables only."""
+    """The part of ``options`` that the file does not state: for new tables only."""
     merge_sources: MergeSources | None = None
     before: Literal["full"] | None = None
     new_columns: NewColumns = field(default_factory=NewColumns)
@@ -314,18 +314,19 @@ class TargetRule:
     is_log_assumed: bool = field(default=False, repr=False)
     """Whether ``on_change`` is `log` because the records have no key, and not because the file says so."""
     without_keys: TargetRule | None = field(default=None, repr=False)
-    """The rule in its place for a new table whose source has records without key; None where the file states a mode, or
-    where that is known already."""
+    """The rule to use for a new table whose source has records without key; None if the file states a mode, or if the
+    kind of table is already known.
+    """
 
     def for_keys(self, message_key: Collection[str] | None) -> TargetRule:
         """The rule for a new table; ``message_key`` are the columns of the message key, None for records without."""
         return self.without_keys if self.without_keys and message_key is None else replace(self, without_keys=None)
 
     def for_table(self, schema: TableSchema) -> TargetRule:
-        """The rule for a table that exists: that of a log of events if it is one.
+        """The rule for a table that exists: the rule of an event log if it is one.
 
-        Columns of the source that go on in another column of the table have the name of that one. A table whose deletes
-        stay for a while goes on to keep them.
+        If a column of the source continues in another column of the table, it has the name of that column. A table
+        that keeps deletes for a while continues to do so.
         """
         is_log = not schema.primary_keys and all(schema.has_column(name) for name, _ in EVENT_COLUMNS)
         rule = self.for_keys(None if is_log else ())
@@ -346,7 +347,7 @@ class TargetRule:
 
     @property
     def changes_rows(self) -> bool:
-        """Whether rows of the table are other than those of the source."""
+        """Whether rows of the table differ from rows of the source."""
         return self.where is not None or self.columns.changes_rows
 
     def declared(self, columns: Iterable[str]) -> dict[str, DataType]:
@@ -378,13 +379,13 @@ class TargetRule:
 
     @property
     def columns_behind(self) -> tuple[tuple[str, DataType], ...]:
-        """Those of them that stand behind the columns of the source in a new table."""
+        """The own columns that follow the columns of the source in a new table."""
         kept = () if self.deleted_at is None else ((self.deleted_at, TIME_TYPE),)
         return kept + (() if self.versions is None else self.versions.columns) + self.order_columns
 
     @property
     def order_columns(self) -> tuple[tuple[str, DataType], ...]:
-        """Those of them that order the rows and their deletes."""
+        """The own columns that order the rows and their deletes."""
         found = columns_of_order(self.options) if self.on_change is None else ()
         return tuple((name, t) for name, t in found if name != POSITION or self.orders_by_position)
 

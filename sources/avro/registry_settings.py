@@ -25,8 +25,8 @@ class RegistrySettings:
     file: str | None = option_of_form(
         "location",
         None,
-        'In place of `url`: a JSON file `{"schemas": {"1": ...}}`, or a directory with a file per schema, such as'
-        " `1.avsc`. Every machine that decodes must see it.",
+        'Instead of `url`: a JSON file `{"schemas": {"1": ...}}`, or a directory with a file per schema, such as'
+        " `1.avsc`. Every machine that decodes needs access to it.",
     )
     username: str | None = option_of_form("text", None, "User of basic authentication.")
     password: str | None = option_of_form("secret", None, "Password of the user, such as `${env:REGISTRY_PASSWORD}`.")

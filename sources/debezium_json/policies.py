@@ -1,4 +1,4 @@
-"""What Debezium's own events and forms are taken for."""
+"""How to read Debezium's own events and forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the records of replication tools are taken for where they do not say it themselves."""
+"""How to read records of replication tools if they do not say it themselves."""
 
 from __future__ import annotations
 
