@@ -93,7 +93,7 @@ class BesideQuery:
         self.work = SideWork(self.turns, self.paused, self._catch_up, self.settle, of.guarded, self._stops_with)
 
     def desk(self, others: Mapping[str, Handler]) -> RequestDesk:
-        """Where requests are taken, ``others`` by these handlers; those of tables are, as far as they already wait."""
+        """The desk that takes requests, ``others`` with these handlers. Takes requests for tables that already wait."""
         desk = RequestDesk(Requests.of(self.config), {**self._handlers(), **others})
         if self._checkpoint.is_new:
             self._take_first = lambda: desk.take(COMMANDS)
@@ -113,7 +113,7 @@ class BesideQuery:
             self._has_noted = True
 
     def settle(self) -> None:
-        """Wait for what the last batch has left to do, in a turn."""
+        """Wait for the unfinished work of the last batch, in a turn."""
         self._of.compactions.wait()
         self.stream.await_closing()
 
@@ -122,7 +122,7 @@ class BesideQuery:
         return self.work.standings()
 
     def shown(self) -> Mapping[str, Beside]:
-        """The work that goes on beside the stream, by table. Safe from any thread."""
+        """The running work beside the stream, by table. Safe from any thread."""
         return {**self._shown.unfinished, **catching_up(self.standings())}
 
     # ------------------------------------------------------------ requests
@@ -161,7 +161,7 @@ class BesideQuery:
         batch_id, tables = self.stream.next_batch, self._of.tables()
         planned = self._checkpoint.planned_batch
         if planned is None:
-            raise NotYet("it is done with the first batch, which says where the table misses records")
+            raise NotYet("the first batch does it, because it finds from where on the table misses records")
         topics = set() if tables is None else tables.topics_of(identifier)
         topics |= {topic for t in self._own.written() if str(t.name) == identifier for topic, _ in t.position.offsets}
         has_begun = planned >= batch_id

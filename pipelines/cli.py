@@ -116,19 +116,20 @@ def run(
     files: PipelineFiles,
     once: Annotated[bool, typer.Option("--once", help="Read all available records, then stop.")] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Print more, with all that Spark's JVM prints.")
+        bool, typer.Option("--verbose", "-v", help="Print more, including all output of Spark's JVM.")
     ] = False,
     log_format: Form = LogFormat.TEXT,
 ) -> None:
     """Run pipelines.
 
-    They run until SIGTERM or Ctrl-C, which finish the running batch and stop cleanly; with --once, until all is read.
+    They run until SIGTERM or Ctrl-C, then finish the running batch and stop cleanly. With --once they stop when all
+    available records are read.
     """
     from pipelines.report.run_log import log_to_stderr
 
     is_json = log_format is LogFormat.JSON
     _failures.as_json = is_json
-    if is_json:  # what is said of the files is a line for machines too
+    if is_json:  # messages about the files are lines for machines too
         log_to_stderr(verbose, log_format)
     from pipelines.config.config_file import load_pipelines
 
@@ -175,15 +176,15 @@ def replay(
         typer.Option(
             "--from",
             metavar="BEGIN",
-            help="earliest (the default of --rebuild), a time, snapshot:ID, or offsets as JSON.",
+            help="Where to begin: earliest (the default of --rebuild), a time, snapshot:ID, or offsets as JSON.",
             show_default=False,
         ),
     ] = None,
     end: Annotated[
         str | None,
-        typer.Option("--to", metavar="END", help="Where to stop before the position of the stream; in the same forms."),
+        typer.Option("--to", metavar="END", help="Where to stop, before the position of the stream; the same forms."),
     ] = None,
-    into_place: Annotated[bool, typer.Option("--into-place", help="Put the records into the table as it is.")] = False,
+    into_place: Annotated[bool, typer.Option("--into-place", help="Apply the records to the table as it is.")] = False,
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Build new rows beside the table, then switch in one step.")
     ] = False,
@@ -201,19 +202,20 @@ def replay(
 ) -> None:
     """Read a range of a table's topics again, while the pipeline runs or not.
 
-    Into the table as it is, where applying records again is right (others are refused with the reason), or into a new
-    one that takes its place. After a kill, call it again: it continues.
+    With --into-place it applies the records to the table as it is, and refuses tables in which that would be wrong.
+    With --rebuild it builds new rows beside the table, which then replace the old ones. After a kill, call it again:
+    it continues.
     """
     if into_place == rebuild:
         raise ConfigError(
-            "say --into-place (apply the records to the table as it is) or --rebuild (build new rows beside it)"
+            "choose --into-place (apply the records to the table as it is) or --rebuild (build new rows beside it)"
         )
     if rebuild and end is not None:
-        raise ConfigError("--to: a rebuild ends where it meets the stream; leave --to out")
+        raise ConfigError("--to: a rebuild ends at the position of the stream; leave out --to")
     if missing and not rebuild:
-        raise ConfigError("--allow-missing: only a --rebuild can lose rows; leave it out")
+        raise ConfigError("--allow-missing: only --rebuild can lose rows; leave it out")
     if begin is None and not rebuild:
-        raise ConfigError("--from: say where to begin; earliest, a time, snapshot:ID, or offsets as JSON")
+        raise ConfigError("--from: state where to begin: earliest, a time, snapshot:ID, or offsets as JSON")
     from pipelines.config.config_file import load_pipeline
     from pipelines.replay.replaying import Wanted
     from pipelines.replay.replaying import replay as replay_table
@@ -232,7 +234,7 @@ def pause(
 ) -> None:
     """Pause a table of a pipeline at its position; all others continue.
 
-    Records of it are not lost: `resume` catches it up. It stays paused over restarts.
+    No record is lost: `resume` catches the table up. It stays paused across restarts.
     """
     from pipelines.control.table_commands import ask_for_table
     from pipelines.prepared import table_names
@@ -251,10 +253,10 @@ def resume(file: PipelineFile, table: OneTable) -> None:
 
 @app.command("reload")
 def reload_file(file: PipelineFile) -> None:
-    """Let the process that runs a pipeline take its changed file at the end of the running batch.
+    """Let the process that runs a pipeline take its changed file after the running batch.
 
-    The command prints what is wrong with the file or cannot change while it runs; the pipeline then continues
-    as it was.
+    If the file has mistakes or changes what a running pipeline cannot change, the command prints the reasons. The
+    pipeline then continues with the old file.
     """
     from pipelines.control.table_commands import ask_to_reload
 
@@ -271,8 +273,8 @@ def compact(
         typer.Option(
             "--tables",
             metavar="PATTERN",
-            help="DATABASE.TABLE with * and ?, repeatable. By default the tables that pipelines do not compact: those "
-            "with write-only or postponed buckets.",
+            help="DATABASE.TABLE with * and ?, repeatable. By default the tables that pipelines do not compact: "
+            "write-only ones and those with postponed buckets.",
         ),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Merge all files of each bucket.")] = False,
@@ -286,8 +288,7 @@ def compact(
 ) -> None:
     """Compact the tables of a warehouse, beside the pipelines that write them.
 
-    Trouble with one table does not keep the others waiting; exits with 1 if there was any; with --watch it only logs
-    it.
+    If one table fails, the others continue. Exits with 1 if a table failed; with --watch it only logs that.
     """
     from pipelines.jobs.compact_rounds import compact_warehouse
     from pipelines.jobs.given_duration import given_duration_ms
@@ -301,8 +302,8 @@ def compact(
 def validate(files: PipelineFiles) -> None:
     """Check pipeline files.
 
-    Prints the bucket mode of each rule's tables, a line file:line:column for each problem, and exits with 2 if there
-    are any.
+    Prints the bucket mode of each rule's tables, and a line file:line:column for each problem. Exits with 2 if there
+    are problems.
     """
     from pipelines.config.bucket_words import bucket_words
     from pipelines.config.config_file import check_together, load_pipeline
@@ -341,15 +342,15 @@ app.command("init")(trial_commands.init)
 def status(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILE]...", help="Pipeline files; by default all pipelines that run here."),
+        typer.Argument(metavar="[FILE]...", help="Pipeline files; by default all pipelines that run on this machine."),
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Print the present state, then exit.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
 ) -> None:
     """Show what running pipelines do.
 
-    On a terminal the state is followed until Ctrl-C. If one of the pipelines does not run, its last state is shown and
-    the exit code is 1. If it has never run here, the exit code is 2.
+    On a terminal it follows the state until Ctrl-C. If a pipeline does not run, it shows the last state, and the exit
+    code is 1. If a pipeline has never run here, the exit code is 2.
     """
     from pipelines.http.status import status as show_status
 

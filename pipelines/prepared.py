@@ -35,11 +35,12 @@ class PreparedPipeline:
 
 
 def prepared(config: PipelineConfig) -> PreparedPipeline:
-    """Look at checkpoint and source, once per run and before Spark: nobody waits for it to hear what is wrong.
+    """Check checkpoint and source, once per run and before Spark starts, so that mistakes show at once.
 
-    Raises CorruptFile for a checkpoint that Spark would fail on or misread, ConfigError when it is that of another
-    pipeline or of other tables, when a table that is there already is not as its rule says, or when there is nothing to
-    read, SinkUnavailable for a catalog that cannot be reached, and a warehouse or a quarantine that cannot be written.
+    Raises CorruptFile for a checkpoint that Spark would fail on or misread. Raises ConfigError if the checkpoint
+    belongs to another pipeline or to other tables, if an existing table does not fit its rule, or if there is nothing
+    to read. Raises SinkUnavailable for a catalog that cannot be reached, and a warehouse or a quarantine that cannot
+    be written.
     """
     checkpoint = Checkpoint(config)
     checkpoint.check()

@@ -174,7 +174,7 @@ class PipelineQuery:
         return not self._query.isActive and self._query.exception() is not None
 
     def written_tables(self) -> dict[str, Table]:
-        """The tables that the pipeline has written, by identifier; those of this run as it knows them."""
+        """The tables that the pipeline has written, by identifier; tables of this run in their present state."""
         known = {} if self.tables is None else {name: sink.table for name, sink in self.tables.sinks.items()}
         names = {str(found.name) for found in self._own.written()} | self._beside.brought_up
         others = {name: self._catalog.find(TableName.of(name)) for name in names - known.keys()}
@@ -199,7 +199,7 @@ class PipelineQuery:
         self._stopping.set()
 
     def close(self) -> None:
-        """Give up what the query holds in this process; it has ended."""
+        """Release what the query, which has ended, holds in this process."""
         self._reader.stop()
         self._compactions.close()
         if self._called_by is not None:
@@ -208,7 +208,7 @@ class PipelineQuery:
             self._writes.remove()
 
     def poll(self) -> None:
-        """Do what has become due: end the query once it is drained, or idle after a failure or a request to stop."""
+        """End the query if it is due: once it is drained, or idle after a failure or a request to stop."""
         has_ended = self._drained.is_set() or not self._query.isActive
         if has_ended and (self.failure is not None or self._beside.work.is_at_rest):
             self._stopping.set()
@@ -222,15 +222,15 @@ class PipelineQuery:
             self._give_batch_up()
 
     def _give_batch_up(self) -> None:
-        """End the jobs of a batch that waits for a source which does not answer; it runs again at the next start.
+        """End the jobs of a batch whose source does not answer; the next start runs the batch again.
 
-        It is as if the process were killed here: what the batch has committed is found then. Called until it has ended,
-        for it may be between two jobs.
+        This has the effect of a kill: the next start finds what the batch has committed. Call it until the batch has
+        ended, because the batch may be between two jobs.
         """
         if not self._is_given_up:
             self._is_given_up = True
             log.warning(
-                "%s: the source does not answer: Tidemark gives the running batch up; the next start repeats it",
+                "%s: the source does not answer: Tidemark gives up the running batch; the next start repeats it",
                 self.config.name,
             )
         with suppress(PySparkException, Py4JError):  # the JVM has ended, which the runner reports
@@ -359,7 +359,7 @@ class PipelineQuery:
 
         def finish() -> None:
             for appended in unfinished:
-                log.info("batch %d: doing the %d compactions that it left", appended.batch.id, len(appended.due))
+                log.info("batch %d: doing its %d unfinished compactions", appended.batch.id, len(appended.due))
                 compact_batch(appended, tables, self._settings, partial(compacted_by, spark.sparkContext))
 
         if unfinished:
@@ -370,11 +370,11 @@ class PipelineQuery:
         return self._beside.standings()
 
     def beside(self) -> Mapping[str, Beside]:
-        """The work that goes on beside the stream, by table. Safe from any thread."""
+        """The running work beside the stream, by table. Safe from any thread."""
         return self._beside.shown()
 
     def _note_commits(self, sinks: Mapping[str, TableSink]) -> None:
-        """Let the checkpoint know what the tables have now."""
+        """Record in the checkpoint what the tables have now."""
         self._book.note_commits({name: entry_of(sink) for name, sink in sinks.items() if sink.position.commit_count})
 
     def _note_compactions(self) -> None:
@@ -405,7 +405,7 @@ class PipelineQuery:
         query_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
         if query_id is None:
             raise BrokenInvariant(
-                "Spark does not report the id of the query, without which Tidemark cannot commit exactly once"
+                "Spark does not report the id of the query, and without it Tidemark cannot commit exactly once"
             )
         self._record.start()
         self._beside.begin()

@@ -43,7 +43,7 @@ class Reloading:
         return {COMMAND: partial(self._request, name)}
 
     def work(self, runs: Sequence[SupervisedPipeline]) -> None:
-        """Do what was asked for; a problem is reported, and leaves all unchanged."""
+        """Handle a request. A problem is reported and leaves all pipelines unchanged."""
         while not self._asked.empty():
             name, tell = self._asked.get()
             try:
@@ -56,7 +56,7 @@ class Reloading:
     def _read(
         self, runs: Sequence[SupervisedPipeline], name: str | None
     ) -> list[tuple[SupervisedPipeline, PipelineConfig]]:
-        """The pipelines to change with their files as they are now; mistakes in the files of others are no matter."""
+        """The pipelines to change, with their present files. Mistakes in the files of other pipelines do not matter."""
         if name is None:
             return list(zip(runs, load_pipelines(self._files), strict=True))
         configs = [run.config for run in runs]
@@ -67,7 +67,7 @@ class Reloading:
 
     def _check(self) -> None:
         if self._once or not self._files:
-            raise ConfigError("this run takes no changed files: it ends by itself")
+            raise ConfigError("this run takes no changed files, because it ends by itself")
 
     def _request(self, name: str, request: Request, answer: TellAnswer) -> Answer | None:
         asked, own = request.text("file"), dict(zip(self._names, self._files, strict=True)).get(name)
@@ -77,7 +77,7 @@ class Reloading:
         if request.id in self._taken:  # the query that the changed file began finds it again
             return None
         self._taken.add(request.id)
-        answer(Answer(State.WORKING, "the file is taken at the end of the running batch"))
+        answer(Answer(State.WORKING, "the pipeline takes the file after the running batch"))
 
         def tell(is_taken: bool, text: str) -> None:
             answer(Answer(State.DONE if is_taken else State.REFUSED, text))

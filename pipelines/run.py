@@ -71,7 +71,7 @@ class FinishedRun:
     """The tables that the pipeline has written in this run or before, by identifier; looks at the storage."""
     totals: Totals
     losses: Losses
-    """Records that were gone before they were read."""
+    """Records that were lost before they were read."""
     standings: Mapping[str, TableStanding]
     """Tables that do not have all that was read."""
     waited_s: float
@@ -87,8 +87,9 @@ def run_pipelines(
 ) -> EndedRun:
     """Run all pipelines in one Spark session until they are drained (``once``) or a signal asks to stop.
 
-    ``files`` are those of the pipelines, read again on SIGHUP. If ``console`` is a terminal, its last line shows what
-    is going on. When a pipeline fails, the others finish their running batch first. Raises what concerns them all.
+    ``files`` are the pipelines' files, read again on SIGHUP. If ``console`` is a terminal, its last line shows the
+    current activity. When a pipeline fails, the others finish their running batch first. Raises errors that concern
+    all pipelines.
     """
     stop, reloading = threading.Event(), Reloading(files, [config.name for config in configs], once)
     _take_hangups(reloading.ask_all)
@@ -162,7 +163,7 @@ def _run(
             for run in runs:
                 run.poll()
             if not any(run.has_query for run in runs) and jvm_has_ended(spark):
-                raise _JvmEnded  # nothing is asked of it, or only what may be taken for trouble that passes
+                raise _JvmEnded  # no request, or only one that a transient failure may explain
             state.tick()
             shown = [
                 run.waits_for or line.tick(run.is_busy_beside)
@@ -275,9 +276,7 @@ def _take_hangups(ask: Callable[[], None]) -> None:
 def _tell_not_started(waiting: Sequence[SupervisedPipeline]) -> None:
     if waiting:
         names = ", ".join(run.config.name for run in waiting)
-        log.warning(
-            "not started, because this run ends: %s; they continue from where they are when they are run", names
-        )
+        log.warning("not started, because this run ends: %s; the next run continues from their positions", names)
 
 
 def _install_signal_handlers(stop: threading.Event, when: str) -> None:

@@ -1,4 +1,4 @@
-"""Where the files and the tables of a pipeline lie: its storage and its catalog, as its file says."""
+"""Storage and catalog of a pipeline, as its file states them."""
 
 from __future__ import annotations
 

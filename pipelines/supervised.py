@@ -1,9 +1,9 @@
-"""One pipeline from its start to its end, over as many queries as trouble that passes makes necessary.
+"""One pipeline from its start to its end, over as many queries as transient failures make necessary.
 
-A query that ends because Kafka or the storage does not answer is begun again from its checkpoint, in the same process
-and session, which is the same as a restart: what it has committed is known by the identity of the checkpoint. Queries
-are begun on a thread of their own, because looking at a source that does not answer takes long, and a request to stop
-does not wait for it.
+If a query ends because Kafka or the storage does not answer, a new one begins from its checkpoint, in the same process
+and session. That equals a restart: the identity of the checkpoint shows what is committed. Queries are begun on a
+thread of their own, because looking at a source that does not answer takes long, and a request to stop does not wait
+for it.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class SupervisedPipeline:
         self._trouble: Trouble | None = None
         self.losses = Losses()
         self._reader: SourceReader | None = None
-        """Records that were gone before they were read."""
+        """Records that were lost before they were read."""
         self.waited_s = 0.0
         """How long it has waited for trouble to pass."""
         self._begun_s = 0.0
@@ -105,9 +105,9 @@ class SupervisedPipeline:
         self._beginner: threading.Thread | None = None
         self._is_running = False
         self._wanted: _Wanted | None = None
-        """What to go on with when the running query has ended."""
+        """What to continue with when the running query has ended."""
         self._replaced: _Wanted | None = None
-        """What the pipeline goes back to if it cannot begin with what was wanted."""
+        """What the pipeline returns to if it cannot begin with the changed file."""
         self._is_back = False
         self._standings: Mapping[str, TableStanding] = {}
         seen.commands = COMMANDS
@@ -157,9 +157,9 @@ class SupervisedPipeline:
             self.query.request_stop()
 
     def reload(self, config: PipelineConfig, tell: Tell) -> None:
-        """Go on with another version of the file from the next batch on; ``tell`` hears what becomes of it.
+        """Continue with another version of the file from the next batch on; ``tell`` gets the result.
 
-        Raises ConfigError for what cannot change: then all stays as it was.
+        Raises ConfigError for a change that is not possible; the pipeline then continues unchanged.
         """
         changes = changes_of(self.config, config)
         if self._wanted is not None or self._replaced is not None or self._stopping:
@@ -201,7 +201,7 @@ class SupervisedPipeline:
 
     @property
     def unfinished(self) -> Sequence[str]:
-        """What there was to read and is not whole; see ``SourceReader``."""
+        """Files of the source that are not whole; see ``SourceReader``."""
         return () if self._reader is None else self._reader.unfinished
 
     @property
@@ -296,7 +296,7 @@ class SupervisedPipeline:
         self.start()
 
     def _go_back(self, before: _Wanted, error: Exception) -> None:
-        """Begin with the file as it was: what it was changed to cannot begin."""
+        """Begin with the old file, because the changed one cannot begin."""
         text = f"the changed file cannot be taken, the pipeline continues as it was: {error}"
         log.warning("%s: %s", self.config.name, text, extra=_event("reload-refused"))
         self._seen.note(EventKind.RELOAD_REFUSED, str(error), public_reason=public_text(error))
@@ -332,7 +332,7 @@ class SupervisedPipeline:
             return error
         waited = duration_words(self._now() - trouble.since_s)
         tries = f"; tried again for {waited} (retry.max_elapsed)" if trouble.tries else ""
-        return error.told(f"{error}{tries}; start again when it is back, it continues where it stopped")
+        return error.told(f"{error}{tries}; start again when it is back: the pipeline continues where it stopped")
 
     def _tell(self, trouble: Trouble) -> None:
         self._seen.retried("outage")

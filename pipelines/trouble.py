@@ -40,7 +40,7 @@ class Trouble:
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether the pipeline can go on from its checkpoint by itself once the reason is gone."""
+    """Whether the pipeline can continue from its checkpoint by itself once the cause is gone."""
     if isinstance(error, OSError):
         return passes(error)
     return isinstance(error, Outage | CommitConflict | CommitOutcomeUnknown | TopicsChanged)

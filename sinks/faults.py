@@ -22,7 +22,7 @@ POINTS = (
     "between-compactions",
     "after-compact",
 )
-"""Those of a batch, in the order in which it passes them; work beside the stream has others of its own."""
+"""The steps of a batch, in order; work beside the stream has its own steps."""
 
 
 def is_wanted() -> bool:

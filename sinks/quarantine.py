@@ -100,7 +100,7 @@ class Quarantine:
 
 
 def record_line(record: BadRecord) -> dict[str, Any]:
-    """A bad record as a line of a dump; bytes that are no UTF-8 text stand in base64 under ``<name>_b64``."""
+    """A bad record as a line of a dump; bytes that are not UTF-8 are in base64 under ``<name>_b64``."""
     line: dict[str, Any] = {
         "topic": record.topic,
         "partition": record.partition,

@@ -48,8 +48,8 @@ NO_POSITION = (
 )
 
 TOMBSTONE = (
-    "order_by: source_position: a record without a value has no place in the log of its source: let the connector"
-    " write deletes as rows (delete.tombstone.handling.mode=rewrite), and say `on_tombstone: skip` if tombstones follow"
+    "order_by: source_position: a record without a value has no position in the log of its source: let the connector "
+    "write deletes as rows (delete.tombstone.handling.mode=rewrite), and set `on_tombstone: skip` if tombstones follow"
 )
 
 

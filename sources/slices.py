@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A piece of a source: what lies from ``begin`` up to ``end``."""
+    """A piece of a source: its records from ``begin`` up to ``end``."""
 
     begin: str | None
     end: str
@@ -28,30 +28,29 @@ class SliceReader(Protocol):
     """Cuts a source into slices and reads them; lives on the driver. ``topics`` None means all that are read."""
 
     def next(self, begin: str | None, limit: str, topics: Collection[str] | None, most_records: int) -> Slice | None:
-        """The next slice towards ``limit`` with about ``most_records`` records at most; None when there is none left.
+        """The next slice towards ``limit`` with at most about ``most_records`` records; None if none is left.
 
-        Raises ConfigError with the ranges lost when the source no longer has what lies behind ``begin``.
+        Raises ConfigError with the lost ranges if the source no longer has the records after ``begin``.
         """
         ...
 
     def topics(self, position: str) -> frozenset[str] | None:
-        """The topics that the stream has read records of, at a position of it; None when it does not name them."""
+        """The topics that the stream has read up to a position; None if the position does not name topics."""
         ...
 
     def left(self, begin: str | None, limit: str, topics: Collection[str] | None) -> int | None:
-        """How many records lie between two positions, about; None when that is not known."""
+        """About how many records are between two positions; None if unknown."""
         ...
 
     def missing(self, begin: str | None, limit: str, topics: Collection[str]) -> str | None:
-        """What the source no longer has between two positions, in words; None when all of it is there.
+        """The ranges that the source no longer has between two positions, in words; None if it has all.
 
-        ``begin`` None stands for the first record that there ever was; ``topics`` that ``limit`` does not know count as
-        missing.
+        ``begin`` None means the first record ever; ``topics`` that ``limit`` does not know count as missing.
         """
         ...
 
     def position_at(self, time_ms: int, topics: Collection[str]) -> str:
-        """Where the first records lie that are not older than a time, in the topics given or in all that are read."""
+        """The position of the first records that are not older than a time, in the given topics or in all."""
         ...
 
     def position_at_offsets(self, offsets: Mapping[Place, int]) -> str | None:
@@ -63,7 +62,7 @@ class SliceReader(Protocol):
         ...
 
     def earlier(self, position: str, other: str) -> str:
-        """Of two positions the earlier one in each part of the source; ``other`` says what parts there are."""
+        """The earlier of two positions in each part of the source; ``other`` names the parts."""
         ...
 
     def records(self, spark: SparkSession, piece: Slice, topics: Collection[str] | None, slots: int) -> DataFrame:

@@ -13,7 +13,7 @@ OTHERS_WAITS_S: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0, 4.0)
 others have changed what its keys were placed by."""
 
 STORAGE_WAITS_S: tuple[float, ...] = (0.5, 2.0)
-"""How long it waits for the storage of one table, which has tried again by itself."""
+"""How long a batch waits for the storage of one table, which has already retried by itself."""
 
 
 _RETRY_WORDS = {BucketCountChanged: "buckets changed", CommitConflict: "commit conflict"}
@@ -21,7 +21,7 @@ _RETRY_WORDS = {BucketCountChanged: "buckets changed", CommitConflict: "commit c
 
 @dataclass(slots=True)
 class Attempts:
-    """What one batch has been through."""
+    """The attempts of one batch."""
 
     plans: int = 0
     """Since a table was paused."""

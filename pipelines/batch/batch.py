@@ -56,10 +56,10 @@ def process_batch(
     on_report: Callable[[BatchReport], None],
     check_read: CheckRead = lambda _: None,
 ) -> None:
-    """Bring the rows of one batch into its tables, exactly once (the argument stands in ``sinks.commit.table_sink``).
+    """Write the rows of one batch to its tables, exactly once (``sinks.commit.table_sink`` has the argument).
 
-    ``check_read`` gets what the tasks read, each time that they have, and raises if that must not be committed.
-    What is left to do when this returns is handed to ``compactions``, which then calls ``on_report``.
+    ``check_read`` gets what the tasks have read, each time they have read, and raises if it must not be committed.
+    Unfinished work goes to ``compactions``, which then calls ``on_report``.
     """
     faults.reached("before-decode", batch.id)
     try:
@@ -187,7 +187,7 @@ def _append_planned(
 def _append(
     plan: BatchPlan, written: Written, tables: PipelineTables, clock: Stopwatch, facts: StepFacts
 ) -> AppendedBatch | None:
-    """Publish the rows, with the facts about bad records before and after; None where keys are to be shared again."""
+    """Publish the rows, with the facts about bad records before and after; None if keys must be assigned again."""
     try:
         appended = append(plan, written, tables, clock, facts.seal)
     except LanesDoNotFit:

@@ -1,4 +1,4 @@
-"""What must hold of a batch before anything of it is committed: its records are accounted for, and none asks to stop.
+"""Checks of a batch before any commit: all records are accounted for, and none asks to stop.
 
 Every record ends in a table, in quarantine or in a counted skip.
 """
@@ -24,10 +24,10 @@ def counted(reports: Iterable[DecodeReport]) -> DecodeCounts:
 
 
 def check_accounted(batch_id: int, reports: Iterable[DecodeReport]) -> None:
-    """Raise BrokenInvariant if a task read a record of which nothing became.
+    """Raise BrokenInvariant if a task read a record that left no result.
 
-    The sides are counted apart: what was read by the records that Spark gave, what became of it by the change rows, the
-    quarantine and the places that skip records.
+    The two sides are counted separately: records read by what Spark gave, results by change rows, the quarantine and
+    the places that skip records.
     """
     for report in reports:
         counts = report.counts
@@ -50,7 +50,7 @@ def _unknown(counts: DecodeCounts) -> str:
 
 
 def keep_budgets(batch: BatchRun, reports: Sequence[DecodeReport], tables: PipelineTables) -> None:
-    """Raise TooManyBadRecords of a table; nothing of the batch is in the quarantine yet."""
+    """Raise TooManyBadRecords for a table; the quarantine has no record of the batch yet."""
     exceeded = exceeded_budgets(batch.id, reports, tables)
     if exceeded:
         first = exceeded[0]
@@ -58,7 +58,7 @@ def keep_budgets(batch: BatchRun, reports: Sequence[DecodeReport], tables: Pipel
 
 
 def stop_on_refusals(reports: Iterable[DecodeReport], settings: TaskSettings, tables: PipelineTables) -> None:
-    """Raise what a record of the batch asks for by policy, before anything of it is committed."""
+    """Raise the error that a policy demands for a record of the batch, before any commit."""
     for report in reports:
         for refusal in report.refusals:
             place = f"{refusal.source.topic} partition {refusal.partition} offset {refusal.offset}"
@@ -96,6 +96,6 @@ def rebuild_remedy(refusal: Refusal, identifier: str, topics: Collection[str]) -
         **{other: {"*": "earliest"} for other in sorted({*topics} - {topic})},
     }
     return (
-        ". To remove the rows from the Paimon table too, rebuild it afterwards from the records behind this one:"
+        ". To remove the rows from the Paimon table too, rebuild it afterwards from the records after this one:"
         f" `tidemark replay FILE --table {identifier} --rebuild --from '{json.dumps(begin)}' --allow-missing`"
     )

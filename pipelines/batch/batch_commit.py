@@ -1,4 +1,4 @@
-"""The snapshots of a batch: APPEND with its rows, then COMPACT with what its compactions made of them."""
+"""The snapshots of a batch: APPEND with its rows, then COMPACT with the results of its compactions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class AppendedBatch:
     compacting: tuple[tuple[int, BucketId], ...] = ()
     """(target index, bucket) pairs that the write tasks compact themselves."""
     compacted: Callable[[], Iterator[JobResult]] = lambda: iter(())
-    """What these compactions bring, one by one, as they are done."""
+    """The results of these compactions, one by one, as they finish."""
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     """Where the batch ended in all of its topics."""
     watermarks_ms: Mapping[str, int] = field(default_factory=dict)
@@ -75,10 +75,9 @@ def append(
 ) -> AppendedBatch:
     """Publish the rows in every touched table; a table that is not touched gets no snapshot.
 
-    ``seal`` notes the bad records durably, before anything is published.
-
-    Nothing is published unless every record is accounted for and every task has done its part; what could not be done
-    is raised. After a TableFailure the batch can be planned again: tables that have its rows are known.
+    ``seal`` records the bad records durably, before anything is published. Nothing is published unless every record is
+    accounted for and every task has succeeded. Failures are raised. After a TableFailure the batch can be planned
+    again: tables that have its rows are known.
     """
     result = written.result
     if result.failures:
@@ -234,7 +233,7 @@ def first_failure(identifiers: Sequence[str], failures: Sequence[Failed]) -> Exc
 def _compactions(
     appended: AppendedBatch, tables: PipelineTables, settings: TaskSettings, run: RunCompactions
 ) -> Iterator[JobResult]:
-    """The results of all compactions, one by one: those of the write tasks, then what is due beside them."""
+    """The results of all compactions, one by one: first the write tasks' own, then those that are due beside them."""
     yield from appended.compacted()
     if appended.due:
         write = _plan_of_others(tables, appended.batch, settings)
@@ -244,7 +243,7 @@ def _compactions(
 
 
 def _discard_dropped(appended: AppendedBatch, dropped: Collection[str], compacted: JobResult, write: WriteTask) -> None:
-    """Delete the files of compactions that met those of others: a conflict says that no snapshot names them."""
+    """Delete the files of compactions that lost against others: after a conflict no snapshot names them."""
     for index, name in enumerate(appended.identifiers):
         if name in dropped:
             with suppress(OSError, TidemarkError):
@@ -254,7 +253,7 @@ def _discard_dropped(appended: AppendedBatch, dropped: Collection[str], compacte
 def _compactions_anew(
     appended: AppendedBatch, lost: Collection[str], tables: PipelineTables, settings: TaskSettings, run: RunCompactions
 ) -> tuple[tuple[tuple[int, BucketId], ...], Iterator[JobResult]]:
-    """What is to be compacted of tables whose compaction was dropped, and what that brings."""
+    """The buckets to compact of tables whose compaction was dropped, and the results."""
     batch = appended.batch
     log.info("batch %d: another job has compacted %s too; compacted again", batch.id, ", ".join(sorted(lost)))
     write = _plan_of_others(tables, batch, settings)
@@ -333,9 +332,9 @@ def _discard_unpublished(
     ends: Mapping[str, Mapping[TopicPartition, int]],
     tables: PipelineTables,
 ) -> None:
-    """Delete what was written for tables that have not got the rows of the batch, and all compactions.
+    """Delete the files written for tables that did not get the rows of the batch, and all compactions.
 
-    Where storage does not say whether the rows are there, the files stay.
+    If storage cannot say whether a table has the rows, its files stay.
     """
     compacted = JobResult.of(written.compacted())
     for index, target in enumerate(plan.write.targets):

@@ -1,4 +1,4 @@
-"""Work beside the query: while Spark closes a batch and decodes the next one, what was appended is compacted."""
+"""Work beside the query: while Spark closes a batch and decodes the next one, appended rows are compacted."""
 
 from __future__ import annotations
 

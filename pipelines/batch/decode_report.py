@@ -84,7 +84,7 @@ class DecodeReport:
 
 
 def note_gaps(batch: pa.RecordBatch, report: DecodeReport) -> None:
-    """Before the ends are noted: those of the batch before count."""
+    """Call before the new ends are noted: the ends of the previous batch count."""
     places = pa.table({name: batch.column(name) for name in ("topic", "partition")})
     distinct = places.group_by(["topic", "partition"], use_threads=False).aggregate([]).to_pylist()
     all_offsets = np.asarray(batch.column("offset"))

@@ -54,7 +54,7 @@ def _shares(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
 def publish(spark: SparkSession, task: DecodeTask) -> None:
     """Let the jobs that this thread starts from now on decode with ``task``."""
     bad = task.quarantine
-    # What stands in the place of the decoder is never asked: ``decoded`` puts the one of the query there.
+    # The placeholder is never called: ``decoded`` replaces it by the decoder of the query.
     bare = replace(task, quarantine=None, decoder=cast(Decoder, None))
     without_secrets = (bare, None if bad is None else (bad.path, bad.takes_bad, bad.run))
     data = base64.b64encode(zlib.compress(pickle.dumps(without_secrets), 1)).decode("ascii")

@@ -52,20 +52,20 @@ GATHERED_BYTES = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class ReadAgain:
-    """What the quarantine and the tables have of the records of a step before it runs."""
+    """Which records of a step the quarantine and the tables have before it runs."""
 
     open: Mapping[tuple[str, int], np.ndarray] = field(default_factory=dict)
     """Per (topic, partition) offsets of open records of the quarantine."""
     stored: frozenset[int] = frozenset()
-    """The targets that have the step: they take nothing of it any more."""
+    """The targets that already have the step and take none of its rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecodeTask:
     """The decode side of one batch as a picklable function over Spark's Arrow batches.
 
-    ``routes`` gives the target of every known source table; None stands for a table that the rules skip. A source table
-    that is missing there is reported as an observation and its rows are left for the next run of the batch.
+    ``routes`` gives the target of every known source table; None means that the rules skip it. A source table that is
+    missing in it is reported as an observation, and its rows wait for the next run of the batch.
     """
 
     batch_id: int
@@ -242,7 +242,7 @@ class DecodeTask:
 
 @dataclass(frozen=True, slots=True)
 class _Bad:
-    """The bad records of a batch by what becomes of them."""
+    """The bad records of a batch by their outcome."""
 
     new: tuple[QuarantineRow, ...]
     """Those that go to quarantine."""
@@ -254,14 +254,14 @@ class _Bad:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """The records of a change by what becomes of them."""
+    """The records of a change by their outcome."""
 
     change: ChangeBatch
     index: int
     """Of the target."""
     record_count: int
     stored: int
-    """How many of them the table has already."""
+    """How many of them the table already has."""
     truncated: int
     """How many of the others the newest TRUNCATE of the batch has taken away."""
     rows: pa.Table
@@ -298,7 +298,7 @@ def _held(decoded: Iterable[list[Blob]], spool: Spool) -> list[Blob]:
 
 
 def _counted(decoded: DecodeCounts, malformed: int, bad: _Bad, taken: Sequence[_Taken]) -> DecodeCounts:
-    """Each record under what becomes of it."""
+    """Each record under its outcome."""
     stored, truncated = sum(one.stored for one in taken), sum(one.truncated for one in taken)
     return decoded + DecodeCounts(
         with_rows=-stored - truncated,
@@ -323,7 +323,7 @@ def _moved_count(rows: pa.Table) -> int:
 
 
 def _records_below(floor: int | None, rows: pa.Table) -> int:
-    """Of how many records below the offset ``floor`` the rows are, which lie in order of offsets."""
+    """The number of records below the offset ``floor`` that the rows come from. The rows are in order of offsets."""
     if floor is None or rows.num_rows == 0 or rows.column(OFFSET_COLUMN)[0].as_py() >= floor:
         return 0
     offsets = np.asarray(rows.column(OFFSET_COLUMN))
@@ -331,6 +331,6 @@ def _records_below(floor: int | None, rows: pa.Table) -> int:
 
 
 def _record_count(rows: pa.Table) -> int:
-    """Of how many records the rows are, which lie in order of offsets."""
+    """The number of records that the rows come from. The rows are in order of offsets."""
     offsets = np.asarray(rows.column(OFFSET_COLUMN))
     return int(np.count_nonzero(np.diff(offsets))) + 1 if len(offsets) else 0

@@ -57,7 +57,7 @@ def exceeded_budgets(
     that leads to no table is refused where the pipeline has no other table to continue with, and reported otherwise.
     """
     found, topics = _bad_records(reports, tables)
-    where = "a slice of what it catches up" if tables.is_catch_up else f"batch {batch_id}"
+    where = "a slice of its catch-up" if tables.is_catch_up else f"batch {batch_id}"
     of_tables = _judged(batch_id, _taken(reports, tables), tables, tables.record_shares, found)
     exceeded = [_refusal(where, *judged) for judged in of_tables]
     if exceeded:
@@ -76,7 +76,7 @@ def exceeded_budgets(
 def _bad_records(
     reports: Sequence[DecodeReport], tables: PipelineTables
 ) -> tuple[dict[str, _Records], dict[str, _Records]]:
-    """Those of tables that have a limit, and those of topics that lead to none, each by name."""
+    """The budgets of tables that have a limit, and of topics that lead to no table, each by name."""
     found: dict[str, _Records] = {}
     topics: dict[str, _Records] = {}
     for report in reports:
@@ -180,15 +180,15 @@ def _refusal(where: str, name: str, records: _Records, newest: Share) -> TooMany
         begin = "" if records.first is None else f"; the first begins at byte {records.first[2]}"
         text = (
             f"{name.removeprefix(MALFORMED_PREFIX)}: nearly all lines are not records, {newest.bad:,} of the newest"
-            f" {newest.all:,}, with {share.bad:,} in {where}: {'; '.join(told)}{begin}. Nothing of it went into the"
-            " quarantine: dump the topic again with `kcat -J`, or leave the file out of source.files.path;"
+            f" {newest.all:,}, with {share.bad:,} in {where}: {'; '.join(told)}{begin}. The quarantine has none of "
+            f"these lines: dump the topic again with `kcat -J`, or leave the file out of source.files.path;"
             " `max_bad_records: null` puts such lines into quarantine instead"
         )
     elif not isinstance(records.budget, NearlyAll):
         text = (
             f"{name}: {where} has {share.bad:,} bad records among {share.all:,} of the table, and max_bad_records"
-            f" allows {records.budget}: {reasons}. Nothing of it went into the table or the quarantine: fix the"
-            " records or the rule, or raise max_bad_records"
+            f" allows {records.budget}: {reasons}. Neither the table nor the quarantine has them: fix the records or "
+            f"the rule, or raise max_bad_records"
         )
     else:
         what, remedy = (f"topic {name}, which no rule writes to a table", "exclude the topic")
@@ -196,7 +196,7 @@ def _refusal(where: str, name: str, records: _Records, newest: Share) -> TooMany
             what, remedy = name, "fix the rule"
         text = (
             f"{what}: nearly all records are bad, {newest.bad:,} of the newest {newest.all:,}, with {share.bad:,} in"
-            f" {where}: {reasons}. Nothing of it went into the quarantine: {remedy} or change the connector;"
+            f" {where}: {reasons}. The quarantine has none of them: {remedy} or change the connector;"
             " `max_bad_records: null` puts such records into quarantine instead"
         )
     return TooManyBadRecords(text, table=name if records.is_of_table else "", topics=frozenset(records.topics))

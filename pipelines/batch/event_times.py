@@ -15,8 +15,7 @@ class EventTimeColumns:
 
     of_target: Mapping[int, str] = field(default_factory=dict)
     until_ms: int = 0
-    """Later times do not count: they lie in the future, as 9999-12-31 and infinity do, and nothing would be complete
-    behind them."""
+    """Later times do not count: they are in the future (9999-12-31, infinity), and no table is complete up to them."""
 
     def newest_ms(self, target: int, rows: pa.Table) -> int | None:
         """The newest event time of rows for a target; None where they have none, or need none."""
@@ -25,7 +24,7 @@ class EventTimeColumns:
             return None
         times = rows.column(name)
         per_s = _PER_S[times.type.unit]
-        numbers = times.cast(pa.int64())  # the ends of the range stand for infinity, and have no milliseconds
+        numbers = times.cast(pa.int64())  # the ends of the range mean infinity, and have no milliseconds
         newest: int | None = pc.max(numbers.filter(pc.less_equal(numbers, self.until_ms * per_s // 1000))).as_py()
         return None if newest is None else newest * 1000 // per_s
 

@@ -24,7 +24,7 @@ from sinks.write.bucket_task import CompactTask, WriteTask
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What the tasks of a batch have put into level 0, not committed yet, and what they do after that."""
+    """The level 0 files of a batch's tasks, not committed yet, and their later work."""
 
     result: JobResult
     """The reports of the decode tasks and the messages of the write tasks."""
@@ -33,23 +33,23 @@ class Written:
     compacting: tuple[tuple[int, BucketId], ...] = ()
     """(target index, bucket) pairs that the write tasks themselves go on to compact."""
     compacted: Callable[[], Iterator[JobResult]] = lambda: iter(())
-    """What they compact, each bucket as it is done; to be published after the messages. To be called once."""
+    """The compactions of the tasks, each bucket as it finishes. Publish them after the messages. Call once."""
 
     def discard(self, task: WriteTask) -> None:
-        """Delete the files that the tasks wrote; nothing of this may be committed then."""
+        """Delete the files that the tasks wrote; none of them may be committed afterwards."""
         with suppress(Exception):
             JobResult.of(self.compacted()).discard(task)
         self.result.discard(task)
 
 
 class HeldWrites:
-    """What a job that decodes and writes has put into level 0: held until ``write`` gives it or it is discarded."""
+    """The level 0 files of a job that decodes and writes: held until ``write`` returns them or they are discarded."""
 
     def __init__(self) -> None:
         self._held: tuple[WriteTask, JobResult] | None = None
 
     def hold(self, task: WriteTask | None, job: Callable[[WriteTask], JobResult]) -> Sequence[DecodeReport]:
-        """Run the job, once what it wrote before is discarded; gives the reports of its decode tasks."""
+        """Discard what the job wrote before, then run it; gives the reports of its decode tasks."""
         if task is None:
             raise BrokenInvariant("a job that decodes and writes has no plan to write by; please report")
         self.discard()
@@ -65,7 +65,7 @@ class HeldWrites:
         return Written(result, tuple(result.needing_compaction))
 
     def discard(self) -> None:
-        """Delete the files of what is held, if anything is."""
+        """Delete the held files, if there are any."""
         if self._held is not None:
             (task, result), self._held = self._held, None
             result.discard(task)
@@ -78,22 +78,23 @@ class Exchange(Protocol):
     def is_one_job(self) -> bool:
         """Whether ``decode`` writes too.
 
-        Then the write side is planned first, when nothing of the batch before is left to do; and where the blobs turn
-        out to belong into one task, the batch is decoded again.
+        In that case the write side is planned first, once the previous batch has no unfinished work. If the blobs turn
+        out to belong in one task, the batch is decoded again.
         """
         ...
 
     def decode(self, decode: DecodeTask, write: WriteTask | None) -> Sequence[DecodeReport]:
-        """Decode all records of the batch; what an earlier call brought is dropped.
+        """Decode all records of the batch; the results of an earlier call are dropped.
 
-        ``write`` is given in one job, and where it is ``in_place``: then the decode tasks write what they decode.
+        ``write`` is given if one job decodes and writes, and if it is ``in_place``: the decode tasks then write what
+        they decode.
         """
         ...
 
     def write(self, task: WriteTask, *, in_one_task: bool) -> Written:
-        """Put what was decoded into level 0; in one job that is done, by the same task.
+        """Write the decoded rows to level 0; if one job decodes and writes, it has already done so.
 
-        Every blob of a bucket goes to the same write task. With ``in_one_task`` that task gets all blobs.
+        Every blob of a bucket goes to the same write task. With ``in_one_task`` one task gets all blobs.
         """
         ...
 

@@ -44,7 +44,7 @@ class JobResult:
 
     @property
     def needing_compaction(self) -> list[tuple[int, BucketId]]:
-        """(target index, bucket) of the buckets that are to be compacted once what was written is committed."""
+        """(target index, bucket) of the buckets to compact once the written rows are committed."""
         return [(w.target, bucket) for w in self.writes for bucket in w.due]
 
     @property
@@ -58,7 +58,7 @@ class JobResult:
         return dict(totals)
 
     def discard(self, write: WriteTask) -> None:
-        """Delete the files that the tasks wrote; nothing of this result may be committed then."""
+        """Delete the files that the tasks wrote; nothing of this result may be committed afterwards."""
         for index, target in enumerate(write.targets):
             discard(target, self.messages(index))
 

@@ -56,7 +56,7 @@ class LocalExchange:
         return task(due)
 
     def _blobs(self, decode: DecodeTask) -> Iterator[list[Blob]]:
-        """Those of each decode task."""
+        """The records of each decode task."""
         for number, records in enumerate(self._records):
             numbered = None if decode.quarantine is None else replace(decode.quarantine, task=number)
             out = replace(decode, quarantine=numbered)([records])

@@ -74,7 +74,7 @@ class BatchPlan:
     def compactions_without_rows(self, written: Collection[tuple[int, BucketId]]) -> list[tuple[int, BucketId]]:
         """The pending (target index, bucket) pairs without those that were ``written``, and so compacted, anyway.
 
-        Where several tasks write one bucket none of them compacts.
+        If several tasks write one bucket, none of them compacts it.
         """
         due = [(index, bucket) for index, buckets in self.pending.items() for bucket in buckets]
         shared = {index for index, target in enumerate(self.decode.targets) if target.options.is_unaware}
@@ -107,7 +107,7 @@ def writes_in_place(tables: PipelineTables) -> bool:
 def _behind_truncates(
     tables: PipelineTables, write: WriteTask, pending: Mapping[int, tuple[BucketId, ...]]
 ) -> tuple[WriteTask, dict[int, tuple[BucketId, ...]]]:
-    """The write side once the tables are emptied whose source tables were truncated, and what is to be compacted."""
+    """The write side once tables with a truncated source are emptied, and the buckets to compact."""
     targets, environment, due = [], write.environment(), dict(pending)
     for index, (sink, target) in enumerate(zip(tables.sinks.values(), write.targets, strict=True)):
         with blaming(sink.identifier):

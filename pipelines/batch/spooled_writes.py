@@ -1,7 +1,7 @@
 """The write step where all tasks run on one machine: a Spark job that is planned once per query, not once per batch.
 
-What differs from batch to batch lies in the spool; its name travels as a local property of the job. Launching a job of
-new Python tasks takes Spark about twice as long.
+Data that differ from batch to batch are in the spool; its name travels as a local property of the job. Launching a job
+of new Python tasks takes Spark about twice as long.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _POLL_S = 0.02
 class SpooledWrites:
     """Runs write tasks, at most ``slots`` at a time, over blobs that decode tasks left in the spool.
 
-    What they have compacted lies in a spool of its own: that of the batch is cleared before they are done.
+    Compaction results are in a separate spool, because the batch's spool is cleared before they are done.
     """
 
     def __init__(self, context: SparkContext, slots: int, spool: Spool) -> None:
@@ -49,8 +49,8 @@ class SpooledWrites:
     def run(self, job: str, task: WriteTask, named: Mapping[str, Sequence[Blob]]) -> None:
         """Append the blobs of each task, announced under its name, then compact.
 
-        Returns when all tasks have ended; what they append is to be looked for in the spool meanwhile, and what they
-        compact in ``compacted``, under the name of the ``job``.
+        Returns when all tasks have ended. Meanwhile their appends appear in the spool, and their compactions in
+        ``compacted``, under the name of the ``job``.
         """
         if not named:
             return

@@ -49,7 +49,7 @@ class StepFacts:
     sealed: Sealed | None = None
 
     def seal(self, reports: Sequence[DecodeReport]) -> None:
-        """Make what the tasks have met facts, durably, if they have met any bad record or one that was bad."""
+        """Make the findings of the tasks facts, durably, if they have read a bad record or one that was bad."""
         log, quarantine = self.log, self.quarantine
         if log is None or quarantine is None:
             return
@@ -124,7 +124,7 @@ def step_facts(settings: TaskSettings, batch: BatchRun, tables: PipelineTables, 
 
 
 def _stored(batch: BatchRun, tables: PipelineTables, *, asks: bool) -> frozenset[int]:
-    """The targets that have the step by its number; of others their floors say what they have (E3)."""
+    """The targets that have the step, by its number. For other targets the floors show what they have (E3)."""
 
     def is_stored(name: str, sink: TableSink) -> bool:
         with blaming(name):
@@ -159,8 +159,8 @@ class AllOpen:
 class AheadOfStream:
     """The open records that the stream has still to read: of an earlier checkpoint, or of a batch that runs again.
 
-    Looked for at the first batch, and where a batch runs again; mostly there are none. Of dump files nobody can tell
-    what is ahead: all are.
+    Searched for at the first batch and when a batch runs again; usually there are none. For dump files all open
+    records count, because their order is unknown.
     """
 
     def __init__(self, opened: AllOpen, checkpoint: Checkpoint, *, reads_kafka: bool) -> None:

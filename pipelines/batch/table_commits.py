@@ -1,7 +1,7 @@
 """The commits of a batch to its tables, several at the same time, each as soon as what it publishes is there.
 
-Tables share nothing that a commit changes, so the order in which their snapshots appear means nothing. Within a table
-it stands: what the snapshot names is durable, then the snapshot is published.
+Tables share nothing that a commit changes, so their snapshots may appear in any order. Within a table the order is
+fixed: all files that a snapshot names are durable before the snapshot is published.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Ended:
 
 
 class TableCommits:
-    """Commits to tables, of which several may be under way; a failure of one table leaves the others as they are.
+    """Commits to tables, of which several may be under way; a failure of one table does not affect the others.
 
-    Belongs to the thread of the batch: what the commits bring is noted there, in the order in which they were begun.
+    Belongs to the thread of the batch, which notes the results in the order in which the commits began.
     """
 
     def __init__(
@@ -78,7 +78,10 @@ class TableCommits:
             self._begun.append((identifier, self._start(partial(self._commit, identifier, messages, departed))))
 
     def end(self) -> Ended:
-        """Wait for what was begun and note what is published. Raises what is no failure of a table."""
+        """Wait for the commits that have begun and note the published snapshots.
+
+        Raises errors that are not a failure of a table.
+        """
         ended = Ended(set(), [])
         others: list[BaseException] = []
         for identifier, commit in self._begun:
@@ -100,7 +103,7 @@ class TableCommits:
             ended.dropped.add(identifier)
 
     def _messages_of(self, result: JobResult) -> dict[str, list[CommitMessage]]:
-        """What goes into each table that is touched."""
+        """What each touched table gets."""
         found: defaultdict[str, list[CommitMessage]] = defaultdict(list)
         for write in result.writes:
             messages = [message for message in write.messages if not message.is_empty]
@@ -142,7 +145,7 @@ class TableCommits:
 
 
 def by_table(awaited: Iterable[tuple[int, BucketId]], results: Iterable[JobResult]) -> Iterator[JobResult]:
-    """All compactions of a table as one result, each table as soon as the last of its awaited buckets is there.
+    """All compactions of a table as one result, as soon as the last awaited bucket of the table has one.
 
     Each of ``results`` holds one compaction, or its failure; they are taken one by one. ``awaited`` are
     (target index, bucket) pairs; a table of which some never come is given when all others are.

@@ -174,7 +174,8 @@ def lacks_commits(table: TableFacts) -> bool:
         return False
     raise ConfigError(
         f"table {table.name} was rolled back, or restored, to snapshot {files.newest_id}, and lacks commits of the"
-        " pipeline. The snapshots that tell which ones have expired, so Tidemark cannot know what to read again."
+        " pipeline. The snapshots that show which commits have expired, so Tidemark cannot know which records to read "
+        "again."
         " Restore a copy that has one of the pipeline's own snapshots, or drop the table and let its rule write into"
         " another one with `backfill: true`"
     )
@@ -214,7 +215,7 @@ def _with_rule(table: TableFacts, stream: StreamFacts, verdict: Verdict) -> Verd
         back = replace(_pause(table, entry, Cause.NEW, FILLED, stream, None, topics), batch=pause.batch)
     else:
         return verdict.but(entry.resumed())
-    end = "it is caught up beside the stream" if back.tries_again else "it stays paused, as it was"
+    end = "Tidemark catches it up beside the stream" if back.tries_again else "it stays paused, as it was"
     return verdict.but(replace(entry, pause=back), _line(table, f"{back.reason}; {end}"))
 
 
@@ -256,13 +257,13 @@ def _with_sources_back(
     reason = f"no rule led records of {names} to it from batch {batch} on"
     if begin is None or not topics.isdisjoint({one.topic for one in gone_on} | unnamed):
         lost = (
-            f"; those that came before batch {stream.batch} are not in it: `tidemark replay FILE --table {table.name}`"
+            f"; it lacks those from before batch {stream.batch}: `tidemark replay FILE --table {table.name}`"
             " reads them again, with --rebuild in any table"
         )
         return verdict.but(verdict.entry, _line(table, reason + lost))
     read = {topic for topic, _ in position.offsets} | topics
     moved = replace(verdict.entry, pause=_moved(table, verdict.entry, reason, stream, begin, read))
-    return verdict.but(moved, _line(table, f"{reason}; it is caught up beside the stream"), is_moved=True)
+    return verdict.but(moved, _line(table, f"{reason}; Tidemark catches it up beside the stream"), is_moved=True)
 
 
 def _place_of_all(

@@ -314,8 +314,8 @@ class Book:
         if self._written is not None and self._checkpoint.read(FILE) != self._written:
             raise ConfigError(
                 f"another process has written {FILE} of checkpoint {self._checkpoint.location} since this one did: two"
-                " processes run the pipeline with one checkpoint. Stop one of them; the other one continues when it is"
-                " restarted"
+                " processes run the pipeline with one checkpoint. Stop one of them, then restart the other one: it "
+                "continues"
             )
         self._checked_s = self._now_s()
 

@@ -20,8 +20,8 @@ NOT_AS_WRITTEN = (ValueError, KeyError, TypeError, AttributeError, RecursionErro
 """What reading a document of ours raises where its file is damaged: no JSON, other names, values of other kinds."""
 
 WAY_OUT = (
-    "move the directory away and start again: with on_lost_checkpoint resume (the default) reading continues from the"
-    " positions in the tables. A copy of it serves only if it was made after the last batch"
+    "move the directory away and start again: with on_lost_checkpoint: resume (the default) the pipeline continues "
+    "from the positions in the tables. A copy of the checkpoint is usable only if it was made after the last batch"
 )
 
 T = TypeVar("T")
@@ -63,7 +63,7 @@ class Checkpoint:
             check_format(data, f"file {name} of checkpoint {self.location}")
             return parse(data)
         except NOT_AS_WRITTEN as error:
-            raise self.damaged(name, "is not what was written") from error
+            raise self.damaged(name, "has other content than Tidemark wrote") from error
 
     def documents(self, directory: str, parse: Callable[[bytes], T]) -> list[T]:
         """``document`` of each file of ours in a directory, by name; one that goes meanwhile is left out."""
@@ -90,7 +90,7 @@ class Checkpoint:
             return None
         found = _object(content.decode(errors="replace")).get("id")
         if not isinstance(found, str) or not found:
-            raise self.damaged("metadata", "does not hold the id of a query")
+            raise self.damaged("metadata", "has no query id")
         return found
 
     @property
@@ -239,7 +239,7 @@ class Checkpoint:
         _, batch, source = self._lines(file, 3)[:3]
         planned_at_ms = _object(batch).get("batchTimestampMs")
         if not isinstance(planned_at_ms, int) or not (source == _NO_OFFSET or source.startswith("{")):
-            raise self.damaged(file, "does not hold the offsets of a batch")
+            raise self.damaged(file, "has no offsets of a batch")
         return planned_at_ms
 
     def _lines(self, file: str, count: int) -> list[str]:

@@ -38,8 +38,8 @@ def check_format(data: bytes, what: str) -> None:
         raise TypeError(f"{FORMAT} is no number")
     if format_ > NEWEST:
         raise UnsupportedFeature(
-            f"{what} was written by a newer Tidemark (format {format_}; this version reads up to {NEWEST}): upgrade"
-            " this one to the version that wrote it"
+            f"{what} was written by a newer Tidemark (format {format_}; this version reads up to {NEWEST}): upgrade "
+            f"Tidemark to the version that wrote it"
         ).without_values()
 
 

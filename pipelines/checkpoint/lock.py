@@ -104,7 +104,7 @@ def _given_up(config: PipelineConfig, is_stopped: Callable[[], bool], stack: Exi
         if time.monotonic() - began_s >= said_s:
             said_s += STILL_S
             log.info(
-                "%s: waits for %s, which %s; it finishes its slice, then gives the checkpoint to this run",
+                "%s: waits for %s, which %s; it finishes its slice, then hands the checkpoint over to this run",
                 config.name,
                 holder,
                 holder.doing,
@@ -191,8 +191,8 @@ def _me(doing: str, yields: bool) -> Mapping[str, str | int | bool]:
 def _taken(config: PipelineConfig, content: bytes) -> str:
     holder = _holder(content)
     return (
-        f"pipeline {config.name}: checkpoint {config.checkpoint} is in use by {holder}, which {holder.doing}; only one"
-        " process at a time can use it: wait for its end, or stop it"
+        f"pipeline {config.name}: checkpoint {config.checkpoint} is in use by {holder}, which {holder.doing}; only one "
+        f"process at a time can use it: wait until it ends, or stop it"
     )
 
 

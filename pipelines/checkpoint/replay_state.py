@@ -124,7 +124,7 @@ class ReplayState:
 
     @property
     def words(self) -> str:
-        until = "where it meets the stream" if self.end is None else self.end.words
+        until = "the position of the stream" if self.end is None else self.end.words
         return f"from {self.begin.words} to {until}"
 
     def to_bytes(self) -> bytes:

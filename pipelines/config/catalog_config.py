@@ -26,7 +26,7 @@ def _warehouse(value: str, info: ValidationInfo) -> str:
 
 
 class Catalog(ConfigModel):
-    """Where the Paimon tables lie, and who makes their versions visible."""
+    """Where the Paimon tables are, and who publishes their snapshots."""
 
     type: Annotated[Literal["filesystem", "rest"], BeforeValidator(_known_catalog)] = Field(
         default="filesystem",
@@ -44,7 +44,8 @@ class Catalog(ConfigModel):
     options: Mapping[str, OptionText] = Field(
         default_factory=dict,
         repr=False,
-        description="Access to the storage, such as `s3.endpoint`, `s3.access-key`, `s3.secret-key`. With `type: rest` "
+        description="Access to the storage, such as `s3.endpoint`, `s3.access-key`, `s3.secret-key`. With `type: "
+        "rest` "
         "also `header.NAME`: a header of each request.",
     )
 
@@ -82,7 +83,7 @@ class Catalog(ConfigModel):
 
     @property
     def location(self) -> str | None:
-        """The root directory of all tables; None where a server says for each where it lies."""
+        """The root directory of all tables; None if a server names the location of each table."""
         return self.warehouse if self.type == "filesystem" else None
 
     @property

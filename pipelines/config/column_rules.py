@@ -36,7 +36,7 @@ _HALF_PATTERN = re.compile(r"/.*[^/]|[^/].*/")
 
 
 def first_match(rules: Mapping[str, _T], column: str) -> _T | None:
-    """What is said of a column: under its name, else under the first pattern that matches all of it."""
+    """The statement about a column: under its name, else under the first pattern that matches the whole name."""
     if column in rules:
         return rules[column]
     patterns = ((pattern_of(key), value) for key, value in rules.items())
@@ -125,7 +125,7 @@ ColumnPathText = Annotated[Text, AfterValidator(_check_path)]
 
 
 class ColumnRules(ConfigModel):
-    """What is known of the columns beforehand."""
+    """Which columns the table has, and their types."""
 
     NOT_YET: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("computed", "compute"), "use `add` for a new column, `replace` for one of the source"),
@@ -146,33 +146,34 @@ class ColumnRules(ConfigModel):
     types: Mapping[ColumnKey, ColumnType] = Field(
         default_factory=dict,
         description="Column name to Paimon type, such as `DECIMAL(10, 2)`, `VARCHAR(40)` or `TIMESTAMP_LTZ(6)`. "
-        "Declares the type where the records carry no schema, and decoding follows it. A key between slashes is a "
-        "regular expression for whole names: `/.*_at/` declares the type of every column that it matches and that has "
-        "no key of its own; the first that matches wins.",
+        "Declares the type if the records carry no schema, and decoding follows it. A key between slashes is a "
+        "regular expression for whole names. `/.*_at/` declares the type of every column that it matches and that has "
+        "no key of its own. The first that matches wins.",
     )
     decimal_format: DecimalFormat | None = Field(
         default=None,
-        description="How the source writes decimals of these tables where the records carry no schema; it wins over "
-        "the option of the format.",
+        description="How the source writes decimals of these tables in records without a schema; it overrides the "
+        "option of the format.",
     )
     decimal_formats: Mapping[ColumnKey, DecimalFormat] = Field(
         default_factory=dict,
         description="The same for single columns: column name, or a regular expression between slashes, to `auto`, "
-        "`base64` or `text`. It wins over `decimal_format`.",
+        "`base64` or `text`. It overrides `decimal_format`.",
     )
 
     rename: Mapping[Text, Text] = Field(
-        default_factory=dict, description="Column of the source to its name in the table, by which all else calls it."
+        default_factory=dict,
+        description="Column of the source to its name in the table. All other keys of the rule use the new name.",
     )
     keep: tuple[ColumnKey, ...] = Field(
         default=(),
         description="The columns of the source that the table has, by name or as a regular expression between slashes;"
-        " by default all. Columns that expressions make are there as well.",
+        " by default all. The table also has the columns that expressions compute.",
     )
     drop: tuple[ColumnKey, ...] = Field(
         default=(),
         description="Columns of the source that the table lacks, by name or as a regular expression between slashes."
-        " Expressions may use them all the same.",
+        " Expressions may still use them.",
     )
     add: Mapping[Text, Expression] = Field(
         default_factory=dict,
@@ -181,11 +182,12 @@ class ColumnRules(ConfigModel):
         " `$ingested_at`, `$position`, `$transaction`, `$total_order` and `$data_collection_order`.",
     )
     replace: Mapping[Text, Expression] = Field(
-        default_factory=dict, description="Column of the source to the SQL expression that the table has in its place."
+        default_factory=dict, description="Column of the source to the SQL expression that replaces it."
     )
     mask: Mapping[Text, ColumnMask] = Field(
         default_factory=dict,
-        description="Column of the source to what hides its values: `redact`, `{show_last: 4}`, or `{hash: sha256, key:"
+        description="Column of the source to what hides its values: `redact`, `{show_last: 4}`, or `{hash: sha256, "
+        "key:"
         " ${env:NAME}}`. The table, its changelog and statistics never hold the value itself.",
     )
 
@@ -247,15 +249,15 @@ class ColumnRules(ConfigModel):
         return {self.rename.get(name, name): (name, mask) for name, mask in self.mask.items()}
 
     def stored_as(self, column: str) -> str | None:
-        """The name that a column of the source has in the table; None where the table does not have it as it is."""
+        """The name that a column of the source has in the table; None if the table does not have it unchanged."""
         if column in self.replace or column in self.mask or self.leaves_out(column) or self.clash(column):
             return None
         return self.rename.get(column, column)
 
     def source_of(self, column: str) -> str | None:
-        """The column of the source that a column of the table holds as it is.
+        """The column of the source that a column of the table holds unchanged.
 
-        None of a computed one, and of one whose source is stored under another name.
+        None for a computed column, and for one whose source is stored under another name.
         """
         if column in self.computed:
             return None
@@ -287,9 +289,9 @@ class ColumnRules(ConfigModel):
 
     paths: Mapping[Text, ColumnPathText] = Field(
         default_factory=dict,
-        description="Column name to the place of its value inside of nested fields, such as "
-        "`city: customer.address.city`, for documents of MongoDB and the formats `json`, `avro` and `protobuf`. The"
-        " column needs its type under `types`, and wins over a field of its name.",
+        description="Column name to the path of its value inside nested fields, such as `city: "
+        "customer.address.city`. For documents of MongoDB and the formats `json`, `avro` and `protobuf`. "
+        "The column needs a type under `types`, and replaces a field of the same name.",
     )
 
     @model_validator(mode="after")

@@ -1,6 +1,6 @@
 """The YAML of one pipeline as typed, frozen models: the single source of parsing, JSON Schema and reference docs.
 
-Everything a default can stand for has it here. Options of other systems (Paimon, Kafka, Spark, S3) keep their names and
+Every default is declared here. Options of other systems (Paimon, Kafka, Spark, S3) keep their names and
 are text below this module.
 """
 
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from sources.decode_target import Decoder
 
 DEFAULT_TABLE_OPTIONS: Mapping[str, str] = {"bucket": "1"}
-"""Options of a new table under those of the file: a fixed bucket, because Paimon's own default is a dynamic one."""
+"""Options of a new table, which the file may override: a fixed bucket, because Paimon's own default is a dynamic one.
+"""
 
 DEFAULT_APPEND_OPTIONS: Mapping[str, str] = {"bucket": "-1"}
 """The same for a table without primary key: no buckets."""
@@ -48,7 +49,7 @@ def default_options(mode: Mode) -> Mapping[str, str]:
 
 
 class Trigger(ConfigModel):
-    """When micro-batches run: at an interval, or until everything there is has been read."""
+    """When micro-batches run: at an interval, or until all available records are read."""
 
     interval: Duration = Field(
         default=timedelta(seconds=60),
@@ -80,7 +81,7 @@ class SparkConfig(ConfigModel):
     __pydantic_extra__: dict[str, OptionText]
 
     master: Text | None = Field(
-        default=None, description="Spark master URL; by default what `spark-submit` says, else `local[*]`."
+        default=None, description="Spark master URL; by default that of `spark-submit`, else `local[*]`."
     )
 
     @model_validator(mode="before")
@@ -113,10 +114,10 @@ class SparkConfig(ConfigModel):
 
 
 class Defaults(ConfigModel):
-    """What holds for every table rule that does not say otherwise."""
+    """Values for every table rule that does not state its own."""
 
     new_columns: NewColumns = Field(
-        default_factory=NewColumns, description="How many columns are added to a table that lacks them."
+        default_factory=NewColumns, description="How many columns Tidemark adds to a table that lacks them."
     )
     schema_changes: SchemaChanges = Field(
         default_factory=SchemaChanges,
@@ -126,10 +127,11 @@ class Defaults(ConfigModel):
     max_bad_records: MaxBadRecords | None = Field(
         default=NEARLY_ALL,
         json_schema_extra={"default": "nearly all"},
-        description="How many bad records one batch of one table may have: a number such as `100`, or a share of the "
-        "table's records in the batch such as `1%`. With more of them the table stops at that batch, and nothing of "
-        "it goes into the table or the quarantine. `nearly all` stops a table of whose newest records 90 % or more are "
-        "bad: 3 or more in a table without rows, 100 or more in others. null sets no limit.",
+        description="How many bad records a table may have in one batch: a number (`100`) or a share of the table's "
+        "records in the batch (`1%`). With more, the table stops at that batch, and none of its records "
+        "go into the table or the quarantine. `nearly all` stops a table if 90 % or more of its newest "
+        "records are bad. At least 3 must be bad in a table without rows, 100 in others. null sets no "
+        "limit.",
     )
     options: Mapping[str, OptionOrNull] = Field(
         default_factory=dict,
@@ -150,13 +152,14 @@ class PipelineConfig(ConfigModel):
     trigger: Trigger = Field(default_factory=Trigger, description="When micro-batches run.")
     checkpoint: Location = Field(
         description="Directory of Spark's checkpoint: a path relative to the YAML file, or a URI. Its identity is the "
-        "commit user of the tables. On S3 (`s3a://`) only with hadoop-aws in `spark.jars.packages`. "
-        "Outside of the warehouse."
+        "commit user of the tables. S3 (`s3a://`) needs hadoop-aws in `spark.jars.packages`. The "
+        "directory must be outside of the warehouse."
     )
     on_lost_checkpoint: Literal["resume", "fail", "restart"] = Field(
         default="resume",
-        description="What a new checkpoint does when the tables were written under another one: continue from the "
-        "offsets in the tables, stop, or read from `start` again.",
+        description="What a pipeline does if its checkpoint is new, but the tables were written under another one. "
+        "`resume` continues from the offsets in the tables, `fail` stops, `restart` reads from `start` "
+        "again.",
     )
     retry: Retry = Field(default_factory=Retry, description="How long Tidemark retries a transient failure.")
     on_table_failure: OnTableFailure = Field(
@@ -165,7 +168,7 @@ class PipelineConfig(ConfigModel):
         "leaves the table at its position while all others continue; `tidemark resume` or a restart catches it up. "
         "`stop` stops the pipeline. A failure that concerns all tables always stops it.",
     )
-    catalog: Catalog = Field(description="Where the Paimon tables lie, and who makes their versions visible.")
+    catalog: Catalog = Field(description="Where the Paimon tables are, and who publishes their snapshots.")
     metrics: Metrics | None = Field(default=None, description="Numbers for Prometheus, and probes; off by default.")
     ui: WebPage | None = Field(default=None, description="A web page that shows what the process does; off by default.")
     spark: SparkConfig = Field(
@@ -343,7 +346,7 @@ class PipelineConfig(ConfigModel):
         return target if rule.tells_key else self._or_log(target, rule.options)
 
     def _rule_options(self, rule: TableRule) -> tuple[dict[str, str], frozenset[str]]:
-        """The effective options, with those that the order and the filter of a rule stand for."""
+        """The effective options, including those that follow from the order and the filter of a rule."""
         options, assumed = self._effective_options(rule.options, rule.mode or "upsert")
         ordering = options_of_order(rule.order_by, keeps_rows=rule.history is not None)
         if rule.mode != "append" and rule.order_by is None and rule.history is None and SEQUENCE_FIELD in options:

@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 
 def check_config(config: PipelineConfig, file: YamlFile, file_name: str) -> list[Problem]:
-    """All problems that the checks of this module find; what may be meant that way is a warning in the log."""
+    """All problems that the checks of this module find. A setting that may be intended is a warning in the log."""
     warnings = [
         *place_warnings(config, file),
         *_alike_names(config, file),
@@ -320,7 +320,7 @@ def _problem_of_option(file: YamlFile, path: KeyPath, name: str, text: str) -> P
 def option_mistakes(rule: TargetRule) -> Iterator[tuple[str, str]]:
     """(option, what is wrong) for every option that the table engine refuses.
 
-    The engine stops at the first mistake; the option that is to blame is set aside and the rest is tried again.
+    The engine stops at the first mistake. So the wrong option is set aside, and the rest is tried again.
     """
     options = dict(rule.options)
     assumed = default_options("upsert" if rule.on_change is None else "append")

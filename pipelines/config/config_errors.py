@@ -143,7 +143,7 @@ def _homes_of(model: type[ConfigModel], key: str, path: str) -> Iterator[str]:
 
 
 def _open_keys(owner: type[ConfigModel], parent: KeyPath, file: YamlFile) -> set[str]:
-    """The keys of a mapping that the file does not give yet; all of them when none is left."""
+    """The keys of a mapping that the file does not have yet; all keys if it has them all."""
     keys = yaml_keys(owner)
     return keys - {path[-1] for path in file.key_places if path[:-1] == parent} or keys
 
@@ -159,7 +159,7 @@ def _meant_keys(model: type[ConfigModel], errors: Iterable[ErrorDetails], file: 
 
 
 def yaml_keys(model: type[BaseModel]) -> set[str]:
-    """The keys of a model as they are written in the file."""
+    """The keys of a model as the file writes them."""
     return {info.alias or name for name, info in model.model_fields.items()}
 
 

@@ -43,7 +43,7 @@ def load_pipeline(path: str | Path, environment: Mapping[str, str] | None = None
 
 
 def load_pipelines(paths: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> list[PipelineConfig]:
-    """Read several files that run together. Raises ConfigError with the problems of all of them."""
+    """Read several files that run together. Raises ConfigError with the problems of all files."""
     configs: list[PipelineConfig] = []
     failures: list[str] = []
     for path in paths:
@@ -62,8 +62,9 @@ def check_together(
 ) -> None:
     """Refuse pipelines that cannot run side by side. Raises ConfigError.
 
-    Name and checkpoint are each one's own; what there is one of per process is said by one file, or alike by all.
-    A topic goes into a table that counts by one of them; into other tables by several, with a warning.
+    Each pipeline has its own name and checkpoint. Settings of the process are stated by one file, or by all files
+    alike. Only one pipeline may feed a topic into a table in which records count. For other tables several may, with a
+    warning.
     """
     clashes = []
     for i, later in enumerate(configs):

@@ -16,11 +16,11 @@ _INTRODUCTION = """\
 # Pipeline files
 
 A pipeline file is one YAML document. Tidemark refuses an unknown key, and names its place and the nearest known key.
-It also refuses an option that would have no effect, and a name that is one letter away from a known one. An option
-that Tidemark only stores for others (`write-buffer-size`: memory of other writers) and a name that it cannot judge are
-warnings: `file:line:column: warning: ...`, and the file is valid. This page is made from the models in `pipelines/`;
-`tidemark schema` prints the same as JSON Schema for editors. `tidemark validate FILE...` checks files without starting
-anything.
+It also refuses an option that would have no effect, and a name that is one letter away from a known one. It warns of
+options that it only stores for other programs (`write-buffer-size`), and of names that it cannot judge. A warning is
+a line `file:line:column: warning: ...`, and the file is valid. This page is generated from the models in
+`pipelines/`. `tidemark schema` prints the same as JSON Schema for editors. `tidemark validate FILE...` checks files
+without starting anything.
 
 ```yaml
 version: 1
@@ -44,55 +44,54 @@ otherwise: skip
 
 ## Values
 
-- **References to the environment**: `${env:NAME}` in any value stands for the variable, which must be set;
-  `${env:NAME:-text}` falls back to the text when the variable is unset or empty. `${NAME}` is refused. Contents of
-  variables are never printed.
+- **References to the environment**: `${env:NAME}` in any value stands for the variable, which must be set.
+  `${env:NAME:-text}` uses the text if the variable is unset or empty. Tidemark refuses `${NAME}`. It never prints
+  contents of variables.
 - **Paths** are relative to the directory of the YAML file; URIs (`file:///...`, `s3://...`) stay as they are.
-- **Durations** have a unit: `500ms`, `60s`, `5m`, `1h`. Without one table options are refused: Paimon takes them for
-  milliseconds.
+- **Durations** have a unit: `500ms`, `60s`, `5m`, `1h`. Tidemark refuses table options without a unit, because Paimon
+  takes them for milliseconds.
 - **Patterns** are regular expressions that must match the whole name; a plain name matches itself.
 - **Types** of columns are Paimon's as SQL text: `INT`, `DECIMAL(10, 2)`, `TIMESTAMP_LTZ(6)`, `ARRAY<STRING>`, ...
-- **Options** of tables keep their Paimon names. Tidemark checks names and values when it reads the file. A table rule
-  takes an option of `defaults` away by setting it to `null`. By default, a new table gets
-  {table_defaults}.
+- **Options** of tables keep their Paimon names. Tidemark checks names and values when it reads the file. `null` in a
+  table rule removes an option of `defaults`. By default, a new table gets {table_defaults}.
 - **Properties of Kafka's client** are checked too, without Kafka: [KAFKA_SECURITY.md](KAFKA_SECURITY.md) has examples
   with TLS and logins.
-- YAML anchors, aliases and `<<` merges work; a key given twice is refused. So are files of more than 1 MiB, with more
-  than 50 blocks within each other, or in which aliases give more than 200 000 values.
+- YAML anchors, aliases and `<<` merges work. Tidemark refuses a key given twice and files of more than 1 MiB. It also
+  refuses more than 50 blocks within each other, and aliases that give more than 200 000 values.
 """
 
 _BUCKET_MODES = """\
 ## Which bucket mode
 
-A bucket is what one task writes and compacts. Option `bucket` and the keys decide how rows find theirs;
-`tidemark validate` prints the mode of each rule's tables. [PARITY.md](PARITY.md) has the details.
+A bucket is the unit that one task writes and compacts. The option `bucket` and the keys decide which bucket a row
+goes to; `tidemark validate` prints the mode of each rule's tables. [PARITY.md](PARITY.md) has the details.
 
-| mode | how to get it | take it when | limits |
+| mode | how to get it | use it when | limits |
 |---|---|---|---|
 | fixed buckets | `bucket: 4`, primary key with all partition columns | the size of the table or of its partitions \
 is known; the fastest one with a key | another number, or dynamic buckets, need `tidemark table rescale` |
 | dynamic buckets | `bucket: -1`, primary key with all partition columns | partitions grow, or differ much | one job \
 writes a partition at a time, with `dynamic-bucket.initial-buckets` (4) tasks side by side, whatever the parallelism \
-of the job; the hashes of the keys of the partitions in use are held in memory |
+of the job; memory holds the hashes of the keys of the partitions in use |
 | dynamic buckets, rows move | `bucket: -1`, primary key without all partition columns | the partition column of a \
-row changes, and its key is unique in the whole table | one job writes the table; an index of all keys lies on local \
+row changes, and its key is unique in the whole table | one job writes the table; an index of all keys is on local \
 disks; `deduplicate` moves a row, `partial-update` and `aggregation` leave it in its partition, `first-row` drops \
 the newcomer |
-| postponed buckets | `bucket: -2`, primary key with all partition columns | data is filled in in bulk | readers see \
+| postponed buckets | `bucket: -2`, primary key with all partition columns | you load data in bulk | readers see \
 nothing before `tidemark table compact` |
-| append, no buckets | `mode: append` | logs of events | rows have no order among tasks, and are never updated |
+| append, no buckets | `mode: append` | logs of events | rows of different tasks have no order; no row is ever updated |
 | append, fixed buckets | `mode: append`, `bucket: 4`, `bucket-key` | logs whose readers need the order of each key \
 | as fixed buckets |
 
-All merge engines and changelog producers go with the modes that have a primary key, except where their rules say
-otherwise. Aim at buckets of up to about 2 GB of files. A full compaction rewrites a bucket in one task, for which
-1 GiB of memory is enough (`python -m benchmarks.huge_bucket`). With a `local[N]` master a batch takes less than that,
-however many of its rows fall into one bucket. A batch that touches thousands of partitions makes a file in each of
-them: partition by days rather than by hours or names, where there is a choice.
+All merge engines and changelog producers work with the modes that have a primary key, unless their own rules exclude
+one. Aim for buckets of up to about 2 GB of files. A full compaction rewrites a bucket in one task, for which 1 GiB of
+memory is enough (`python -m benchmarks.huge_bucket`). With a `local[N]` master a batch takes less than that, however
+many of its rows go to one bucket. A batch that touches thousands of partitions writes a file in each of them. If you
+can choose, partition by days rather than by hours or names.
 
-Measured on two cores: what each mode adds to a batch of 100,000 rows, whose decoding takes 0.2 to 0.3 s of one core. In
-`python -m benchmarks.dynamic_index` nine of ten rows are for keys that exist, spread over all of them. In
-`python -m benchmarks.moving_rows` batches have 20,000 rows; half of them stay, a quarter moves.
+The table shows what each mode adds to a batch of 100,000 rows, measured on two cores. Decoding such a batch takes 0.2
+to 0.3 s of one core. In `python -m benchmarks.dynamic_index` nine of ten rows are for keys that exist, spread over
+all of them. In `python -m benchmarks.moving_rows` batches have 20,000 rows; half of them stay, a quarter moves.
 
 | keys | dynamic buckets: a batch | memory with the index | rows that move: a batch | index of keys built in |
 |---|---|---|---|---|
@@ -100,9 +99,9 @@ Measured on two cores: what each mode adds to a batch of 100,000 rows, whose dec
 | 20,000,000 | 0.12 s | 0.3 GiB | 0.16 s | 6.3 s (3.2 million rows/s) |
 | 100,000,000 | 0.13 s | 0.9 GiB | | |
 
-With the decoding of as many events a batch at 100,000,000 keys takes 1.22 and 1.30 times as long as at 1,000,000
-(two runs). With that many keys, one in forty shares its 32-bit hash with another key. As Paimon's format has it,
-both go to one bucket, so a batch touches more buckets the more keys there are.
+With the decoding of as many events a batch at 100,000,000 keys takes 1.22 and 1.30 times as long as at 1,000,000 (two
+runs). With that many keys, one in forty shares its 32-bit hash with another key. In Paimon's format both go to one
+bucket, so the more keys there are, the more buckets a batch touches.
 """
 
 

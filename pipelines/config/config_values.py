@@ -33,9 +33,9 @@ REFUSED = "refused"
 
 
 def refused(text: str, *at: str | int) -> PydanticCustomError:
-    """An error whose text stands in the message to the user unchanged.
+    """An error whose text the user sees unchanged.
 
-    ``at`` names the keys, and numbers of items, below the validated value that the error is about, if it is about one.
+    ``at`` names the keys, and numbers of items, below the validated value, if the error is about one of them.
     """
     return PydanticCustomError(REFUSED, "{text}", {"text": text, "at": at})
 
@@ -106,7 +106,7 @@ def _parse_duration(value: Any) -> timedelta:
 
 
 def duration_text(duration: timedelta) -> str:
-    """The duration as it is written in a file: ``60s``, ``500ms``."""
+    """The duration as a file writes it: ``60s``, ``500ms``."""
     seconds = duration.total_seconds()
     return f"{seconds:g}s" if seconds >= 1 else f"{seconds * 1000:g}ms"
 
@@ -156,9 +156,10 @@ Location = Annotated[str, AfterValidator(resolve_location)]
 
 
 def parse_instant(value: Any, *, zone: tzinfo | None = None) -> datetime:
-    """ISO text, or milliseconds since 1970. Raises a ValueError that says what is expected.
+    """ISO text, or milliseconds since 1970.
 
-    A text without a zone is in ``zone``, or refused where there is none.
+    Raises a ValueError that says what is expected. A text without a zone is in ``zone``; without ``zone`` it is
+    refused.
     """
     if isinstance(value, datetime):
         return value

@@ -19,7 +19,7 @@ FEWEST_OF_NEW = 3
 """Bad records that are enough for this in a table without rows."""
 
 FEWEST_OF_OLD = 100
-"""Those of a table with rows, whose records were good before."""
+"""For a table with rows, whose earlier records were good."""
 
 NEWEST = 200
 """Of how many records, at least, a table is judged by the newest; it holds these bad ones with some good ones."""

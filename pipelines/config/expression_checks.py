@@ -57,7 +57,7 @@ def _untold_metadata(config: PipelineConfig, rule: TableRule) -> Iterator[tuple[
 
 
 def _open_secrets(rule: TableRule, file: YamlFile, at: KeyPath) -> Iterator[Problem]:
-    """Keys of masks that stand in the file."""
+    """Keys of masks that the file contains in plain text."""
     for name, mask in rule.columns.mask.items():
         path = (*at, "columns", "mask", name, "key")
         if isinstance(mask, KeyedHash) and path in file.places and path not in file.environment:
@@ -83,7 +83,7 @@ def declared_types(rule: TableRule) -> Mapping[str, DataType]:
 
 
 def computed_lines(rule: TableRule) -> Iterator[str]:
-    """For each computed column its name, type and expression; what is to be known only from records is said so."""
+    """Name, type and expression of each computed column, with a note if only the records show the type."""
     if not rule.columns.computed and rule.where is None:
         return
     from sources.expressions.computed import lacking, mask_type, typed  # a file without expressions needs no engine

@@ -8,7 +8,7 @@ _START = "begin with the example in docs/CONFIGURATION.md"
 
 
 def foreign_problem(data: Any) -> str | None:
-    """What the file is instead of a pipeline file; None when it may be one."""
+    """The kind of file that it is instead of a pipeline file; None if it may be one."""
     keys = set(data) if isinstance(data, dict) else set()
     if "version" in keys or "checkpoint" in keys or "catalog" in keys:
         return None

@@ -154,7 +154,7 @@ class ChosenFormat(ConfigModel):
 
 
 def format_model(formats: Mapping[str, RecordFormat]) -> type[ChosenFormat]:
-    """The model of ``source.format`` where these formats, by their names, are to be had."""
+    """The model of ``source.format`` with these formats, by name."""
     default = ... if len(formats) == 1 else None
     blocks: dict[str, Any] = {
         f"of_{name.replace('-', '_')}": _block(name, format_, default) for name, format_ in formats.items()
@@ -172,7 +172,7 @@ def _block(name: str, format_: RecordFormat, default: Any) -> Any:
     model = create_model(
         f"Options of {name}",
         __base__=ConfigModel,
-        __doc__=f"How {format_.title} are read.",
+        __doc__=f"{format_.title}.",
         __validators__=_checks(format_.problem_of),
         **options,
     )
@@ -238,7 +238,7 @@ def _checks(problem: Callable[[Mapping[str, Any]], tuple[str, str] | None]) -> d
 
 
 def _values(model: ConfigModel) -> dict[str, Any]:
-    """The values of a model by the names of its fields, as they are; a group is a mapping of its own."""
+    """The values of a model by the names of its fields; a group is a nested mapping."""
     return {name: _values(value) if isinstance(value, ConfigModel) else value for name, value in model}
 
 

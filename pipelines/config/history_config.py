@@ -1,4 +1,4 @@
-"""What a table keeps of rows that the source has changed or deleted."""
+"""What a table keeps of changed and deleted rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SoftDelete(ConfigModel):
     column: Text = Field(
         default="deleted_at",
         description="The column that Tidemark adds, TIMESTAMP_LTZ(3): the time of the delete in the source, else that "
-        "of the record; NULL in rows that exist.",
+        "of the record; NULL in rows that are not deleted.",
     )
 
 

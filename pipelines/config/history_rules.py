@@ -1,4 +1,4 @@
-"""Why a rule with `history` cannot be right: decisions about a rule with its options, before any table is there."""
+"""Why a rule with `history` is wrong: decisions about a rule with its options, before any table exists."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""JSON Schema of pipeline files, for editors: made from the models.
+"""JSON Schema of pipeline files, for editors, generated from the models.
 
-A reference to the environment may stand for any scalar, so every schema of a scalar that is not plain text allows one.
+A reference to the environment may replace any scalar, so every schema of a scalar that is not plain text allows one.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _with_references(schema: Any) -> Any:
 
 
 def _is_narrow_scalar(schema: Mapping[str, Any]) -> bool:
-    """Whether a reference to the environment would not match as it is."""
+    """Whether the schema refuses a reference to the environment."""
     if "enum" in schema or "const" in schema:
         return True
     match schema.get("type"):

@@ -1,4 +1,4 @@
-"""Checks of `source.kafka.options` and `bootstrap_servers` that need no JVM: names, values, what goes together.
+"""Checks of `source.kafka.options` and `bootstrap_servers` that need no JVM: names, values, combinations.
 
 Values are never part of the texts: they may be secrets.
 """
@@ -66,7 +66,7 @@ def _is_known(name: str) -> bool:
 
 
 def misspelt(name: str) -> str | None:
-    """The known name that an unknown one surely stands for."""
+    """The known name that an unknown one certainly means."""
     return nearest(name, known.KNOWN, at_least=SURE)
 
 
@@ -111,7 +111,7 @@ def _hint(value: str, words: tuple[str, ...]) -> str:
 
 
 def _meant_word(value: str, words: tuple[str, ...]) -> str | None:
-    """The word of few and short ones that a value surely stands for."""
+    """The word, of a few short ones, that a value certainly means."""
     return nearest(value, words, at_least=0.8)
 
 

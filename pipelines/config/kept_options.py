@@ -56,7 +56,7 @@ ENGINE_OPTIONS = frozenset({
     "sink.writer-cpu", "sink.writer-memory", "source.checkpoint-align.enabled",
     "source.checkpoint-align.timeout", "source.operator-uid.suffix",
 })  # fmt: skip
-"""Those of its Flink and Spark connectors."""
+"""Options of its Flink and Spark connectors."""
 
 FILE_OPTIONS = frozenset({
     "avro.codec", "avro.row-name-mapping", "orc.block.padding", "orc.block.padding.tolerance", "orc.block.size",

@@ -1,7 +1,7 @@
-"""Options about rows of one key, which an event log of a topic without keys goes without.
+"""Options about rows of one key, which an event log of a topic without keys does not get.
 
-They stand in `defaults.options` for all tables that a pipeline makes, and tables with and without primary key do not
-take the same ones.
+`defaults.options` states them for all tables of a pipeline, but tables with and without primary key take different
+options.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from pipelines.config.config_values import ConfigModel, Text
 
 _HOST = (
     "Address to listen on: by default only this machine reaches it, `0.0.0.0` stands for all addresses. "
-    "Files that run in one process give the same value, or only one of them gives it."
+    "Files that run in one process must state the same value, or only one of them may state it."
 )
 
 
@@ -20,19 +20,20 @@ class Metrics(ConfigModel):
 
 
 class WebPage(ConfigModel):
-    """Serve a web page of what the process does, with buttons that a token protects; `{}` takes the defaults."""
+    """Serve a web page about the process, with buttons that a token protects; `{}` takes the defaults."""
 
     port: int = Field(default=8080, ge=1, le=65535, description="Port to listen on.")
     host: Text = Field(default="127.0.0.1", description=_HOST)
     hosts: tuple[Text, ...] = Field(
         default=(),
-        description="Names by which browsers reach the page, as they stand in the address, beside `localhost` and the "
-        "address in `host`. Requests under other names are refused.",
+        description="Host names by which browsers reach the page, as in the address bar, beside `localhost` and the "
+        "address in `host`. Tidemark refuses requests under other names.",
     )
     token: Text | None = Field(
         default=None,
         min_length=16,
         repr=False,
         description="The token that rows and buttons require, at least 16 characters, such as "
-        "`${env:TIDEMARK_UI_TOKEN}`; by default a new one at each start, in a private file that the log names.",
+        "`${env:TIDEMARK_UI_TOKEN}`. By default each start creates a new one, in a private file that the "
+        "log names.",
     )

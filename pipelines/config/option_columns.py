@@ -38,9 +38,9 @@ _EXPRESSION = re.compile(r"\w+\s*\(.*\)")
 
 
 def expressions_in_keys(rule: TargetRule) -> Iterator[tuple[str, str]]:
-    """(`primary_key` or `partition_by`, what is wrong) for what is to be computed: a key has columns of the source.
+    """(`primary_key` or `partition_by`, what is wrong) for computed columns: a key has columns of the source.
 
-    A column that has such a name is declared.
+    If a column of the source has such a name, declare it.
     """
     for key, columns in (("primary_key", rule.primary_key or ()), ("partition_by", rule.partition_by)):
         for column in columns:

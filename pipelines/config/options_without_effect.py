@@ -220,7 +220,7 @@ _SHOWN = 20
 def durations_without_unit(effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """(option, what is wrong) for durations that are bare numbers.
 
-    Paimon takes them for milliseconds: `record-level.expire-time: 30` would take all rows away at once.
+    Paimon takes them for milliseconds: `record-level.expire-time: 30` would remove all rows at once.
     """
     for name, text in effective.items():
         known, bare = declaration(name), text.strip()[:_SHOWN]

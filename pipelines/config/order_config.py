@@ -45,19 +45,20 @@ KEPT_FOR = "7 d"
 
 
 class SourcePosition(ConfigModel):
-    """By the place of the change in the log of the source."""
+    """Order by the place of the change in the log of the source."""
 
     keep_deletes: _Duration = Field(
         default=KEPT_FOR,
-        description="How long the table remembers a delete after it was written. An older record of the key that comes "
-        "within this time is left out; a later one brings the row back. Take at least the retention of the topics.",
+        description="How long the table remembers a delete after it was written. Within this time an older record of "
+        "the key has no effect; after it, such a record brings the row back. State at least the retention "
+        "of the topics.",
     )
 
 
 class OrderBy(ConfigModel):
     """The forms of order; one of them."""
 
-    source_position: SourcePosition = Field(description="By the place of the change in the log of the source.")
+    source_position: SourcePosition = Field(description="Order by the place of the change in the log of the source.")
 
     @model_validator(mode="before")
     @classmethod
@@ -74,7 +75,7 @@ class OrderBy(ConfigModel):
 
 
 def options_of_order(order: OrderBy | None, *, keeps_rows: bool) -> dict[str, str]:
-    """The table options that the order stands for; ``keeps_rows``: the rows of deletes stay, so no delete has to."""
+    """The table options that follow from the order. ``keeps_rows``: the rows of deletes stay, so deletes need not."""
     if order is None:
         return {}
     kept = {} if keeps_rows else {KEEP_DELETES: order.source_position.keep_deletes}
@@ -91,7 +92,7 @@ def options_of_filter(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def lacking_for_deletes(options: Mapping[str, str]) -> str | None:
-    """What a table needs whose deletes are to stay in their order, and does not have under these options."""
+    """What a table needs to keep deletes in their order, and lacks under these options."""
     if _word(options, MERGE_ENGINE, "deduplicate") != "deduplicate":
         return f"'{MERGE_ENGINE}' = deduplicate"
     if _word(options, CHANGELOG_PRODUCER, "none") == "input":

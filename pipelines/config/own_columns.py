@@ -1,4 +1,4 @@
-"""The columns that Tidemark fills itself: which option makes each of them, and what a file must not say of them."""
+"""The columns that Tidemark fills itself: the option that adds each, and what a file must not state about them."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def taken_name(rule: TargetRule) -> tuple[tuple[str, str, str], str] | None:
 
 
 def ordering_own_column(rule: TargetRule, options: Mapping[str, str]) -> str | None:
-    """Why a column that Tidemark fills cannot order the rows of a table with these options, if one is to."""
+    """If these options order rows by a column that Tidemark fills: why that is not possible."""
     if rule.orders_by_position:
         return None
     own = makers(rule)

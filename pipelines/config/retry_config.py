@@ -1,4 +1,4 @@
-"""The `retry` block: how long a pipeline waits out trouble that passes by itself."""
+"""The `retry` block: how long a pipeline retries transient failures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ONCE_S = 30.0
 
 
 class Retry(ConfigModel):
-    """Trouble that passes (Kafka or the storage does not answer): tried again after growing waits."""
+    """How Tidemark retries transient failures (Kafka or the storage does not answer): after growing waits."""
 
     max_elapsed: Duration | None = Field(
         default=None,

@@ -65,14 +65,15 @@ class SchemaChanges(ConfigModel):
 
     preset: Preset | None = Field(
         default=None,
-        description="The preset for all kinds without a word of their own: `evolve` follows the source and keeps "
-        "all values, `lenient` continues wherever rows stay right, `freeze` pauses the table at any change.",
+        description="The preset for all kinds that have no word. `evolve` follows the source and keeps all values. "
+        "`lenient` continues if rows stay right. `freeze` pauses the table at any change.",
         json_schema_extra={"default": "evolve"},
     )
     add: Literal["apply", "ignore", "quarantine", "pause"] | None = Field(
         default=None,
-        description="A column that the table lacks and no rule declares: add it, leave its values out, put records "
-        "with a value in it into the quarantine, or pause the table.",
+        description="The source has a column that the table lacks and no rule declares. `apply`: add it. `ignore`: "
+        "leave its values out. `quarantine`: put records with a value in it into the quarantine. `pause`: "
+        "pause the table.",
     )
     drop: Literal["keep_null", "drop", "pause"] | None = Field(
         default=None,
@@ -87,8 +88,8 @@ class SchemaChanges(ConfigModel):
     )
     widen: Literal["apply", "cast", "pause"] | None = Field(
         default=None,
-        description="A type that needs a wider column: widen it without loss; keep it, and put records whose values do "
-        "not fit into the quarantine; or pause the table.",
+        description="A type needs a wider column. `apply`: widen the column without loss. `cast`: keep it, and put "
+        "records whose values do not fit into the quarantine. `pause`: pause the table.",
     )
     retype: Literal["cast", "to_string", "new_column", "pause"] | None = Field(
         default=None,
@@ -105,23 +106,23 @@ class SchemaChanges(ConfigModel):
     )
     comment: Literal["apply", "ignore"] | None = Field(
         default=None,
-        description="A column whose embedded schema has documentation: make it the comment of the column, or "
-        "leave comments alone.",
+        description="An embedded schema documents a column. `apply`: make that the comment of the column. `ignore`: "
+        "leave comments as they are.",
     )
     default: Literal["ignore", "pause"] | None = Field(
         default=None,
-        description="An added column for which an embedded schema states a default: rows from before it have NULL, or "
-        "the table is paused, so that a rebuild can fill them.",
+        description="An embedded schema states a default for an added column. `ignore`: rows from before it have "
+        "NULL. `pause`: pause the table, so that a rebuild can fill them.",
     )
     primary_key: Literal["pause"] | None = Field(
         default=None,
-        description="The message key has other fields than the primary key of the table. Its rows lie by the old key, "
-        "so Tidemark pauses the table before the first record with the new one.",
+        description="The message key has other fields than the primary key of the table. Its rows are stored by the "
+        "old key, so Tidemark pauses the table before the first record with the new one.",
     )
     truncate: Literal["apply", "skip", "pause"] | None = Field(
         default=None,
-        description="A TRUNCATE of the source table: delete all rows of the table, keep them and count the event, or "
-        "pause the table.",
+        description="The source table was truncated. `apply`: delete all rows of the table. `skip`: keep them and "
+        "count the event. `pause`: pause the table.",
     )
 
     @model_validator(mode="before")
@@ -155,7 +156,7 @@ class SchemaChanges(ConfigModel):
 
     @property
     def follows_renames(self) -> bool:
-        """Whether schemas are to be held against each other for renamed columns."""
+        """Whether to compare schemas for renamed columns."""
         return self.rename in ("apply", "pause")
 
     @property

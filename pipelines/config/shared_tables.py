@@ -79,7 +79,7 @@ def _may_be_same(a: str, b: str) -> bool:
 
 
 def _shared_topic(config: PipelineConfig, mine: TableRule, other: PipelineConfig, theirs: TableRule) -> str | None:
-    """Words for what both rules get, if that is sure; for what they may get where only one of them reads dumps."""
+    """Words for what both rules certainly get; for what they may get if only one of them reads dumps."""
     own, its = _choice(config), _choice(other)
     if own is None or its is None or (_is_same_kind(config, other) and not _is_same_place(config, other)):
         return None

@@ -88,8 +88,8 @@ class StartOffsets(ConfigModel):
     """Start at given offsets."""
 
     offsets: Mapping[Text, Mapping[int, int]] = Field(
-        description="Topic, then partition, then the offset of the first record to read; "
-        "-2 stands for the earliest and -1 for the latest. Partitions not named start at the earliest."
+        description="Topic, then partition, then the offset of the first record to read. -2 stands for the earliest "
+        "record, -1 for the end. Partitions that are not named start at the earliest."
     )
 
 
@@ -115,7 +115,7 @@ Start = Annotated[
         custom_error_message="expected earliest, latest, {timestamp: ...} or {offsets: ...}",
     ),
 ]
-"""Where a new checkpoint starts; three forms, distinguished by their shape so that an error is about one of them."""
+"""Where a new checkpoint starts: three forms, distinguished by shape, so that an error is about only one form."""
 
 
 class KafkaSource(ConfigModel):
@@ -133,23 +133,23 @@ class KafkaSource(ConfigModel):
     )
     reader: Literal["auto", "direct", "spark"] = Field(
         default="auto",
-        description="Who fetches the records: `direct`, the decode tasks by librdkafka, which is faster and needs no"
-        " Kafka jar; `spark`, Spark's Kafka connector. `auto` is `direct` with a `local[N]` master where librdkafka can"
-        " do what `options` say ([what it can](KAFKA_SECURITY.md#which-client-reads)), else `spark`. A checkpoint of"
-        " either goes on under the other.",
+        description="Who fetches the records. `direct`: the decode tasks, with librdkafka, which is faster and needs "
+        "no Kafka jar. `spark`: Spark's Kafka connector. `auto` is `direct` with a `local[N]` master if "
+        "librdkafka supports the `options` ([what it can](KAFKA_SECURITY.md#which-client-reads)), else "
+        "`spark`. You may change the reader of an existing checkpoint.",
     )
     group_id: Text | None = Field(
         default=None,
         max_length=249,
         description="Consumer group to which Tidemark commits its offsets after each batch, so that Kafka's own "
-        "tools show the lag. They are never read back; no other consumer may use the group.",
+        "tools show the lag. Tidemark never reads them back. No other consumer may use the group.",
     )
     options: Mapping[str, OptionText] = Field(
         default_factory=dict,
         repr=False,
         description="Properties of the Kafka client under their own names, such as `security.protocol` "
-        "([examples](KAFKA_SECURITY.md)). Records of aborted transactions are left out unless `isolation.level` is "
-        "`read_uncommitted`; `fetch.max.wait.ms` is 10 unless it is set here.",
+        "([examples](KAFKA_SECURITY.md)). Tidemark leaves out records of aborted transactions unless "
+        "`isolation.level` is `read_uncommitted`. `fetch.max.wait.ms` is 10 unless you set it here.",
     )
 
     @field_validator("options")
@@ -176,7 +176,8 @@ class KafkaSource(ConfigModel):
         for name in topics.names:
             if not _TOPIC_NAME.fullmatch(name):
                 raise refused(
-                    f"'{name}' cannot be the name of a topic (letters, digits, '.', '_' and '-', at most 249); write a "
+                    f"'{name}' cannot be the name of a topic (letters, digits, '.', '_' and '-', at most 249); write "
+                    f"a "
                     "list of names, or patterns under `include`"
                 )
         for pattern in (*topics.include, *topics.exclude):
@@ -198,7 +199,7 @@ class KafkaSource(ConfigModel):
         )
 
     def begins_at_or_beyond(self, held: Mapping[Place, int]) -> bool:
-        """Whether ``start`` surely lies nowhere below the offsets that a table holds, so that nothing is read twice."""
+        """Whether ``start`` is certainly at or after the offsets that a table holds, so that nothing is read twice."""
         return self.settings.begins_at_or_beyond(held)
 
 
@@ -214,18 +215,18 @@ def _plain(start: Start) -> kafka_settings.Start:
 
 class FilesSource(ConfigModel):
     """Records dumped to files as `kcat -J` prints them, also fixed lines of a quarantine: one JSON object a line.
-
     Files are plain or compressed with gzip or zstandard. A line that is no record goes to quarantine with its place.
-    Files may grow, and whole lines are read as they come. If a compressed file ends early or a last line is not whole,
-    `run --once` and `available_now` name the file and end with exit code 1. Other runs warn once the file has not grown
-    for a minute. A file that does not begin as when it was read, or that begins with the records of another one, is
-    refused. If offsets were read before, their records are applied again, with a warning.
+    Files may grow: Tidemark reads new lines once they are whole. If a compressed file ends early or the last line is
+    not whole, `run --once` and `available_now` name the file and end with exit code 1. Other runs warn once the file
+    has not grown for a minute. Tidemark refuses a file whose beginning has changed since it was read, or that begins
+    with the records of another file. If a file repeats offsets that were read before, Tidemark applies their records
+    again, with a warning.
     """
 
     path: Location = Field(
-        description="A file, a directory or a glob, relative to the YAML file. Of a directory its files whose names"
-        " end in `.jsonl` or `.json`, maybe with `.gz` or `.zst`; not those of its subdirectories (`DIR/**/*.jsonl`"
-        " reads them)."
+        description="A file, a directory or a glob, relative to the YAML file. In a directory Tidemark reads the "
+        "files whose names end in `.jsonl` or `.json`, also with `.gz` or `.zst`. It does not read "
+        "subdirectories (`DIR/**/*.jsonl` does)."
     )
     topics: TopicFilter = Field(
         default_factory=TopicFilter, description="Which topics of the dump are read; all of them by default."
@@ -254,19 +255,19 @@ class Source(ConfigModel):
     format: SourceFormat = Field(description=FORMAT_WORDS)
     on_bad_record: Literal["quarantine", "fail"] = Field(
         default="quarantine",
-        description="What a record that cannot be decoded or converted does: go to the quarantine directory, "
-        "or stop the pipeline.",
+        description="What happens to a record that cannot be decoded or converted: it goes to the quarantine "
+        "directory, or it stops the pipeline.",
     )
     on_data_loss: Literal["fail", "continue"] = Field(
         default="fail",
-        description="What happens when Kafka has deleted records before they were read (retention, deleted records, a "
-        "topic deleted or recreated): stop with exit code 1, or continue with what is left. Either way the log has the "
-        "exact offsets.",
+        description="What happens if Kafka has deleted records before Tidemark read them (retention, deleted records, "
+        "a topic deleted or recreated). `fail` stops with exit code 1, `continue` reads the remaining "
+        "records. In both cases the log has the exact offsets.",
     )
     quarantine: Location | None = Field(
         default=None,
-        description="Directory of the quarantine; the checkpoint's path with `-quarantine` added by default. "
-        "Outside of the warehouse and the checkpoint.",
+        description="Directory of the quarantine; by default the checkpoint's path with `-quarantine` added. It must "
+        "be outside of the warehouse and the checkpoint.",
     )
 
     @model_validator(mode="after")

@@ -1,6 +1,6 @@
 """Misspelt Spark properties, sizes that the JVM does not read, and masters that do not exist.
 
-Spark takes any name without a word. `spark_names.txt` lists those of Spark 4.0 to 4.2; names of connectors and plugins
+Spark accepts any name silently. `spark_names.txt` lists those of Spark 4.0 to 4.2; names of connectors and plugins
 are not there, so an unknown name alone is only a warning.
 """
 

@@ -65,7 +65,7 @@ def storage_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
 
 
 def _file_in_the_way(location: str) -> str | None:
-    """The file that stands where a local location, or a directory above it, is to be."""
+    """The file that exists in place of a local directory, or of one above it."""
     path = PurePath(location.removeprefix("file://"))
     if is_uri(location) and not location.startswith("file://"):
         return None
@@ -73,9 +73,9 @@ def _file_in_the_way(location: str) -> str | None:
 
 
 def _missing_file_system(scheme: str | None, properties: Mapping[str, str]) -> str | None:
-    """Why Spark, which writes the checkpoint by file systems of its own, cannot do so there.
+    """Why Spark, which writes the checkpoint through its own file systems, cannot write there.
 
-    A cluster may have one that the pipeline file does not show; naming its class says so.
+    A cluster may have a file system that the pipeline file does not show; the file states that by naming its class.
     """
     by_jar = scheme == "s3a" and any(
         "hadoop-aws" in properties.get(f"spark.{name}", "") for name in ("jars", "jars.packages")
@@ -109,7 +109,7 @@ def _overlap(checkpoint: str, warehouse: str | None) -> str | None:
 
 
 def place_warnings(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
-    """A checkpoint that is in use and would not be taken where it lies if it were new."""
+    """A checkpoint in use, in a place that Tidemark would refuse for a new one."""
     state, tables = config.checkpoint, config.catalog.location
     is_inside = tables is not None and _directory(state).startswith(_directory(tables))
     if is_inside and _overlap(state, tables) is None:

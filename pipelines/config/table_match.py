@@ -16,7 +16,7 @@ PLACEHOLDERS = ("database", "schema", "table", "topic")
 """Names of a source table that `into` may use in braces."""
 
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-"""One of them in braces, its name as the group."""
+"""A placeholder in braces; the group is its name."""
 
 
 def _check_into(value: str) -> str:
@@ -44,9 +44,8 @@ Into = Annotated[
 
 
 class Match(ConfigModel):
-    """Which source tables a rule is for: every name given must match.
-
-    A name is an exact name or a regular expression that matches all of it, or a list of them; case counts.
+    """Which source tables a rule is for: every stated name must match. A name is an exact name, a regular expression
+    for the whole name, or a list of these. Names are case-sensitive.
     """
 
     model_config = {"json_schema_extra": {"minProperties": 1}}
@@ -60,7 +59,7 @@ class Match(ConfigModel):
     exclude: Patterns | None = Field(
         default=None,
         description="Source tables that the rule leaves out, by the name of the table alone. Later rules and "
-        "`otherwise` decide what becomes of them.",
+        "`otherwise` decide about them.",
     )
 
     @model_validator(mode="after")

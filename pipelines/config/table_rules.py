@@ -36,7 +36,7 @@ MergeSources = Literal["same_rows", "disjoint_keys"]
 
 
 class NewColumns(ConfigModel):
-    """How many columns that the source has and the table lacks are added to it. Declared columns do not count."""
+    """How many columns Tidemark adds to a table that lacks them. Declared columns do not count."""
 
     max_per_day: int = Field(
         default=100,
@@ -45,8 +45,8 @@ class NewColumns(ConfigModel):
     )
     beyond: Literal["quarantine", "ignore", "pause"] = Field(
         default="quarantine",
-        description="What a record with a value in one more column does: go to quarantine, lose that value, or be a "
-        "failure of the table (`on_table_failure`).",
+        description="What happens to a record with a value in one more column. `quarantine`: it goes to quarantine. "
+        "`ignore`: that value is left out. `pause`: the table fails (`on_table_failure`).",
     )
 
 
@@ -70,20 +70,21 @@ class TableRule(ConfigModel):
     match: Match = Field(description="Which source tables; the first rule that matches wins.")
     into: Into = Field(
         description="Target, `DATABASE.TABLE`; `{database}`, `{schema}`, `{table}` and `{topic}` stand for the names "
-        "of the source table. It lies in `WAREHOUSE/DATABASE.db/TABLE`. Names with `$`, slashes or invisible "
-        "characters, of more than 255 bytes, databases with a dot and the database `sys` are refused."
+        "of the source table. The table is in `WAREHOUSE/DATABASE.db/TABLE`. Tidemark refuses names with `$`, slashes "
+        "or invisible characters, names of more than 255 bytes, databases with a dot, and the database `sys`."
     )
     mode: Mode | None = Field(
         default=None,
         description="`upsert`: a table with a primary key, which holds the newest row of each key. `append`: a table "
-        "without, to which every record adds a row, such as a log of events; records need no key. By default `upsert`; "
-        "where a rule states neither this nor a key, and the first records of a topic have none, its new table is a "
-        "log of events (`append` with `on_change: log`).",
+        "without one, to which every record adds a row, such as a log of events; records need no key. The "
+        "default is `upsert`. If neither mode nor key is stated and the first records have no key, the new "
+        "table is a log of events: `append` with `on_change: log`.",
     )
     on_change: OnChange | None = Field(
         default=None,
         description="With `mode: append`, what updates and deletes do: they have no row to change. `fail` (the "
-        "default) is a failure of the table (`on_table_failure`). `skip` leaves them out and counts them. `log` stores "
+        "default) is a failure of the table (`on_table_failure`). `skip` leaves them out and counts them. `log` "
+        "stores "
         "every event as a row, with columns in front: `event_kind` (`+I`, `+U`, `-D`; with `before: full` also `-U`), "
         "`event_op`, `event_time`, `event_topic`, `event_partition` and `event_offset`.",
         json_schema_extra={"default": "fail"},
@@ -93,44 +94,47 @@ class TableRule(ConfigModel):
     )
     partition_by: tuple[Text, ...] = Field(
         default=(),
-        description="Partition columns. With `mode: upsert` one that is not part of the primary key, stated or of the"
-        " message, needs `bucket: -1`: rows then move between partitions.",
+        description="Partition columns. With `mode: upsert`, a column that is not part of the primary key needs "
+        "`bucket: -1`: rows then move between partitions.",
     )
     merge_sources: MergeSources | None = Field(
         default=None,
         description="Lets several source tables feed this one. `same_rows`: they hold parts or copies of the same "
         "rows, and a key means the same in all of them. `disjoint_keys`: no two of them ever share a key, because a "
-        "column of the key tells them apart. Without it a second source table is refused.",
+        "column of the key distinguishes them. Without this key Tidemark refuses a second source table.",
     )
     before: Literal["full"] | None = Field(
         default=None,
         description="`full` says that the source sends whole old rows with updates and deletes (PostgreSQL: REPLICA "
-        "IDENTITY FULL; MySQL and MariaDB always do). Deletes need it where the primary key has columns that are not "
-        "in the message key; events with an embedded schema may show it by themselves.",
+        "IDENTITY FULL; MySQL and MariaDB always do). If the primary key has columns that are not in the message key, "
+        "deletes need it. Events with an embedded schema may show it by themselves.",
     )
     columns: ColumnRules = Field(
         default_factory=ColumnRules, description="Which columns the table has, and their types."
     )
     where: Expression | None = Field(
         default=None,
-        description="An SQL condition over the columns of the source: only rows for which it is true are in the table."
-        " A row that leaves the condition is deleted, one that enters it is inserted. With `history` such a row is"
+        description="An SQL condition over the columns of the source: the table has only the rows for which it is "
+        "true. If a row stops fulfilling it, Tidemark deletes the row; if a row starts to fulfil it, "
+        "Tidemark inserts it. With `history` such a row is"
         " marked, or its version ends.",
     )
     new_columns: NewColumns | None = Field(
-        default=None, description="How many columns are added; it wins over `defaults.new_columns`."
+        default=None, description="How many columns Tidemark adds; it overrides `defaults.new_columns`."
     )
     history: History | None = Field(
         default=None,
-        description="What stays of changed and deleted rows. `soft_delete`: deleted rows, with the time of the delete "
+        description="What the table keeps of changed and deleted rows. `soft_delete`: deleted rows, with the time of "
+        "the delete "
         "in a column `deleted_at`; a later insert of the key clears it. `scd2`: every version of a row, with the "
-        "columns `valid_from`, `valid_to` and `is_current`. By default the table has the newest rows alone.",
+        "columns `valid_from`, `valid_to` and `is_current`. By default the table has only the newest rows.",
     )
     order_by: OrderBy | None = Field(
         default=None,
-        description="What decides which of two records of a key is newer. By default it is the order in which they "
-        "come. With `source_position` it is the place of the change in the log of the source, whatever their order, "
-        "topic or partition. The table gets the columns `_tidemark_position` and `_tidemark_deleted_at`.",
+        description="What decides which of two records of a key is newer. By default the later record is newer. With "
+        "`source_position` the place of the change in the log of the source decides, whatever their "
+        "order, topic or partition. The table gets the columns `_tidemark_position` and "
+        "`_tidemark_deleted_at`.",
     )
     watermark: Watermark | None = Field(
         default=None,
@@ -139,29 +143,30 @@ class TableRule(ConfigModel):
     )
     schema_changes: SchemaChanges | None = Field(
         default=None,
-        description="What changes of the source's schema do; a word for a kind wins over `defaults.schema_changes`, "
-        "and a preset over all of that.",
+        description="What changes of the source's schema do; a word for a kind overrides `defaults.schema_changes`, "
+        "and a preset overrides all words there.",
     )
     max_bad_records: MaxBadRecords | None = Field(
         default=None,
-        description="How many bad records one batch may have; it wins over `defaults.max_bad_records`, and null takes "
-        "that away.",
+        description="How many bad records one batch may have; it overrides `defaults.max_bad_records`, and null "
+        "removes the limit.",
     )
     on_table_failure: OnTableFailure | None = Field(
-        default=None, description="What a failure of the table does; it wins over the word at the top level."
+        default=None, description="What a failure of the table does; it overrides the word at the top level."
     )
     backfill: bool = Field(
         default=False,
-        description="If this rule creates a table whose topics the pipeline has already read, Tidemark fills the "
-        "table from their earliest records, beside the stream, and then adds it to the stream. Without it such a table "
-        "gets new records only. `match.topic` says which topics are read again; without that it is all of them. A "
-        "table that the pipeline has written before is not filled by a second rule for it (a warning says so); a table "
-        "without a rule for some time catches up once a rule writes it again, with or without this word.",
+        description="Fills a new table if the pipeline has already read its topics: from their earliest records, "
+        "beside the stream. Then the table joins the stream. Without `backfill` such a table gets only "
+        "new records. `match.topic` names the topics to read again; without it Tidemark reads all of "
+        "them. A second rule for a table that the pipeline has written before does not fill it (Tidemark "
+        "warns). If a table had no rule for some time, it catches up once a rule writes it again, with or "
+        "without `backfill`.",
     )
     options: Mapping[str, OptionOrNull] = Field(
         default_factory=dict,
-        description="Paimon table options under their Paimon names; they win over `defaults.options`, and null takes "
-        "a default away.",
+        description="Paimon table options under their Paimon names. They override `defaults.options`, and null "
+        "removes a default.",
     )
 
     @field_validator("primary_key", "partition_by")
@@ -218,7 +223,7 @@ class TableRule(ConfigModel):
 
     @property
     def tells_key(self) -> bool:
-        """Whether the rule itself says what the primary key of its tables is, or that there is none."""
+        """Whether the rule itself states the primary key of its tables, or that they have none."""
         own = any(name in self.columns.types for name, _ in EVENT_COLUMNS)
         stated = {name: value for name, value in self.options.items() if value is not None}
         words = (self.history, self.order_by, self.primary_key, self.merge_sources)
@@ -280,10 +285,10 @@ class TargetRule:
     """None: the columns of the message key."""
     partition_by: tuple[str, ...]
     column_types: Mapping[str, DataType]
-    """Those of columns that the file names one by one."""
+    """Options of single columns that the file names."""
     options: Mapping[str, str]
     assumed_options: frozenset[str] = frozenset()
-    """Those of ``options`` that the file does not state: for new tables only."""
+    """The part of ``options`` that the file does not state: for new tables only."""
     merge_sources: MergeSources | None = None
     before: Literal["full"] | None = None
     new_columns: NewColumns = field(default_factory=NewColumns)
@@ -309,18 +314,19 @@ class TargetRule:
     is_log_assumed: bool = field(default=False, repr=False)
     """Whether ``on_change`` is `log` because the records have no key, and not because the file says so."""
     without_keys: TargetRule | None = field(default=None, repr=False)
-    """The rule in its place for a new table whose source has records without key; None where the file states a mode, or
-    where that is known already."""
+    """The rule to use for a new table whose source has records without key; None if the file states a mode, or if the
+    kind of table is already known.
+    """
 
     def for_keys(self, message_key: Collection[str] | None) -> TargetRule:
         """The rule for a new table; ``message_key`` are the columns of the message key, None for records without."""
         return self.without_keys if self.without_keys and message_key is None else replace(self, without_keys=None)
 
     def for_table(self, schema: TableSchema) -> TargetRule:
-        """The rule for a table that exists: that of a log of events if it is one.
+        """The rule for a table that exists: the rule of an event log if it is one.
 
-        Columns of the source that go on in another column of the table have the name of that one. A table whose deletes
-        stay for a while goes on to keep them.
+        If a column of the source continues in another column of the table, it has the name of that column. A table
+        that keeps deletes for a while continues to do so.
         """
         is_log = not schema.primary_keys and all(schema.has_column(name) for name, _ in EVENT_COLUMNS)
         rule = self.for_keys(None if is_log else ())
@@ -341,7 +347,7 @@ class TargetRule:
 
     @property
     def changes_rows(self) -> bool:
-        """Whether rows of the table are other than those of the source."""
+        """Whether rows of the table differ from rows of the source."""
         return self.where is not None or self.columns.changes_rows
 
     def declared(self, columns: Iterable[str]) -> dict[str, DataType]:
@@ -373,13 +379,13 @@ class TargetRule:
 
     @property
     def columns_behind(self) -> tuple[tuple[str, DataType], ...]:
-        """Those of them that stand behind the columns of the source in a new table."""
+        """The own columns that follow the columns of the source in a new table."""
         kept = () if self.deleted_at is None else ((self.deleted_at, TIME_TYPE),)
         return kept + (() if self.versions is None else self.versions.columns) + self.order_columns
 
     @property
     def order_columns(self) -> tuple[tuple[str, DataType], ...]:
-        """Those of them that order the rows and their deletes."""
+        """The own columns that order the rows and their deletes."""
         found = columns_of_order(self.options) if self.on_change is None else ()
         return tuple((name, t) for name, t in found if name != POSITION or self.orders_by_position)
 
@@ -402,7 +408,8 @@ class TargetRule:
             name = names[placeholder[1]]
             if name is None:
                 raise ConfigError(
-                    f"into: {self.into!r} uses {{{placeholder[1]}}}, which the name of topic {topic} does not contain; "
+                    f"into: {self.into!r} uses {{{placeholder[1]}}}, which the name of topic {topic} does not "
+                    f"contain; "
                     "write the name out in a rule that matches this topic"
                 )
             return name

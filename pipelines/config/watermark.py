@@ -14,12 +14,12 @@ class Watermark(ConfigModel):
 
     column: Text = Field(
         description="Column of the table with the time of events, a TIMESTAMP or TIMESTAMP_LTZ; "
-        "`columns.add: {changed_at: $source_time}` makes one of the time in the source."
+        "`columns.add: {changed_at: $source_time}` adds one with the time in the source."
     )
     delay: Duration = Field(
         default=timedelta(0),
         json_schema_extra={"default": "0s"},
-        description="How late an event may come: the watermark stays this far behind the newest event.",
+        description="How late an event may arrive: the watermark stays this far behind the newest event.",
     )
     idle: Duration = Field(
         default=timedelta(minutes=1),

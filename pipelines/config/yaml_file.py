@@ -1,9 +1,9 @@
 """A YAML file as plain data with the place of every key and value, and with references to the environment resolved.
 
-Reading goes on after a mistake, so that one run reports all of them. ``${env:NAME}`` stands for a variable that must be
-set; ``${env:NAME:-text}`` falls back to the text when it is unset or empty. References are resolved in values, not in
-keys, and give text. Anchors, aliases and ``<<`` merges work as usual, within bounds that no pipeline needs: a file
-cannot take more memory or time than its reader expects.
+Reading goes on after a mistake, so that one run reports all of them. ``${env:NAME}`` is a variable that must be set;
+``${env:NAME:-text}`` uses the text if it is unset or empty. References are resolved in values, not in keys, and give
+text. Anchors, aliases and ``<<`` merges work as usual, within bounds that no pipeline needs: a file cannot take more
+memory or time than its reader expects.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ MAPPINGS = {
     "options": "{ NAME: VALUE }",
     "watermark": "{ column: COLUMN, delay: 5m }",
 }
-"""What to write for keys whose value is a mapping and is often given as something else."""
+"""What to write for keys that need a mapping and often get something else."""
 
 _BRACES_THEN_TEXT = re.compile(r":\s+(\{\w+\}[.\w{}-]*)\s*(#.*)?$")
 _SPECIAL_START = re.compile(r"(?::\s+|-\s+|[\[,{]\s*)([*&%@`!|>?][^\s,\]}]*)")

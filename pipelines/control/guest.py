@@ -67,7 +67,7 @@ class Guest(Generic[Piece, Done]):
         """Have a piece done, by whoever may do it now. SinkUnavailable while another command holds the checkpoint."""
         while True:
             if self._here is not None and self._yields and is_wanted(self._config):
-                self._tell(f"pipeline {self._config.name} starts: it takes the checkpoint and does the rest")
+                self._tell(f"pipeline {self._config.name} starts: it takes the checkpoint over and does the rest")
                 self.release()
             if self._here is not None:
                 return self._here(piece)
@@ -101,7 +101,8 @@ class Guest(Generic[Piece, Done]):
                 return
             if self._was_guest:
                 self._tell(
-                    f"the process that ran pipeline {self._config.name} has ended; this command continues the work here"
+                    f"the process that ran pipeline {self._config.name} has ended; this command continues the work "
+                    f"itself"
                 )
             self._here = stack.enter_context(self._local())
             self._held = stack.pop_all()

@@ -213,7 +213,9 @@ class Requests:
             self.answer(request_id, Answer(State.REFUSED, str(error)))
             return None
         except NOT_AS_WRITTEN as error:
-            self.answer(request_id, Answer(State.REFUSED, f"the file is no request ({error!r}); leave it again"))
+            self.answer(
+                request_id, Answer(State.REFUSED, f"the file is no request ({error!r}); call the command again")
+            )
             return None
 
     def _warn_of_denied(self, path: str, error: OSError) -> None:

@@ -47,7 +47,7 @@ def ask_to_reload(file: Path) -> None:
     """Let the process that runs the pipeline take its changed file."""
     config = load_pipeline(file)
     if runner_of(config) is None:
-        typer.echo(f"pipeline {config.name} does not run; its next start takes the file as it is then")
+        typer.echo(f"pipeline {config.name} does not run; its next start reads the file")
         return
     _ask(config, "reload", {"file": str(file.resolve())}, lambda: None)
 
@@ -63,11 +63,11 @@ def _ask(config: PipelineConfig, command: str, arguments: Mapping[str, str], che
             Requests.of(config).withdraw(request.id)
             raise
     if answer is None and not was_running:
-        typer.echo(f"pipeline {config.name} does not run; its next start takes the request before it reads anything")
+        typer.echo(f"pipeline {config.name} does not run; its next start handles the request before it reads anything")
     elif answer is None and runner_of(config) is None:
-        typer.echo(f"pipeline {config.name} has ended; its next start takes the request before it reads anything")
+        typer.echo(f"pipeline {config.name} has ended; its next start handles the request before it reads anything")
     elif answer is None:
-        typer.echo(f"pipeline {config.name} {_BUSY}; it takes the request after that")
+        typer.echo(f"pipeline {config.name} {_BUSY}; it handles the request after that")
     elif answer.state is State.REFUSED:
         raise ConfigError(f"pipeline {config.name}: {answer.text}")
     elif answer.state is State.FAILED:

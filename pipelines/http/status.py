@@ -126,4 +126,4 @@ def _read(path: Path) -> dict[str, Any] | None:
     try:
         return read_state(path)
     except PermissionError as error:
-        raise ConfigError(f"{path} belongs to the user who runs the pipeline; ask as that user") from error
+        raise ConfigError(f"{path} belongs to the user who runs the pipeline; call the command as that user") from error

@@ -81,7 +81,7 @@ def _headline(state: Mapping[str, Any], pipeline: Mapping[str, Any], holder: str
     words = {"ended": "not running: it was stopped", "failed": "not running: it failed"}
     how = words.get(pipeline["phase"], "not running: it was killed, or its machine went down")
     line.append(f"  {how}", style=_BETWEEN if pipeline["phase"] == "ended" else _BAD)
-    line.append(f"  {ago} ago ({seen}); what follows is the state then", style="not bold")
+    line.append(f"  {ago} ago ({seen}); the following is its state at that time", style="not bold")
     if state.get("held_by"):
         holder = f"\n  {shown(state['held_by'], 120)} uses its checkpoint"
         line.append(holder, style="not bold")
@@ -213,7 +213,7 @@ def _bar(batch: Mapping[str, Any], longest: float) -> Text:
 def _troubles(pipeline: Mapping[str, Any]) -> Iterator[Text]:
     lost = sum(pipeline.get("lost_offsets", {}).values())
     if lost:
-        yield Text(f"  {lost:,} offsets were gone before they were read", style=_BAD)
+        yield Text(f"  {lost:,} offsets were lost before they were read", style=_BAD)
     for reason, count in sorted(pipeline["retries"].items(), key=lambda item: -item[1])[:REASONS_SHOWN]:
         yield Text(f"  {count:,} {'retry' if count == 1 else 'retries'}: {shown(reason, 120)}", style=_BETWEEN)
     groups = sorted(pipeline["bad_records"], key=lambda one: (-(one["open"] or 0), -one["put_aside"]))

@@ -117,7 +117,7 @@ def schemas(
     _config: Config = None,
     option: Storage = None,
 ) -> None:
-    """Print the versions of the schema, oldest first, with what each has changed."""
+    """Print the versions of the schema and their changes, oldest first."""
     from pipelines.inspect import table_views
 
     table_views.schemas(path, format, limit, option)

@@ -183,7 +183,7 @@ def _trouble(error: Exception) -> str:
 def _next(error: Exception) -> str:
     if isinstance(error, TidemarkError) and not error.action.may_pass:
         return "; the other tables continue"
-    return "; the other tables continue, and this one is tried again in the next round"
+    return "; the other tables continue, and the next round tries this one again"
 
 
 def compact_warehouse(
@@ -213,7 +213,7 @@ def compact_warehouse(
             nothing = f"{warehouse} has no table {what}; a warehouse has them in DATABASE.db/TABLE"
             if interval_s is None:
                 raise ConfigError(nothing)
-            warn(f"{nothing}; those that are made later are compacted")
+            warn(f"{nothing}; tables that are created later are compacted")
         if interval_s is not None:
             _watch(rounds, progress, interval_s)
             return
@@ -235,7 +235,7 @@ def _watch(rounds: Rounds, progress: BarProgress, interval_s: float) -> None:
             try:
                 rounds.go_round()
             except OSError as error:
-                rounds.warn(f"{rounds.warehouse} cannot be listed ({error}); it is tried again in the next round")
+                rounds.warn(f"{rounds.warehouse} cannot be listed ({error}); the next round tries again")
             while time.monotonic() - started < interval_s:
                 time.sleep(_LOOK_S)
                 progress.rest()

@@ -21,7 +21,7 @@ def remove_duplicates(path: str, newest_by: str | None, yes: bool, dry_run: bool
     with watched() as progress:
         found = find_repeated(table, new_job(progress), newest_by)
     if not found.gone:
-        say("nothing to remove: no key is in two places")
+        say("nothing to remove: no key is in two partitions")
         return
     verb = "would delete" if dry_run else "to delete"
     say("\n".join([f"{verb} {counted(len(found.gone), 'row')}:", *_told(table.context, found)]))

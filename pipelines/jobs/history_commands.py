@@ -63,7 +63,7 @@ def expire(
     _config: Config = None,
     option: Storage = None,
 ) -> None:
-    """Remove what the table no longer keeps.
+    """Remove snapshots and other data that the table no longer keeps.
 
     Removes expired tags, old partitions, consumers, snapshots and changelogs with their files, as the options of the
     table say. Pipelines and readers may continue.
@@ -88,8 +88,8 @@ def rollback(
 ) -> None:
     """Make an earlier snapshot the newest one.
 
-    Snapshots, changelogs and tags behind it go. Stop all that write the table first: pipelines, compactions, other
-    jobs. The next start of a pipeline reads again what came since.
+    Removes later snapshots, changelogs and tags. First stop all writers of the table: pipelines, compactions, other
+    jobs. The next start of a pipeline reads the records since then again.
     """
     from pipelines.jobs import history_jobs
 
@@ -100,7 +100,7 @@ def rollback(
 def list_tags(
     path: TablePath, format: Format = RowFormat.TABLE, _config: Config = None, option: Storage = None
 ) -> None:
-    """Print the tags, those of the oldest snapshots first."""
+    """Print the tags, oldest snapshots first."""
     from pipelines.jobs import history_jobs
 
     history_jobs.list_tags(path, format, option)
@@ -118,14 +118,14 @@ def create_tag(
         typer.Option(
             "--retained",
             metavar="DURATION",
-            help="How long the tag lives, such as 30d; by default the table options decide.",
+            help="How long the tag is kept, such as 30d; by default the table options decide.",
         ),
     ] = None,
     dry_run: DryRun = False,
     _config: Config = None,
     option: Storage = None,
 ) -> None:
-    """Tag a snapshot, which is kept then."""
+    """Tag a snapshot, so that it is kept."""
     from pipelines.jobs import history_jobs
 
     history_jobs.create_tag(path, name, snapshot, retained, dry_run, option)
@@ -175,7 +175,7 @@ def create_branch(
     _config: Config = None,
     option: Storage = None,
 ) -> None:
-    """Begin a branch."""
+    """Create a branch."""
     from pipelines.jobs import history_jobs
 
     history_jobs.create_branch(path, name, tag, dry_run, option)
@@ -190,7 +190,7 @@ def delete_branch(
     _config: Config = None,
     option: Storage = None,
 ) -> None:
-    """Delete a branch. Files that only it needed are found by remove-orphans."""
+    """Delete a branch. remove-orphans finds the files that only it needed."""
     from pipelines.jobs import history_jobs
 
     history_jobs.delete_branch(path, name, yes, dry_run, option)
@@ -228,7 +228,7 @@ def reset_consumer(
 def delete_consumer(
     path: TablePath, name: Name, dry_run: DryRun = False, _config: Config = None, option: Storage = None
 ) -> None:
-    """Forget a consumer."""
+    """Delete a consumer."""
     from pipelines.jobs import history_jobs
 
     history_jobs.delete_consumer(path, name, dry_run, option)

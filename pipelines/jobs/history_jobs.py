@@ -41,7 +41,7 @@ _LISTED = 20
 def expire(
     path: str, least: int | None, most: int | None, older_than: str | None, dry_run: bool, storage: Options
 ) -> None:
-    """Remove what the table no longer keeps."""
+    """Remove snapshots and other data that the table no longer keeps."""
     table = open_table(path, storage, for_reading=False)
     limits = _limits(table, least, most, older_than)
     surroundings = Surroundings(claims=pipeline_claims(None))
@@ -347,7 +347,7 @@ def reset_consumer(path: str, name: str, snapshot: int, create: bool, dry_run: b
 
 
 def delete_consumer(path: str, name: str, dry_run: bool, storage: Options) -> None:
-    """Forget a consumer."""
+    """Delete a consumer."""
     table = open_table(path, storage, for_reading=False)
     consumers = ConsumerStore(table.io, table.paths)
     consumers.check_there(name)

@@ -19,7 +19,7 @@ Partitions = Annotated[
     typer.Option(
         "--partition",
         metavar="COLUMN=VALUE,...",
-        help="Only this partition, or those with these values; repeatable. NULL is a value, quotes keep commas.",
+        help="Only the partitions with these values; repeatable. NULL is a value; quote a value that contains commas.",
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -30,7 +30,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be don
 def compact(
     path: TablePath,
     full: Annotated[
-        bool, typer.Option("--full", help="Merge all files of each bucket; by default those that the strategy picks.")
+        bool, typer.Option("--full", help="Merge all files of each bucket, not only those that the strategy picks.")
     ] = False,
     partition: Partitions = None,
     dry_run: DryRun = False,
@@ -62,8 +62,8 @@ def sort(
 ) -> None:
     """Sort the rows of a table without primary key and buckets.
 
-    Each partition is written again in the order of the columns, so that readers leave more files out. Pipelines may
-    write at the same time; the next sort takes their rows.
+    Rewrites each partition in the order of the columns, so that readers skip more files. Pipelines may write at the
+    same time; the next sort includes their rows.
     """
     from pipelines.jobs import table_jobs
 
@@ -74,7 +74,7 @@ def sort(
 def analyze(path: TablePath, columns: Columns = None, _config: Config = None, option: Storage = None) -> None:
     """Store statistics of the columns for the planners of engines.
 
-    Reads all rows of the newest snapshot and publishes statistics of them in a snapshot of their own.
+    Reads all rows of the newest snapshot and publishes their statistics in a new snapshot.
     """
     from pipelines.jobs import table_jobs
 
@@ -95,11 +95,11 @@ def rescale(
     _config: Config = None,
     option: Storage = None,
 ) -> None:
-    """Give the table another number of buckets.
+    """Change the number of buckets of the table.
 
-    All rows are written again, in one snapshot; readers continue meanwhile. Partitions that are left out keep their
-    number, and cannot be written to before they are rescaled as well. From and to dynamic buckets all are
-    rewritten.
+    Rewrites all rows in one snapshot; readers continue meanwhile. Partitions that --partition leaves out keep their
+    number, and take no rows before you rescale them as well. A change from or to dynamic buckets rewrites all
+    partitions.
     """
     from pipelines.jobs import table_jobs
 
@@ -115,9 +115,9 @@ def drop_partition(
     _config: Config = None,
     option: Storage = None,
 ) -> None:
-    """Drop partitions with all of their rows.
+    """Drop partitions with all their rows.
 
-    Older snapshots still have them. The changelog does not show it.
+    Older snapshots still have them. The changelog does not record the drop.
     """
     from pipelines.jobs import table_jobs
 
@@ -128,9 +128,10 @@ def drop_partition(
 def truncate(
     path: TablePath, yes: Yes = False, dry_run: DryRun = False, _config: Config = None, option: Storage = None
 ) -> None:
-    """Take all rows out of the table.
+    """Remove all rows of the table.
 
-    Older snapshots still have them. The changelog does not show it. Pipelines continue with their next records.
+    Older snapshots still have them. The changelog does not record the removal. Pipelines continue with their next
+    records.
     """
     from pipelines.jobs import table_jobs
 

@@ -23,7 +23,10 @@ def remove_orphans(
         typer.Option("--older-than", metavar="DURATION", help="Keep files that are younger than this, such as 36h."),
     ] = "1d",
     nobody_writes: Annotated[
-        bool, typer.Option("--nobody-writes", help="Nothing writes to the table now: allow less than a day.")
+        bool,
+        typer.Option(
+            "--nobody-writes", help="State that nothing writes to the table now, which allows less than a day."
+        ),
     ] = False,
     dry_run: DryRun = False,
     _config: Config = None,
@@ -31,7 +34,7 @@ def remove_orphans(
 ) -> None:
     """Remove files that no snapshot, changelog, tag or branch refers to.
 
-    Writers that were killed leave them. Files with names that are not Paimon's stay.
+    Killed writers leave such files. Files with names that are not Paimon's stay.
     """
     from pipelines.jobs import upkeep
 
@@ -43,15 +46,15 @@ def repair(
     path: TablePath,
     deep: Annotated[
         bool,
-        typer.Option("--deep", help="Read all rows of the newest snapshot too, with all checksums of their files."),
+        typer.Option("--deep", help="Also read all rows of the newest snapshot, with all checksums of their files."),
     ] = False,
     dry_run: DryRun = False,
     _config: Config = None,
     option: Storage = None,
 ) -> None:
-    """Say which files of the table are damaged, and fix hint files.
+    """List damaged files of the table, and fix hint files.
 
-    Exits with 1 where damage is left, and says what can be done about it.
+    If damage remains, says what you can do, and exits with 1.
     """
     from pipelines.jobs import upkeep
 
@@ -66,7 +69,7 @@ def remove_duplicates(
         typer.Option(
             "--newest-by",
             metavar="COLUMN",
-            help="The row with its greatest value stays; else that of the youngest file.",
+            help="Keep the row with the greatest value of this column; by default the row in the youngest file.",
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
@@ -74,10 +77,10 @@ def remove_duplicates(
     _config: Config = None,
     option: Storage = None,
 ) -> None:
-    """List keys with rows in several partitions, and leave one row of each.
+    """List keys with rows in several partitions, and keep one row of each.
 
-    For tables whose rows move between partitions. Two jobs at once, or an earlier fixed number of buckets, leave
-    such keys, which pause the table in its pipelines. The changelog has the deletes. Stop the pipelines first.
+    For tables whose rows move between partitions. Such keys come from two jobs at once, or from an earlier fixed
+    number of buckets. Pipelines pause a table that has them. The changelog has the deletes. Stop the pipelines first.
     """
     from pipelines.jobs import duplicates
 

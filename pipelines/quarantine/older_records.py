@@ -30,8 +30,8 @@ _IN_ANY_ORDER = frozenset(
 _SHOWN = 5
 
 _LATE_DELETE = (
-    "a delete has no order, and would remove a newer row of its key: look at the row, then retry"
-    f" with {EVEN_IF_OLDER}, or drop the record"
+    "a delete has no order, and would remove a newer row of its key: check the row, then retry with {EVEN_IF_OLDER}, "
+    "or drop the record"
 )
 
 
@@ -60,8 +60,8 @@ def refusal(identifier: str, table: Table) -> str | None:
             return None
         where = f" in {', '.join(first_of(alone, _SHOWN, 'columns'))}, outside of any sequence group" if grouped else ""
     return (
-        f"table {identifier} has no sequence.field, so a record that comes late wins over newer rows of its key{where}:"
-        f" look whether they have changed since, then retry with {EVEN_IF_OLDER}, or drop the record"
+        f"table {identifier} has no sequence.field, so a late record replaces newer rows of its key{where}: check "
+        f"whether they have changed since, then retry with {EVEN_IF_OLDER}, or drop the record"
     )
 
 

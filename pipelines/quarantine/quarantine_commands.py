@@ -24,7 +24,7 @@ OfTable = Annotated[str | None, typer.Option("--table", metavar="DATABASE.TABLE"
 WithReason = Annotated[
     str | None,
     typer.Option(
-        "--reason", metavar="TEXT", help="Only records whose reason is TEXT, as `list` has it, or contains it."
+        "--reason", metavar="TEXT", help="Only records whose reason is TEXT, as `list` prints it, or contains it."
     ),
 ]
 Format = Annotated[RowFormat, typer.Option("--format", "-f", help="table, or json: one object a line.")]
@@ -34,7 +34,7 @@ Format = Annotated[RowFormat, typer.Option("--format", "-f", help="table, or jso
 def list_groups(
     file: PipelineFile, table: OfTable = None, reason: WithReason = None, format: Format = RowFormat.TABLE
 ) -> None:
-    """Print how many records are there, by table and reason."""
+    """Print the number of records by table and reason."""
     from pipelines.quarantine import quarantine_views
     from pipelines.quarantine.selection import Selection
 
@@ -51,7 +51,7 @@ def show(
 ) -> None:
     """Print records.
 
-    With --format json as the lines that they are, to be fixed in a file.
+    With --format json it prints lines that you can fix in a file.
     """
     from pipelines.quarantine import quarantine_views
     from pipelines.quarantine.selection import Selection
@@ -86,7 +86,7 @@ def retry(
         typer.Option("--file", metavar="EDITED", help="Only the records in this file, with the fixes made there."),
     ] = None,
     even_if_older: Annotated[
-        bool, typer.Option("--even-if-older", help="Also where a late record wins over newer rows of its key.")
+        bool, typer.Option("--even-if-older", help="Apply also records that replace newer rows of their key.")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be retried, and change nothing.")
@@ -94,8 +94,8 @@ def retry(
 ) -> None:
     """Read records again and apply them, each exactly once.
 
-    Those that fail again stay. EDITED has lines as show --format json prints them. A pipeline that runs applies them
-    between two of its batches.
+    Records that fail again stay. EDITED has lines as show --format json prints them. A running pipeline applies them
+    between two batches.
     """
     from pipelines.quarantine import retry as retrying
     from pipelines.quarantine.selection import Selection

@@ -150,8 +150,9 @@ class Retry:
         except TidemarkError as error:
             if is_begun(self.quarantine.config, own_tables(self.quarantine.config), slice_):
                 text = (
-                    f"{error}; some tables have, or may have, their records of slice {slice_.name}: the next retry does"
-                    f" the others. To give it up, remove {slice_.name} below the quarantine; its records stay there"
+                    f"{error}; some tables have, or may have, their records of slice {slice_.name}: the next retry "
+                    f"finishes the others. To give it up, remove {slice_.name} below the quarantine; its records stay "
+                    f"in the quarantine"
                 )
                 raise error.told(text) from error
             self.slices.forget(slice_)

@@ -99,7 +99,7 @@ class Opened:
 
     def __init__(self, config: PipelineConfig) -> None:
         if config.source.on_bad_record == "fail":
-            raise ConfigError(f"pipeline {config.name} has no quarantine: it says on_bad_record: fail")
+            raise ConfigError(f"pipeline {config.name} has no quarantine: its file has on_bad_record: fail")
         self.config = config
         self.bad = DeadLetters(config)
         self.names = TargetNames(config, lambda: own_tables(config).positions().known.items())
@@ -126,7 +126,7 @@ class Opened:
         if more:
             say(f"and {counted(more, 'more damaged line')}", err=True)
         if self.damaged:
-            say("damaged lines are counted nowhere and stay; fix them in their files, or drop all", err=True)
+            say("damaged lines are not counted and stay; fix them in their files, or drop all", err=True)
 
     def is_any(self, selection: Selection) -> bool:
         """Whether the selection takes any open record; reads up to the first one."""
@@ -150,7 +150,7 @@ class Opened:
         groups = grouped(self.bad.records(), self.names.of)
         of_table = [group for group in groups if group.table == selection.table]
         if not groups:
-            return f"{head}, which holds none at all"
+            return f"{head}, which has no records"
         there = f"table {selection.table}" if of_table else "the quarantine"
         lines = [group.words for group in of_table or groups]
         return "\n".join([f"{head}; {there} has these:", *first_of(lines, SHOWN, "groups")])

@@ -42,9 +42,9 @@ class ReadingAgain:
         """Why its records wait."""
         if self.is_rebuilt:
             return (
-                f"table {self.table} is being rebuilt from its topics, perhaps from these records too: retry them"
-                f" once that has ended (tidemark replay FILE --table {self.table} --rebuild continues with it,"
-                " --abandon gives it up)"
+                f"table {self.table} is being rebuilt from its topics, perhaps from these records too: retry them once "
+                f"the rebuild has ended (tidemark replay FILE --table {self.table} --rebuild continues it, --abandon "
+                f"gives it up)"
             )
         return (
             f"table {self.table} is behind the stream and reads its topics again from its position, perhaps these"
@@ -87,14 +87,14 @@ class Waiting:
         rule = self._config.rule_for(*source_names(line.topic, line.source), line.topic)
         if rule is not None and rule.backfill and not self._exists(table):
             return (
-                f"table {table} is not there, and its rule has `backfill: true`: start the pipeline, which makes it and"
-                " reads what there is for it, these records too"
+                f"table {table} does not exist, and its rule has `backfill: true`: start the pipeline, which creates "
+                f"the table and reads its records, including these"
             )
         if not self._stream_reads(line) or self._has_passed(line, table):
             return None
         return (
-            f"the pipeline has still to read these records of {line.topic} for table {table} (its checkpoint is new, or"
-            " it was killed within their batch): start it first, then retry what is left"
+            f"the pipeline has still to read these records of {line.topic} for table {table} (its checkpoint is new, "
+            f"or it was killed within their batch): start it first, then retry the remaining records"
         )
 
     def _stream_reads(self, line: BadLine) -> bool:

@@ -25,13 +25,14 @@ def with_rebuild(config: PipelineConfig, state: ReplayState, table: Table, *, al
     """The state of a replay as that of a rebuild; ConfigError with all that is known to stand against it."""
     if config.catalog.type == "rest":
         raise ConfigError(
-            f"table {state.table} cannot be rebuilt: a rebuild grows in a branch, and those belong to the REST catalog"
-            " (catalog.type: rest); say --into-place, or write into a new table (another `into`, with `backfill: true`)"
+            f"table {state.table} cannot be rebuilt: a rebuild builds its rows in a branch, and the REST catalog "
+            f"(catalog.type: rest) owns branches; use --into-place, or write into a new table (another `into`, with "
+            f"`backfill: true`)"
         )
     if table.options.bucket == -2:
         raise ConfigError(
-            f"table {state.table} has postponed buckets, whose rows wait for a compaction: give it a number of buckets"
-            " first (tidemark table rescale), or write into a new table (another `into`, with `backfill: true`)"
+            f"table {state.table} has postponed buckets, whose rows wait for a compaction: first give it a number of "
+            f"buckets (tidemark table rescale), or write into a new table (another `into`, with `backfill: true`)"
         )
     options = _options(config, state, table)
     rules = rules_digest(config, state.table, state.topics)
@@ -39,8 +40,8 @@ def with_rebuild(config: PipelineConfig, state: ReplayState, table: Table, *, al
     missing = [] if allows_missing else missing_at_begin(config, table, state.begin)
     if missing:
         raise ConfigError(
-            f"table {state.table} cannot be rebuilt whole from its topics: {'; '.join(missing)}. What only they brought"
-            f" would be lost: {ANYWAY}"
+            f"table {state.table} cannot be rebuilt whole from its topics: {'; '.join(missing)}. Rows that only they "
+            f"brought would be lost: {ANYWAY}"
         )
     return replace(state, rebuild=Rebuild(branch_of(state.id), options, rules, newest_id, allows_missing))
 
@@ -54,7 +55,7 @@ def taken_up(
     if rebuild.switch is None and rebuild.rules != rules_digest(config, before.table, before.topics):
         raise ConfigError(
             f"the rule of table {before.table} has changed since its rebuild began, so its rows would mix both rules:"
-            " give it up (--rebuild --abandon), then begin it again"
+            " give it up (--rebuild --abandon), then start it again"
         )
     _options(config, before, table)
     unpin(before.id, table)
@@ -98,7 +99,7 @@ def end_words(state: ReplayState) -> Sequence[str]:
     return (
         f"rebuilt table {state.table}: {switch.new_rows:,} rows, {switch.old_rows:,} before{at}; the old content is tag"
         f" {switch.tag!r} until you delete it (tidemark table tags delete)",
-        "streaming readers do not see the difference as changes: refill what they feed from the table",
+        "streaming readers do not see the difference as changes: fill the tables that they feed again from this table",
     )
 
 
@@ -111,8 +112,9 @@ def _options(config: PipelineConfig, state: ReplayState, table: Table) -> dict[s
     options = changed_options(config, state.table, table, state.topics)
     if options and runner_of(config) is not None:
         raise ConfigError(
-            f"the rule of table {state.table} changes {', '.join(options)}, which the running pipeline cannot: stop the"
-            " pipeline, rebuild the table, then start it again (or write into a new table beside the stream: another"
+            f"the rule of table {state.table} changes {', '.join(options)}, which a running pipeline cannot do: stop "
+            f"the pipeline, rebuild the table, then start it again (or write into a new table beside the stream: "
+            f"another"
             " `into`, with `backfill: true`)"
         )
     return options

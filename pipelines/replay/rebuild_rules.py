@@ -52,7 +52,7 @@ def changed_options(config: PipelineConfig, identifier: str, table: Table, topic
     """
     rules = _rules(config, identifier, table, topics)
     if not rules:
-        raise ConfigError(f"no rule of pipeline {config.name} writes table {identifier} any more; add it again first")
+        raise ConfigError(f"no rule of pipeline {config.name} writes table {identifier} now; add its rule again first")
     changed: dict[str, str] = {}
     is_needed = False
     for rule in rules:
@@ -93,8 +93,9 @@ def _check_may_change(config: PipelineConfig, identifier: str, name: str) -> Non
         return
     remedy = "rescale the table first (tidemark table rescale)" if name == BUCKET else "take it back"
     raise ConfigError(
-        f"pipeline {config.name}: the rule of table {identifier} changes option {name!r}, which a rebuild cannot do: it"
-        f" changes how rows are merged ({', '.join(OF_MERGING[:2])} and such), not where they lie; {remedy}, or write"
+        f"pipeline {config.name}: the rule of table {identifier} changes option {name!r}, which a rebuild cannot do: "
+        f"it can change how rows are merged ({', '.join(OF_MERGING[:2])} and the like), not their keys, partitions and "
+        f"buckets; {remedy}, or write"
         " into a new table (another `into`, with `backfill: true`)",
         option=name,
     )
@@ -153,8 +154,8 @@ def check_topics(config: PipelineConfig, table: Table, state: ReplayState) -> No
     if new:
         names = ", ".join(first_of(new, _SHOWN, "topics"))
         raise ConfigError(
-            f"table {state.table} is fed by {names} since its rebuild began, which reads none of that: give it up"
-            " (--rebuild --abandon), then begin it again"
+            f"table {state.table} has been fed by {names} since its rebuild began, and the rebuild reads none of that: "
+            f"give it up (--rebuild --abandon), then start it again"
         )
 
 
@@ -203,8 +204,8 @@ def count_pinned(replays: Replays, state: ReplayState, table: Table, built: Tabl
         rows = RowCounting.of(table, tag.snapshot).total(), RowCounting.of(built, new).total()
     except FileNotFoundError as error:
         raise SinkUnavailable(
-            f"{error.filename or error} has gone while the rows of table {state.table} were counted: is its rebuild"
-            " given up, or called twice? Call it again to continue"
+            f"{error.filename or error} was removed while the rows of table {state.table} were counted: another call "
+            f"has given up the rebuild, or continued it. Call it again to continue"
         ) from error
     if replays.get(state.id) == state:
         replays.put(

@@ -72,9 +72,9 @@ def is_switched(table: Table, rebuild: Rebuild) -> bool:
     found = snapshots.search_user(switch.user, snapshots.latest_id(), since_ms=since_ms)
     if found.newest is None and not found.exhaustive:
         raise CommitOutcomeUnknown(
-            f"whether {table.paths.root} has the content of branch {rebuild.branch!r} is not known: the snapshots that"
-            f" tell it have expired. Compare the table with its tag {switch.tag!r}, give the rebuild up (--rebuild"
-            " --abandon, which leaves all files that the table may have) and begin it again if that is needed"
+            f"Tidemark cannot tell whether {table.paths.root} has the content of branch {rebuild.branch!r}: the"
+            f" snapshots that show it have expired. Compare the table with its tag {switch.tag!r}, give up the rebuild"
+            " (--rebuild --abandon, which leaves all files that the table may have) and start it again if needed"
         )
     return found.newest is not None
 
@@ -157,7 +157,7 @@ class Rebuilding(InPlace):
         position = newest_position(table.snapshots, pipeline)
         if position is None or position.commit_user != self.context.stream_user:
             raise ConfigError(
-                f"table {self.state.table} has no position of this checkpoint of pipeline {pipeline} :"
+                f"table {self.state.table} has no position of this checkpoint of pipeline {pipeline}:"
                 " let the pipeline write it first, then call again"
             )
         return position
@@ -246,8 +246,8 @@ def _check_buckets(state: ReplayState, table: Table, built: Table) -> None:
     other = sorted(set(built.state().total_buckets.values()) - {table.options.bucket})
     if other:
         raise ConfigError(
-            f"table {state.table} has option 'bucket' {table.options.bucket} since its rebuild began, and what is built"
-            f" has {other[0]}: give it up (--rebuild --abandon), then begin it again"
+            f"table {state.table} has option 'bucket' {table.options.bucket} since its rebuild began, and the rebuilt "
+            f"rows have {other[0]}: give it up (--rebuild --abandon), then start it again"
         )
 
 
@@ -256,7 +256,7 @@ def _refuse(state: ReplayState, why: Sequence[str]) -> None:
         reasons = "; ".join(why)
         raise ConfigError(
             f"table {state.table} is rebuilt in its branch {branch_of(state.id)!r} and was not switched: {reasons}."
-            f" Compare the two; {ANYWAY}, or --abandon to give the rebuild up"
+            f" Compare the two; {ANYWAY}, or --abandon to give up the rebuild"
         )
 
 

@@ -93,7 +93,7 @@ def _time_ms(text: str) -> int:
 
 def _check_past(option: str, text: str, time_ms: int) -> None:
     if time_ms > now_ms():
-        raise ConfigError(f"{option} {text}: that is in the future; there are no records from then on")
+        raise ConfigError(f"{option} {text}: this time is in the future, and no record is that new")
 
 
 def _at_snapshot(option: str, text: str, config: PipelineConfig, table: Table) -> str:
@@ -107,8 +107,8 @@ def _at_snapshot(option: str, text: str, config: PipelineConfig, table: Table) -
     position = position_of(snapshot, config.name)
     if position is None:
         raise ConfigError(
-            f"{option} {text}: the snapshot is none of pipeline {config.name}, so it does not say how far that was;"
-            " choose one whose commit user begins with tidemark (tidemark table snapshots)"
+            f"{option} {text}: the snapshot is not one of pipeline {config.name}, so it has no position of the "
+            f"pipeline; choose one whose commit user begins with tidemark (tidemark table snapshots)"
         )
     newest = newest_position(table.snapshots, config.name) or position
     ended = sorted(topic for topic in position.topics if position.is_of_another(topic, newest.topics))
@@ -184,9 +184,10 @@ def _check_all_named(option: str, places: Mapping[str, Mapping[str, Any]], read:
     ]
     if missing:
         raise ConfigError(
-            f"{option}: {', '.join(first_of(missing, _SHOWN, 'partitions'))}: feeds the table and is not named, so it"
-            ' would begin at its first record: give each partition an offset, a time or "earliest"; "*" stands for the'
-            ' partitions of a topic that are not named, such as {"topic": {"0": 42, "*": "2024-05-01T12:00:00Z"}}'
+            f"{option}: {', '.join(first_of(missing, _SHOWN, 'partitions'))}: feeds the table and is not named, so"
+            ' the replay would begin at its first record: give each partition an offset, a time or "earliest"; "*"'
+            " stands for the partitions of a topic that are not named, such as"
+            ' {"topic": {"0": 42, "*": "2024-05-01T12:00:00Z"}}'
         )
 
 
@@ -204,17 +205,17 @@ def refusal(identifier: str, table: Table, *, ends_early: bool) -> str | None:
     repeated = table.write_traits.accumulating
     if options.merge_engine == "aggregation" or repeated:
         columns = f" (columns {', '.join(repeated)})" if repeated else ""
-        return f"table {identifier} aggregates{columns}: what is in its rows already would count a second time"
+        return f"table {identifier} aggregates{columns}: values that its rows already contain would count a second time"
     grouped = {name for group in options.field_options.sequence_groups for name in (*group.sequence, *group.protected)}
     values = {name for name in schema.column_names if name not in schema.primary_keys}
     if not options.sequence_fields and not (options.merge_engine == "partial-update" and values <= grouped):
         return (
-            f"table {identifier} has no sequence.field: older records would win over newer rows until the replay has"
-            " come to them"
+            f"table {identifier} has no sequence.field: older records would replace newer rows until the replay "
+            f"reaches the newer records"
         )
     if ends_early and not options.ignore_delete:
         return (
-            f"table {identifier} takes deletes: rows that are deleted behind --to would come back. Leave --to out: the"
-            " replay then continues until it has met the stream"
+            f"table {identifier} takes deletes: rows that are deleted after --to would come back. Leave out --to: the "
+            f"replay then continues up to the position of the stream"
         )
     return None

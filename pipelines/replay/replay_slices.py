@@ -147,8 +147,8 @@ def check_in_stream(config: PipelineConfig, checkpoint: Checkpoint, identifier: 
     entry = Book(checkpoint).entry(identifier)
     if entry.pause is not None and not entry.pause.has_rule:
         raise ConfigError(
-            f"table {identifier} lacks what the stream has read while no rule wrote it: start the pipeline with a rule"
-            " for it, which catches it up, then replay"
+            f"table {identifier} lacks records that the stream has read while no rule wrote the table: start the "
+            f"pipeline with a rule for it, which catches it up, then replay"
         )
     if entry.pause is not None:
         raise ConfigError(
@@ -157,8 +157,8 @@ def check_in_stream(config: PipelineConfig, checkpoint: Checkpoint, identifier: 
     back = [one.source for one in entry.ruleless if led_to(config, one.source)]
     if back:
         raise ConfigError(
-            f"table {identifier} lacks records of {source_words(back[0])}, whose rule was away: start the pipeline,"
-            " which reads them, then replay"
+            f"table {identifier} lacks records of {source_words(back[0])}, whose rule was missing for some time: start "
+            f"the pipeline, which reads them, then replay"
         )
     missing = missing_commits(config, entry, table)
     if missing:

@@ -76,7 +76,7 @@ def replay(config: PipelineConfig, wanted: Wanted) -> None:
 
             done = driven(slices.do, state.id, progress, count_beside)
     except KeyboardInterrupt:
-        say(f"{name} stays where it is; the same command continues with it", err=True)
+        say(f"{name} is kept; the same command continues it", err=True)
         raise
     except ConfigError:
         if not replays.get(state.id).is_begun:  # its range was refused: nothing of it is left to go on with
@@ -116,7 +116,7 @@ def _give_up(config: PipelineConfig, checkpoint: Checkpoint, identifier: str) ->
         raise ConfigError(f"table {identifier} has no unfinished rebuild; there is nothing to give up")
     arguments = {"replay": before.id}
     if runner_of(config) is None or (answer := _waited_for(config, GIVE_UP, arguments)) is None:
-        with held_checkpoints([config], f"gives a rebuild of {identifier} up"):
+        with held_checkpoints([config], f"gives up a rebuild of {identifier}"):
             now = _still(replays, before)  # whoever held the checkpoint has gone on with it
             if now is None:
                 raise _ended_meanwhile(before, table)
@@ -125,10 +125,10 @@ def _give_up(config: PipelineConfig, checkpoint: Checkpoint, identifier: str) ->
         if answer.state is State.REFUSED and _still(replays, before) is None:
             raise _ended_meanwhile(before, table)
         done_or_raised(answer)
-    say(f"gave up rebuild {before.id} of {identifier}; what it had built is removed, and the table is unchanged")
+    say(f"gave up rebuild {before.id} of {identifier}; its rows are removed, and the table is unchanged")
     if TagStore(table.io, table.paths).find(tag_of(before.id)) is not None:
         say(
-            f"it is unknown whether the table took the rebuilt content: tag {tag_of(before.id)!r} keeps"
+            f"Tidemark cannot tell whether the table took the rebuilt rows: tag {tag_of(before.id)!r} keeps"
             " the old one until you delete it (tidemark table tags delete)"
         )
 
@@ -142,7 +142,7 @@ def _ended_meanwhile(before: ReplayState, table: Table) -> SinkUnavailable:
     if TagStore(table.io, table.paths).find(tag) is None:
         return SinkUnavailable(f"{name} was not given up: another call has done so already")
     return SinkUnavailable(
-        f"{name} was not given up: it has ended meanwhile, and the table holds what it has built; its old content is"
+        f"{name} was not given up: it has ended meanwhile, and the table has its rows; its old content is"
         f" tag {tag!r}, to which the table can be rolled back"
     )
 
@@ -170,7 +170,7 @@ def _noted(config: PipelineConfig, checkpoint: Checkpoint, wanted: Wanted) -> Re
     is_given_up = before is not None and wanted.abandons and bool(before.void)
     is_same = before is not None and (before.rebuild is not None) == wanted.rebuilds and before.same_range(state)
     if before is not None and is_same and not is_given_up:
-        say(f"going on with {_kind(before)} {before.id}: {before.record_count:,} records were read", err=True)
+        say(f"continuing {_kind(before)} {before.id}: {before.record_count:,} records were read", err=True)
         return taken_up(config, replays, before, table, allows_missing=allows) if wanted.rebuilds else before
     if before is not None and (before.rebuild is not None or wanted.rebuilds or not wanted.abandons):
         raise ConfigError(
@@ -234,7 +234,7 @@ def _slices(config: PipelineConfig, state: ReplayState) -> Guest[str, Progress]:
 
 @contextmanager
 def _here(config: PipelineConfig) -> Iterator[DoSlice]:
-    say(f"pipeline {config.name} does not run: the replay is done here; starting Spark", err=True)
+    say(f"pipeline {config.name} does not run: this command does the replay; starting Spark", err=True)
     with local_slices(config) as slices:
         yield lambda id_: _local(config, slices.do(id_))
 
@@ -257,7 +257,7 @@ def _waited_for(config: PipelineConfig, command: str, arguments: Mapping[str, An
 def _local(config: PipelineConfig, progress: Progress) -> Progress:
     if progress.step is Step.WAITING:
         raise ConfigError(
-            f"pipeline {config.name} stopped within a batch whose rows are in the table already: start the pipeline,"
+            f"pipeline {config.name} stopped within a batch, and the table already has rows of it: start the pipeline,"
             " then call again; the replay continues beside it"
         )
     return progress

@@ -71,7 +71,9 @@ def _told_as_output() -> Iterator[None]:
         with suppress(OSError):
             # What is left in the buffer would fail once more at the end of the process.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise OutputFailed(f"the output cannot be written ({error.strerror or error}); look where it goes") from error
+        raise OutputFailed(
+            f"the output cannot be written ({error.strerror or error}); check its destination"
+        ) from error
 
 
 @contextmanager

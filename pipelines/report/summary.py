@@ -82,7 +82,7 @@ def print_summary(summary: RunSummary, console: Console | None = None) -> None:
     for line in beside_lines(summary):
         _say(out, line)
     if summary.waited_s:
-        _say(out, f"waited {duration_words(summary.waited_s)} for trouble to pass")
+        _say(out, f"waited {duration_words(summary.waited_s)} for transient failures to end")
     for loss in summary.losses:
         _say(out, f"lost before it was read: {loss}")
     for unfinished in summary.unfinished:
@@ -127,7 +127,7 @@ def headline(summary: RunSummary) -> str:
     line = f"{summary.pipeline}: {totals.record_count:,} events in {totals.seconds:.1f} s{_rate_text(totals)}"
     if totals.counts.quarantined:
         where = f" in {summary.quarantine}" if summary.quarantine else ""
-        line += f"; {totals.counts.quarantined:,} could not be decoded and lie{where}"
+        line += f"; {totals.counts.quarantined:,} could not be decoded and are{where}"
         reasons = reasons_text(totals.quarantined_reasons, len(totals.quarantined_reasons))
         line += f": {reasons}" if reasons else ""
     return line + asides(totals.counts)
@@ -137,11 +137,11 @@ def beside_lines(summary: RunSummary) -> list[str]:
     """How much was read beside the stream, and what of it is bad."""
     lines = []
     for identifier, count in sorted(summary.totals.beside.items()):
-        line = f"{identifier}: {count:,} records read beside the stream, to bring it up"
+        line = f"{identifier}: {count:,} records read beside the stream, to catch it up"
         bad = summary.totals.beside_quarantined.get(identifier, {})
         if bad:
             where = f" in {summary.quarantine}" if summary.quarantine else ""
-            line += f"; {sum(bad.values()):,} could not be decoded and lie{where}: {reasons_text(bad, len(bad))}"
+            line += f"; {sum(bad.values()):,} could not be decoded and are{where}: {reasons_text(bad, len(bad))}"
         lines.append(line)
     return lines
 

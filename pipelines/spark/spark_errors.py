@@ -51,13 +51,12 @@ def second_run(text: str, checkpoint: str) -> SinkUnavailable | None:
     if _SECOND_RUN.search(text) is None:
         return None
     return SinkUnavailable(
-        f"another run uses checkpoint {checkpoint}: it planned a batch that this one was about to plan. Only one run at"
-        " a time can use it: stop the other one; this one continues where the checkpoint stands when it is started"
-        " again"
+        f"another run uses checkpoint {checkpoint}: it planned a batch that this run was about to plan. Only one run "
+        f"at a time can use it: stop the other run, then start this one again; it continues from the checkpoint"
     )
 
 
-_OVERLOAD = "a Python process did not come up within 10 s: the machine is overloaded, or short of memory"
+_OVERLOAD = "a Python process did not start within 10 s: the machine is overloaded, or short of memory"
 
 
 _NO_PROGRAM = re.compile(r"Cannot run program \"([^\"\n]+)\".*?error=\d+, ([^\n]+)")

@@ -36,7 +36,7 @@ def pipeline_claims(own: str | None) -> Claims:
             time_ms = None if pipeline == own else LIVE_PIPELINE_MS
             found.append(Claim(("pipeline", pipeline), time_ms, f"pipeline {pipeline} finds its position there"))
         if any(name.startswith(_OURS) and name != RESCALE_PROPERTY for name in snapshot.properties):
-            text = f"commit user {snapshot.commit_user} finds there what it has committed"
+            text = f"commit user {snapshot.commit_user} finds its commits there"
             # Who catches a table up and the stream of its checkpoint take turns: neither looks for what it had before.
             found.append(Claim(("user", checkpoint_user(snapshot.commit_user)), LIVE_USER_MS, text))
         return found

@@ -170,8 +170,8 @@ class Tidier:
                 log.info("%s: %s %s, as its options say", identifier, what, name)
         if done.expired.dropped:
             log.warning(
-                "%s: an expiry that had been interrupted stays as it is: a consumer reads on from there, or the table"
-                " was rolled back; `tidemark table remove-orphans` finds the files that nobody needs",
+                "%s: an interrupted expiry is not finished: a consumer still reads from there, or the table was rolled "
+                "back; `tidemark table remove-orphans` finds the unreferenced files",
                 identifier,
             )
         if done.expired.snapshots:
@@ -184,8 +184,8 @@ class Tidier:
         if told is None or told[0] != text or now_s - told[1] > TOLD_AGAIN_S:
             self._told[identifier] = (text, now_s)
             log.warning(
-                "%s: Tidemark could not remove what has expired (%s); the pipeline continues, and tries again "
-                "after its next batch. to do it now, run 'tidemark table expire %s'",
+                "%s: Tidemark could not remove expired files (%s); the pipeline continues, and tries again after its "
+                "next batch. To do it now, run 'tidemark table expire %s'",
                 identifier,
                 text,
                 table.paths.root,
@@ -205,8 +205,8 @@ def compact_left(tables: Mapping[str, Table], scratch_dir: str) -> None:
             done = compact_pending(table.refreshed(), Job(WriterEnvironment(scratch_dir)), lambda _: True)
         except (TidemarkError, OSError) as error:
             log.warning(
-                "%s: rows from before this start are not compacted (%s); the next rows of their buckets do it, or"
-                " `tidemark table compact %s`",
+                "%s: rows from before this start are not compacted (%s); the next rows of their buckets compact them, "
+                "or `tidemark table compact %s`",
                 identifier,
                 error,
                 table.paths.root,

@@ -41,13 +41,13 @@ def test(
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option("-k", metavar="NAME", help="Only cases whose name has this in it.", show_default=False),
+        typer.Option("-k", metavar="NAME", help="Only cases whose name contains this text.", show_default=False),
     ] = None,
 ) -> None:
     """Play the test cases of a pipeline: records in; rows, changelog and quarantine out.
 
-    The real decoding, routing, writing and committing run in this process, into a warehouse that is thrown away. Spark,
-    the source and the pipeline's own tables are not touched. Exits with 1 when a case fails.
+    Decoding, routing, writing and committing run as in a pipeline, but in this process and into a temporary warehouse.
+    Spark, the source and the pipeline's own tables are not touched. Exits with 1 if a case fails.
     """
     from pipelines.config.config_file import load_pipeline
     from pipelines.trial.case_file import load_cases
@@ -83,10 +83,10 @@ def plan(
 ) -> None:
     """Show what a pipeline would do, and change nothing.
 
-    A sample of its topics or files goes through the real decoding into a warehouse that is thrown away. Shown are the
-    tables that would be made or changed, rows as they would be stored, records that would go to quarantine, and
-    prerequisites that are not met. Exits with 3 when there are tables to make or to change, with 0 when there are none.
-    Exits with 1 when a prerequisite is not met, or when every record of the sample would go to quarantine.
+    Decodes a sample of its topics or files as a run does, into a temporary warehouse. Prints the tables that a run
+    would create or change, rows as it would store them, and records that would go to quarantine. Also prints
+    prerequisites that are not met. Exits with 3 if a run would create or change a table, with 0 if not. Exits with 1
+    if a prerequisite is not met, or if every record of the sample would go to quarantine.
     """
     from pipelines.config.config_file import load_pipeline
     from pipelines.report.output import checked_stdout, quiet_pipe
@@ -132,20 +132,20 @@ def init(
         typer.Option(
             "--property",
             metavar="NAME=VALUE",
-            help="Property of Kafka's client, such as security.protocol=SSL; repeatable. Secrets come into the file as "
-            "references to the environment.",
+            help="Property of Kafka's client, such as security.protocol=SSL; repeatable. The file refers to secrets as "
+            "environment variables.",
         ),
     ] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write the file there.", show_default=False),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
 ) -> None:
     """Write a pipeline file for the topics of a Kafka cluster, or for dumps of topics.
 
-    Looks at some records of each topic for format, message key and types. Topics of another format than most, and those
-    that nothing reads, are listed at the end of the file. Without --output the file is printed.
+    Reads some records of each topic to find format, message key and types. The end of the file lists topics with
+    another format than most, and topics that it does not read. Without --output prints the file.
     """
     from pipelines.config.config_values import check_pattern
     from pipelines.trial import starting

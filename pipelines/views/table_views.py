@@ -199,7 +199,7 @@ class PipelineView:
     """How long the source has not answered; None while it does."""
     history: tuple[Point, ...]
     lost_offsets: Mapping[Place, int] = field(default_factory=dict)
-    """Per partition how many offsets were gone before they were read."""
+    """Per partition how many offsets were lost before they were read."""
     group_failures: int = 0
     """How often the offsets of the consumer group (``group_id``) could not be committed."""
     unread_bytes: int | None = None

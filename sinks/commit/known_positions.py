@@ -1,4 +1,4 @@
-"""The positions in one table, kept in memory: of its snapshots each is read once, for as long as it is the same table.
+"""The positions in one table, kept in memory. Each snapshot is read once, as long as the table is the same.
 
 A snapshot never changes, and through its manifests it names all that was before it. So where the newest snapshot of the
 last look is still there as it was, nothing below it has become another: only what is newer is read. Where it is not
@@ -25,9 +25,9 @@ class KnownPositions:
         recorded: Recorded = OF_PIPELINES,
         may_be: Callable[[Snapshot], bool] = lambda _: True,
     ) -> None:
-        """``recorded`` says whose positions are looked for, those of pipelines or of readings beside streams.
+        """``recorded`` says whose positions to search for: those of pipelines or of readings beside streams.
 
-        A snapshot for which ``may_be`` is false has none, nor have older ones.
+        If ``may_be`` is false for a snapshot, neither it nor an older one has a position.
         """
         self._snapshots = snapshots
         self.recorded = recorded
@@ -82,7 +82,7 @@ class KnownPositions:
         return takewhile(self._may_be, chain([newest], newer, older))
 
     def _filled(self, known: _Known, wanted: Collection[str]) -> _Known:
-        """``known``, and what is below it as far as that is wanted."""
+        """``known``, and the snapshots below it, as far as needed."""
         if known.is_all or known.has(wanted):
             return known
         older: Iterable[Snapshot] = takewhile(self._may_be, snapshots_before(self._snapshots, known.oldest_id))

@@ -1,4 +1,4 @@
-"""What a table has of a pipeline, or of a reading beside its stream: the newest position says so.
+"""What a table has from a pipeline, or from a reading beside its stream: the newest position shows it.
 
 docs/INVARIANTS.md, E1 to E4, has the argument.
 """
@@ -128,7 +128,7 @@ class OwnPosition:
     def _check_visible(self, latest: Snapshot | None, started_ms: int | None) -> None:
         """CommitOutcomeUnknown where an expired snapshot may be that of the step, and only that one would show it."""
         if not self._is_hidden or (self.position is not None and not self._is_trying):
-            return  # what came behind the position that was seen is of this process, which knows what it has published
+            return  # later commits than the seen position are of this process, which knows what it has published
         since_ms = None if started_ms is None else started_ms - CLOCK_SKEW_MS
         found = self._snapshots.search_user(self._user, None if latest is None else latest.id, since_ms=since_ms)
         if not found.exhaustive:
@@ -172,7 +172,7 @@ class OwnReading:
     by_offsets: bool = True
     """Whether its position has offsets; without, the numbers of its slices show what is there."""
     since_ms: int | None = None
-    """When it began, from where on its earlier slices are looked for; None: each of its slices stands for itself."""
+    """When the reading began: the search for its earlier slices starts there. None: each slice is independent."""
     after: Mapping[str, int] = field(default_factory=dict)
     """By table a snapshot behind which the slice comes that is read next."""
 

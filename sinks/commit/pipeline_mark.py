@@ -1,8 +1,8 @@
-"""The mark of a pipeline on a table: what says, without a look into snapshots, that the pipeline has written it.
+"""The mark of a pipeline on a table: it shows, without reading snapshots, that the pipeline has written the table.
 
-Snapshots say it too, but only those of the pipeline, and other writers may have put any number of theirs on top. The
-mark is a small file in the table's directory, ``tidemark/PIPELINE.json``, where Paimon's clean-up of orphan files does
-not look. It is durable before the pipeline's first commit to the table and stays. It also keeps the formats that
+Snapshots of the pipeline show it too, but other writers may have added any number of newer ones. The mark is a small
+file in the table's directory, ``tidemark/PIPELINE.json``, where Paimon's clean-up of orphan files does not look. It is
+durable before the pipeline's first commit to the table and stays. It also keeps the formats that
 ``source.format: auto`` found for the topics of the table, for a start without a checkpoint.
 """
 
@@ -37,8 +37,8 @@ def marked_formats(io: FileIO, paths: TablePaths, pipeline: str) -> dict[str, st
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         content = json.dumps({"pipeline": pipeline})
         raise CorruptFile(
-            f"{path} is not readable ({error!r}). It says that pipeline {pipeline} writes this table: restore the file,"
-            f" or write {content} into it"
+            f"{path} cannot be read ({error!r}). It records that pipeline {pipeline} writes this table: restore the"
+            f" file, or write {content} into it"
         ) from error
 
 
@@ -49,7 +49,7 @@ def marking_pipelines(io: FileIO, paths: TablePaths) -> list[str]:
 
 
 def write_mark(io: FileIO, paths: TablePaths, pipeline: str, formats: Mapping[str, str] | None = None) -> None:
-    """Make the mark durable; replaces an earlier one. ``formats`` are those of topics, where they were found."""
+    """Make the mark durable; replaces an earlier one. ``formats`` are the formats found for topics."""
     mark = {"pipeline": pipeline} | ({"formats": dict(formats)} if formats else {})
     io.write(_file(paths, pipeline), json.dumps(mark, sort_keys=True).encode())
 

@@ -1,4 +1,4 @@
-"""Source positions in snapshot properties: where a table stands, readable without the checkpoint.
+"""Source positions in snapshot properties: the position of a table, readable without the checkpoint.
 
 A commit records, per topic partition that feeds the table, the next offset to read. The record makes a lost checkpoint
 recoverable: the table itself says what it holds. The ids that Kafka gave the topics are recorded beside the offsets:
@@ -22,7 +22,7 @@ FLOORS_PROPERTY = "tidemark.floors"
 SOURCES_PROPERTY = "tidemark.sources"
 DEPARTED_PROPERTY = "tidemark.departed"
 EMPTIED_PROPERTY = "tidemark.emptied"
-"""Of a snapshot that follows a TRUNCATE: rows that came before it are gone, also those that the table did not have."""
+"""A snapshot that follows a TRUNCATE: earlier rows are deleted, even those that the table never had."""
 
 RETRY_EDITED_PROPERTY = "tidemark.retry.edited"
 """Of a snapshot with records that somebody has edited: no topic has them."""
@@ -117,7 +117,7 @@ class Position:
 
     @property
     def departed_texts(self) -> tuple[str, ...]:
-        """All departed rows, those of the newest batch last."""
+        """All departed rows, the newest batch last."""
         return tuple(text for batch in sorted(self.departed) for text in self.departed[batch])
 
     def taken_over(self, commit_user: str) -> Position:
@@ -134,7 +134,7 @@ class Position:
         )
 
     def started_over(self, commit_user: str) -> Position:
-        """The position under a new checkpoint that reads from the start: only what fed the table is kept in mind."""
+        """The position under a new checkpoint that reads from the start: only the sources that fed the table stay."""
         return Position(commit_user, {}, {}, self.sources, commit_count=self.commit_count)
 
     def has_read(self, source: FedBy) -> bool:
@@ -147,7 +147,7 @@ class Position:
         return {partition: offset for (name, partition), offset in self.offsets.items() if name == topic}
 
     def fed_by(self, source: FedBy, key: Sequence[str]) -> Position:
-        """The position of a table that ``source`` feeds too; what is known of it already stays."""
+        """The position of a table that ``source`` feeds too; known facts about the source stay."""
         return replace(self, sources={**self.sources, source: self.sources.get(source) or tuple(key)})
 
     def counted_from(self, batch_id: int) -> Position:
@@ -155,7 +155,7 @@ class Position:
         return replace(self, departed={batch_id - 1: self.departed_texts} if self.departed else {})
 
     def with_departed(self, batch_id: int, texts: Sequence[str]) -> Position:
-        """The position with what departed in a batch; nothing of that is there any more a few batches later."""
+        """The position with the rows that departed in a batch; a few batches later they are dropped."""
         kept = {batch: of_batch for batch, of_batch in self.departed.items() if batch_id - KEPT_BATCHES < batch}
         return replace(self, departed={**kept, batch_id: tuple(texts)} if texts else kept)
 
@@ -165,9 +165,9 @@ class Position:
         return known is not None and now is not None and known != now
 
     def among(self, topic_ids: Mapping[str, str]) -> Position:
-        """The position as far as it is one in the topics that are there now, by their ids (E5).
+        """The part of the position that is valid in the existing topics, by their ids (E5).
 
-        In a partition that was cut off since, it goes no further than the cut.
+        In a partition that was cut off since, it ends at the cut.
         """
         ended = {topic for topic in self.topics if self.is_of_another(topic, topic_ids)}
         keys = {place: cut_key(place) for place in self.offsets}
@@ -187,7 +187,7 @@ class Position:
         return replace(self, offsets=now(self.offsets), floors=now(self.floors), topics=topics)
 
     def advanced(self, ends: Mapping[TopicPartition, int], topic_ids: Mapping[str, str] | None = None) -> Position:
-        """The position after a batch that ended at ``ends``; an offset goes back with a topic that was recreated alone.
+        """The position after a batch that ended at ``ends``; an offset goes back only with a recreated topic.
 
         Where the topic of known offsets is not known, it is taken for the one of ``topic_ids`` once the batch is beyond
         them all.
@@ -287,20 +287,21 @@ def is_for(snapshot: Snapshot, pipeline: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Which positions snapshots record: whose one holds, and what that is."""
+    """Which positions snapshots record: the owner of a position, and the position itself."""
 
     writer_of: Callable[[Snapshot], str | None]
     position_of: Callable[[Snapshot, str], Position | None]
 
 
 OF_PIPELINES = Recorded(lambda snapshot: snapshot.properties.get(PIPELINE_PROPERTY), position_of)
-"""Those of the streams of pipelines, and of what brings tables up to them, by the pipeline."""
+"""Positions of pipelines' streams, and of readings that catch tables up with them, by pipeline."""
 
 
 def of_reading(user: str) -> Recorded:
-    """Those of a reading beside the stream, which moves no position of the stream, by the user who commits its slices.
+    """Positions of a reading beside the stream, by the user who commits its slices.
 
-    That of a retry has no offsets: its numbers show what is there.
+    Such a reading moves no position of the stream. A retry's position has no offsets: its slice numbers show which
+    slices the table has.
     """
     return Recorded(lambda snapshot: user if snapshot.commit_user == user else None, _read_by)
 

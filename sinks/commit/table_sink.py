@@ -52,7 +52,7 @@ class RunTwice(ConfigError):
 
 
 def rolled_back(identifier: str, pipeline: str) -> RolledBack:
-    """What a pipeline ends with that runs while commits of it go."""
+    """The error of a running pipeline whose commits were rolled back."""
     return RolledBack(
         f"table {identifier} was rolled back while pipeline {pipeline} wrote it. The pipeline restarts from its"
         " checkpoint and catches the table up from its new position. Stop all writers of a table before you roll it"
@@ -123,7 +123,7 @@ class TableSink:
         self._recorded = self._known.newest(pipeline) if reading is not None else self._known.seen(pipeline)
         self._recorded_at = self._known.at
         self._began_at = 0 if found is None else found.snapshot_id
-        """The snapshot with the position from which the sink goes on."""
+        """The snapshot with the position from which the sink continues."""
         self._is_lost_checkpoint = found is not None and found.commit_user != self._owner
         if reading is not None and pipeline in self._recorded:
             self._fed.update(self._recorded[pipeline].sources)
@@ -173,7 +173,7 @@ class TableSink:
 
     @property
     def fed_before(self) -> frozenset[FedBy]:
-        """Those of them that had brought records when the sink was made."""
+        """The sources that had brought records when the sink was created."""
         return frozenset(source for position in self._recorded.values() for source in position.sources)
 
     @property
@@ -210,7 +210,7 @@ class TableSink:
         self._first_checks.append(check)
 
     def _check_not_rolled_back(self) -> None:
-        """RolledBack where commits that the sink went on from are gone: their rows would be left out for ever."""
+        """Raises RolledBack if commits that the sink continued from are gone: their rows would be missing for ever."""
         own = self._own
         newest = own.look(self._commit.state.snapshot)
         count = 0 if newest is None else newest.commit_count
@@ -225,22 +225,22 @@ class TableSink:
         if newest is not None and newest.commit_user != self._owner and newest.snapshot_id > self._began_at:
             raise RunTwice(
                 f"table {self.identifier} has commits of pipeline {self._pipeline} under another checkpoint since this"
-                f" one began (snapshot {newest.snapshot_id}): two processes run the pipeline, and each would bring"
-                " every record. Stop one of them. The other one, restarted, continues from what the tables hold"
+                f" one began (snapshot {newest.snapshot_id}): two processes run the pipeline, and each would write "
+                f"every record. Stop one of them, then restart the other one: it continues from the positions in the "
+                f"tables"
             ).without_values()
 
     def _check_same_base(self) -> None:
         """CommitConflict where the state that the tasks got has changed: the batch must be planned again."""
         if self._commit.rollback_count != self._planned_on:
             raise CommitConflict(
-                f"table {self.identifier} was rolled back while a batch for it was under way: the batch is written"
-                " again"
+                f"table {self.identifier} was rolled back during a batch: Tidemark writes the batch again"
             ).without_values()
         own = self._own
         if own.look(self._commit.state.snapshot) != own.base:
             raise CommitConflict(
-                f"another process of pipeline {self._pipeline} has committed to table {self.identifier} while a batch"
-                " for it was under way: the batch is planned again, without the rows that are there"
+                f"another process of pipeline {self._pipeline} has committed to table {self.identifier} during a "
+                f"batch: Tidemark plans the batch again, without the rows that the table has"
             ).without_values()
 
     def _check_anew(self) -> None:
@@ -287,7 +287,7 @@ class TableSink:
         return Routing(self.table.schema, self.table.options, self.table.lanes(self._live_files()), self._floors)
 
     def share_keys(self, lanes: int) -> None:
-        """Share the keys of all partitions among so many lanes from now on: those of the options do not fit."""
+        """Distribute the keys of all partitions over so many lanes from now on: the options do not fit."""
         with self._lock:
             self._key_lanes = lanes
 
@@ -406,11 +406,11 @@ class TableSink:
     ) -> CommitResult:
         """Publish ``messages`` as commit ``batch_id``: APPEND, then COMPACT. Idempotent per batch id.
 
-        Without any it is an empty snapshot, which has the position. ``is_emptied``: it follows a TRUNCATE.
+        Without messages it is an empty snapshot with the position. ``is_emptied``: it follows a TRUNCATE.
 
-        ``started_ms``: when Spark first planned the batch; it cannot have been committed before. A compaction that lost
-        against another writer's, or against a rescale, is dropped, which the result says: ``pending_compactions`` has
-        what is to be compacted again.
+        ``started_ms``: when Spark first planned the batch; it cannot have been committed before. A compaction that
+        lost against another writer's, or against a rescale, is dropped, and the result reports it:
+        ``pending_compactions`` has what is to be compacted again.
         """
         with self._lock:
             known = self.position if self.position.writer == self._user else self.position.counted_from(batch_id)

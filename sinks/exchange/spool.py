@@ -1,9 +1,9 @@
-"""Blobs on a local disk: where all tasks run on one machine, large blobs go around Spark's shuffle, not through it.
+"""Blobs on a local disk: if all tasks run on one machine, large blobs bypass Spark's shuffle.
 
-A blob of decoded rows would otherwise be copied five times between the worker that decodes it and the one that writes
-it. The tasks then give the driver only names of files; what the driver has for other tasks, their plan and these names,
-lies here too. A file belongs to one batch; the driver removes all of them after it. They lie in a directory that no
-other user can read or write, for they hold rows and are unpickled.
+Otherwise a blob of decoded rows would be copied five times between the worker that decodes it and the one that writes
+it. The tasks give the driver only names of files. The driver's data for other tasks, their plan and these names, are
+here too. A file belongs to one batch; the driver removes all of them after it. They lie in a directory that no other
+user can read or write, for they hold rows and are unpickled.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SMALLEST_BYTES = 64 << 10
 _POLL_S = 0.002
 
 _ALIGNMENT = 64
-"""Of the data of a blob in its file, so that Arrow reads it where it lies."""
+"""Alignment of a blob's data in its file, so that Arrow reads it in place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Spool:
 
     @staticmethod
     def open(parent: str) -> Spool:
-        """A spool of its own in the private directory of this process below ``parent``, and gone with it."""
+        """A separate spool in the private directory of this process below ``parent``, removed with it."""
         return _new_spool(process_directory(parent))
 
     def beside(self) -> Spool:
@@ -79,7 +79,7 @@ class Spool:
         try:
             yield
         except OSError as error:
-            needs = "a batch needs a local directory with room for its rows"
+            needs = "a batch needs a local directory with enough space for its rows"
             raise local_failure("what tasks give each other", self.directory, needs, error) from error
 
     def given(self, name: str) -> Any | None:
@@ -91,7 +91,7 @@ class Spool:
             return None
 
     def give_one_of(self, group: str, value: Any) -> None:
-        """Leave one of many picklable values for whoever takes those of the group."""
+        """Leave one of many picklable values for the reader that takes all values of the group."""
         self.give(f"{group}.{uuid.uuid4()}", value)
 
     def taken(self, group: str) -> Iterator[Any]:
@@ -104,7 +104,7 @@ class Spool:
                     yield value
 
     def announce(self, name: str, results: Sequence[bytes]) -> None:
-        """Give the driver results of a task that goes on. A name is used once."""
+        """Give the driver results of a task that still runs. A name is used once."""
         self.give(name, list(results))
 
     def announced(self, names: Sequence[str], is_over: Callable[[], bool]) -> list[bytes] | None:
@@ -124,7 +124,7 @@ class Spool:
         ensure_private(self.directory)
 
     def remove(self) -> None:
-        """The spool is not used any more."""
+        """The spool is no longer used."""
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
@@ -142,7 +142,7 @@ def _new_file(path: str) -> Iterator[pa.OSFile]:
 
 
 def loaded(blobs: Iterable[Blob]) -> Iterator[Blob]:
-    """The blobs with their data in memory, mapped from the files that they lie in."""
+    """The blobs with their data in memory, mapped from their files."""
     mapped: dict[str, pa.Buffer] = {}
     for blob in blobs:
         if not blob.file:

@@ -59,6 +59,6 @@ class Target:
     versions: VersionColumns | None = None
     """Where the table keeps every version of a row."""
     is_filtered: bool = False
-    """Whether some rows of a source are left out: a row that is gone may have changed since, and come back."""
+    """Whether some rows of a source are left out: a row that left the table may have changed since, and come back."""
     is_paused: bool = False
-    """Whether the batch goes on without the table: nothing of it is read or written."""
+    """Whether the batch continues without the table, which is neither read nor written."""

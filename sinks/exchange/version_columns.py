@@ -1,7 +1,7 @@
 """The columns of a table that keeps every version of a row: from when to when a version holds, and by which records.
 
-The primary key of such a table is the key of the row with the first two of them behind. The offsets of the records put
-changes of one millisecond into their order, and distinguish a change that is read again from another one.
+The primary key of such a table is the key of the row, followed by the first two of these columns. The offsets of the
+records put changes of one millisecond into their order, and distinguish a change that is read again from another one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _OFFSET = DataType(Root.BIGINT)
 
 @dataclass(frozen=True, slots=True)
 class VersionColumns:
-    """Their names; those of the offsets follow from those of the times."""
+    """Their names; names of the offset columns derive from those of the time columns."""
 
     valid_from: str = "valid_from"
     valid_to: str = "valid_to"

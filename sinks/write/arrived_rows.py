@@ -56,10 +56,10 @@ class ArrivedRows:
         self._writers: dict[BucketId, Writer] = {}
 
     def filled(self, lane: Lane) -> Filled:
-        """The rows of a lane; values that the source left out are looked up.
+        """The rows of a lane, with values that the source left out filled in.
 
-        Where a delete keeps its row, it is an update of it then. Where the table keeps versions, they are the versions
-        that the rows make, change or take away.
+        If a delete keeps its row, it is an update here. If the table keeps versions, these are the versions that the
+        rows add, change or remove.
         """
         if self._target.versions is not None:
             return self._versions(lane, self._target.versions)
@@ -218,7 +218,7 @@ class ArrivedRows:
         return found.filter(pc.is_null(found.column(self._target.deleted_at)))
 
     def _former_rows(self, bucket: BucketId, keys: pa.Table) -> pa.Table:
-        """Rows that were in the table once; none under a filter: outside of it they may have changed."""
+        """Rows that the table had at some time; none under a filter, because outside of it they may have changed."""
         if self._target.is_filtered:
             return self._context.schema.arrow_schema.empty_table()
         if self._target.versions is not None:
@@ -236,7 +236,7 @@ class ArrivedRows:
 
 
 def _kept_deletes(rows: pa.Table, deleted_at: str) -> pa.Table:
-    """The rows with deletes that have a time as updates; those of a changed key have one too."""
+    """The rows, in which deletes with a time are updates; deletes of a changed key have a time too."""
     kinds = rows.column(VALUE_KIND)
     is_kept = pc.and_(pc.equal(kinds, RowKind.DELETE), pc.is_valid(rows.column(deleted_at)))
     kinds = pc.if_else(is_kept, pa.scalar(int(RowKind.UPDATE_AFTER), kinds.type), kinds)

@@ -46,7 +46,7 @@ from sinks.write.unsent import Unsent
 RESULT_DDL = "data binary"
 
 SMALL_BYTES = 2 << 20
-"""Rows of one table in one task, or stored rows of one bucket, up to which they are written beside those of others."""
+"""Most rows of one table in one task, or stored rows of one bucket, that are written beside other tables."""
 
 _BESIDE_BYTES = 8 * SMALL_BYTES
 """Bytes of those that are written at a time: each one takes a few times its bytes of memory."""
@@ -56,9 +56,10 @@ _RESULT_SCHEMA = pa.schema([("data", pa.binary())])
 
 
 def is_of_machine(error: OSError) -> bool:
-    """Whether a failure of storage meets every table.
+    """Whether a failure of storage concerns every table.
 
-    It does not answer, memory, open files or room are gone, or the file system has become read-only.
+    Storage does not answer, memory, open files or disk space
+    have run out, or the file system has become read-only.
     """
     return passes(error) or error.errno in _OF_THE_MACHINE
 
@@ -76,7 +77,7 @@ class WriteResult:
     unsent: Unsent = field(default_factory=dict)
     """Values that the source left out and no row gives for certain."""
     due: tuple[BucketId, ...] = ()
-    """The buckets that are to be compacted once the messages are committed."""
+    """The buckets to compact once the messages are committed."""
     departed: str | None = None
     """Rows that went to a key which a later batch brings, as the text of ``sinks.write.departed``."""
 
@@ -159,7 +160,7 @@ class WriteTask:
 
 
 class _Opened:
-    """What the lanes of one table share in a task, made with the first of them."""
+    """The state that the lanes of one table share in a task, created with the first lane."""
 
     def __init__(self) -> None:
         self._made: tuple[ArrivedRows, BucketAssigner] | None = None
@@ -196,7 +197,7 @@ class SlotWriter:
         self._lock = threading.Lock()
 
     def append(self) -> Iterator[bytes]:
-        """Put the rows of the blobs into level 0; the results come after the reports that lie among the blobs.
+        """Write the rows of the blobs to level 0; the results follow the reports that are among the blobs.
 
         Tables with few rows are written side by side, each by one thread.
         """
@@ -266,7 +267,7 @@ class SlotWriter:
         return WriteResult(target_index, tuple(messages), row_count, steps, filled.unsent, tuple(due), departed)
 
     def _append_bucket(self, target_index: int, bucket: BucketId, rows: pa.Table) -> tuple[CommitMessage, bool]:
-        """The message, and whether the bucket is to be compacted."""
+        """The message, and whether to compact the bucket."""
         target = self._task.targets[target_index]
         state = target.live.of(bucket)
         writer = open_writer(target.context, bucket, state, self._task.environment())
@@ -326,7 +327,7 @@ def _compacted(task: WriteTask, due: list[_Due]) -> Iterator[bytes]:
 
 
 def _at_once(task: WriteTask, sizes: Sequence[int]) -> int:
-    """How many pieces of work of these bytes are done at the same time; any of them may meet at a time."""
+    """How many pieces of work of these sizes run at the same time, whichever of them coincide."""
     if faults.is_wanted() or len(sizes) < 2:
         return 1
     fitting = _BESIDE_BYTES // max(1, *sizes)
@@ -338,7 +339,7 @@ def _size_bytes(state: BucketState) -> int:
 
 
 def _steps(started: float) -> dict[str, float]:
-    """Seconds since ``started`` per step: what the engine measured, the rest is merging (with reading and sorting)."""
+    """Seconds since ``started`` per step, as the engine measured them; the rest is merging, reading and sorting."""
     steps = take_seconds()
     return {"merge": time.perf_counter() - started - sum(steps.values()), **steps}
 

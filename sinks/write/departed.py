@@ -1,4 +1,4 @@
-"""Rows that went to another key as the last change of a batch, kept for the batch that brings that key.
+"""Rows that moved to another key in the last change of a batch, kept for the batch that brings that key.
 
 Debezium writes a change of the primary key as a delete and, right behind it, a create whose values may be left out.
 When a batch ends between the two, the row may be in no snapshot: it came, or changed, and went within that batch. So

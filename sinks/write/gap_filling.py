@@ -62,9 +62,9 @@ class _Found:
 
 
 class Histories:
-    """What the changes of one bucket do to its keys, and what the table held before them.
+    """What the changes of one bucket do to its keys, and the rows of the table before them.
 
-    Rows are known by their number in order of arrival. Columns become Python values once, when first asked for.
+    Rows are identified by their number in order of arrival. Columns become Python values once, at first use.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Histories:
         self._keys: list[Key] = list(zip(*(self._column(name) for name in key), strict=True))
         self._numbers: dict[Key, list[int]] = {}
         self._places: list[int] = []
-        """Of each row, the place among those of its key."""
+        """For each row its place among the rows of its key."""
         for number, values in enumerate(self._keys):
             same = self._numbers.setdefault(values, [])
             self._places.append(len(same))
@@ -141,7 +141,7 @@ class Histories:
         return None if text is None else key_of_text(text, types)
 
     def leaves_for(self, number: int, key: Key) -> bool:
-        """Whether this is the delete of a row that goes on under ``key``."""
+        """Whether this is the delete of a row that continues under ``key``."""
         return self.kind(number) is RowKind.DELETE and self.other_key(number) == key
 
     def value(self, number: int, name: str) -> Any:
@@ -393,7 +393,7 @@ class GapFiller:
         return _UNKNOWN if former is None else former.get(name, _UNKNOWN)
 
     def departing(self, histories: Histories, number: int, names: Sequence[str]) -> Values | None:
-        """The row that ``number``, a delete, takes to another key; None where values of it are unknown."""
+        """The row that ``number``, a delete, moves to another key; None if some of its values are unknown."""
         key = histories.key_of(number)
         earlier = histories.earlier(number)
         new_key = histories.other_key(number)

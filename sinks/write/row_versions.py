@@ -74,7 +74,7 @@ class _Events:
         return follows
 
     def have_rows(self) -> Mask:
-        """Versions and marks: all but deletes that stand in the end of a version."""
+        """Versions and marks: all but deletes that the end of a version already shows."""
         are_ends: Mask = self.is_delete & self.follows_version()
         return ~are_ends
 
@@ -227,7 +227,7 @@ def _rows(
     row_key: Sequence[str],
     names: VersionColumns,
 ) -> pa.Table:
-    """The row of each event as the table is to have it, where it has one."""
+    """The row of each event as the table must have it, if it has one."""
     count = len(events.key)
     is_last = np.r_[events.key[1:] != events.key[:-1], True][:count]
     following = np.where(is_last, np.arange(count), np.arange(1, count + 1))
@@ -254,7 +254,7 @@ def _rows(
 
 
 def _changes(stored: pa.Table, wanted: pa.Table, events: _Events, *, with_update_before: bool) -> pa.Table:
-    """The rows that differ from the stored ones: new, changed, and gone."""
+    """The rows that differ from the stored ones: new, changed and removed."""
     is_row, is_stored = events.have_rows(), events.stored != _NONE
     both = np.flatnonzero(is_row & is_stored)
     same = equal_rows(gather(wanted, both), gather(stored, events.stored[both]), stored.schema.names)

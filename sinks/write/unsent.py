@@ -16,21 +16,21 @@ class Became(StrEnum):
     NULL = "null"
     """No row of the key has it."""
     NULL_KEY_CHANGED = "null-key-changed"
-    """The row came from another key, and what it held there is not known."""
+    """The row came from another key, and its values there are not known."""
     OLDER = "older"
     """The value that the table has under the old key, whose deletion has not arrived yet."""
 
 
 Unsent: TypeAlias = Mapping[tuple[str, Became], int]
-"""Numbers of values by column and what they became; those that are known for certain are not among them."""
+"""Numbers of values by column and what they became; values that are known for certain do not count."""
 
 _WHY = {
-    Became.NULL: "The table has no earlier row of these keys: `where` left their earlier records out, or they are in"
-    " quarantine, or older than what was read",
-    Became.NULL_KEY_CHANGED: "The primary key changed, and the row under the old key is not known: `where` left it out,"
-    " or its records lie in another partition of the topic, which is read later",
-    Became.OLDER: "The primary key changed, and the deletion of the old key, in another partition of the topic, is not"
-    " read yet",
+    Became.NULL: "The table has no earlier row of these keys: `where` left out their earlier records, or they are in "
+    "quarantine, or older than the first record that was read",
+    Became.NULL_KEY_CHANGED: "The primary key changed, and Tidemark does not know the row under the old key: `where` "
+    "left it out, or its records are in another partition of the topic and come later",
+    Became.OLDER: "The primary key changed, and the delete of the old key, in another partition of the topic, is not "
+    "read yet",
 }
 _FULL = "Let the source send whole rows from now on (PostgreSQL: REPLICA IDENTITY FULL; MySQL: binlog_row_image=FULL)"
 _AGAIN = "let the connector read these rows again (incremental snapshot)"

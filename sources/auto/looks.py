@@ -26,14 +26,14 @@ NOTHING = ""
 BINARY = "binary values, which may be Avro or Protocol Buffers"
 NO_JSON = "values that are not JSON"
 NO_OBJECT = "JSON values that are not objects"
-ROWS_UNDER_KEYS = "JSON rows under message keys that are not columns of them"
+ROWS_UNDER_KEYS = "JSON rows whose message keys are not among their columns"
 _REMEDIES = {
     BINARY: "state debezium-avro, upsert-avro, avro or protobuf with its registry or schema file, or give `auto` the"
     " registry",
     NO_JSON: "state the format, such as csv with its columns, or avro or protobuf with the file that has its schema",
     NO_OBJECT: "state the format, or let the producer write objects",
-    ROWS_UNDER_KEYS: "state upsert-json where the message key is the key of the row, or json with a primary_key or"
-    " `mode: append` in the rule",
+    ROWS_UNDER_KEYS: "if the message key is the key of the row, state upsert-json; otherwise json with a primary_key "
+    "or `mode: append` in the rule",
 }
 _METADATA = Metadata()
 

@@ -103,14 +103,14 @@ class RegistryClient:
             try:
                 text = self._answer(ref, base, path)
                 if not is_native and "schema" not in _object(text):
-                    raise _Failed("it is not an answer of a registry")
+                    raise _Failed("the answer is not one of a registry")
             except _Failed as error:
                 failures.append(f"{without_login(url)}: {error}")
                 continue
             # The address that answers is asked first from now on.
             self._urls.insert(0, self._urls.pop(index))
             return text
-        raise Outage(f"no schema registry answers ({'; '.join(failures)}): {ref} is asked for again")
+        raise Outage(f"no schema registry answers ({'; '.join(failures)}): Tidemark asks for {ref} again")
 
     def _answer(self, ref: SchemaRef, base: str, path: str) -> str:
         request = urllib.request.Request(base + path, headers=self._headers)
@@ -143,7 +143,7 @@ class RegistryClient:
         if code == 404:
             return ConfigError(
                 f"{place} is not a schema registry (404 for {ref}, without its error_code): check registry.url;"
-                " Apicurio needs /apis/ccompat/v7 behind its address"
+                " Apicurio needs /apis/ccompat/v7 after its address"
             ).without_values()
         if code in (401, 403):
             return ConfigError(
@@ -240,7 +240,7 @@ def _of_connection(base: str, reason: object) -> TidemarkError | _Failed:
     if isinstance(reason, ssl.SSLCertVerificationError):
         return ConfigError(
             f"the certificate of registry {without_login(base)} is not trusted ({reason.verify_message}): name the"
-            " authority's certificate as registry.ca, or use the host name that stands in it"
+            " authority's certificate as registry.ca, or use the host name in the certificate"
         ).without_values()
     if isinstance(reason, TimeoutError):
         return _Failed("no answer in time")

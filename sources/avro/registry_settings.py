@@ -19,23 +19,26 @@ class RegistrySettings:
     url: tuple[str, ...] = option_of_form(
         "texts",
         (),
-        "Address of a registry with Confluent's REST API (Confluent, Karapace, Redpanda; Apicurio under"
-        " `/apis/ccompat/v7`), or a list of them: where one does not answer, the next is asked.",
+        "Address of a registry with Confluent's REST API (Confluent, Karapace, Redpanda; Apicurio under "
+        "`/apis/ccompat/v7`), or a list of addresses. If one does not answer, Tidemark asks the next.",
     )
     file: str | None = option_of_form(
         "location",
         None,
-        'In place of `url`: a JSON file `{"schemas": {"1": ...}}`, or a directory with a file per schema, such as'
-        " `1.avsc`. Every machine that decodes must see it.",
+        'Instead of `url`: a JSON file `{"schemas": {"1": ...}}`, or a directory with a file per schema, such as'
+        " `1.avsc`. Every machine that decodes needs access to it.",
     )
     username: str | None = option_of_form("text", None, "User of basic authentication.")
-    password: str | None = option_of_form("secret", None, "Its password, such as `${env:REGISTRY_PASSWORD}`.")
+    password: str | None = option_of_form("secret", None, "Password of the user, such as `${env:REGISTRY_PASSWORD}`.")
     token: str | None = option_of_form("secret", None, "Bearer token, such as `${env:REGISTRY_TOKEN}`.")
     ca: str | None = option_of_form(
-        "location", None, "File with the certificates (PEM) that sign the registry's, in place of the system's."
+        "location",
+        None,
+        "File with the certificates (PEM) of the authority that signs the registry's certificate, "
+        "instead of the system's.",
     )
     certificate: str | None = option_of_form(
-        "location", None, "File with Tidemark's own certificate (PEM), where the registry asks for one."
+        "location", None, "File with Tidemark's own certificate (PEM), if the registry asks for one."
     )
     key: str | None = option_of_form(
         "location", None, "File with the key of `certificate`, if it is not in the same file."

@@ -17,15 +17,15 @@ class AvroOptions:
     )
     key_format: str = option(
         "auto",
-        "How message keys are written: `auto` takes keys that name a schema for Avro and others for JSON; `text` are"
-        " keys without fields, such as plain strings and numbers.",
+        "How message keys are written. With `auto` keys that name a schema are Avro, others JSON. `text` is for keys "
+        "without fields, such as plain strings and numbers.",
         "avro",
         "json",
         "text",
     )
     binary_format: str = option(
         "base64",
-        "How bytes are written that the connector sends as text; its `binary.handling.mode`.",
+        "How the connector writes bytes as text; its `binary.handling.mode`.",
         "base64-url-safe",
         "hex",
     )

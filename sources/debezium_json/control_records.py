@@ -1,6 +1,6 @@
 """Control records: what connectors write beside the events of tables, known by shape in whatever topic they come.
 
-A control record says nothing of a row, so Tidemark counts it and goes on. A shape is taken for one only where no row
+A control record is about no row, so Tidemark counts it and continues. A shape is taken for one only where no row
 looks like it: an envelope never does, and a row without envelope does not by its column names alone. That is why a
 heartbeat, which is a single time, also needs a key or a topic that says so.
 """
@@ -35,7 +35,7 @@ _HYBRID_TIME = re.compile(r"\d{10,}\.\d{10}", re.ASCII)
 _TELLING = '"(?:event_count|databaseName|aggregate_type|resolved|' + "|".join(sorted(_SIGNALS)) + ')"'
 """What all transaction records, schema changes, notifications, resolved messages and signals have in quotes."""
 _SOURCE_BLOCK = r'"source"\s*:\s*\{'
-"""What all envelopes have."""
+"""Fields of all envelopes."""
 _LONGEST_HEARTBEAT = 200
 
 
@@ -49,9 +49,9 @@ def may_be_no_row(texts: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def control_kind(value: Mapping[str, Any], key: Any, topic: str) -> str | None:
-    """What kind of control record a value is, in the singular; None where it is none.
+    """The kind of control record, in the singular; None for other values.
 
-    ``value`` and ``key`` are parsed, without embedded schema; ``key`` is None where the record has none.
+    ``value`` and ``key`` are parsed, without embedded schema; ``key`` is None if the record has none.
     """
     if value.keys() & _ENVELOPE_FIELDS:
         return None
@@ -73,7 +73,7 @@ def _is_heartbeat(value: Mapping[str, Any], key: Any, topic: str) -> bool:
     if "ts_ms" not in value or not value.keys() <= _TIMES:
         return False
     is_named = isinstance(key, Mapping) and key.keys() == {"serverName"}
-    # The key may be of another converter: what is no JSON is no key of a row in JSON either.
+    # The key may come from another converter: a key that is not JSON is not the key of a row in JSON.
     return (
         is_named
         or isinstance(key, MalformedRecord)

@@ -37,7 +37,7 @@ def decode_documents(
     texts, positions = [], []
     for index, position in enumerate(records.positions.tolist()):
         envelope = records.parsed(index)
-        if not is_of_mongodb(envelope):  # the text is malformed behind what was read of it so far
+        if not is_of_mongodb(envelope):  # the text is malformed after the part that was read
             decoding.outcome.quarantine(position, strange_value(envelope, decoding.outcome.cell("value", position)))
             continue
         source, reader = documents.reader(envelope)
@@ -67,7 +67,7 @@ def decode_documents(
 
 @dataclass(frozen=True, slots=True)
 class DocumentKeys:
-    """Message keys of which those of the connector for MongoDB have the field of the row; see ``KeyForms``."""
+    """Message keys; those of the MongoDB connector have the field of the row. See ``KeyForms``."""
 
     keys: KeyForms
 

@@ -1,4 +1,4 @@
-"""What the parts of a Debezium envelope are called, and what an embedded schema says of it."""
+"""Names of the parts of a Debezium envelope, and what an embedded schema says about it."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Heads:
 
 @dataclass(frozen=True, slots=True)
 class Tails:
-    """The other parts of split texts, by shape: those of one shape differ in digits alone, so not in length either.
+    """The other parts of split texts, by shape: texts of one shape differ only in digits, so not in length either.
 
     ``firsts[i]`` is the tail of the first text of shape i; ``shape_of`` has one number per split text.
     """
@@ -124,7 +124,7 @@ def _parsed_shapes(
     cuts: npt.NDArray[np.int64],
     ends: npt.NDArray[np.int64],
 ) -> tuple[tuple[bytes, ...], tuple[Mapping[str, Any], ...], npt.NDArray[np.bool_]]:
-    """The first tail of each shape, what it says, and which tails it stands for.
+    """The first tail of each shape, its content, and the tails that it represents.
 
     Names that hold digits are compared in every tail of the shape.
     """
@@ -159,7 +159,7 @@ def _members(tail: bytes) -> Mapping[str, Any] | None:
 
 
 def _name_literals(members: Mapping[str, Any], tail: bytes) -> list[bytes] | None:
-    """The texts of names with digits; None if the names do not stand in the tail literally and once."""
+    """The texts of names with digits; None unless each name is in the tail literally and once."""
     named = {"op": members.get("op")} | {key: members["source"].get(key) for key in NAME_FIELDS}
     literals = []
     for key, name in named.items():

@@ -198,7 +198,7 @@ class EventSorter:
         for index in np.flatnonzero(~on_table).tolist():
             self._no_table_event(texts.parsed(index), int(texts.positions[index]))
         columns = zip(NAME_FIELDS, table.column("source").combine_chunks().flatten(), strict=True)
-        # Of the words of two writers most records have those of one.
+        # Most records have the words of one of the two writers.
         names = {name: c for name, c in columns if c.null_count < len(c) or name == NAME_FIELDS[0]}
         distinct = pa.table(names).filter(pa.array(on_table)).group_by([*names]).aggregate([])
         by_table: dict[SourceTable, npt.NDArray[np.bool_]] = {}

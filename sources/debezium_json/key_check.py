@@ -51,7 +51,7 @@ def changed_key(fields: Sequence[str], rule: KeyRule, primary_key: Sequence[str]
 
 
 def unusable_key(fields: KeyFields, rule: KeyRule, primary_key: Sequence[str]) -> str:
-    """Why a record goes to quarantine whose message key does not identify the row."""
+    """Why a record with a message key that does not identify the row goes to quarantine."""
     keyed = ", ".join(primary_key)
     remedy = f"state primary_key: [{keyed}] in the rule if these columns tell the rows apart"
     if fields is None:

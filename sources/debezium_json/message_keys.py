@@ -72,7 +72,7 @@ class _Shape:
 
 
 def _shape_of(key: bytes | None, fields: KeyFields, are_utf8: bool) -> _Shape | None:
-    """What keys look like that have the ``fields`` of ``key`` for sure; None if only an exact parse can decide."""
+    """The pattern of keys that certainly have the ``fields`` of ``key``; None if only an exact parse can decide."""
     if not key or not fields:
         return None
     prefix = b""

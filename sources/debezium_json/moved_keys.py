@@ -1,7 +1,7 @@
 """Changes of a primary key: which key a row had before, and which one it went to.
 
 Debezium writes such a change as a delete with the header ``__debezium.newkey`` and a create with the header
-``__debezium.oldkey``. It matters where the create leaves values out (unchanged TOAST columns): they are those of the
+``__debezium.oldkey``. It matters if the create leaves values out (unchanged TOAST columns): they are the values of the
 row under the old key before that delete.
 """
 
@@ -93,7 +93,7 @@ def _texts(headers: Sequence[dict[str, Any]] | None, key: Mapping[str, pa.DataTy
 
 
 def _key_text(header: bytes | None, key: Mapping[str, pa.DataType]) -> str | None:
-    """The key of a header, where its values may be those of the table's key columns.
+    """The key of a header, if its values fit the table's key columns.
 
     Connect's header converter writes control characters of texts as they are.
     """

@@ -1,4 +1,4 @@
-"""Debezium's operations as codes; those of c, u and d are the neutral ones, and r counts as an INSERT."""
+"""Debezium's operations as codes: c, u and d have the neutral codes, and r counts as an INSERT."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ UNKNOWN_OP = -1
 UNSTATED = len(OPS)
 """A row whose record states no operation: an insert or an update."""
 LETTERS = tuple(OPS)
-"""The operation of each code that stands for one."""
+"""The operation of each code that has one."""

@@ -31,7 +31,7 @@ class Placeholder:
     strings: frozenset[str]
     code_points: tuple[int, ...]
     lengths: frozenset[int]
-    """Those of the strings, in bytes."""
+    """The strings as bytes."""
 
     @property
     def data(self) -> bytes:

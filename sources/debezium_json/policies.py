@@ -1,4 +1,4 @@
-"""What Debezium's own events and forms are taken for."""
+"""How to read Debezium's own events and forms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class DebeziumPolicies:
     """The options of the format that are not about the forms of values."""
 
     on_message: str = option(
-        "skip", "What a logical decoding message (op `m`) does: nothing, or stop the pipeline.", "fail"
+        "skip", "What happens at a logical decoding message (op `m`): Tidemark skips it, or stops the pipeline.", "fail"
     )
     """``skip`` counts the event, ``fail`` gives a Refusal."""
     unavailable_value: str = option(

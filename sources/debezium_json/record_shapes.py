@@ -1,4 +1,4 @@
-"""Shapes of records: where a parsed value says what became of a row, and what the row is."""
+"""Shapes of records: where a parsed value has the operation and the row."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class RecordShape(Protocol):
         ...
 
     def event(self, value: Any) -> Any:
-        """The envelope that a parsed payload stands for, with ``before`` or ``after``; a MalformedRecord stays one."""
+        """The envelope that a parsed payload represents, with ``before`` or ``after``; a MalformedRecord stays one."""
         ...
 
     def place(self, payload: Any) -> PlaceOfChange:
-        """Where a parsed payload says that its change stands in the log of the source."""
+        """The position of a change in the log of the source, from a parsed payload."""
         ...
 
     def is_metadata(self, name: str) -> bool:

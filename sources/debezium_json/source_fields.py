@@ -1,8 +1,8 @@
 """The fields of ``source`` that source positions are made of, as columns.
 
 Envelopes have them in ``source``, rows without envelope in metadata fields. Split texts (see ``envelope_split``) have
-them at the same place as the first one of their shape. Of others Arrow parses these fields alone; what it refuses is
-parsed one by one.
+them at the same place as the first one of their shape. For others Arrow parses only these fields; texts that it
+refuses are parsed one by one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LEAD = len(b',"source":{"')
 
 
 def source_fields(events: TableEvents, wanted: Sequence[str]) -> Mapping[str, pa.Array]:
-    """The wanted fields, one entry per event; a column that is not there is NULL for all of them."""
+    """The wanted fields, one entry per event; a missing column is NULL for all events."""
     if events.sources is not None:
         return dict(zip(events.sources.type.names, events.sources.flatten(), strict=True))
     shape = events.texts.shape
@@ -51,7 +51,7 @@ def _one_by_one(events: TableEvents) -> Mapping[str, pa.Array]:
 
 
 def places(events: TableEvents) -> Iterator[PlaceOfChange]:
-    """Where each event stands in the log of its source."""
+    """The position of each event in the log of its source."""
     shape = events.texts.shape
     if shape.source_names is None:
         return map(shape.place, events.envelopes())
@@ -99,7 +99,7 @@ def _by_shapes(events: TableEvents, wanted: Sequence[str]) -> Mapping[str, pa.Ar
 
 
 def _places(tail: bytes, wanted: Sequence[str]) -> Mapping[str, tuple[int, int]] | None:
-    """Where the values of the fields stand in a tail, texts without their quotes; None where that is not sure."""
+    """Where the values of the fields are in a tail, texts without their quotes; None if that is not certain."""
     begin = tail.index(b"{")
     text = tail[begin:].decode()
     try:

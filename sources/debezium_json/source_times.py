@@ -1,7 +1,7 @@
 """When the source made each change: ``source.ts_ms`` of the events, without parsing every envelope.
 
-The tails of split texts (see ``envelope_split``) begin with the source block. Those of one shape differ in digits
-alone: where one has the time, all have it. Where it is not to be found, the text is parsed.
+The tails of split texts (see ``envelope_split``) begin with the source block. Tails of one shape differ only in
+digits: if one has the time, all have it. If the time is not found, the text is parsed.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def strange_bytes(raw: bytes) -> str | None:
 
 
 def strange_value(value: Any, raw: bytes) -> str:
-    """Why a value is no event of a table; ``value`` is what ``raw`` says, or the MalformedRecord in its place."""
+    """Why a value is not an event of a table; ``value`` is the parsed ``raw``, or a MalformedRecord instead."""
     if isinstance(value, MalformedRecord):
         return strange_bytes(raw) or str(value)
     if isinstance(value, str) and value.lstrip().startswith("{"):

@@ -90,9 +90,9 @@ class TableDecoding:
     parts_documents: bool = False
     """Events of MongoDB are not decoded, but given back."""
     is_of_keys: bool = False
-    """The texts are message keys: they say which row is gone, and nothing about the columns of the source table."""
+    """The texts are message keys: they identify the deleted row, not the columns of the source table."""
     are_documents: bool = False
-    """The texts stand for documents of MongoDB, each of which has the fields that it likes."""
+    """The texts are documents of MongoDB, each with its own fields."""
 
     def decode(self, texts: Texts, goals: Mapping[SourceTable, Goal]) -> list[Records]:
         """Decode all texts, one source table after the other; returns those that are not decoded here."""
@@ -109,7 +109,7 @@ class TableDecoding:
                 self._decode_bounded(source, parts, goals)
 
     def _decode_bounded(self, source: SourceTable, parts: list[TableEvents], goals: Mapping[SourceTable, Goal]) -> None:
-        """Decode events of one source table; where the code has no way with a record, that one goes to quarantine."""
+        """Decode events of one source table; a record that the code cannot handle goes to quarantine."""
         attempt = self.outcome.attempt()
         try:
             replace(self, outcome=attempt)._decode_events(source, parts, goals)
@@ -343,7 +343,7 @@ class TableDecoding:
                 reason = f"op d: {lacking}; let the source send whole old rows (PostgreSQL: REPLICA IDENTITY FULL)"
                 if self.is_of_keys:
                     reason = (
-                        f"the message key lacks part of the primary key ({wanted}), and no value deletes by it alone"
+                        f"the message key lacks part of the primary key ({wanted}), and such a key alone deletes no row"
                     )
                 self.outcome.quarantine(position, reason)
         if usable:

@@ -37,7 +37,7 @@ class Records(Protocol):
         ...
 
     def payload(self, index: int) -> Any:
-        """What one of them says, read exactly, before its shape makes an envelope of it."""
+        """One text parsed exactly, before its shape makes an envelope of it."""
         ...
 
 
@@ -53,7 +53,7 @@ class Texts:
         return Texts(taken(self.values, indices), self.positions[indices], self.shape)
 
     def parsed(self, index: int) -> Any:
-        """One text parsed exactly: the envelope that it stands for, or a MalformedRecord."""
+        """One text parsed exactly: the envelope that it represents, or a MalformedRecord."""
         return self.shape.event(self.payload(index))
 
     def payload(self, index: int) -> Any:
@@ -82,7 +82,7 @@ class ParsedRecords:
 
 @dataclass(frozen=True, slots=True)
 class SourceNames:
-    """Reads the names of source tables; the topic's name stands in where an envelope has no ``source``."""
+    """Reads the names of source tables; if an envelope has no ``source``, the topic's name replaces it."""
 
     topic: str
 

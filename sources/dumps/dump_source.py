@@ -136,7 +136,10 @@ class DumpPlanner:
             begin = begins.get(name, FilePosition())
             if position.bytes > begin.bytes:
                 if name not in paths:
-                    raise CorruptFile(f"dump file {name} of {self._settings.path} is gone, but planned: put it back")
+                    raise CorruptFile(
+                        f"dump file {name} of {self._settings.path} is missing, but a batch has planned "
+                        f"to read it: restore it"
+                    )
                 ranges += _ranges(paths[name], begin.bytes, position.bytes, self._tasks)
         return [share.to_bytes() for share in ranges]
 
@@ -150,8 +153,8 @@ class DumpPlanner:
             text = head_text(path)
             if begin.head and head_of(text[: begin.head_bytes]) != begin.head:
                 raise CorruptFile(
-                    f"{path} does not begin as it did when {begin.records:,} lines of it were read: dump files may only"
-                    " grow; put the new content into a new file"
+                    f"{path} has another beginning than when {begin.records:,} of its lines were read: dump files may"
+                    " only grow; put the new content into a new file"
                 )
             return
         text = head_text(path, 2 * HEAD_BYTES).lstrip()  # blank lines in front of a copy make no other file of it
@@ -159,9 +162,9 @@ class DumpPlanner:
             other = self._heads.names.get((size, head))
             if other is not None and _RECORD in text[:size]:
                 raise CorruptFile(
-                    f"{path} begins with the same records as {other}, which would be read a second time. If it was"
-                    " renamed, give it its name back; if it holds the topic from the start again, leave the"
-                    " lines that were read out of it, or take it out of the directory"
+                    f"{path} begins with the same records as {other}, and Tidemark would read them a second time. If "
+                    f"the file was renamed, restore its name. If it has the topic from the start again, remove the "
+                    f"lines that were read, or move it out of the directory"
                 )
 
     def _advanced(self, path: str, start: FilePosition, limit: int) -> tuple[FilePosition, Rest]:
@@ -358,8 +361,8 @@ def positions_of(offset: str) -> Positions:
     found: Mapping[str, Any] = json.loads(offset)
     if "files" not in found:
         raise ConfigError(
-            "the checkpoint has positions of another kind of source than `source.files`: give the pipeline the source"
-            " that it had, or a new checkpoint"
+            "the checkpoint has positions of another kind of source than `source.files`: use the earlier source, or a "
+            "new checkpoint"
         )
     return {
         name: FilePosition(p["bytes"], p["records"], p["size_at_end"], Rest(p.get("rest", "")), p.get("head", 0))

@@ -91,8 +91,8 @@ class DumpFilesReader:
         unread = unread_files(path)
         if unread:
             log.warning(
-                "%s: in %s these are not read: %s; files of a directory are, with names that end in %s. A glob reads"
-                " others too, such as %s/**/*.jsonl",
+                "%s: in %s Tidemark does not read these: %s. In a directory it reads files with names that end in %s; "
+                "a glob such as %s/**/*.jsonl reads others too",
                 self._standing.pipeline,
                 path,
                 ", ".join(first_of(unread, NAMES_SHOWN)),

@@ -44,7 +44,9 @@ class DumpSlices:
             if left <= 0 or last.bytes <= first.bytes:
                 continue
             if name not in paths:
-                raise CorruptFile(f"dump file {name} of {self._settings.path} is gone, but it was read: put it back")
+                raise CorruptFile(
+                    f"dump file {name} of {self._settings.path} is missing, but it was read before: restore it"
+                )
             ends[name] = last if last.records - first.records <= left else _cut(paths[name], first, left)
             left -= ends[name].records - first.records
         return Slice(offset_text(begins), offset_text(ends)) if ends != begins else None

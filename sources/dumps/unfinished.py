@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 _CALM_S = 60.0
 """A file that a rest was seen in for so long at the same place is worth a line: nobody seems to write it."""
-_REMEDY = "put the whole file in its place, or let its writer finish it; what is missing is read then"
+_REMEDY = "replace it with the whole file, or let its writer finish it; Tidemark then reads the rest"
 
 
 @dataclass(slots=True)
@@ -52,5 +52,5 @@ class UnfinishedFiles:
 def _words(path: str, position: FilePosition, rest: Rest) -> str:
     if rest is Rest.LINE:
         return f"{path}: its last line, from byte {position.bytes:,} on, is not whole and not read; {_REMEDY}"
-    lines = f"behind line {position.records:,} nothing" if position.records else "nothing"
+    lines = f"nothing after line {position.records:,}" if position.records else "nothing"
     return f"{path}: its compressed stream ends before its end, {lines} could be read; {_REMEDY}"

@@ -73,8 +73,8 @@ def check_meaning(place: str, text: str, before: Mapping[str, DataType], after: 
         return
     if _bound(place, text, before)[0].cuts != _bound(place, text, after)[0].cuts:
         raise ConfigError(
-            f"{place}: truncate takes multiples of a number and the beginning of a text, and its value would change"
-            " from one to the other: cast it to the type that you mean, such as truncate(CAST(c AS BIGINT), 10)"
+            f"{place}: truncate cuts a number to a multiple and a text to its beginning, and the type of its column "
+            f"changes: cast it to the type that you mean, such as truncate(CAST(c AS BIGINT), 10)"
         )
 
 

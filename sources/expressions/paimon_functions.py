@@ -58,10 +58,10 @@ def sql_of(name: str, value: str, t: DataType, constant: str) -> str:
     if not constant.isdecimal() or int(constant) == 0:
         raise Unusable(USAGE[name])
     if t.root in CHARACTERS:
-        _check_width(constant, int(constant) <= MAX_LENGTH, f"a text has {MAX_LENGTH} characters at most")
+        _check_width(constant, int(constant) <= MAX_LENGTH, f"a text has at most {MAX_LENGTH} characters")
         return f"left({value}, {int(constant)})"
     if t.root not in (*_INTEGERS, Root.DECIMAL):
-        raise Unusable(f"truncate takes integers, decimals and texts, and this is {t}: take trunc, or cast it")
+        raise Unusable(f"truncate takes integers, decimals and texts, and this is {t}: use trunc, or cast it")
     width = f"CAST({_width(int(constant), t)} AS {duck_type(t)})"
     # Each step lies between the value and the result: it overflows only where the result itself does.
     below = f"CASE WHEN ({value}) % {width} < 0 THEN {width} ELSE {width} - {width} END"
@@ -72,7 +72,7 @@ def _width(constant: int, t: DataType) -> str:
     """The width of steps as a literal of the type: of a decimal it counts the last digit."""
     if t.root is not Root.DECIMAL:
         most = 2 ** (8 * _INTEGERS[t.root] - 1) - 1
-        _check_width(str(constant), constant <= most, f"the value is {t}, which holds {most} at most")
+        _check_width(str(constant), constant <= most, f"the value is {t}, which holds at most {most}")
         return str(constant)
     scale, precision = t.scale or 0, t.precision or 0
     text = f"the value is {t}, and the width counts its last digit: {'9' * precision} is the most"
@@ -95,7 +95,7 @@ def _strftime(pattern: str) -> str:
         at = part.end()
         letters, text = part["letters"], part["text"]
         if letters is not None and letters not in _LETTERS:
-            raise Unusable(f"date_format has no letters {letters!r}: say it with strftime(c, '%Y-%m-%d')")
+            raise Unusable(f"date_format has no letters {letters!r}: use strftime(c, '%Y-%m-%d')")
         if letters is not None:
             found.append(_LETTERS[letters])
         else:

@@ -34,7 +34,7 @@ _SIMPLE = {
 _REMEDIES = {
     "HUGEINT": "cast it to BIGINT or DECIMAL(38, 0)",
     "UHUGEINT": "cast it to BIGINT or DECIMAL(38, 0)",
-    "INTERVAL": "take a number of it, such as date_diff('second', a, b)",
+    "INTERVAL": "use a number instead, such as date_diff('second', a, b)",
     '"NULL"': "it is NULL in every row: give it a type, such as CAST(NULL AS VARCHAR)",
 }
 _DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")

@@ -57,8 +57,8 @@ _CONTROL = {
 _DDL_TYPES = frozenset({"CREATE", "ALTER", "ERASE", "RENAME", "CINDEX", "DINDEX", "DDL", "INIT_DDL", "TRUNCATE"})
 _TIDB = pa.struct([("onlyHandleKey", pa.bool_()), ("claimCheckLocation", pa.string())])
 _LARGE = (
-    "the message has no row, only {what}, as TiCDC writes where a row is larger than max-message-bytes: raise that in"
-    " the changefeed, and the limits of the topic with it"
+    "the message has no row, only {what}, as TiCDC writes if a row is larger than max-message-bytes: raise that in the "
+    "changefeed, and the limits of the topic too"
 )
 
 
@@ -115,11 +115,11 @@ class CanalFeed:
         if head["onlyHandleKey"] is True and op != DELETE:
             return Bad(f"op {kind} without a row: {_LARGE.format(what='the key (onlyHandleKey)')}")
         if head["isElsewhere"] and op != DELETE:
-            return Bad(f"op {kind} without a row: {_LARGE.format(what='where it lies (claimCheckLocation)')}")
+            return Bad(f"op {kind} without a row: {_LARGE.format(what='its location (claimCheckLocation)')}")
         return OfTable(self._source(head, topic), op, split_names(head["pkNames"]) or None)
 
     def _source(self, head: Head, topic: str) -> SourceTable:
-        """The source table; the name of the topic stands in where a message names none."""
+        """The source table; if a message names none, the name of the topic replaces it."""
         if not _is_named(head):
             return SourceTable.of_topic(topic)
         database = head["database"]

@@ -2,8 +2,8 @@
 
     {"database":"shop",...,"mysqlType":{"id":"bigint(20)",...},"data":[...]}
 
-``,"mysqlType":{`` never stands inside a JSON string without a backslash. What is cut out reaches to the next brace and
-must be a JSON object itself; then what is left is one exactly if the whole text is.
+``,"mysqlType":{`` never stands inside a JSON string without a backslash. The cut part ends at the next brace and must
+be a JSON object itself. Then the rest is a JSON object exactly if the whole text is.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ NOT_CUT = -1
 
 @dataclass(frozen=True, slots=True)
 class CutTexts:
-    """Texts without the object, the distinct objects, and which of them each text had; ``NOT_CUT`` for those that are
-    as they were."""
+    """Texts without the object, the distinct objects, and which of them each text had; ``NOT_CUT`` for unchanged
+    texts.
+    """
 
     texts: pa.Array
     objects: tuple[Mapping[str, Any], ...]

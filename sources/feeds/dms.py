@@ -151,7 +151,7 @@ class DmsFeed:
         return None
 
     def _parted(self, row: Row, columns: Sequence[str], is_change: bool) -> tuple[Row, Row]:
-        """The row, and the earlier values that stand in it under names with the prefix of before images.
+        """The row, and the earlier values in it, under names with the prefix of before images.
 
         Loads and inserts have no earlier values, but may have the names with NULL.
         """

@@ -1,4 +1,4 @@
-"""What a replication tool's JSON format gives the shared decoder: the contract of the formats of this folder.
+"""What a replication tool's JSON format gives the shared decoder: the contract of the formats in this folder.
 
 A record is read in two steps. Its head (names, operation, key) says what it is; records with equal heads are judged
 once. Its row images are read later, with the columns of the table that they go to.
@@ -34,7 +34,7 @@ TRUNCATE: Final = 4
 
 
 class Absent:
-    """Stands in a row image for the value of a column that the record does not have at all."""
+    """In a row image: the value of a column that the record does not have at all."""
 
     def __repr__(self) -> str:
         return "absent"
@@ -46,8 +46,8 @@ ABSENT: Final = Absent()
 class AbsentFields:
     """Gaps (see ``gaps``) of row images from which columns are missing.
 
-    In images as JSON objects ``ABSENT`` stands for the value. Images of Arrow lack the field, which shows as a column
-    of the type null; columns that are there have another type.
+    In images as JSON objects the value is ``ABSENT``. Arrow images lack the field, which appears as a column of type
+    null; present columns have another type.
     """
 
     def mask(self, column: pa.Array | list[Any]) -> Mask | None:
@@ -110,7 +110,7 @@ class VectorRows:
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    """One row of a record, read exactly: whole images, with ``ABSENT`` for what the record does not have."""
+    """One row of a record, read exactly: whole images, with ``ABSENT`` for columns that the record does not have."""
 
     before: Row | None
     after: Row | None
@@ -181,7 +181,7 @@ class Feed(Protocol):
         ...
 
     def place_of(self, value: Row) -> PlaceOfChange:
-        """Where a record parsed exactly says that its change stands in the log of the source."""
+        """The position of a change in the log of the source, from a record parsed exactly."""
         ...
 
     def image_fields(self, plan: Plan) -> list[pa.Field]:
@@ -198,7 +198,7 @@ class Feed(Protocol):
         ...
 
     def rows_of(self, value: Row, op: int, columns: Sequence[str]) -> list[RowChange] | str:
-        """The rows of one record parsed exactly, or why it has none; ``columns`` are those of the table."""
+        """The rows of one record parsed exactly, or why it has none; ``columns`` are the table's."""
         ...
 
     def types_of(self, value: Row) -> Mapping[str, str] | None:
@@ -245,7 +245,7 @@ _BETWEEN = "\x1f"
 
 
 def epoch_ms(texts: pa.Array, zone: str) -> pa.Array:
-    """Milliseconds since the epoch (int64); NULL for what is no time. Texts without a zone are in ``zone``."""
+    """Milliseconds since the epoch (int64); NULL for values that are no time. Texts without a zone are in ``zone``."""
     encoded = texts.dictionary_encode()
     found: list[int | None] = []
     for text in encoded.dictionary.to_pylist():

@@ -1,4 +1,4 @@
-"""What the records of replication tools are taken for where they do not say it themselves."""
+"""How to read records of replication tools if they do not say it themselves."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ class FeedOptions:
 
     time_zone: str = option(
         UNKNOWN_ZONE,
-        "The time zone in which the tool writes times that are instants, such as `UTC`, `Asia/Shanghai` or "
-        "`+08:00`; records do not name it. While it is `unknown`, such times are stored as they "
-        "are written, without a time zone.",
+        "The time zone in which the tool writes times that are instants, such as `UTC`, `Asia/Shanghai` or `+08:00`. "
+        "Records do not name it. With `unknown` Tidemark stores such times as written, without a time zone.",
         check=time_zone_problem,
     )
     zero_dates: str = option(
@@ -56,8 +55,8 @@ class GoldenGateOptions:
 
     missing_columns: str = option(
         "unchanged",
-        "What a column is that an update lacks: one that did not change, as in a compressed trail, or NULL"
-        " (`set_null`), for `omitNullValues=true` with a trail that has all columns of an update.",
+        "What a column that an update lacks means. `unchanged`: it did not change, as in a compressed trail. "
+        "`set_null`: it is NULL, for `omitNullValues=true` with a trail that has all columns of an update.",
         "set_null",
     )
 
@@ -79,12 +78,13 @@ class DmsOptions:
     )
     before_prefix: str = option(
         "BI_",
-        "The `column-prefix` of the transformation `add-before-image-columns`, or `none`. In updates and deletes, names"
-        " with it have earlier values, unless the table has a column of that name.",
+        "The `column-prefix` of the transformation `add-before-image-columns`, or `none`. In updates and deletes, "
+        "fields with this prefix hold earlier values, unless the table has a column of that name.",
     )
     before_suffix: str = option(
         "none",
-        "The `column-suffix` of the same transformation, or `none`. With a prefix too, such names have both.",
+        "The `column-suffix` of the same transformation, or `none`. If both prefix and suffix are set, such names "
+        "have both.",
     )
 
     def is_before(self, name: str) -> bool:

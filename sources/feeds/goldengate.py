@@ -64,8 +64,8 @@ _ENVELOPE = (
 _OBJECTS = 3
 """The record itself, ``before`` and ``after``."""
 _FLAT = (
-    "op {op} without before and after: the record has its columns beside op_type; set format=json in the handler of"
-    " GoldenGate, and not json_row"
+    "op {op} without before and after: the record has its columns beside op_type; set format=json in the handler of "
+    "GoldenGate, not json_row"
 )
 
 
@@ -128,7 +128,7 @@ class GoldenGateFeed:
         return time if isinstance(time, str) else None
 
     def times_ms(self, raw: pa.Array) -> pa.Array:
-        """See ``feed.Feed``; the times are those of the trail, in UTC unless the option says otherwise."""
+        """See ``feed.Feed``. The times are the trail's, in UTC unless the option says otherwise."""
         return epoch_ms(raw, self.options.time_zone if self.options.has_zone else "UTC")
 
     def place_of(self, value: Row) -> PlaceOfChange:
@@ -188,7 +188,7 @@ class GoldenGateFeed:
 
 
 def _image(value: Any) -> Row | None:
-    """A row without what is missing in it; None if there is none."""
+    """A row without its missing columns; None if there is none."""
     if not isinstance(value, dict) or not value:
         return None
     missing = {name for name in value if name.endswith(_MISSING) and name.removesuffix(_MISSING) in value}

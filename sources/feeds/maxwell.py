@@ -157,7 +157,7 @@ class MaxwellFeed:
         null = {c.name: np.asarray(new.field(c.name).is_null()) & is_update for c in plan}
         if any(name in _ENVELOPE and mask.any() for name, mask in null.items()):
             return VectorRows(np.arange(len(new)), new, old, doubt | is_update)
-        # A name that stands in ``old`` alone counts as one that is there: the column became NULL.
+        # A name only in ``old`` counts as present: the column became NULL.
         absent, unsure = absent_columns(texts, null, _OBJECTS)
         return VectorRows(np.arange(len(new)), new, old, doubt | unsure, absent)
 

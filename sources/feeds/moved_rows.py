@@ -17,7 +17,7 @@ from sources.decode_target import DecodeTarget, Goal
 
 
 def with_other_keys(change: ChangeBatch, targets: Mapping[SourceTable, Goal]) -> ChangeBatch:
-    """The change with the column of other keys, where a row that moved lacks values: those of its old key."""
+    """The change with the column of other keys: if a moved row lacks values, the row under its old key has them."""
     target, rows = targets.get(change.source), change.rows
     if not isinstance(target, DecodeTarget) or not target.primary_key or UNAVAILABLE_COLUMN not in rows.column_names:
         return change

@@ -24,7 +24,7 @@ class Text(StrEnum):
     ENUM = "enum"
     """The number of the word."""
     SET = "set"
-    """A number whose bits stand for words."""
+    """A number whose bits are words."""
     DATE = "date"
     """A date, or a moment without time zone; the zero date among them."""
     INSTANT = "instant"
@@ -35,8 +35,8 @@ class Text(StrEnum):
 class MysqlType:
     """A type of MySQL.
 
-    ``type`` is the Paimon type for a new column. Where ``has_width`` is not given, some writers leave it out, and
-    the values tell it (``fitted``). ``words`` are those of an ENUM or SET, none where the type does not name them.
+    ``type`` is the Paimon type for a new column. Some writers leave out the width (``has_width`` is false); the values
+    then show it (``fitted``). ``words`` are the words of an ENUM or SET, none if the type does not name them.
     """
 
     type: DataType
@@ -84,7 +84,7 @@ _BYTES = (
 
 @lru_cache(maxsize=4096)
 def mysql_type(text: str) -> MysqlType:
-    """What a type text means; a type that is not known is text, which holds every value."""
+    """The meaning of a type text; an unknown type is text, which holds every value."""
     match = _TYPE.fullmatch(text)
     if match is None:
         return MysqlType(string())

@@ -49,8 +49,8 @@ def changed_key(fields: Sequence[str], rule: KeyRule, primary_key: Sequence[str]
     now, keyed = ", ".join(fields), ", ".join(primary_key)
     before = f"was ({', '.join(rule.first)}) and " if rule.is_stated else ""
     return (
-        f"the primary key that its records name {before}is now ({now}), that of table {rule.table} is ({keyed}): rows"
-        " would be mixed up; write the source table into a new table (another `into`, primary_key:"
+        f"the primary key that its records name {before}is now ({now}), that of table {rule.table} is ({keyed}): rows "
+        f"of two keys would mix; write the source table into a new table (another `into`, primary_key:"
         f" [{now}], and `backfill: true` or a new snapshot), or state primary_key: [{keyed}] in the rule if that still"
         " tells the rows apart"
     )

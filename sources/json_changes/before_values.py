@@ -1,7 +1,7 @@
-"""Values that ``after`` leaves out taken from ``before`` of the same event.
+"""Values that ``after`` leaves out, taken from ``before`` of the same event.
 
-With REPLICA IDENTITY FULL the source sends whole old rows: an unchanged TOAST value that is missing in ``after`` stands
-in ``before``. Without it ``before`` holds nothing but the key, so only values that are there and not NULL are taken.
+With REPLICA IDENTITY FULL the source sends whole old rows: ``before`` has an unchanged TOAST value that is missing in
+``after``. Without it ``before`` holds only the key, so only present values that are not NULL are taken.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from sources.json_changes.gaps import Gaps
 def with_before_values(events: Events, names: Collection[str], counted_again: Collection[str], gaps_of: Gaps) -> Events:
     """The events with the gaps of the columns ``names`` filled where their own ``before`` image has the value.
 
-    In the columns ``counted_again`` nothing is filled; instead the value leaves ``before`` too: what did not change is
-    neither taken back nor added.
+    Columns ``counted_again`` are not filled; instead the value leaves ``before`` too, so an unchanged value is neither
+    retracted nor added.
     """
     updated = (events.ops == UPDATE) & present(events.before)
     if not updated.any():

@@ -25,7 +25,7 @@ Rows: TypeAlias = pa.StructArray | list[Mapping[str, Any] | None]
 Mask = npt.NDArray[np.bool_]
 
 StoredValues: TypeAlias = Callable[[str, "pa.Array | list[Any]"], pa.Array]
-"""From the JSON values of a column, by its name, to what the table stores of them; NULL where that is nothing."""
+"""Converts the JSON values of a column, by its name, to stored values; NULL if nothing is stored."""
 
 INSERT, UPDATE, DELETE = range(3)
 """Operations on a row. A format may have codes above for its own kinds of INSERT."""
@@ -40,7 +40,7 @@ class Events:
     before: Rows
     after: Rows
     images: pa.StructArray | None = None
-    """Where every event has the one image that its operation needs, all of them in one array."""
+    """The one image that the operation of each event needs, in one array, if every event has it."""
 
     def chosen(self, mask: Mask) -> Events:
         return Events(self.positions[mask], self.ops[mask], _filtered(self.before, mask), _filtered(self.after, mask))

@@ -30,7 +30,7 @@ _PAYLOAD_FIRST = r'^\s*\{\s*"payload"\s*:'
 _SCHEMA_BEHIND = r'"schema"\s*:\s*[{n]'
 """May be the schema behind a payload, which is an object or null, or a column of that name."""
 _ESCAPED_LETTER = r"\\u00[67]"
-"""May stand in the names schema and payload."""
+"""Characters that the names schema and payload may contain."""
 _REMEMBERED = 1000
 
 RowOf: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
@@ -92,9 +92,9 @@ class SchemaCutter:
         self._by_prefix: OrderedDict[bytes, EmbeddedSchema | None] = OrderedDict()
 
     def split(self, texts: pa.Array, plain_opening: bytes | None = None) -> list[SchemaGroup]:
-        """Group UTF-8 texts by embedded schema. Texts without one, or with one that cannot be read, form a group.
+        """Group UTF-8 texts by embedded schema.
 
-        ``plain_opening`` stands in for that of the cutter.
+        Texts without one, or with one that cannot be read, form a group. ``plain_opening`` replaces the cutter's own.
         """
         opening = self._plain_opening if plain_opening is None else plain_opening
         rest = np.arange(len(texts), dtype=np.int64)
@@ -196,7 +196,7 @@ def _candidates(texts: pa.Array, plain_opening: bytes) -> npt.NDArray[np.int64]:
 
 
 def _wrapped_alone(texts: pa.Array, with_schema: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """The texts of a payload without schema for sure: behind what cannot be one, a schema is no JSON."""
+    """Texts that are certainly a payload without schema: after a beginning that cannot be one, a schema is not JSON."""
     alone = np.zeros(len(texts), np.bool_)
     if with_schema.all():
         return alone

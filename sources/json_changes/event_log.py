@@ -26,7 +26,7 @@ class EventLog:
     """Operations, times and source positions of the events of one topic partition, by the numbers of their records."""
 
     def __init__(self, topic: str, partition: int, offsets: pa.Array, op_names: Sequence[str | None]) -> None:
-        """``offsets`` are those of the whole batch; ``op_names`` has the source's word for each code, if any."""
+        """``offsets`` cover the whole batch; ``op_names`` has the source's word for each code, if any."""
         self._topic = topic
         self._partition = partition
         self._offsets = offsets
@@ -70,7 +70,7 @@ class EventLog:
         return pa.array(self._times[positions], pa.int64(), mask=~self._has_time[positions])
 
     def note_places(self, positions: npt.NDArray[np.int64], places: Iterable[PlaceOfChange]) -> None:
-        """Where events stand in the log of their source."""
+        """Positions of events in the log of their source."""
         self._places.update(zip(positions.tolist(), places, strict=True))
 
     def with_places(self, rows: ConvertedRows) -> ConvertedRows:
@@ -86,7 +86,7 @@ class EventLog:
         return found
 
     def with_event_columns(self, rows: ConvertedRows, kinds: npt.NDArray[np.int8]) -> ConvertedRows:
-        """The rows with the event columns behind their own; ``kinds`` are those of the rows in the source."""
+        """The rows, followed by the event columns; ``kinds`` are the row kinds in the source."""
         positions, count = rows.positions, len(rows.positions)
         times = self.times(positions)
         columns = [

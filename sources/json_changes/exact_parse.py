@@ -24,11 +24,11 @@ _DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=_float_constant)
 _BYTE_ORDER_MARK = "\ufeff"
 
 MOST_LEVELS = 100
-"""Deeper nesting is refused: what handles values goes down level by level."""
+"""Deeper nesting is refused, because the code that handles values recurses level by level."""
 
 
 def _levels(value: Any) -> int:
-    """How deep arrays and objects lie inside each other."""
+    """How deep arrays and objects are nested."""
     levels = 0
     layer = [value]
     while layer := [v for v in layer if isinstance(v, list | dict)]:

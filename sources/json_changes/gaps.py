@@ -1,4 +1,4 @@
-"""Values that the source did not send, where an event cannot leave them out: something else stands in their place."""
+"""Values that the source did not send, if an event cannot leave them out: a placeholder replaces them."""
 
 from __future__ import annotations
 

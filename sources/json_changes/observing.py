@@ -72,8 +72,8 @@ def changed_by_values(
 ) -> tuple[ObservedColumn, ...]:
     """Columns of schemaless rows that are new, or whose values fit only a wider lossless type.
 
-    Values that no wider type holds count too where the table is to follow such a change. New columns with NULLs only
-    are not reported: there is nothing to store and no type to give.
+    Values that no wider type holds count too if the table must follow such a change. New columns with only NULLs are
+    not reported: there is nothing to store and no type to give.
     """
     known = dict(target.columns)
     telling: dict[str, list[Any]] = {}
@@ -100,9 +100,9 @@ def shapes_of(rows: Iterable[Mapping[str, Any]], typed: Iterable[str] = ()) -> S
 
 
 def shows_news(rows: Iterable[Mapping[str, Any]], target: DecodeTarget, typed: Iterable[str] = ()) -> bool:
-    """Whether rows have a column that is news, and the table wants to know what they have beside it.
+    """Whether rows have a new column, and the table needs to know their other columns.
 
-    The table may hide a column that such a row lacks: then the new one may be that under another name.
+    The table may hide a column that such a row lacks: the new one may be this column under another name.
     """
     if not target.tells_schemas:
         return False
@@ -161,7 +161,7 @@ def _form_of_values(
 def with_forms(
     columns: Sequence[ObservedColumn], told: Mapping[str, str], target: DecodeTarget
 ) -> tuple[ObservedColumn, ...]:
-    """The observed columns, and those of which only the form is news."""
+    """The observed columns, and the columns with only a new form."""
     known = dict(target.columns)
     seen = {column.name: column for column in columns}
     for name, form in told.items():

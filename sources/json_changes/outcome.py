@@ -33,10 +33,10 @@ from sources.record_rows import record_row, timestamp_ms_of
 from sources.wording import truncated
 
 RECORD_FAULTS = (pa.ArrowException, ArithmeticError, RecursionError, ValueError, MalformedRecord)
-"""What decoding raises for values that it has no way with; any other class is a fault that going on would hide."""
+"""What decoding raises for values that it cannot handle; any other class is a fault that must not be hidden."""
 
 Parse: TypeAlias = Callable[[str, int], Any]
-"""From ``key`` or ``value`` and a position to what stands there, as ``Outcome.parsed``."""
+"""Reads ``key`` or ``value`` at a position, as ``Outcome.parsed``."""
 
 
 class KeyTexts(Protocol):
@@ -57,7 +57,7 @@ class Outcome:
     """Grows while a batch is decoded; positions are row numbers of the batch."""
 
     def __init__(self, batch: pa.RecordBatch, parse: Parse | None = None, keys: KeyTexts | None = None) -> None:
-        """``parse`` reads keys and values that are not JSON texts; ``keys`` says what stands for message keys."""
+        """``parse`` reads keys and values that are not JSON texts; ``keys`` has texts that represent message keys."""
         self._batch = batch
         self._parse = parse
         self._keys = keys
@@ -77,7 +77,7 @@ class Outcome:
 
     @contextmanager
     def of(self, source: SourceTable) -> Iterator[None]:
-        """What goes to quarantine inside the block is of ``source``."""
+        """Records that go to quarantine inside the block belong to ``source``."""
         self._source = source
         try:
             yield
@@ -116,7 +116,7 @@ class Outcome:
         self._control.setdefault((topic, kind), ControlRecord(topic, kind, partition, self.offset(position)))
 
     def observe(self, observation: Observation) -> None:
-        """One observation per source table stays: the columns of all of them."""
+        """One observation per source table stays, with the columns of all."""
         seen = self._observations.get(observation.source)
         if seen is not None:
             observation = replace(
@@ -183,10 +183,10 @@ class Outcome:
         self.count(changes=len(changes))
         if target.on_change == "fail":
             reason = (
-                f"op {op_name}: the table is written with `mode: append` and has no key to find the row by; say"
-                " `on_change: skip` in the rule to leave updates and deletes out. To store them as rows of their own"
-                " (`on_change: log`), or to apply them (`mode: upsert`), give the rule another `into`, with"
-                " `backfill: true` for what was read already: a table that is there keeps its columns and its key"
+                f"op {op_name}: the table is written with `mode: append` and has no key to find the row; set "
+                f"`on_change: skip` in the rule to leave out updates and deletes. To store them as separate rows "
+                f"(`on_change: log`), or to apply them (`mode: upsert`), give the rule another `into`, with `backfill: "
+                f"true` for records that were already read: an existing table keeps its columns and its key"
             )
             self.refuse(source, int(changes[0]), reason)
 
@@ -218,7 +218,7 @@ class Outcome:
         return self._batch.column("value").take(pa.array(positions))
 
     def keys_at(self, positions: npt.NDArray[np.int64]) -> pa.Array:
-        """The message keys of some records, as they came or as JSON texts that stand for them."""
+        """The message keys of some records, unchanged or as JSON texts that represent them."""
         if self._keys is not None:
             return self._keys.texts(positions)
         return self._batch.column("key").take(pa.array(positions))

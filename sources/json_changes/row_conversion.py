@@ -32,7 +32,7 @@ class ConvertedRows:
     """Column position -> rows whose value was not sent."""
     problems: dict[int, str]
     omitted: Mask
-    """Rows that take back what was never stored: their record is good all the same."""
+    """Retracts of rows that were never stored: their record is still good."""
 
 
 def convert_rows(rows: ChangeRows, plan: Plan, target: DecodeTarget, gaps: Gaps) -> ConvertedRows:
@@ -101,7 +101,7 @@ def _without(values: pa.Array | list[Any], mask: Mask) -> pa.Array | list[Any]:
 
 
 def rows_table(parts: Sequence[ConvertedRows], columns: Sequence[tuple[str, DataType]], offsets: pa.Array) -> pa.Table:
-    """All rows without problems, in arrival order; ``offsets`` are those of the whole batch, by position."""
+    """All rows without problems, in arrival order; ``offsets`` cover the whole batch, by position."""
     tables = [_part_table(part, columns, offsets, any(p.unavailable for p in parts)) for part in parts]
     table = pa.concat_tables(tables)
     positions = np.concatenate([_kept_positions(part) for part in parts])

@@ -56,9 +56,9 @@ _FRACTION = re.compile(r"-?\d+\.\d+", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class TableRows:
-    """Events of one source table in one topic partition become rows of ``target``; what cannot goes to quarantine.
+    """Events of one source table in one topic partition become rows of ``target``; others go to quarantine.
 
-    Call in this order: ``storable`` for all events, ``change_rows``, ``add`` once for all that these gave.
+    Call in this order: ``storable`` for all events, ``change_rows``, then ``add`` once for all their rows.
     """
 
     source: SourceTable
@@ -140,10 +140,10 @@ class TableRows:
         return converted
 
     def _with_deleted_at(self, part: ConvertedRows) -> ConvertedRows:
-        """The rows with the time of deletes behind their own columns.
+        """The rows, followed by the time of deletes.
 
-        A delete leaves the other columns of its row as they are, so it has none of them but the key: a transform,
-        whose filter and computed keys read them first, leaves them out itself.
+        A delete leaves the other columns of its row unchanged, so it has only the key. A transform leaves the other
+        columns out itself, because its filter and computed keys read them first.
         """
         deletes, transform = part.kinds == RowKind.DELETE, self.target.transform
         # A transform may make a delete of an old row, or of any row that its filter leaves out.

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 
 def taken(values: pa.Array, indices: npt.NDArray[np.int64]) -> pa.Array:
-    """The entries at these indices; the array itself, not a copy, when they are all of it in order."""
+    """The entries at these indices; if they are all entries in order, the array itself, not a copy."""
     if len(indices) == len(values) and (np.diff(indices) == 1).all():
         return values
     return values.take(pa.array(indices))

@@ -77,7 +77,7 @@ def stands_at(data: npt.NDArray[np.uint8], positions: npt.NDArray[np.int64], tex
 def slices(
     texts: pa.Array, data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
 ) -> pa.Array:
-    """Parts of the texts as a binary array of their own; by way of a view array, whose entries may lie anywhere.
+    """Parts of the texts as a separate binary array, through a view array, whose entries may be anywhere.
 
     The views have no prefixes, which serve comparisons only.
     """

@@ -12,18 +12,18 @@ class DocumentOptions:
     """The options of the format that are about events of MongoDB."""
 
     document_column: str | None = option_of_form(
-        "text", None, "Of MongoDB: the name of a column that gets the whole document as Extended JSON text."
+        "text", None, "For MongoDB: the name of a column that gets the whole document as Extended JSON text."
     )
     document_format: str = option(
         "relaxed",
-        "Of MongoDB: the form of the Extended JSON in `document_column`. `relaxed` reads like plain JSON, `canonical`"
+        "For MongoDB: the form of the Extended JSON in `document_column`. `relaxed` reads like plain JSON, `canonical`"
         " keeps the type of every number.",
         "canonical",
     )
     id_format: str = option(
         "plain",
-        "Of MongoDB: what `_id` becomes. `plain` is a number or the text of the value, such as the 24 digits of an"
-        " ObjectId; `extended` is its Extended JSON, which differs for values of different types.",
+        "For MongoDB: what `_id` becomes. `plain` is a number or the text of the value, such as the 24 digits of an "
+        "ObjectId. `extended` is its Extended JSON, which differs for values of different types.",
         "extended",
     )
 

@@ -15,8 +15,9 @@ class AvroPlainOptions(PlainOptions):
 
     key_format: str = option(
         "auto",
-        "How message keys are written. `auto` reads keys that name a schema as Avro, JSON objects as the columns that"
-        " they name, and others as plain texts and numbers. `int` and `long` have 4 and 8 bytes, as Kafka's serializers"
+        "How message keys are written. `auto` reads keys that name a schema as Avro, JSON objects as the columns that "
+        "they name, and other keys as plain texts and numbers. `int` and `long` have 4 and 8 bytes, as Kafka's "
+        "serializers"
         " write them. With `none` Tidemark ignores the keys.",
         "avro",
         "json",
@@ -38,8 +39,8 @@ class AvroSchemas:
     schema_file: str | None = option_of_form(
         "location",
         None,
-        "In place of `registry`: a file with the schema (`.avsc`) of all values, which are bare Avro. Every machine"
-        " that decodes must see it.",
+        "Instead of `registry`: a file with the schema (`.avsc`) of all values, which are bare Avro. Every machine "
+        "that decodes needs access to it.",
     )
 
 

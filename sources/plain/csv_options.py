@@ -17,16 +17,19 @@ class CsvOptions:
     columns: tuple[str, ...] = option_of_form(
         "texts",
         ...,
-        "The names of the fields, in their order. A record that has these names as its fields is a header, which is"
-        " counted and left out.",
+        "The names of the fields, in their order. A record whose fields are these names is a header: Tidemark counts "
+        "and skips it.",
     )
     delimiter: str = option_of_form("characters", ",", 'The character between two fields; a tab is `"\\t"`.')
     quote: str = option(
         '"',
-        "The character around a field that has delimiters or newlines in it, and twice for itself inside; or `none`.",
+        "The character around a field that has delimiters or newlines in it; doubled inside the field it stands for "
+        "itself. `none`: quotes are part of the text.",
     )
     null_text: str = option(
-        "", "What a field without quotes has that is NULL, by default nothing. A field in quotes is never NULL."
+        "",
+        "The text of a field without quotes that means NULL; by default the empty text. A field in quotes is "
+        "never NULL.",
     )
 
     @property

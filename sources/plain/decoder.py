@@ -86,7 +86,7 @@ class PlainDecoder:
         decoding = RowDecoding(batch, targets, self.forms, NoGaps(), NoKeys(), headers, NO_METADATA, outcome)
         decoding.decode(FilledReading(rows, paths) if paths else rows, deletes.among)
         decoded = outcome.decoded()
-        # A message key is the primary key only if the rule says so: many topics have keys that only spread records.
+        # A message key is the primary key only if the rule states it: many topics have keys that only spread records.
         return replace(decoded, observations=tuple(replace(o, key_columns=None) for o in decoded.observations))
 
 

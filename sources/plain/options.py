@@ -14,14 +14,14 @@ class PlainOptions:
 
     on_null: str = option(
         "delete",
-        "What a null value does in a table with a primary key: delete the row of its message key, or nothing. In a"
-        " table without one it does nothing.",
+        "What a null value does in a table with a primary key: `delete` deletes the row of its message key, `skip` "
+        "does nothing. In a table without one it has no effect.",
         "skip",
     )
     key_format: str = option(
         "auto",
-        "How message keys are written. `auto` reads JSON objects as the columns that they name, and others as plain"
-        " texts and numbers. `int` and `long` have 4 and 8 bytes, as Kafka's serializers write them. With `none`"
+        "How message keys are written. `auto` reads JSON objects as the columns that they name, and other keys as "
+        "plain texts and numbers. `int` and `long` have 4 and 8 bytes, as Kafka's serializers write them. With `none`"
         " Tidemark ignores the keys.",
         "json",
         "string",
@@ -33,8 +33,8 @@ class PlainOptions:
     key_column: str | None = option_of_form(
         "text",
         None,
-        "The column that a message key without names is the value of, where rows do not have that column. Deletes need"
-        " it in no table whose primary key is one column.",
+        "If rows lack a column of the key and the message key has no names: the column whose value the message key "
+        "is. If the primary key is one column, deletes do not need this option.",
     )
 
 

@@ -23,11 +23,11 @@ class ProtobufSchemas:
     descriptor_file: str | None = option_of_form(
         "location",
         None,
-        "In place of `registry`: a file that `protoc --include_imports --descriptor_set_out` has written. Every machine"
-        " that decodes must see it.",
+        "Instead of `registry`: a file that `protoc --include_imports --descriptor_set_out` has written. Every "
+        "machine that decodes needs access to it.",
     )
     message: str | None = option_of_form(
-        "text", None, "With `descriptor_file`: the full name of the message that values are, such as `shop.Order`."
+        "text", None, "With `descriptor_file`: the full name of the values' message, such as `shop.Order`."
     )
 
 

@@ -15,7 +15,7 @@ from paimon_table.errors import MalformedRecord
 _MOST_INDEXES = 100
 _NAME = re.compile(rb"[A-Za-z_][A-Za-z0-9_.]*")
 _NAME_FIELD = b"\x0a"
-_UNREADABLE = "the indexes of the message, behind the id of its schema, cannot be read"
+_UNREADABLE = "the indexes of the message, after the id of its schema, cannot be read"
 
 
 @dataclass(frozen=True, slots=True)

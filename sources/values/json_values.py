@@ -93,7 +93,7 @@ def read_characters(value: Any) -> bytes:
     try:
         return value.encode("latin-1")
     except UnicodeEncodeError:
-        raise Unconvertible(f"{describe(value)} has a character that stands for no byte") from None
+        raise Unconvertible(f"{describe(value)} has a character that is not a byte") from None
 
 
 def read_decimal(value: str | bytes, scale: int, target: DataType) -> Decimal:

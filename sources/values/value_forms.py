@@ -13,14 +13,15 @@ class ValueForms:
 
     decimal_format: str = option(
         "auto",
-        "How decimals are written where the records carry no schema; the connector's `decimal.handling.mode`. "
-        "`auto` decides by each value; what may be both goes to quarantine unless many values of the column tell.",
+        "How decimals are written in records without a schema; the connector's `decimal.handling.mode`. `auto` "
+        "decides for each value. A value that fits both forms goes to quarantine, unless many values of the column "
+        "show the form.",
         "base64",
         "text",
     )
     time_precision: str = option(
         "adaptive",
-        "How times are written where the records carry no schema; the connector's `time.precision.mode`.",
+        "How times are written in records without a schema; the connector's `time.precision.mode`.",
         "connect",
     )
     binary_format: str = option(

@@ -112,7 +112,7 @@ def test_slices_that_are_killed_beside_their_stream_come_in_once(tmp_path: Path,
             _kill_command(words, tmp_path)
             done = tidemark_process(*words)
         assert done.returncode == 0, done.stdout + done.stderr + log.read_text()
-        assert "going on with replay" in done.stderr
+        assert "continuing replay" in done.stderr
         wait_until(lambda: rows() == source.rows, 60, "all rows")
         # They show with the append, their changelog with the compaction behind it.
         wait_until(lambda: _told(root) == source.rows, 60, "the changelog of all rows")

@@ -1,4 +1,4 @@
-"""Phrases that read as if translated stay out of pages and messages; each has a plain word in its place."""
+"""Pages and messages use plain words, and pages short sentences."""
 
 from __future__ import annotations
 
@@ -31,6 +31,31 @@ def found_in(text: str) -> list[str]:
     return [f"{m[0]!r}: write {plain}" for phrase, plain in PLAIN.items() for m in re.finditer(phrase, text, re.I)]
 
 
+MOST_WORDS = 25
+LONGER = {"KAFKA_SECURITY.md": 2, "PERFORMANCE.md": 8}
+"""Sentences of more words that pages still have."""
+_CODE = re.compile(r"`[^`]*`")
+_LIST_OF_CODE = re.compile(r"code(?:(?:,|,? and|,? or)\s+code\b)+")
+_TARGET = re.compile(r"(?<=\])\([^)\s]*\)")
+_NOT_PROSE = re.compile(r"^ *```[\s\S]*?^ *```$|(?<=\n\n)(?: {4,}.*\n)+", re.MULTILINE)
+_PARAGRAPH_END = re.compile(r"\n\s*(?=\n|[-*] |[#|>]|\d+\. )")
+_SENTENCE_END = re.compile(r"(?<=[.!?])[)*\"]*\s+")
+_CELL_END = re.compile(r"\s*(?:\||;)\s*")
+
+
+def sentences(page: str) -> Iterator[str]:
+    """The sentences of a page in Markdown. A list of code is one word; in cells of tables ``;`` ends a sentence too."""
+    prose = _LIST_OF_CODE.sub("code", _CODE.sub("code", _TARGET.sub("", _NOT_PROSE.sub("", page))))
+    for paragraph in _PARAGRAPH_END.split(prose):
+        parts = _CELL_END.split(paragraph) if paragraph.lstrip().startswith("|") else [paragraph]
+        for part in parts:
+            yield from filter(words, _SENTENCE_END.split(" ".join(part.split())))
+
+
+def words(sentence: str) -> int:
+    return sum(1 for word in sentence.split() if any(map(str.isalnum, word)))
+
+
 def messages(path: Path) -> Iterator[ast.Constant]:
     """The texts in a module that people may see: all but docstrings."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -44,6 +69,12 @@ def messages(path: Path) -> Iterator[ast.Constant]:
 def test_pages_use_plain_words(path: Path) -> None:
     lines = enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
     assert [f"{path.name}:{number}: {text}" for number, line in lines for text in found_in(line)] == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_pages_use_short_sentences(path: Path) -> None:
+    long = [s for s in sentences(path.read_text(encoding="utf-8")) if words(s) > MOST_WORDS]
+    assert len(long) <= LONGER.get(path.name, 0), "\n".join(f"{words(s)} words: {s}" for s in long)
 
 
 @pytest.mark.slow
@@ -65,3 +96,8 @@ def test_a_phrase_is_found_wherever_it_stands() -> None:
         "'nobody knows': write Tidemark cannot know",
     ]
     assert found_in("They are told apart by mended.jsonl.") == []
+
+
+def test_words_of_sentences_are_counted_without_code_and_links() -> None:
+    page = "A table\nof [a rule](x.md#y). Two\n- `a b`, `c` and `d` item\n```\nno\n```\n\n    no\n\n| a; b | c d. e |\n"
+    assert [words(s) for s in sentences(page)] == [5, 1, 2, 1, 1, 2, 1]

@@ -50,7 +50,7 @@ def test_bad_records_are_retried_and_a_lost_partition_is_replayed(tmp_path: Path
         assert len(rows()) < 1600
         replay = ("replay", str(file), "--table", "lake.orders", "--from", "earliest", "--into-place")
         done = command(*replay)
-        assert "the process that ran pipeline again has ended; this command continues the work here" in done.stderr
+        assert "the process that ran pipeline again has ended; this command continues the work itself" in done.stderr
         assert done.stdout.startswith("replayed 2,0"), done.stdout
         assert process.wait(seconds(30)) < 0
     assert rows() == expected

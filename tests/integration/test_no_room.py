@@ -38,6 +38,6 @@ def test_a_replay_without_room_for_local_files_is_told_and_goes_on_with_room(tmp
 
     done = subprocess.run(replay, capture_output=True, text=True, check=False, timeout=seconds(120))
     assert done.returncode == 0, done.stderr
-    assert "going on with replay " in done.stderr
+    assert "continuing replay " in done.stderr
     rows = Table.open(f"{tmp_path}/warehouse/lake.db/orders").to_arrow().to_pylist()
     assert {row["id"]: row for row in rows} == history.rows

@@ -91,7 +91,10 @@ def test_a_table_is_rebuilt_beside_its_pipeline_and_without_it(tmp_path: Path, k
         process.terminate()
         assert process.wait(seconds(60)) == 0
     assert "pipeline again starts: it takes the checkpoint" in said.read_text()
-    assert "which rebuilds lake.orders; it finishes its slice, then gives the checkpoint to this run" in log.read_text()
+    assert (
+        "which rebuilds lake.orders; it finishes its slice, then hands the checkpoint over to this run"
+        in log.read_text()
+    )
     assert log.read_text().rstrip().endswith("stopped; the next start continues from here")
     lost = {key for key in range(1, 200, 2) if key % 7} - {1}
     assert f"rebuilt table lake.orders: {2400 - len(lost):,} rows, 2,400 before" in said.read_text()

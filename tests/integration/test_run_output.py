@@ -35,7 +35,7 @@ def test_a_run_tells_what_it_does_without_the_noise_of_the_jvm(tmp_path: Path, m
         assert words in done.stderr
     quarantine = f"{tmp_path}/checkpoint-quarantine"
     assert f"1 quarantined in {quarantine}: 1 " in done.stderr
-    assert f"1 could not be decoded and lie in {quarantine}: 1 " in done.stdout
+    assert f"1 could not be decoded and are in {quarantine}: 1 " in done.stdout
     assert " table scan warehouse/lake.db/orders --limit 10" in done.stdout
 
 

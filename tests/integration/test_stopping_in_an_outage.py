@@ -33,7 +33,7 @@ def test_a_batch_that_waits_for_kafka_is_given_up_by_a_stop_and_done_at_the_next
             process.send_signal(signal.SIGTERM)
             assert process.wait(timeout=seconds(15)) == 0, log.read_text()
         told = log.read_text()
-        assert "gives the running batch up" in told, "the batch was done before the broker was gone"
+        assert "gives up the running batch" in told, "the batch was done before the broker was gone"
         assert "Traceback" not in told and "ERROR" not in told
 
         broker.start()

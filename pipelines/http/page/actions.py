@@ -52,7 +52,7 @@ class Actions:
         if action == COMPACT:
             opened = self._state.pipelines[pipeline].open_table(table)
             if opened is None:
-                raise ConfigError(f"table {table} is not open yet: no batch has touched it since the start")
+                raise ConfigError(f"table {table} is not open yet: no batch has written to it since the start")
             found = opened.table
             return self._start(lambda: compact_fully(found), f"compaction of {table}")
         requests = Requests.of(self.config(pipeline))

@@ -247,7 +247,7 @@ class Page:
 
     def _check_token(self, request: Request) -> None:
         if not self._guard.has_token(request.headers):
-            raise _Refused(401, "this needs the token of the page")
+            raise _Refused(401, "enter the token of the page first")
 
     def _read(self, read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Ask the storage, two at a time."""

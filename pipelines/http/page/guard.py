@@ -48,14 +48,14 @@ class Guard:
         """Why a request is refused whatever it asks for."""
         host, *more = headers.getlist("host") or [""]
         if more or host_name(host) not in self.hosts:
-            return 421, "the page is not known under this name; ui.hosts in the pipeline file can add it"
+            return 421, "the page has no such host name; add it to ui.hosts in the pipeline file"
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2] != host:
-            return 403, "requests of other sites are refused"
+            return 403, "requests from other sites are refused"
         # Links from elsewhere lead to the page; forms do not.
         is_link = method in ("GET", "HEAD") and headers.get("sec-fetch-mode") == "navigate"
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not is_link:
-            return 403, "requests of other sites are refused"
+            return 403, "requests from other sites are refused"
         return None
 
     def has_token(self, headers: Headers) -> bool:

@@ -24,7 +24,7 @@ const standingClass = (word) => ({ running: "good", paused: "bad", failed: "bad"
 function actionButtons(section, table) {
   const fits = { pause: table.standing !== "paused", resume: table.standing === "paused" };
   const buttons = section.pipeline.actions.filter((action) => fits[action] !== false).map((action) =>
-    element("button", { type: "button", "data-action": action, "data-table": shown(table.name), disabled: !token, title: token ? false : "needs the token",
+    element("button", { type: "button", "data-action": action, "data-table": shown(table.name), disabled: !token, title: token ? false : "enter the token first",
       "aria-label": `${action} ${shown(table.name, 80)}`, onclick: () => act(section, { table: table.name, action }) }, action));
   return element("div", { class: "actions" }, ...buttons);
 }
@@ -88,7 +88,7 @@ function newSection(name) {
   section.records = element("div");
   section.quarantineButton = element("button", { type: "button", class: "more", onclick: () => showQuarantine(section) }, "Show bad records");
   section.parts.Quarantine.outer.append(section.quarantineButton, section.records);
-  section.parts.Tables.outer.append(element("p", { class: "faint note" }, "Events and rows since start, those read beside the stream too. Age is that of the newest snapshot; a bucket's runs are what a reader merges."), section.news, section.details);
+  section.parts.Tables.outer.append(element("p", { class: "faint note" }, "Events and rows count from the start, including reads beside the stream. Age is the age of the newest snapshot. Readers merge the runs of a bucket."), section.news, section.details);
   section.root = element("section", { class: "pipeline", "aria-labelledby": ids.title }, section.title, section.reason, section.facts, section.charts, section.advice,
     ...Object.values(section.parts).map((one) => one.outer));
   section.titleId = ids.title;
@@ -141,7 +141,7 @@ function showEvents(section, pipeline) {
   const place = section.parts["Last events"].inner, newest = [...pipeline.events].reverse();
   const names = columns("time", "what", "about"), older = newest.slice(EVENTS_SHOWN);
   const isOpen = Boolean(place.querySelector("details[open]"));
-  put(place, newest.length ? grid("Last events", names, eventRows(section, newest.slice(0, EVENTS_SHOWN))) : element("p", { class: "faint" }, "Nothing has happened yet."),
+  put(place, newest.length ? grid("Last events", names, eventRows(section, newest.slice(0, EVENTS_SHOWN))) : element("p", { class: "faint" }, "No events yet."),
     ...(older.length ? [element("details", { open: isOpen }, element("summary", {}, `${number(older.length)} earlier`), grid("Earlier events", names, eventRows(section, older)))] : []));
 }
 
@@ -175,14 +175,14 @@ function showPipeline(state, pipeline) {
   }
   put(section.parts.Partitions.inner, pipeline.places.length
     ? grid("Partitions", columns("topic", "#partition", "#next offset", "#end offset", "#records behind", "#time behind"), placeRows(pipeline))
-    : element("p", { class: "faint" }, "The source has no partitions with an end."));
+    : element("p", { class: "faint" }, "The source has no partitions with a known end."));
   put(section.parts.Quarantine.inner, pipeline.bad_records.length
     ? grid("Bad records", columns("table", "reason", "#in quarantine", "#since start"), pipeline.bad_records.map((one) =>
       [text(one.table, 120), text(one.reason), one.open === null ? "counting" : number(one.open), number(one.put_aside)]))
     : element("p", { class: "faint" }, pipeline.bad_counted_s === null ? "Counting the records in quarantine." : "No bad records."));
   showEvents(section, pipeline);
   section.quarantineButton.disabled = !token;
-  section.quarantineButton.title = token ? "" : "needs the token";
+  section.quarantineButton.title = token ? "" : "enter the token first";
 }
 
 const focusPath = (focused) => [...document.querySelectorAll("button, [tabindex]")].filter((one) => one.closest(".pipeline") === focused.closest(".pipeline")).indexOf(focused);
@@ -210,11 +210,11 @@ async function showDetails(section) {
   const name = section.open, pipeline = section.pipeline.name, tab = section.tab;
   const tabs = element("div", { class: "tabs", role: "group", "aria-label": "What to show" }, ...Object.entries(TABS).map(([key, title]) =>
     element("button", { type: "button", "data-tab": key, "aria-pressed": String(key === tab), onclick: () => { section.tab = key; showDetails(section).then(() => section.details.querySelector(`[data-tab=${key}]`).focus()); } }, title)));
-  const content = element("div", {}, element("p", { class: "faint" }, "reading …"));
+  const content = element("div", {}, element("p", { class: "faint" }, "loading …"));
   section.details.replaceChildren(element("h3", {}, text(name, 200)), tabs, content);
   try {
     const needsToken = tab === "rows" || tab === "changes";
-    if (needsToken && !token) throw new Error("this needs the token of the page");
+    if (needsToken && !token) throw new Error("enter the token of the page first");
     const found = await asked(query(needsToken ? `/api/${tab}` : "/api/table", { pipeline, table: name }));
     if (section.open !== name || section.tab !== tab) return;
     content.replaceChildren(...{ levels, snapshots, schemas, rows: sample, changes: sample }[tab](found));
@@ -252,7 +252,7 @@ function sample(found) {
 }
 
 async function showQuarantine(section) {
-  section.records.replaceChildren(element("p", { class: "faint" }, "reading …"));
+  section.records.replaceChildren(element("p", { class: "faint" }, "loading …"));
   try {
     const found = await asked(query("/api/quarantine", { pipeline: section.pipeline.name }));
     const groups = found.groups.map((group) => element("details", {},
@@ -294,11 +294,11 @@ async function useToken(given) {
   try {
     await asked("/api/token");
     sessionStorage.setItem("tidemark-token", token);
-    state.textContent = "the token fits";
+    state.textContent = "token accepted";
   } catch (error) {
     token = "";
     sessionStorage.removeItem("tidemark-token");
-    state.textContent = given ? "that is not the token" : "rows, bad records and buttons need it";
+    state.textContent = given ? "wrong token" : "rows, bad records and buttons need the token";
   }
   for (const section of sections.values()) section.shape = null;
   if (latest) told(latest);
@@ -349,7 +349,7 @@ function listen() {
     told(JSON.parse(event.data));
   };
   stream.onerror = () => {
-    connection.textContent = latest ? "no connection: what stands here is the last state" : "no connection";
+    connection.textContent = latest ? "no connection: the page shows the last state" : "no connection";
     connection.className = "lost";
     if (stream.readyState === EventSource.CLOSED) setTimeout(listen, 3000);
   };

@@ -210,8 +210,8 @@ def test_one_of_several_sources_that_is_away_and_comes_back_is_told_once_each(
         " it lacks them from batch 2 on"
     )
     assert (
-        "no rule led records of shop.public.items (topic shop.public.items) to it from batch 2 on; those that came"
-        " before batch 6 are not in it: `tidemark replay FILE --table lake.sums`"
+        "no rule led records of shop.public.items (topic shop.public.items) to it from batch 2 on; it lacks those"
+        " from before batch 6: `tidemark replay FILE --table lake.sums`"
     ) in told[6][0]
 
 
@@ -325,7 +325,7 @@ def test_a_replay_of_a_table_that_is_away_waits_for_its_stream(tmp_path: Path) -
     away = process(tmp_path, ITEMS)
     away.run(2)
     back = process(tmp_path, ITEMS)
-    with pytest.raises(ConfigError, match=r"read while no rule wrote it: start the pipeline with a rule for it"):
+    with pytest.raises(ConfigError, match=r"read while no rule wrote the table: start the pipeline with a rule for it"):
         check_in_stream(back.config, back.checkpoint, "lake.sums", back.table("lake.sums"))
 
 

@@ -117,17 +117,17 @@ CASES = {
     "its rule is back": Case(
         paused(IN_STREAM, GONE),
         replace(KNOWN, pause=replace(GONE, has_rule=True)),
-        (f"{NO_RULE}; it is caught up beside the stream",),
+        (f"{NO_RULE}; Tidemark catches it up beside the stream",),
     ),
     "its rule is back, with topics of its own": Case(
         with_rules(paused(IN_STREAM, GONE), topics=frozenset({"b"})),
         replace(KNOWN, pause=replace(GONE, has_rule=True, topics=("a", "b"))),
-        ("it is caught up",),
+        ("Tidemark catches it up",),
     ),
     "its rule is back, with topics that nobody knows": Case(
         with_rules(paused(IN_STREAM, GONE), topics=None),
         replace(KNOWN, pause=replace(GONE, has_rule=True, topics=())),
-        ("it is caught up",),
+        ("Tidemark catches it up",),
     ),
     "its rule is back, it was paused by hand": Case(
         paused(IN_STREAM, replace(ASKED, has_rule=False)),
@@ -140,12 +140,12 @@ CASES = {
     "its rule is back and fills it, it was dropped meanwhile": Case(
         with_rules(paused(replace(NONE, files=Files(None)), replace(GONE, since_ms=400)), is_filled=True),
         replace(KNOWN, pause=FILLING),
-        ("it is caught up",),
+        ("Tidemark catches it up",),
     ),
     "it failed before its first rows, and its rule is back": Case(
         TableFacts("lake.t", Entry(pause=replace(FAILED, has_rule=False))),
         Entry(pause=FAILED),
-        ("full; it is caught up",),
+        ("full; Tidemark catches it up",),
     ),
     # ---------------------------------------------------------------- rules of source tables
     "one of its sources is led elsewhere": Case(
@@ -170,7 +170,10 @@ CASES = {
             paused(replace(IN_STREAM, position=position(3, A, B)), replace(GONE, batch=2)), ruleless=frozenset({B})
         ),
         replace(KNOWN, pause=replace(GONE, batch=2, has_rule=True), ruleless=(Ruleless(B, 2, NOW),)),
-        ("it is caught up", "no rule routes records of t (topic b) to it any more; it lacks them from batch 2 on"),
+        (
+            "Tidemark catches it up",
+            "no rule routes records of t (topic b) to it any more; it lacks them from batch 2 on",
+        ),
     ),
     "a source is back in a topic that feeds it otherwise too": Case(
         paused(
@@ -179,12 +182,12 @@ CASES = {
             ruleless=(Ruleless(A, 2, at(a=4)),),
         ),
         KNOWN,
-        ("no rule led records of t (topic a) to it from batch 2 on; those that came before batch 5 are not in it",),
+        ("no rule led records of t (topic a) to it from batch 2 on; it lacks those from before batch 5",),
     ),
     "a source is back, in dump files": Case(
         paused(replace(IN_STREAM, position=position(3, A, B)), None, ruleless=(Ruleless(B, 2, None),)),
         KNOWN,
-        ("are not in it: `tidemark replay",),
+        ("from before batch 5: `tidemark replay",),
         replace(STREAM, begin=None),
     ),
     # ---------------------------------------------------------------- rolled back, restored
@@ -308,7 +311,7 @@ def test_a_source_that_is_back_is_read_from_where_the_table_stands_in_each_parti
     assert verdict.entry.pause is not None
     assert json.loads(verdict.entry.pause.begin or "") == expected
     assert verdict.entry.ruleless == ()
-    assert "from batch 2 on; it is caught up beside the stream" in told(verdict)[0]
+    assert "from batch 2 on; Tidemark catches it up beside the stream" in told(verdict)[0]
     assert verdict.entry.pause.topics == ("a", "b")
 
 

@@ -78,15 +78,15 @@ def test_a_checkpoint_that_is_not_there_yet_is_taken(tmp_path: Path) -> None:
         ("offsets/4", 'v1\n{"batchTime', "its file offsets/4 is cut off"),
         ("offsets/4", 'v1\n{"batchTimestampMs":4}', "its file offsets/4 is cut off"),
         ("offsets/4", 'v1\n{"batchTimestampMs":4}\n{"t":{"0":', "its file offsets/4 is cut off"),
-        ("offsets/4", 'v1\n{}\n{"t":{"0":5}}', "its file offsets/4 does not hold the offsets of a batch"),
-        ("offsets/4", 'v1\n{"batchTimestampMs":4}\n[1]', "its file offsets/4 does not hold the offsets of a batch"),
+        ("offsets/4", 'v1\n{}\n{"t":{"0":5}}', "its file offsets/4 has no offsets of a batch"),
+        ("offsets/4", 'v1\n{"batchTimestampMs":4}\n[1]', "its file offsets/4 has no offsets of a batch"),
         ("offsets/3", "", "its file offsets/3 is empty"),
         ("commits/4", "", "its file commits/4 is empty"),
         ("commits/4", 'v1\n{"next', "its file commits/4 is cut off"),
         ("sources/0/0", "\0v1\n{", "its file sources/0/0 is cut off"),
         ("metadata", None, "its file metadata is missing, although batch 4 is planned"),
-        ("metadata", '{"id"', "its file metadata does not hold the id"),
-        ("metadata", "", "its file metadata does not hold the id"),
+        ("metadata", '{"id"', "its file metadata has no query id"),
+        ("metadata", "", "its file metadata has no query id"),
     ],
 )
 def test_a_damaged_file_is_named_with_the_way_out(tmp_path: Path, file: str, content: str | None, message: str) -> None:
@@ -99,7 +99,7 @@ def test_a_damaged_file_is_named_with_the_way_out(tmp_path: Path, file: str, con
 
     assert message in str(error.value)
     assert f"checkpoint {tmp_path}/checkpoint" in str(error.value)
-    assert "move the directory away and start again: with on_lost_checkpoint resume" in str(error.value)
+    assert "move the directory away and start again: with on_lost_checkpoint: resume" in str(error.value)
 
 
 def test_spoilt_offsets_are_told_while_a_batch_runs(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_a_pause_waits_for_the_next_start_and_a_reload_needs_none(tmp_path: Path
     assert (paused.returncode, waiting(file)) == (0, ["pause"])
 
     reloaded = tidemark("reload", file)
-    assert "pipeline shop does not run; its next start takes the file as it is then" in reloaded.stdout
+    assert "pipeline shop does not run; its next start reads the file" in reloaded.stdout
     assert (reloaded.returncode, waiting(file)) == (0, ["pause"])
 
 

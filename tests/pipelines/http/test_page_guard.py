@@ -72,7 +72,7 @@ def test_numbers_need_no_token(page: LivePage) -> None:
 @pytest.mark.parametrize("authorization", ["", "Bearer", "Bearer wrong", "Basic {token}", "Bearer {token}x", "{token}"])
 def test_rows_and_bad_records_need_the_token(page: LivePage, path: str, authorization: str) -> None:
     code, text, _ = ask(page, path, Authorization=authorization.format(token=page.token))
-    assert (code, json.loads(text)) == (401, {"error": "this needs the token of the page"})
+    assert (code, json.loads(text)) == (401, {"error": "enter the token of the page first"})
 
 
 def test_with_the_token_they_are_told_long_values_cut(page: LivePage) -> None:

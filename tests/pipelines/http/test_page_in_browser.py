@@ -204,7 +204,7 @@ def test_charts_have_axes_with_units_and_times(page: LivePage, browser: Chrome) 
 
 
 def test_hostile_names_values_and_reasons_are_text(page: LivePage, browser: Chrome) -> None:
-    assert use_token(browser, page.token) == "the token fits"
+    assert use_token(browser, page.token) == "token accepted"
     wait_for(browser, "column <script>")
     text = text_of(browser)
     assert f"lake.{NAME}" in text and "\\u202egnp.exe: too narrow" in text
@@ -233,10 +233,10 @@ def test_rows_and_buttons_need_the_token_and_a_wrong_one_is_told(page: LivePage,
     assert enabled_actions(browser) == (3, 0)
     button(browser, "lake.orders")
     button(browser, "Rows")
-    wait_for(browser, "this needs the token of the page")
-    assert use_token(browser, "wrong") == "that is not the token"
+    wait_for(browser, "enter the token of the page first")
+    assert use_token(browser, "wrong") == "wrong token"
     assert enabled_actions(browser) == (3, 0)
-    assert use_token(browser, page.token) == "the token fits"
+    assert use_token(browser, page.token) == "token accepted"
     WebDriverWait(browser, seconds(20), 0.1).until(lambda b: enabled_actions(b) == (3, 3))
 
 
@@ -361,7 +361,7 @@ def test_a_lost_connection_is_told(tmp_path: Path, browser: Chrome) -> None:
         page.batch(("orders", {"id": 1}))
         browser.get(page.url)
         wait_for(browser, "lake.orders")
-    wait_for(browser, "no connection: what stands here is the last state")
+    wait_for(browser, "no connection: the page shows the last state")
     assert "lake.orders" in text_of(browser)
 
 

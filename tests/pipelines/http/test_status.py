@@ -55,7 +55,8 @@ def test_a_running_pipeline_is_shown_and_what_stood_last_when_it_was_stopped(tmp
         tell(process, "stop")
     done = tidemark("status", file)
     assert done.returncode == 1
-    assert "shop  not running: it was stopped" in done.stdout and "what follows is the state then" in done.stdout
+    assert "shop  not running: it was stopped" in done.stdout
+    assert "the following is its state at that time" in done.stdout
 
 
 def test_a_command_that_works_on_the_checkpoint_is_not_taken_for_the_pipeline(tmp_path: Path) -> None:
@@ -221,7 +222,7 @@ def test_what_is_shown_of_a_running_pipeline() -> None:
         " next at shop.orders-0: 42, last slice 10 s ago"
     ) in text
     assert "running, replay" in text
-    assert "17 offsets were gone before they were read" in text
+    assert "17 offsets were lost before they were read" in text
     assert "tidemark 1.2.3, Spark 4.0.0, driver 268 MB, jvm 1.1 GB" in text
     assert "█" in text
 

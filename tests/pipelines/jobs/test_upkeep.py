@@ -62,7 +62,7 @@ def test_keys_in_two_partitions_are_listed_then_one_row_of_each_is_left(tmp_path
     done = tidemark(*command, "--yes")
     assert done.stdout.endswith("deleted 1 row, snapshot 3; each key has one row now\n")
     assert sorted(two.content()) == [[1, "b", 1], [7, "a", 9], [8, "a", 1]]
-    assert tidemark(*command).stdout == "nothing to remove: no key is in two places\n"
+    assert tidemark(*command).stdout == "nothing to remove: no key is in two partitions\n"
     two.commit([["+I", 7, "b", 10]])
     assert sorted(two.content()) == [[1, "b", 1], [7, "b", 10], [8, "a", 1]]
 

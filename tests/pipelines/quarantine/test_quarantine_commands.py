@@ -174,4 +174,4 @@ def test_a_table_is_told_by_the_names_that_the_record_gave(tmp_path: Path) -> No
 def test_a_pipeline_without_quarantine_is_told(tmp_path: Path) -> None:
     file = write_pipeline(tmp_path)
     file.write_text(file.read_text().replace("debezium-json }", "debezium-json, on_bad_record: fail }"))
-    assert "pipeline shop has no quarantine: it says on_bad_record: fail" in run("list", file, code=2).stderr
+    assert "pipeline shop has no quarantine: its file has on_bad_record: fail" in run("list", file, code=2).stderr

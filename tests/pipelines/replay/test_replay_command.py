@@ -53,12 +53,12 @@ READ = {(TOPIC, 0): 2}
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({}, "table lake.orders has no sequence.field: older records would win"),
+        ({}, "table lake.orders has no sequence.field: older records would replace"),
         ({"merge-engine": "partial-update"}, "table lake.orders has no sequence.field"),
-        ({"merge-engine": "aggregation", "sequence.field": "v"}, "table lake.orders aggregates: what is in its rows"),
+        ({"merge-engine": "aggregation", "sequence.field": "v"}, "table lake.orders aggregates: values that its rows"),
         (
             {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum"},
-            "table lake.orders aggregates (columns n): what is in its rows already would count a second time",
+            "table lake.orders aggregates (columns n): values that its rows already contain would count a second time",
         ),
     ],
     ids=str,
@@ -80,7 +80,7 @@ def test_a_table_without_key_is_refused(tmp_path: Path) -> None:
 
 def test_an_early_end_is_refused_where_deletes_apply(tmp_path: Path) -> None:
     file = filled(tmp_path, {"sequence.field": "v"})
-    assert "takes deletes: rows that are deleted behind --to would come back" in refused(
+    assert "takes deletes: rows that are deleted after --to would come back" in refused(
         file, "--table", "lake.orders", *FROM, "--to", "2024-01-01"
     )
 
@@ -93,17 +93,17 @@ def test_wrong_requests_are_told(tmp_path: Path) -> None:
     assert "dump files are replayed from the earliest record on" in refused(
         file, "--table", "lake.orders", "--from", "2024-01-01"
     )
-    assert "say --into-place" in tidemark("replay", file, "--table", "lake.orders", *FROM).stderr
+    assert "choose --into-place" in tidemark("replay", file, "--table", "lake.orders", *FROM).stderr
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--into-place", "--rebuild"), "say --into-place (apply the records to the table as it is) or --rebuild"),
-        (("--rebuild", "--to", "2024-01-01"), "--to: a rebuild ends where it meets the stream; leave --to out"),
-        (("--into-place", "--from", "earliest", "--allow-missing"), "--allow-missing: only a --rebuild can lose rows"),
-        (("--into-place",), "--from: say where to begin"),
+        (("--into-place", "--rebuild"), "choose --into-place (apply the records to the table as it is) or --rebuild"),
+        (("--rebuild", "--to", "2024-01-01"), "--to: a rebuild ends at the position of the stream; leave out --to"),
+        (("--into-place", "--from", "earliest", "--allow-missing"), "--allow-missing: only --rebuild can lose rows"),
+        (("--into-place",), "--from: state where to begin"),
         (("--rebuild", "--abandon"), "table lake.orders has no unfinished rebuild; there is nothing to give up"),
         (("--rebuild", "--from", "snapshot:1"), "dump files are replayed from the earliest record on"),
     ],
@@ -122,10 +122,10 @@ def test_an_unfinished_rebuild_is_gone_on_with_or_given_up_before_anything_else(
     replays.put(with_rebuild(load_pipeline(file), begun, table(tmp_path), allows_missing=False))
 
     told = refused(file, "--table", "lake.orders", *FROM)
-    assert "a rebuild of lake.orders from the earliest record to where it meets the stream has not ended" in told
+    assert "a rebuild of lake.orders from the earliest record to the position of the stream has not ended" in told
     assert "give it up (--rebuild --abandon)" in told
     done = tidemark("replay", file, "--table", "lake.orders", "--rebuild", "--abandon")
-    assert done.stdout.startswith("gave up rebuild r1 of lake.orders; what it had built is removed")
+    assert done.stdout.startswith("gave up rebuild r1 of lake.orders; its rows are removed")
     assert replays.all() == []
 
 
@@ -171,8 +171,8 @@ def test_ranges_are_named_by_times_offsets_and_snapshots(tmp_path: Path) -> None
         '{"shop.public.orders": {"0": 3}}': "no offset 3 in partition 0 of shop.public.orders: the stream has read",
         '{"shop.public.orders": {"0": "soon"}}': "expected an offset, a time or `earliest` for '0' of topic",
         '{"shop.public.orders": {"*": 0}}': "not '*': 0 of topic",
-        "2999-01-01": "that is in the future; there are no records from then on",
-        '{"shop.public.orders": {"*": "2999-01-01"}}': "that is in the future",
+        "2999-01-01": "this time is in the future, and no record is that new",
+        '{"shop.public.orders": {"*": "2999-01-01"}}': "this time is in the future",
         "yesterday": "expected earliest, a time",
     }.items():
         with pytest.raises(ConfigError, match="--from") as error:

@@ -175,8 +175,8 @@ def test_what_lies_in_a_directory_and_is_not_read_is_told(
     assert [name for name, _ in dump_files(str(dumps))] == ["a.jsonl", "b.json.zst"]
 
     DumpFilesReader(DumpSettings(str(dumps)), standing).check()
-    assert f"in {dumps} these are not read: 2025/, 2026/, orders.txt; files of a directory are" in caplog.text
-    assert f"others too, such as {dumps}/**/*.jsonl" in caplog.text
+    assert f"in {dumps} Tidemark does not read these: 2025/, 2026/, orders.txt. In a directory" in caplog.text
+    assert f"a glob such as {dumps}/**/*.jsonl reads others too" in caplog.text
 
     caplog.clear()
     for path in (dumps / "2025", dumps / "*.jsonl", dumps / "a.jsonl"):

@@ -192,7 +192,7 @@ def test_what_was_read_beside_the_stream_is_told_with_its_bad_records() -> None:
     summary = RunSummary("shop", totals.totals, (ORDERS,), quarantine="/q")
     assert headline(summary) == "shop: nothing new for the stream"
     assert beside_lines(summary) == [
-        "lake.orders: 520 records read beside the stream, to bring it up; 3 could not be decoded and lie in /q:"
+        "lake.orders: 520 records read beside the stream, to catch it up; 3 could not be decoded and are in /q:"
         " 3 no number"
     ]
 
@@ -218,7 +218,7 @@ def test_quarantined_records_are_told_with_their_place() -> None:
     summary = RunSummary("shop", totals, (), None, "/state/q")
     assert headline(summary) == (
         "shop: 30 events in 3.0 s, 10 events/s after the first batch, which took 1.0 s with start-up; 2 could not be"
-        " decoded and lie in /state/q: 2 not JSON"
+        " decoded and are in /state/q: 2 not JSON"
     )
 
 
@@ -267,7 +267,7 @@ def test_the_summary_names_what_was_lost_before_it_was_read() -> None:
     loss = "topic a partition 0: offsets 5 to 9 are gone (retention, or deleted records)"
     print_summary(RunSummary("shop", Totals(3), (), losses=(loss,), waited_s=35.0), Console(file=out, width=200))
     assert f"lost before it was read: {loss}" in out.getvalue()
-    assert "waited 35 s for trouble to pass" in out.getvalue()
+    assert "waited 35 s for transient failures to end" in out.getvalue()
 
 
 def test_what_could_not_be_read_is_told_also_where_nothing_is_new() -> None:

@@ -102,7 +102,7 @@ def test_schemas_that_disagree_leave_no_way_to_read_a_record_without_one(tmp_pat
     changes = [change(1, True, **fifty), change(2, True, fields=wider, **fifty), change(3, False, **fifty)]
     tables, reasons = ran(pipeline_tables(tmp_path, RULE), tmp_path, *changes)
     assert {key: row["m"] for key, row in stored(tables).items()} == {1: "123.4500", 2: "1.2345"}
-    assert len(reasons) == 1 and "earlier records disagree on what the values" in reasons[0]
+    assert len(reasons) == 1 and "earlier records disagree about the meaning" in reasons[0]
 
 
 @pytest.mark.parametrize("form, plain", [("m", "123.45"), ("s", "Nw==")])

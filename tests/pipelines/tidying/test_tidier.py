@@ -101,7 +101,7 @@ def test_what_fails_is_told_once_and_tried_again(tmp_path: Path, caplog: pytest.
         working.close(drains=True)
 
     first, second = (record.getMessage() for record in caplog.records)
-    assert "lake.t: Tidemark could not remove what has expired (the disk is on fire)" in first
+    assert "lake.t: Tidemark could not remove expired files (the disk is on fire)" in first
     assert f"'tidemark table expire {target.paths.root}'" in first
     assert "unexpected ValueError('what is that')" in second
 

@@ -14,5 +14,5 @@ from sinks.commit.pipeline_mark import has_mark
 def test_a_file_that_is_no_mark_is_named_with_the_remedy(content: bytes) -> None:
     io, paths = MemoryFileIO(), TablePaths("/t")
     io.write("/t/tidemark/shop.json", content)
-    with pytest.raises(CorruptFile, match=r"/t/tidemark/shop.json is not readable .*restore the file"):
+    with pytest.raises(CorruptFile, match=r"/t/tidemark/shop.json cannot be read .*restore the file"):
         has_mark(io, paths, "shop")

@@ -80,7 +80,7 @@ def test_records_that_come_under_another_name_are_refused(dumps: Dumps, count: i
         dumps.put(name, blank + lines(0, count + (5 if how == "dumped again" else 0)))
     before = dumps.offset
     with pytest.raises(
-        CorruptFile, match=rf"{name}\.jsonl\S* begins with the same records as b\.jsonl.*give it its name"
+        CorruptFile, match=rf"{name}\.jsonl\S* begins with the same records as b\.jsonl.*restore its name"
     ):
         dumps.read()
     assert dumps.offset == before
@@ -139,6 +139,6 @@ def test_another_content_under_the_name_is_refused(dumps: Dumps, count: int) -> 
     dumps.read()
     dumps.put("b", lines(0, 2 * count, "another text"))
     with pytest.raises(
-        CorruptFile, match=rf"b\.jsonl\S* does not begin as it did when {count:,} lines of it were read"
+        CorruptFile, match=rf"b\.jsonl\S* has another beginning than when {count:,} of its lines were read"
     ):
         dumps.read()

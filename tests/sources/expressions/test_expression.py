@@ -130,15 +130,15 @@ def test_truncate_is_exact_and_fails_only_where_its_result_does_not_fit(data: st
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("truncate(i, 2147483648)", "holds 2147483647 at most; take a smaller width, or cast"),
-        ("truncate(d, 10000000000)", "9999999999 is the most"), ("truncate(s, 2147483648)", "characters at most"),
+        ("truncate(i, 2147483648)", "holds at most 2147483647; take a smaller width, or cast"),
+        ("truncate(d, 10000000000)", "9999999999 is the most"), ("truncate(s, 2147483648)", "a text has at most"),
         ("truncate(i, 10) FILTER (WHERE i > 1)", "FILTER"), ("truncate(DISTINCT i, 10)", "DISTINCT"),
         ("i.truncate(10)", "before it, write truncate(i, ...)"), ("x.truncate(i, 10)", "x.truncate: a"),
         ("i.abs()", "write abs(i, ...)"), ("x.y.date_format(s, 'yyyy')", "x.y.date_format"),
         ("abs(i ORDER BY i)", "ORDER BY"), ("truncate(i, 10 ORDER BY i)", "ORDER BY"),
         ("NOT " * 900 + "true", "nested too deeply"),
         ("date_format(ts)", "takes a value and a pattern"), ("date_format(ts, s)", "takes a value and a pattern"),
-        ("date_format(ts, 'yyyy-QQ')", "no letters 'QQ': say it with strftime"),
+        ("date_format(ts, 'yyyy-QQ')", "no letters 'QQ': use strftime"),
         ("date_format(ts, '" + "''x')", "has no end"),
         ("date_format(s, 'yyyy')", "add explicit type casts"), ("truncate(i, 0)", "a whole number above 0"),
         ("truncate(i, i)", "a whole number above 0"), ("truncate(f, 10)", "takes integers, decimals and texts"),
