@@ -91,7 +91,7 @@ def key_at(outcome: Outcome, position: int) -> MessageKey:
     try:
         key = None if text is None else parse_json(text)
         value = unwrapped_key(key)
-        is_wrapped = value is not key and isinstance(value, dict)
+        is_wrapped = isinstance(key, dict) and isinstance(value, dict) and value is not key
         return MessageKey(value, read_schema(key.get("schema"), lambda row: row) if is_wrapped else None)
     except MalformedRecord as error:
         return MessageKey(error, None)

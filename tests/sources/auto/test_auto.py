@@ -236,8 +236,7 @@ def test_what_cannot_be_told_apart_is_named_with_the_remedy(tmp_path: Path, valu
 def test_a_registry_tells_binary_formats(tmp_path: Path) -> None:
     file = tmp_path / "schemas.json"
     flat = {**ROW, "fields": [*ROW["fields"], {"name": "__deleted", "type": "string"}]}
-    beat = {"type": "record", "name": "Heartbeat", "namespace": "io.debezium.connector.common"}
-    beat["fields"] = [{"name": "ts_ms", "type": "long"}]
+    beat = {**ROW, "name": "io.debezium.connector.common.Heartbeat", "fields": [{"name": "ts_ms", "type": "long"}]}
     file.write_text(json.dumps({"schemas": {"1": ROW, "2": ENVELOPE, "3": flat, "4": beat}}))
     config = config_of(tmp_path, {"auto": {"registry": {"file": str(file)}}})
     rows_ = records("plain", (None, avro(ROW, {"id": 1}, 1)))
