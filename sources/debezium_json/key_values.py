@@ -89,7 +89,7 @@ def key_at(outcome: Outcome, position: int) -> MessageKey:
         return MessageKey(unwrapped_key(outcome.parsed("key", position)), None)
     text = outcome.keys_at(np.array([position], np.int64))[0].as_py()
     try:
-        key = None if text is None else parse_json(text)
+        key: Any = None if text is None else parse_json(text)
         value = unwrapped_key(key)
         is_wrapped = isinstance(key, dict) and isinstance(value, dict) and value is not key
         return MessageKey(value, read_schema(key.get("schema"), lambda row: row) if is_wrapped else None)
