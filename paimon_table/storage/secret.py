@@ -19,6 +19,9 @@ _PREFIX = "TIDEMARK_SECRET_"
 _variables: dict[str, str] = {}
 """Variable per text. Their names are random: one made from the text could be tried out against guesses."""
 
+_inherited: set[str] = set()
+"""Variables with which the processes of the tasks were started."""
+
 
 @dataclass(frozen=True, slots=True)
 class Secret:
@@ -38,7 +41,7 @@ class Secret:
         text = os.environ.get(self.variable)
         if text is None:
             raise ConfigError(
-                f"a secret of the storage did not reach this process (environment variable {self.variable}): it was"
+                f"a secret did not reach this process (environment variable {self.variable}): it was"
                 " started before the storage was opened; open the storage first, or give the credentials in the"
                 " environment as for every AWS client"
             )
@@ -46,6 +49,17 @@ class Secret:
 
     def __str__(self) -> str:
         return "***"
+
+
+def note_inherited() -> None:
+    """Say that the processes of the tasks have all secrets that are known now: they inherit this environment."""
+    _inherited.update(_variables.values())
+
+
+def for_tasks(text: str) -> Secret | str:
+    """What a task may get in place of a text: the secret if its process has it, else the text."""
+    variable = _variables.get(text)
+    return Secret(variable) if variable in _inherited else text
 
 
 def secret_variables() -> Mapping[str, str]:

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from paimon_table.errors import ConfigError, SinkUnavailable
 from paimon_table.storage.private_directory import SharedDirectory, make_file, process_directory
-from paimon_table.storage.secret import secret_variables
+from paimon_table.storage.secret import Secret, note_inherited, secret_variables
 from pipelines.config.config import PipelineConfig
 from pipelines.spark.jvm_output import JVM_OUTPUT
 from pipelines.spark.kafka_reading import master_of, reads_directly
@@ -38,6 +38,7 @@ from pipelines.spark.spark_residue import leave_no_residue
 from pipelines.storage import hold_secrets
 from sinks import faults
 from sinks.exchange.spool import Spool
+from sources.kafka.client_properties import SECRET, librdkafka_properties
 
 CODE_PACKAGES = ("paimon_table", "pipelines", "sinks", "sources", "tidemark")
 """Our import packages, which travel with the job to executors on other machines."""
@@ -82,6 +83,8 @@ def open_session(configs: Sequence[PipelineConfig], is_short: bool = False) -> S
             "the keys under catalog.options cannot be handed on to the workers of a local spark-submit: start with"
             " `tidemark run`, or give them to spark-submit as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
+    if is_local and not is_joined:
+        hold_kafka_secrets(configs)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if os.environ.get(faults.CRASH_VARIABLE):
         os.environ[faults.DRIVER_VARIABLE] = str(os.getpgrp())
@@ -145,6 +148,8 @@ def _started(name: str, master: str, properties: Mapping[str, str], user: Namele
     try:
         with _environment_of_jvm(properties):
             is_new = JVM_OUTPUT.launch(on_command_line, _working_directory(), None if user is None else user.home)
+        if is_new:
+            note_inherited()
         if user is not None and is_new:
             user.log_in()
         builder = SparkSession.builder.appName(name).master(master)
@@ -224,6 +229,16 @@ def _storage_secrets(configs: Sequence[PipelineConfig]) -> Mapping[str, str]:
     for config in configs:
         hold_secrets(config)
     return secret_variables()
+
+
+def hold_kafka_secrets(configs: Sequence[PipelineConfig]) -> None:
+    """Make what tasks log in to Kafka with known to the processes that are started next."""
+    for config in configs:
+        kafka = config.source.kafka
+        if kafka is not None and reads_directly(config):
+            said = librdkafka_properties(kafka.bootstrap_servers, kafka.options)
+            for name in SECRET & said.keys():
+                Secret.of(said[name])
 
 
 def code_archive() -> Path:

@@ -44,6 +44,17 @@ ssl.truststore.location ssl.truststore.password ssl.truststore.type
 _OF_STORES = frozenset(_OF_STORES_WORDS.split())
 """What is translated below."""
 
+SECRET = frozenset(
+    {
+        "sasl.oauthbearer.client.secret",
+        "sasl.password",
+        "ssl.key.password",
+        "ssl.key.pem",
+        "ssl.keystore.password",
+    }
+)
+"""Properties of librdkafka that nobody else may see."""
+
 _LEAST_BYTES, _MOST_BYTES = 1000, (1 << 31) - 1
 """What librdkafka allows for a record and for an answer. One that is sent may not be larger than a fetch."""
 

@@ -7,7 +7,8 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
-from sources.kafka.client_properties import librdkafka_properties
+from paimon_table.storage.secret import for_tasks
+from sources.kafka.client_properties import SECRET, librdkafka_properties
 from sources.kafka.direct_admin import KafkaOffsets
 from sources.kafka.planner import KafkaPlanner
 from sources.kafka.settings import KafkaSettings
@@ -78,7 +79,8 @@ class DirectStream:
     @property
     def share_reader(self) -> ShareReader | None:
         settings = self._settings
-        properties = librdkafka_properties(settings.servers, settings.properties)
+        said = librdkafka_properties(settings.servers, settings.properties)
+        properties = {name: for_tasks(value) if name in SECRET else value for name, value in said.items()}
         return KafkaShareReader(settings.servers, properties, settings.goes_on_after_loss, settings.patience_s)
 
     def begin(

@@ -18,6 +18,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from paimon_table.errors import SinkUnavailable
+from paimon_table.storage.secret import Secret
 from sources.kafka.client_errors import Trouble, error_of, to_debug
 from sources.kafka.message_batches import record_batch
 from sources.kafka.offset_ranges import OffsetRange, from_bytes
@@ -57,11 +58,11 @@ class OffsetsNotThere(Exception):
 
 @dataclass(frozen=True, slots=True)
 class KafkaShareReader:
-    """The ``ShareReader`` of offset ranges. Travels with the code of the tasks, as it holds passwords."""
+    """The ``ShareReader`` of offset ranges. Travels with the code of the tasks."""
 
     servers: str
-    properties: Mapping[str, str] = field(repr=False)
-    """Those of librdkafka."""
+    properties: Mapping[str, str | Secret] = field(repr=False)
+    """Those of librdkafka. Secrets stay where they are if the process of the task has them."""
     goes_on_after_loss: bool
     patience_s: float
     """How long no progress is taken for trouble that passes."""
@@ -259,15 +260,15 @@ _consumers: dict[tuple[tuple[str, str], ...], tuple[Consumer, Trouble, FileState
 
 def _consumer(reader: KafkaShareReader) -> tuple[Consumer, Trouble]:
     """The one of these properties, made anew where files that they name were replaced."""
-    key = tuple(sorted(reader.properties.items()))
-    files = file_states(reader.properties)
+    properties = {n: value.reveal() if isinstance(value, Secret) else value for n, value in reader.properties.items()}
+    key, files = tuple(sorted(properties.items())), file_states(properties)
     held = _consumers.pop(key, None)
     if held is not None and held[2] == files:
         consumer, trouble, _ = held
     else:
         trouble = Trouble(reader.servers)
         try:
-            consumer = Consumer({**reader.properties, "error_cb": trouble.note}, logger=to_debug())
+            consumer = Consumer({**properties, "error_cb": trouble.note}, logger=to_debug())
         except KafkaException as error:
             failure = trouble.failure(error_of(error))
             if held is None:

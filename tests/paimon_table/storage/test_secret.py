@@ -11,7 +11,7 @@ import pytest
 
 from paimon_table.errors import ConfigError
 from paimon_table.storage.file_io import file_io_for
-from paimon_table.storage.secret import Secret, secret_variables
+from paimon_table.storage.secret import Secret, for_tasks, note_inherited, secret_variables
 from pipelines.config.config import PipelineConfig
 
 OPTIONS = {
@@ -38,6 +38,14 @@ def test_a_secret_is_one_value_and_its_text_is_known_here_and_in_child_processes
     code = "import pickle, sys; print(pickle.load(sys.stdin.buffer).reveal())"
     done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(secret), capture_output=True, check=True)
     assert done.stdout.decode().strip() == "text of a test"
+
+
+def test_tasks_get_a_reference_where_their_processes_have_the_secret_and_the_text_elsewhere() -> None:
+    assert for_tasks("never held") == "never held"
+    secret = Secret.of("held before a JVM starts")
+    assert for_tasks("held before a JVM starts") == "held before a JVM starts"
+    note_inherited()
+    assert for_tasks("held before a JVM starts") == secret
 
 
 def test_a_process_that_was_started_before_says_what_to_do() -> None:

@@ -13,6 +13,8 @@ from tests.support.security_page import kafka_blocks, write_example
 ENVIRONMENT = {
     "KAFKA_USER": "tide",
     "KAFKA_PASSWORD": "pass word; 'x'",
+    "KAFKA_CLIENT": "tide",
+    "KAFKA_SECRET": "client secret",
     "KAFKA_AUTHORITY": "-----BEGIN CERTIFICATE-----",
     "STORE_PASSWORD": "store password",
 }
@@ -28,4 +30,4 @@ def test_an_example_is_valid(tmp_path: Path, caplog: pytest.LogCaptureFixture, n
 
 
 def test_the_page_has_examples() -> None:
-    assert len(kafka_blocks()) == 8
+    assert len(kafka_blocks()) == 10

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import logging
+import pickle
+from typing import Any, cast
 
 import pytest
 from pydantic import ValidationError
 
+from paimon_table.storage.secret import note_inherited
 from pipelines.config.config import PipelineConfig
 from pipelines.spark.kafka_reading import reads_directly, say_reader
+from pipelines.spark.session import hold_kafka_secrets
 from pipelines.spark.session_properties import session_properties
+from sources.kafka.record_streams import DirectStream
 
 JKS = {"security.protocol": "SSL", "ssl.truststore.location": "/t.jks", "ssl.truststore.password": "it is secret"}
 
@@ -34,6 +39,18 @@ def config(reader: str = "auto", options: dict[str, str] | None = None, master: 
             "otherwise": "create",
         }
     )
+
+
+def test_passwords_are_not_in_the_code_of_tasks_whose_processes_inherit_them() -> None:
+    store = {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": "/me.p12", "ssl.keystore.password": "IT-IS-SECRET"}
+    chosen = config(options={"security.protocol": "SSL", **store})
+    kafka = chosen.source.kafka
+    assert kafka is not None
+    stream = DirectStream(kafka.settings, cast("Any", None), lambda _losses: None)
+    assert b"IT-IS-SECRET" in pickle.dumps(stream.share_reader)  # no JVM has started with it
+    hold_kafka_secrets([chosen])
+    note_inherited()
+    assert b"IT-IS-SECRET" not in pickle.dumps(stream.share_reader)
 
 
 @pytest.mark.parametrize(

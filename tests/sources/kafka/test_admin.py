@@ -15,10 +15,11 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 
 from paimon_table.errors import ConfigError, Outage, SinkUnavailable, TidemarkError
+from paimon_table.storage.secret import Secret
 from pipelines.config.kafka_checks import misplaced, misspelt, property_mistakes
 from pipelines.config.kafka_properties import KNOWN
 from sources.kafka.admin import kafka_admin
-from sources.kafka.client_properties import librdkafka_properties
+from sources.kafka.client_properties import SECRET, librdkafka_properties
 from sources.kafka.first_look import topics_at_first_look
 from sources.kafka.offset_ranges import ranges_of, to_bytes
 from sources.kafka.settings import KafkaSettings
@@ -37,7 +38,8 @@ from tests.stack.secure_kafka import (
     jaas,
     running_secure_kafka,
 )
-from tests.stack.token_server import CLIENT, SECRET
+from tests.stack.token_server import CLIENT
+from tests.stack.token_server import SECRET as CLIENT_SECRET
 from tests.support.kafka_pipelines import insert_events
 from tests.support.waiting import seconds
 
@@ -148,7 +150,7 @@ def _scram(broker: SecureKafka, mechanism: str, **jaas_values: str) -> dict[str,
     return _login(broker, mechanism, module=SCRAM_MODULE, **jaas_values)
 
 
-def _token(broker: SecureKafka, url: str, secret: str = SECRET) -> dict[str, str]:
+def _token(broker: SecureKafka, url: str, secret: str = CLIENT_SECRET) -> dict[str, str]:
     return {
         **_login(broker, "OAUTHBEARER"),
         "sasl.jaas.config": f'{OAUTH_MODULE} required clientId="{CLIENT}" clientSecret="{secret}";',
@@ -304,7 +306,9 @@ def test_replaced_files_are_read_without_a_restart(
     shutil.copy(broker.authority.client_store(kind), store)
     options = {**_certificate(broker, kind), "ssl.keystore.location": str(store)}
     source = Client(None, is_direct=True).source(broker.mutual, options)
-    reader = KafkaShareReader(broker.mutual, librdkafka_properties(broker.mutual, options), False, patience_s=60)
+    said = librdkafka_properties(broker.mutual, options)
+    properties = {name: Secret.of(value) if name in SECRET else value for name, value in said.items()}
+    reader = KafkaShareReader(broker.mutual, properties, False, patience_s=60)
     share = to_bytes(ranges_of({(TOPIC, 0): 0}, {(TOPIC, 0): 5}))
     with kafka_admin(None, source) as admin:
         assert TOPIC in admin.topic_ids() and _count(reader, share) == 5
