@@ -112,10 +112,18 @@ class RowSorter:
                 reason = f"{_NO_ROW}it is an envelope of Debezium, which the format {form} reads"
                 self._outcome.quarantine(position, reason)
                 return False
+        if self._names_table(position):
+            return True
         kind = control_kind(value, unwrapped_key(self._outcome.parsed("key", position)), self._topic)
         if kind is not None:
             self._outcome.note_control(self._topic, kind, position)
         return kind is None
+
+    def _names_table(self, position: int) -> bool:
+        """Whether headers say of a record what happened in which table: then it is a row, whatever its columns are."""
+        names = (*self._in_headers.named(Role.OP), *self._in_headers.named(Role.TABLE))
+        told = (self._headers.texts(name) for name in names)
+        return any(texts is not None and texts[position].is_valid for texts in told)
 
     # ------------------------------------------------------------ rows
 

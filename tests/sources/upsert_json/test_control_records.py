@@ -54,9 +54,10 @@ def test_logical_messages_are_counted(copies: int) -> None:
 
 @pytest.mark.parametrize(("key", "value"), [case[1:] for case in KINDS if case[0] != "schema change"])
 def test_a_row_with_metadata_is_none(key: Any, value: Any) -> None:
-    found = decoded(rows_of((key, {**value, "__op": "c"})), {})
+    for row in ((key, {**value, "__op": "c"}), (key, value, {"__op": "c"}), (key, value, {"__table": "orders"})):
+        found = decoded(rows_of(row), {})
 
-    assert (found.counts.control, [s.source for s in found.observations]) == (0, [SOURCE])
+        assert (found.counts.control, [s.source for s in found.observations]) == (0, [SOURCE])
 
 
 def test_rows_with_times_alone_are_rows_where_the_key_is_one() -> None:
