@@ -63,6 +63,7 @@ pages: venv-dev ## write the generated pages of docs/ again
 bench: java venv-dev ## measure events per second; BENCH_ARGS are passed on
 	$(BIN)/python -m benchmarks.throughput $(BENCH_ARGS)
 
+# A test does the same with Tidemark alone: tests/benchmarks/test_side_by_side_run.py.
 bench-smoke: java venv-dev ## run what benchmarks/side_by_side has set up already, on few events: it works, no numbers
 	$(BIN)/python -m benchmarks.side_by_side --events 2000 --workloads uniform,append --ready-only --results build/bench-smoke.json
 
