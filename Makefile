@@ -12,13 +12,13 @@ PYTHON_FILES := $(SOURCES) tests benchmarks scripts
 # What tests share (a broker, a JVM, a Spark session) stays with one worker: tests/support/order.py. They wait for JVMs and
 # brokers half of the time, so two cores have work for four.
 TEST_WORKERS ?= 4
-# Fast tests wait for nothing: a worker more than there are cores collects all tests once more.
-FAST_WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < $(TEST_WORKERS) ? cores : $(TEST_WORKERS))))
+# Fast tests wait a quarter of the time, for commands and threads that they start: one worker more than there are cores.
+FAST_WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < $(TEST_WORKERS) ? cores + 1 : $(TEST_WORKERS))))
 PYTEST := $(BIN)/python -m pytest --dist loadgroup --no-loadscope-reorder --show-failures-at-once
 FAST := not slow and not spark and not stack and not interop and not crash
 PYPAIMON_LOCK := tests/interop/requirements-pypaimon.lock
 
-.PHONY: help demo test check try static coverage bench bench-smoke docs pages fmt lock venv venv-dev java clean
+.PHONY: help demo test check try lint static coverage bench bench-smoke docs pages fmt lock venv venv-dev java clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -30,15 +30,20 @@ test: java venv-dev static ## everything: static checks and all tests
 	-$(BIN)/python -m tests.stack.class_archive
 	$(PYTEST) -n $(TEST_WORKERS) --durations=15
 
-check: java venv-dev static ## format, lint, types, layers and the fast tests
-	$(PYTEST) -n $(FAST_WORKERS) -m "$(FAST)"
+check: java venv-dev lint ## format, lint, types, layers and the fast tests
+	@mkdir -p build
+	$(BIN)/mypy >build/mypy.log 2>&1 & mypy=$$!; failed=0; \
+	$(PYTEST) -n $(FAST_WORKERS) -m "$(FAST)" || failed=1; \
+	wait $$mypy || failed=1; cat build/mypy.log; exit $$failed
 
 try: venv-dev ## the fast tests of T, such as T="tests/paimon_table/merge -x"
 	$(BIN)/python -m pytest -q -m "$(FAST)" $(T)
 
-static: venv-dev
+lint: venv-dev
 	$(BIN)/ruff format --check $(PYTHON_FILES)
 	$(BIN)/ruff check $(PYTHON_FILES)
+
+static: lint
 	$(BIN)/mypy
 
 coverage: java venv-dev ## lines and branches that the fast tests run, in build/coverage
@@ -63,6 +68,7 @@ pages: venv-dev ## write the generated pages of docs/ again
 bench: java venv-dev ## measure events per second; BENCH_ARGS are passed on
 	$(BIN)/python -m benchmarks.throughput $(BENCH_ARGS)
 
+# A test does the same with Tidemark alone: tests/benchmarks/test_side_by_side_run.py.
 bench-smoke: java venv-dev ## run what benchmarks/side_by_side has set up already, on few events: it works, no numbers
 	$(BIN)/python -m benchmarks.side_by_side --events 2000 --workloads uniform,append --ready-only --results build/bench-smoke.json
 

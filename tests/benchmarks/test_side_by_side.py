@@ -357,6 +357,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> FinishedTable:
     return FinishedTable(path, Topic(COUNT, COUNT * 900, 120, changes.row_count), rows, changelog)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", READS.values(), ids=list(READS))
 def test_tidemarks_reader_reads_what_is_there(read: Read, written: FinishedTable, tmp_path: Path) -> None:
     assert changes_difference(written.rows, written.changes) is None

@@ -118,6 +118,7 @@ def test_power_cut_at_any_time_leaves_every_key_in_one_place(tmp_path: Path, aft
         survive(tmp_path / str(crash_after), MemoryFileIO(crash_after=crash_after), MemoryFileIO, after_crash)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("period", [37, 53])
 def test_power_cuts_again_and_again(tmp_path: Path, period: int) -> None:
     lives = itertools.count(period + 1)

@@ -88,6 +88,7 @@ def test_size_follows_from_items_and_probability(items: int, fpp: float, size: i
     assert (len(body) - 4, int.from_bytes(body[:4], "big")) == (size, functions)
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(st.sets(st.text(max_size=40), min_size=1, max_size=50), st.floats(0.01, 0.5))
 def test_values_of_a_filter_are_always_found(values: set[str], fpp: float) -> None:

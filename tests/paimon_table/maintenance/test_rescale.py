@@ -469,6 +469,7 @@ def test_a_crash_at_any_operation_loses_nothing_and_the_next_call_ends_it(tmp_pa
         assert left.content() == sorted_rows([*others, [1, 2, "a"], [99, 1, "c"]])
 
 
+@pytest.mark.slow
 def test_wide_classes_are_merged_in_two_steps(tmp_path: Path) -> None:
     table = plain(tmp_path, 37)
     table.commit(rows(range(500)))

@@ -322,7 +322,10 @@ def test_a_row_that_goes_on_as_its_batch_ends_takes_its_values_along(tmp_path: P
     assert open_table(tables, "documents").to_arrow().to_pylist() == [{"id": 3, "body": "new"}]
 
 
-@pytest.mark.parametrize(("cut", "between"), [(1, 0), (2, 0), (3, 0), (1, 25), (4, 25)])
+@pytest.mark.parametrize(
+    ("cut", "between"),
+    [(1, 0), (2, 0), (3, 0), *(pytest.param(cut, 25, marks=pytest.mark.slow) for cut in (1, 4))],
+)
 def test_a_key_change_that_comes_again_leaves_the_moved_row_its_values(tmp_path: Path, cut: int, between: int) -> None:
     """A connector that was killed sends its last records again: row 1 went to 2 meanwhile, and another row 1 came."""
     hidden = "__debezium_unavailable_value"

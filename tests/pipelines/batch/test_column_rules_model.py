@@ -140,6 +140,7 @@ _changes = st.lists(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(changes=_changes, size=st.integers(1, 9))
@@ -161,6 +162,7 @@ def test_a_table_is_what_each_row_of_its_source_makes_of_it(name: str, changes: 
         assert sorted(map(dict, replayed.values()), key=repr) == sorted(run.rows, key=repr)
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(changes=_changes, size=st.integers(1, 9))
 def test_sums_over_a_filter_and_a_computed_key_are_those_of_the_rows(changes: list[Any], size: int) -> None:

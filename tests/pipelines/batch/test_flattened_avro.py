@@ -61,6 +61,7 @@ def tables_of(
     return found, sum((Counter(report.quarantined_reasons) for report in reports), Counter[str]())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RULES)
 def test_a_flat_topic_in_avro_makes_the_table_of_the_same_topic_in_json(tmp_path: Path, name: str) -> None:
     unwrap, options, rule = RULES[name]

@@ -167,6 +167,7 @@ def test_records_are_gathered_in_order_until_they_suffice_or_take_too_much(monke
     assert all(one is part for one, part in zip(gathered(parts, 0), parts, strict=True))
 
 
+@pytest.mark.slow
 def test_gathered_records_become_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     histories = [History(name, seed=number).extend(20) for number, name in enumerate(NAMES)]
     tables = pipeline_tables(tmp_path, ALL_TABLES)

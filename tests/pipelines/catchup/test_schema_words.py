@@ -57,6 +57,7 @@ def seen(pipeline: PausedPipeline) -> tuple[Any, ...]:
     return fields, rows, len(table.context.schemas)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [{}, APPEND], ids=["upsert", "log"])
 @pytest.mark.parametrize("words", WORDS)
 def test_a_table_that_catches_up_is_the_table_of_the_stream(tmp_path: Path, words: str, mode: dict[str, Any]) -> None:

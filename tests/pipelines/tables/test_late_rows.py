@@ -38,6 +38,7 @@ def late(changes: Sequence[Change]) -> int:
     return count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "size"),
     [

@@ -64,6 +64,7 @@ def reasons(root: Path) -> list[str]:
     return [json.loads(line)["reason"] for file in files for line in file.read_text().splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["apply", "ignore"])
 def test_any_history_of_nullability_gives_what_the_word_says(tmp_path: Path, word: str) -> None:
     """The model: a column takes NULL once a schema of the batch has let it; else the record is bad."""

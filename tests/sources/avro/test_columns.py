@@ -54,6 +54,7 @@ def comparable(value: Any, schema: Any) -> Any:
             return value
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data())
 def test_columns_and_single_values_equal_those_of_fastavro(data: st.DataObject) -> None:
@@ -73,6 +74,7 @@ def test_columns_and_single_values_equal_those_of_fastavro(data: st.DataObject) 
     assert [comparable(exact_value(node, text, len(prefix)), schema) for text in texts] == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data())
 def test_damaged_bytes_never_come_out_as_another_value_than_the_exact_one(data: st.DataObject) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 import re
-import time
 from collections import defaultdict
 from collections.abc import Callable
 from itertools import groupby
@@ -81,16 +80,14 @@ def test_no_mutated_record_is_lost_stops_a_batch_or_harms_a_good_one(topics: Top
     with_values = [row for row in models if row["value"]]
     reasons: defaultdict[str, int] = defaultdict(int)
     stored = 0
-    memory, longest_s = psutil.Process().memory_info().rss, 0.0
+    memory = psutil.Process().memory_info().rss
     for _ in range(MUTANTS // AT_ONCE):
         good = [dict(row) for row in r.sample(models, 300)]
         mutants = [mutated_avro(r.choice(with_values), r) for _ in range(AT_ONCE)]
         rows = mixed(good, mutants, r)
         batch = pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)
 
-        started = time.process_time()
         decoded = decoder.decode(batch, targets)
-        longest_s = max(longest_s, time.process_time() - started)
 
         unknown = decoded.counts.unknown_tables
         refused = len(decoded.refusals)
@@ -111,5 +108,4 @@ def test_no_mutated_record_is_lost_stops_a_batch_or_harms_a_good_one(topics: Top
         stored += len(offsets) - len(good_places & offsets)
     assert sum(reasons.values()) > MUTANTS / 3
     assert stored > MUTANTS / 20  # a flipped bit may give another good row
-    assert longest_s < 20
     assert psutil.Process().memory_info().rss - memory < 500 << 20

@@ -105,6 +105,7 @@ def test_functions_that_users_of_paimon_know(
 INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_truncate_is_exact_and_fails_only_where_its_result_does_not_fit(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from([*INTEGERS, "DECIMAL(3, 2)", "DECIMAL(18, 0)", "DECIMAL(38, 5)"]))

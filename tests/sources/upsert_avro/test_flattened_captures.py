@@ -18,6 +18,8 @@ from tests.support.avro_topics import AvroTopics
 from tests.support.flattened import UNWRAPS, Unwrap, flattened
 from tests.support.replay import CAPTURES, Replay, replay_batches, same
 
+FAST = "rewrite with tombstone"
+
 
 def both_forms(
     name: str, unwrap: Unwrap, directory: Path, policies: UpsertPolicies | None = None
@@ -38,7 +40,10 @@ def both_forms(
     )
 
 
-@pytest.mark.parametrize("unwrap", UNWRAPS.values(), ids=UNWRAPS)
+@pytest.mark.parametrize(
+    "unwrap",
+    [pytest.param(unwrap, id=name, marks=[] if name == FAST else pytest.mark.slow) for name, unwrap in UNWRAPS.items()],
+)
 def test_a_flat_database_in_avro_ends_as_in_json(unwrap: Unwrap, tmp_path: Path) -> None:
     avro, json = both_forms("shop_schema", unwrap, tmp_path)
 
