@@ -61,5 +61,5 @@ def test_what_came_meanwhile_is_read_once(tmp_path: Path, away: list[str]) -> No
         assert f"no rule routes records of {EAST} (topic {EAST}) to it any more" in run(away[0])
         run(away[-1])
         told = run(EAST, WEST)
-        assert "it is caught up beside the stream" in told
+        assert "Tidemark catches it up beside the stream" in told
         assert _ids(tmp_path) == [*range(count), *range(1000, 1000 + count)], told
