@@ -214,7 +214,7 @@ def test_rules_with_expressions_find_formats_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "told"),
     [
-        ([(b"k", {"id": 1})], "JSON rows whose message keys are not among their columns: state upsert-json where"),
+        ([(b"k", {"id": 1})], "JSON rows whose message keys are not among their columns: if the message key is"),
         ([(WITH_KEY, {"id": 1}), (None, {"id": 2})], "JSON rows whose message keys are not among their columns"),
         ([(None, b"1,a,2"), (None, b"2,b")], "values that are not JSON: state the format, such as csv"),
         ([(None, b"[1]")], "JSON values that are not objects"),
