@@ -170,7 +170,7 @@ class LanesDoNotFit(TidemarkError):
     """Keys of the table lie in buckets that another lane owns: plan the batch again with ``lanes`` lanes."""
 
     action = Action.STOP
-    public_words = "keys of the table lie in buckets of others"
+    public_words = "keys of the table are in buckets of others"
 
     def __init__(self, text: str, *, lanes: int = 1) -> None:
         super().__init__(text)

@@ -90,8 +90,8 @@ def file_prefix(name: str, text: str) -> str:
     """The begin of file names; not a path, because readers know a file by its name alone."""
     if "/" in text or "\\" in text:
         raise ConfigError(
-            f"option {name!r}: {text!r} names a directory, but data files lie in that of their bucket; write a prefix "
-            "without slashes",
+            f"option {name!r}: {text!r} names a directory, but data files are in the directory of their bucket; write "
+            f"a prefix without slashes",
             option=name,
         )
     return text

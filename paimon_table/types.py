@@ -231,8 +231,7 @@ class _TypeText:
         levels = accumulate((token == "<") - (token == ">") for token in self.tokens)
         if max(levels, default=0) > MAX_NESTING:
             raise ConfigError(
-                f"the type {text[:40]!r}... is nested more than {MAX_NESTING} levels deep; take STRING for what lies"
-                " below"
+                f"the type {text[:40]!r}... is nested more than {MAX_NESTING} levels deep; use STRING for deeper levels"
             )
 
     def parse(self) -> DataType:

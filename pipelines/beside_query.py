@@ -183,7 +183,7 @@ class BesideQuery:
         """What brings a table up; called in a turn, once the pipeline's tables are known."""
         tables = self._of.tables()
         if tables is None:
-            raise BrokenInvariant(f"table {identifier} is to be caught up before the pipeline's tables are known")
+            raise BrokenInvariant(f"table {identifier} cannot catch up before the pipeline's tables are known")
         slices = self._slices()
         pace = Pace(self.config.source.reader.max_records_per_batch, SLICE_S)
 

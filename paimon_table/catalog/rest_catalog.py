@@ -74,7 +74,7 @@ class RestCatalog:
         table = Table.open_line(files.io, files.paths)
         if table is None or served.schema_id not in table.context.schemas:
             raise SinkUnavailable(
-                f"table {name} lies in {served.path}, as the catalog server says, but schema {served.schema_id} cannot"
+                f"table {name} is in {served.path}, as the catalog server says, but schema {served.schema_id} cannot"
                 " be found there; check that this machine reaches the same storage as the server (catalog.options)"
             )
         own = table.through(table.publisher, files.newest)
@@ -111,7 +111,7 @@ class RestCatalog:
             io, root = self.storage(served.path)
         except ConfigError as error:
             raise UnsupportedFeature(
-                f"table {name} lies in {served.path}, as the catalog server says: {error}"
+                f"table {name} is in {served.path}, as the catalog server says: {error}"
             ) from error
         return TableFiles(io, TablePaths(root), ServerSnapshots(self.client, name))
 

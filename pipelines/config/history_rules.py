@@ -53,7 +53,7 @@ def _of_versions(rule: TargetRule, columns: VersionColumns) -> str | None:
     if _engine(rule) != "deduplicate":
         return f"scd2 needs '{MERGE_ENGINE}' = deduplicate: versions are whole rows; remove the option"
     if rule.options.get(BUCKET, "").strip() in ("-1", "-2"):
-        return f"scd2 needs a fixed number of buckets ('{BUCKET}' = 4), so that all versions of a row lie in one"
+        return f"scd2 needs a fixed number of buckets ('{BUCKET}' = 4), so that all versions of a row are in one"
     for name, why in _NOT_WITH_VERSIONS.items():
         if name in rule.options:
             return f"scd2 {why}; remove the option '{name}'"

@@ -58,7 +58,7 @@ def storage_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
         elif name not in _STORAGE_OPTIONS:
             text = f"unknown storage option '{name}'; {did_you_mean(name, _STORAGE_OPTIONS)}"
         elif not is_rest and not {"s3", "s3a"} & set(schemes.values()):
-            text = f"'{name}' has no effect: neither the warehouse nor the checkpoint lies on S3; remove it"
+            text = f"'{name}' has no effect: neither the warehouse nor the checkpoint is on S3; remove it"
         else:
             continue
         yield problem_at(file, path, text, said_of=path[:-1])
@@ -97,12 +97,12 @@ def _overlap(checkpoint: str, warehouse: str | None) -> str | None:
     if state == tables:
         return "is the directory of the warehouse too; give it one of its own"
     if tables.startswith(state):
-        return "holds the warehouse, which would go with it when it is moved away; give each a directory of its own"
+        return "contains the warehouse, which would move with it; give each its own directory"
     if state.startswith(tables) and state.removeprefix(tables).split("/")[0].endswith(DATABASE_SUFFIX):
-        return "lies in a database of the warehouse; give it a directory outside of DATABASE.db"
+        return "is in a database of the warehouse; give it a directory outside of DATABASE.db"
     if state.startswith(tables) and _may_be_new(checkpoint):
         return (
-            "lies in the warehouse: whoever removes, restores or copies tables there does so to the checkpoint too;"
+            "is in the warehouse: whoever removes, restores or copies tables there does so to the checkpoint too;"
             " give it a directory outside of the warehouse"
         )
     return None
@@ -114,7 +114,7 @@ def place_warnings(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
     is_inside = tables is not None and _directory(state).startswith(_directory(tables))
     if is_inside and _overlap(state, tables) is None:
         text = (
-            "lies in the warehouse: whoever removes, restores or copies tables there does so to the checkpoint too;"
+            "is in the warehouse: whoever removes, restores or copies tables there does so to the checkpoint too;"
             " stop the pipeline, move the directory out of the warehouse, and name its new place"
         )
         yield problem_at(file, ("checkpoint",), text)
@@ -134,9 +134,9 @@ def _quarantine_overlaps(config: PipelineConfig) -> Iterator[str]:
         if bad == place:
             yield f"is the directory of the {what} too"
         elif bad.startswith(place):
-            yield f"lies in the {what}: whoever removes, restores or copies that does so to the quarantine too"
+            yield f"is in the {what}: whoever removes, restores or copies that does so to the quarantine too"
         elif place.startswith(bad):
-            yield f"holds the {what}, which would go with it when it is cleared away"
+            yield f"contains the {what}, which would be removed with it"
 
 
 def _is_in_use(quarantine: str) -> bool:

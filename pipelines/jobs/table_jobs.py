@@ -202,7 +202,7 @@ def _tell_rescale_plan(table: Table, buckets: int, stale: Mapping[bytes, Partiti
     if stale:
         _tell_partitions(table, f"would rewrite into {_buckets(buckets)}", stale)
     elif table.options.bucket != buckets:
-        say(f"would set 'bucket' to {buckets}; no files are to be rewritten")
+        say(f"would set 'bucket' to {buckets}; no file needs rewriting")
     else:
         say(f"nothing to do: it has {_buckets(buckets)} already")
 

@@ -97,7 +97,7 @@ def source_findings(config: PipelineConfig, sample: Sample) -> Iterator[Finding]
     losses = lost_records({p: at for p, at in positions.items() if p[0] not in sample.unreadable}, bounds)
     goes_on = config.source.on_data_loss == "continue"
     for loss in losses:
-        end = "on_data_loss: continue goes on without them" if goes_on else "a run stops; see source.on_data_loss"
+        end = "on_data_loss: continue skips them" if goes_on else "a run stops; see source.on_data_loss"
         yield Finding("warning" if goes_on else "error", f"records were lost before they were read: {loss}: {end}")
     closed = checkpoint.closed_batch
     planned_at_ms = None if closed is None else checkpoint.planned_at_ms(closed)

@@ -19,6 +19,10 @@ PLAIN = {
     r"\bmade up\b": "invented; finished",
     r"\banew\b": "again; rebuilt, recreated, restarted",
     r"\bmend(?:s|ed|ing)?\b(?!\.jsonl)": "fix",
+    r"\bsays so\b": "logs that, warns, reports that",
+    r"\blies? (?:in|on|under|below)\b": "is in",
+    r"\bonce more\b": "again",
+    r"\btrouble that passes\b": "transient failure",
     r"\bnobody (?:knows|says|can say|can tell)\b": "Tidemark cannot know",
 }
 PACKAGES = ("pipelines", "sources", "sinks", "paimon_table", "tidemark")

@@ -64,7 +64,7 @@ def read_struct_from(data: bytes) -> tuple[Struct, int]:
     except IndexError as error:
         raise BrokenThrift("the bytes end early") from error
     except RecursionError as error:
-        raise BrokenThrift("structs lie in each other without end") from error
+        raise BrokenThrift("structs are nested without end") from error
 
 
 def struct_bytes(fields: Mapping[int, Value]) -> bytes:

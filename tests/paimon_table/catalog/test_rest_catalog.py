@@ -428,11 +428,11 @@ def test_tables_that_this_machine_cannot_reach_are_refused_with_the_place(new_se
     catalog.create(ORDERS, orders_schema())
     table = new_server.table("lake", "orders")
     here, table.root = table.root, Path("/nowhere/orders")
-    with pytest.raises(SinkUnavailable, match=r"lies in file:/nowhere/orders.* reaches the same storage"):
+    with pytest.raises(SinkUnavailable, match=r"is in file:/nowhere/orders.* reaches the same storage"):
         catalog.find(ORDERS)
     table.root = here
     new_server.location = "oss://bucket/orders"
-    with pytest.raises(UnsupportedFeature, match=r"lies in oss://bucket/orders.* 'oss' is not supported"):
+    with pytest.raises(UnsupportedFeature, match=r"is in oss://bucket/orders.* 'oss' is not supported"):
         catalog.find(ORDERS)
     new_server.location, new_server.is_external = None, True
     with pytest.raises(UnsupportedFeature, match="is external"):

@@ -298,7 +298,7 @@ def test_types_with_their_lengths_are_taken(text: str) -> None:
     ("checkpoint", "told"),
     [
         ("./lake/", "directory of the warehouse"),
-        (".", "holds the warehouse"),
+        (".", "contains the warehouse"),
         ("lake/shop.db/t", "in a database of"),
         ("lake/_state", "in the warehouse"),
     ],
@@ -325,7 +325,7 @@ def test_a_checkpoint_in_use_stays_where_it_lies_in_the_warehouse_with_a_warning
         load_pipeline(file)
 
     (told,) = [text for record in caplog.records if "checkpoint: " in (text := record.getMessage())]
-    assert f"{file}:4:1: warning: checkpoint: lies in the warehouse" in told and "move the directory out" in told
+    assert f"{file}:4:1: warning: checkpoint: is in the warehouse" in told and "move the directory out" in told
 
 
 @pytest.mark.parametrize(("second", "shown"), [("Caf\u00c9", "lake.Caf\u00c9"), ("cafe\u0301", r"lake.cafe\u0301")])
@@ -395,10 +395,10 @@ def test_a_duration_without_a_unit_is_refused(tmp_path: Path) -> None:
 
 QUARANTINES = [
     ("lake", "is the directory of the warehouse too"),
-    ("lake/shop.db/t", "lies in the warehouse"),
+    ("lake/shop.db/t", "is in the warehouse"),
     ("state", "is the directory of the checkpoint too"),
-    ("file://{}/state/bad", "lies in the checkpoint"),
-    (".", "holds the warehouse"),
+    ("file://{}/state/bad", "is in the checkpoint"),
+    (".", "contains the warehouse"),
 ]
 
 
