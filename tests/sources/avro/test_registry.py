@@ -79,7 +79,8 @@ def test_an_id_that_the_registry_does_not_know_blames_the_record_and_is_asked_fo
 def test_a_registry_that_fails_is_trouble_that_passes(server: RegistryServer, failure: str) -> None:
     schemas = registry(server)
     server.failure = failure
-    with pytest.raises(Outage, match=r"no schema registry answers \(http://127.0.0.1:\d+: .+\): schema 1 is asked"):
+    told = r"no schema registry answers \(http://127.0.0.1:\d+: .+\): Tidemark asks for schema 1 again"
+    with pytest.raises(Outage, match=told):
         schemas.schema(ref(1))
 
     server.failure = None
