@@ -164,5 +164,5 @@ def test_types_nested_beyond_measure_are_refused(part: str) -> None:
     deep = parse_type(nested(100))
     assert parse_type(str(deep)) == deep
 
-    with pytest.raises(ConfigError, match="is nested more than 100 levels deep; take STRING"):
+    with pytest.raises(ConfigError, match="is nested more than 100 levels deep; use STRING"):
         parse_type(nested(3000))
