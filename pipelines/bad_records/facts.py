@@ -236,7 +236,7 @@ def _counting(log: QuarantineLog, judge: Judge) -> tuple[frozenset[int], set[tup
 
 
 def _without_later(log: QuarantineLog, number: int, places: Stretches) -> Stretches:
-    """Those of which no entry behind ``number`` says anything."""
+    """The ``places`` that no entry behind ``number`` names."""
     later = {
         place
         for other, entry in log.entries.items()

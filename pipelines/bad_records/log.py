@@ -128,7 +128,7 @@ class Closed(Document):
 
 
 class Switched(Document):
-    """A rebuild whose content is that of its table."""
+    """A rebuild whose content the table has taken over."""
 
     kind: Literal["switched"] = "switched"
     rebuild: str

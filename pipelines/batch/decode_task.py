@@ -191,7 +191,7 @@ class DecodeTask:
         return _Bad(tuple(new), stored, waiting)
 
     def _taken(self, change: ChangeBatch, index: int) -> _Taken:
-        """What becomes of the records of a change: which ones the table has, and which a TRUNCATE has taken away."""
+        """Split the records of a change: records that the table has, records that a TRUNCATE removed, and the rest."""
         place, rows, target = (change.source.topic, change.partition), change.rows, self.targets[index]
         stored, cut = _records_below(target.floors.get(place), rows), target.cuts.get(place)
         truncated = max(0, _records_below(cut, rows) - stored)

@@ -74,7 +74,7 @@ class BatchPlan:
     def compactions_without_rows(self, written: Collection[tuple[int, BucketId]]) -> list[tuple[int, BucketId]]:
         """The pending (target index, bucket) pairs without those that were ``written``, and so compacted, anyway.
 
-        If several tasks write one bucket, none of them compacts it.
+        If several tasks write one bucket, no task compacts it.
         """
         due = [(index, bucket) for index, buckets in self.pending.items() for bucket in buckets]
         shared = {index for index, target in enumerate(self.decode.targets) if target.options.is_unaware}

@@ -1,7 +1,7 @@
 """Slices beside a stream: how long each takes, and how it goes through the exchange of the batches.
 
-Batches and slices take turns, so a slice is what all tables of the pipeline lag by while one of them is caught up,
-replayed or rebuilt. So all slices take about as long (``sources.pace``).
+Batches and slices take turns. While one table is caught up, replayed or rebuilt, all tables of the pipeline lag by the
+length of a slice. Therefore all slices take about the same time (``sources.pace``).
 """
 
 from __future__ import annotations

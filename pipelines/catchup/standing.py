@@ -269,9 +269,9 @@ def _with_sources_back(
 def _place_of_all(
     position: Position, back: Collection[Ruleless], pause: Pause | None, stream: StreamFacts, source: Offsets
 ) -> str | None:
-    """Where a table stands in each partition; in those of which it has no record, where it was last in the stream.
+    """The table's position in each partition; if it has no record of a partition, where it was last in the stream.
 
-    Recreated topics are read from their first records. None where positions are not offsets.
+    The table reads recreated topics from their first records. None if positions are not offsets.
     """
     now = None if stream.begin is None else source.offsets(stream.begin)
     if now is None:
@@ -321,7 +321,7 @@ def _lowered(one: Ruleless, known: Collection[Place], source: Offsets) -> Rulele
 
 
 def _with_commits(table: TableFacts, verdict: Verdict) -> Verdict:
-    """Note commits that nobody has counted: those of a batch that was killed, or all, under a new checkpoint."""
+    """Count commits that the book lacks: the commits of a killed batch, or all commits under a new checkpoint."""
     position, files = table.position, table.files
     if position is None or files is None or files.created_ms is None or table.commits <= verdict.entry.commits:
         return verdict

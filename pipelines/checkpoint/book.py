@@ -4,8 +4,8 @@ Spark's own files say how far the stream has read. They do not say which tables 
 how often the pipeline has committed to each. All of that is one document: it is written in one atomic step, so its
 parts agree after any kill. ``Book`` reads it once, keeps it in memory, and writes it where something has changed.
 
-A pause is durable before the batch that leaves the table out counts as done. What catches the table up notes in it how
-far it has come (``Reached``), behind each slice: a slice that is done again finds in the table what it has committed.
+A pause is durable before the batch that leaves the table out counts as done. After each slice, the catch-up notes its
+progress (``Reached``) in the pause. A slice that runs again finds in the table what it has committed.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Pause:
 
     @property
     def aside_name(self) -> str:
-        """What distinguishes the bad records of the table's catch-up from those of the stream."""
+        """The name that separates the bad records of the table's catch-up from the bad records of the stream."""
         return f"+{_file_name(self.table)}-{self.since_ms}"
 
     def moved(self, places: Mapping[Place, int | None]) -> Pause:
@@ -265,7 +265,7 @@ class Book:
 
     @property
     def contents(self) -> Contents:
-        """All of it, as it is now."""
+        """The whole content of the book, as it is now."""
         return self._contents
 
     @property

@@ -1,9 +1,9 @@
-"""Requests of commands to the process that runs a pipeline: small files in its checkpoint, and what became of them.
+"""Requests of commands to the process that runs a pipeline, and their answers: small files in its checkpoint.
 
-One process works on a checkpoint and nobody else changes what it works on. A command that wants something of it leaves
-``CHECKPOINT/tidemark/requests/ID.json``; the process takes it when no batch runs and answers in ``ID.answer.json``.
-Requests outlive both: one without a final answer is taken by the next start, so what it asks for must bear being
-done twice. Identifiers sort by the time at which requests were left.
+One process works on a checkpoint, and no other process changes what it works on. A command that asks for something
+leaves ``CHECKPOINT/tidemark/requests/ID.json``. The process takes the request when no batch runs and answers in
+``ID.answer.json``. Requests outlive both processes: the next start takes a request without a final answer. Therefore
+each request must be idempotent. Identifiers sort by the time at which requests were left.
 """
 
 from __future__ import annotations

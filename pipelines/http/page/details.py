@@ -1,6 +1,6 @@
 """What the page shows when somebody asks: buckets, history, some rows and changes of a table; the newest bad records.
 
-Buckets come from memory. The rest is read from the storage, a bounded part of it, as plain data for JSON.
+Buckets come from memory. The rest is a bounded read from the storage, as plain data for JSON.
 """
 
 from __future__ import annotations
