@@ -1,4 +1,4 @@
-"""Changed pipeline files in a running process: SIGHUP takes them all, a request (``tidemark reload``) one of them.
+"""Changed pipeline files in a running process: SIGHUP reloads all files, a request (``tidemark reload``) one file.
 
 Files are read and pipelines changed by the main thread; requests come on the threads of their pipelines.
 """

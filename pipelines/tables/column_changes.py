@@ -71,9 +71,9 @@ def column_changes(
 ) -> ColumnChanges:
     """What ``seen`` columns change; ``room`` is how many columns may be added that are not ``declared``.
 
-    Types that are declared ``by_pattern`` hold as well, but nobody has named these columns. ``earlier`` has, for
-    columns that continue others, those which held the values of their source before. ``newest`` tells whether an
-    observed type is that of the newest records.
+    Types that are declared ``by_pattern`` hold as well, but nobody has named these columns. If a column continues
+    others, ``earlier`` has the columns that held the values of its source before. ``newest`` tells whether the newest
+    records have an observed type.
     """
     types = {**(by_pattern or {}), **declared}
     changes: list[SchemaChange] = []

@@ -36,7 +36,7 @@ class Rejected(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NewTable:
-    """What is known of it."""
+    """What Tidemark knows of a table before it creates the table."""
 
     identifier: str
     pipeline: str

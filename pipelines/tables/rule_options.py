@@ -1,6 +1,6 @@
-"""The options of a table rule against those of the table that exists already.
+"""The options of a table rule against the options of an existing table.
 
-What the rule says holds: options that differ go into the next schema version, where Paimon's ALTER TABLE allows it.
+The rule wins: options that differ go into the next schema version, if Paimon's ALTER TABLE allows the change.
 Options that only the table has stay, because others may have set them.
 """
 
@@ -101,9 +101,9 @@ def _tried(
 
 
 def option_changes(table: Table, rule: TargetRule, identifier: str) -> list[SetOption]:
-    """What makes the options of the table those of the rule; nothing for options that the file does not state.
+    """The changes that set the table's options to the rule's; no change for options that the file does not state.
 
-    A number of buckets that the table had before it was rescaled is a word from before, and not a wish.
+    If the rule states the number of buckets from before a rescale, the number is outdated and changes nothing.
     """
     changes = _changes(table.schema, rule)
     wanted = next((change.value for change in changes if change.name == BUCKET and change.value is not None), None)

@@ -67,7 +67,7 @@ class TableRoutes:
     def open_ahead(self, found: Iterable[tuple[SourceTable, Seen]]) -> None:
         """Open or make the tables of new source tables side by side, for ``route`` to take them in turn.
 
-        Of each topic only the first source table: what becomes of it says something about the others.
+        Only the first source table of each topic: its outcome says something about the others.
         """
         works: dict[str, Callable[[], _Opened] | None] = {}
         topics: set[str] = set()

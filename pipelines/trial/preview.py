@@ -165,7 +165,7 @@ def _tables(
     rules: Mapping[str, TargetRule],
     observations: Collection[Observation],
 ) -> Iterable[TablePreview]:
-    """``rules`` are those of tables without a record in the sample."""
+    """``rules`` are the rules of tables without a record in the sample."""
     sources: dict[str, list[SourceTable]] = defaultdict(list)
     for source, identifier in pipeline.routes.routes.items():
         if identifier is not None:

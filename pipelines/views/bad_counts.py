@@ -52,7 +52,7 @@ class BadCounts:
         self.counted_s = time_s
 
     def groups(self) -> tuple[BadGroup, ...]:
-        """All of them, by table."""
+        """All groups, by table."""
         is_counted = self.counted_s is not None
         found = [
             BadGroup(

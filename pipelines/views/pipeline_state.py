@@ -173,7 +173,7 @@ class PipelineState:
             self._retries[what] += 1
 
     def beside(self, identifier: str, report: BatchReport) -> None:
-        """See ``BatchObserver``; ``slice_done`` hears of it with the table."""
+        """See ``BatchObserver``; ``slice_done`` gets the report together with the table."""
 
     def begin(self, batch_id: int) -> None:
         """See ``BatchObserver``."""

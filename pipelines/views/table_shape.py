@@ -1,4 +1,4 @@
-"""How a table lies on its storage now: files and bytes per level, sorted runs, what waits to be compacted.
+"""The current shape of a table on storage: files and bytes per level, sorted runs, what waits to be compacted.
 
 A pure function of the state that a writer of the table holds in memory anyway.
 """
