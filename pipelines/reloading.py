@@ -25,7 +25,7 @@ COMMAND = "reload"
 
 
 class Reloading:
-    """``files`` are those that the pipelines ``names`` were started from, in the same order."""
+    """``files`` are the files that the pipelines ``names`` were started from, in the same order."""
 
     def __init__(self, files: Sequence[Path], names: Sequence[str], once: bool) -> None:
         self._files = [file.resolve() for file in files]

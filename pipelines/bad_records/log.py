@@ -34,7 +34,7 @@ RETRY = "retry-"
 """Begins the directories of retries, beside those of queries."""
 
 REPLAY = "replay-"
-"""Begins those of replays."""
+"""Begins the directories of replays."""
 
 
 def replay_owner(id_: str) -> str:

@@ -76,7 +76,7 @@ class StepFacts:
             self.quarantine.io.delete_all([f"{directory}/{name}" for report in reports for name, _ in report.bad_files])
 
     def applied(self, snapshots: Mapping[str, Sequence[Snapshot]]) -> None:
-        """Note which records tables have, once the step is committed; ``snapshots`` are those that it published."""
+        """Note which records tables have, once the step is committed; ``snapshots`` are the step's snapshots."""
         if self.log is None or self.sealed is None or self.rebuild:
             return
         for table, places in self.sealed.good.items():

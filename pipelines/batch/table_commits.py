@@ -33,7 +33,7 @@ class Ended:
     """What became of commits."""
 
     dropped: set[str]
-    """Tables whose compaction met that of others."""
+    """Tables whose compaction met the compaction of another writer."""
     failures: list[TableFailure]
 
 

@@ -135,7 +135,7 @@ class StreamEnd:
 
 
 RunSlice = Callable[[BatchRun, PipelineTables, Slice, Collection[str] | None], BatchReport]
-"""Brings a slice into the tables given and returns when all of it is committed."""
+"""Brings a slice into the tables given and returns when the whole slice is committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class Destination(Protocol):
 
     @property
     def topics(self) -> Collection[str] | None:
-        """Those that are read; None: all."""
+        """The topics that are read; None: all."""
         ...
 
     @property

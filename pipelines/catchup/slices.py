@@ -31,7 +31,7 @@ from sources.reader import SourceReader
 from sources.slices import Slice
 
 SLICE_S = 2.0
-"""How long a slice is to take, unless what is the same for each of them takes more than half of that."""
+"""How long a slice is to take, unless the fixed time of each slice is more than half of this."""
 
 
 def paced(run: RunSlice, pace: Pace, on_slice: Callable[[BatchReport, PipelineTables], None]) -> RunSlice:

@@ -68,7 +68,7 @@ class Files:
     newest_id: int = 0
     """Its newest snapshot; 0 where it has none."""
     has_expired: bool = False
-    """Whether snapshots of it have expired, which only matters where none of the pipeline is left."""
+    """Whether snapshots of the table have expired; only matters if no snapshot of the pipeline is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class RuleFacts:
     is_filled: bool = False
     """Whether that one fills new tables from the first record (``backfill``)."""
     topics: frozenset[str] | None = frozenset()
-    """Topics with records that they may bring into it, of those that the stream has passed; None: any."""
+    """Topics that the stream has passed and whose records the rules may bring into the table; None: any."""
     ruleless: frozenset[FedBy] = frozenset()
     """The source tables that fed it and are led elsewhere, or nowhere, now."""
 
@@ -95,7 +95,7 @@ class TableFacts:
     position: Position | None = None
     """The pipeline's newest in its snapshots; None: it has none."""
     files: Files | None = None
-    """None: not looked at, as its commits are those that were noted."""
+    """None: not looked at, because its commits equal the noted commits."""
     rules: RuleFacts = RuleFacts()
     is_readable: bool = True
 
@@ -105,7 +105,7 @@ class TableFacts:
 
     @property
     def topics(self) -> frozenset[str]:
-        """Those that have fed it, as far as anybody knows."""
+        """The topics that have fed the table, as far as Tidemark knows."""
         read = () if self.position is None else (topic for topic, _ in self.position.offsets)
         paused = () if self.entry.pause is None else self.entry.pause.topics
         return frozenset({*read, *self.entry.topics, *paused})
@@ -116,7 +116,7 @@ class Verdict:
     """How a table stands from now on."""
 
     entry: Entry
-    """What is to be noted of it; an empty one: nothing."""
+    """What to note about the table; an empty entry: nothing."""
     remarks: tuple[tuple[int, str], ...] = ()
     """Lines for the log, with their levels."""
     is_moved: bool = False

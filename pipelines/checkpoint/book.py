@@ -70,7 +70,7 @@ class Pause:
     after: str | None = None
     """Where it ends, if it was running: its rows may be in the table after all."""
     topics: tuple[str, ...] = ()
-    """Those known to feed the table; none stands for all."""
+    """The topics known to feed the table; an empty tuple stands for all."""
     reached: Reached | None = None
     """How far it is caught up; None: that has not begun."""
     public_reason: str = WHERE_MORE
@@ -121,7 +121,7 @@ class Entry:
     snapshot_id: NonNegativeInt = 0
     """The newest snapshot that was seen with them: a table with less was rolled back, or restored."""
     topics: tuple[str, ...] = ()
-    """Those that fed it."""
+    """The topics that fed the table."""
     pause: Pause | None = None
     """None: it is in the stream."""
     paused_ms: NonNegativeInt = 0

@@ -65,7 +65,7 @@ class Applied:
     skipped: Mapping[str, int] = field(default_factory=dict)
     """Records that give nothing on purpose, by a word for why."""
     reasons: Mapping[str, int] = field(default_factory=dict)
-    """Of those that failed, by kind of reason."""
+    """Failed records, by kind of reason."""
 
     def plus(self, other: Applied) -> Applied:
         """Both together."""

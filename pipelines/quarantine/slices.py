@@ -37,13 +37,13 @@ class Slice(Document):
     """The records of a slice, and how the retry applies these records."""
 
     retry: str
-    """Name of the retry: that of its directory."""
+    """Name of the retry: the name of its directory."""
     number: int
     even_if_older: bool
     started_ms: int
     """Its commits cannot be older."""
     places: Stretches
-    """The records; of a topic only those of one id."""
+    """The records; each topic has records of one topic id only."""
     after: Mapping[str, int] = {}
     """By table the newest snapshot when the slice was made: its commits come behind that."""
     is_edited: bool = False

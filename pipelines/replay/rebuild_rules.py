@@ -72,7 +72,7 @@ def changed_options(config: PipelineConfig, identifier: str, table: Table, topic
 
 
 def _rules(config: PipelineConfig, identifier: str, table: Table, topics: Collection[str]) -> list[TargetRule]:
-    """The rules of the source tables that fed the table; where none is known, those that may write it."""
+    """The rules of the source tables that fed the table; if none is known, the rules that may write it."""
     name = TableName.of(identifier)
     position = newest_position(table.snapshots, config.name)
     known = known_sources(config, name, () if position is None else position.sources).values()

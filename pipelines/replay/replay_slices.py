@@ -174,7 +174,7 @@ class ShownReplays:
 
     def __init__(self, checkpoint: Checkpoint, catalog: Catalog, seen: PipelineState) -> None:
         self.unfinished: Mapping[str, Beside] = {}
-        """Those that are not done, by table, as they were at the last look."""
+        """The unfinished replays, by table, as they were at the last look."""
         self._checkpoint = checkpoint
         self._catalog = catalog
         self._seen = seen

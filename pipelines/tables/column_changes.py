@@ -207,7 +207,7 @@ def widened(present: DataType, wanted: DataType) -> DataType | None:
 
 
 def name_refusal(name: str, present: Collection[str]) -> str | None:
-    """Why no column of this name can be added to those that are there."""
+    """Why no column of this name can be added to the columns in ``present``."""
     if name in CHANGE_COLUMNS:
         return NAME_OF_CHANGES
     twin = next((other for other in present if other.casefold() == name.casefold()), None)

@@ -39,7 +39,7 @@ _BELOW = (
 
 
 class Opening:
-    """Opens tables of one pipeline, and makes those that are not there."""
+    """Opens tables of one pipeline, and makes missing tables."""
 
     def __init__(self, scope: WritingScope, evolution: Evolution) -> None:
         self._book = scope.book

@@ -18,7 +18,7 @@ from sinks.commit.positions import Position
 
 @dataclass(frozen=True, slots=True)
 class OwnPositions:
-    """The positions of a pipeline's own tables at a moment, by identifier; of those that cannot be read the names."""
+    """The positions of a pipeline's own tables at a moment, by identifier, and the names of unreadable tables."""
 
     known: Mapping[str, Position]
     unreadable: frozenset[str]

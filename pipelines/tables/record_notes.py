@@ -246,7 +246,7 @@ class MessageKeyWarnings:
 
     def __init__(self) -> None:
         self._warned: set[tuple[str, str]] = set()
-        """Identifier of the table, and what was said of it."""
+        """Identifier of the table, and the warning about it."""
 
     def note(self, sink: TableSink, rule: TargetRule, message_key: Sequence[str], topic: str) -> None:
         """Warn where events depend on whole old rows, or rows of several keys or sources become one."""

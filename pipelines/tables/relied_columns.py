@@ -137,7 +137,7 @@ class _Rows:
 
 
 def hidden_columns(rule: TargetRule, there: Iterable[str]) -> list[str]:
-    """The masked columns, and of those that records have, or had, the ones that the rule drops."""
+    """The masked columns, and the columns in records, now or earlier, that the rule drops."""
     drop = rule.columns.drop
     return [*rule.columns.mask, *sorted(name for name in there if first_of(drop, name))]
 

@@ -80,7 +80,7 @@ def check_options_of(rule: TargetRule, table: Table, identifier: str, pipeline: 
 def _tried(
     rule: TargetRule, table: Table, identifier: str, pipeline: str, evolve: Callable[[list[SetOption]], Table]
 ) -> tuple[Table, list[SetOption], list[SetOption]]:
-    """The table with the options that the rule changes, these, and those that wait for a column."""
+    """The table with the options that the rule changes, these options, and the options that wait for a column."""
     changes: list[SetOption] = []
     try:
         changes = option_changes(table, rule, identifier)
@@ -149,7 +149,7 @@ def options_of_new_columns(schema: TableSchema, rule: TargetRule, added: Collect
 
 
 def _columns_of(change: SetOption, changes: Collection[SetOption]) -> set[str]:
-    """The columns that an option cannot do without: those that it names, or that its partner among the changes does."""
+    """The columns that an option needs: it names them, or its partner among the changes does."""
     partner = _PARTNERS.get(change.name)
     both = [change, *(other for other in changes if other.name == partner)]
     return {column for each in both for column in columns_named_by(each.name, each.value or "")}

@@ -92,13 +92,13 @@ class PipelineTables:
         self.late_row_notes = LateRowNotes()
         self.control_notes = ControlNotes()
         self.record_shares, self.topic_shares = RecordShares(), RecordShares()
-        """Those of tables, and of topics that lead to no table."""
+        """The shares of tables, and of topics that lead to no table."""
         self.unreadable: dict[str, str] = {}
         """Topics that lead to no table and of which nearly all records are bad, and why."""
         self.uncompacted: Mapping[str, Table] = {}
         """Tables with rows that an earlier process has left uncompacted."""
         self.truncates = Truncates()
-        """Those of the batch under way."""
+        """The truncates of the batch under way."""
         self._watermarks = Watermarks()
         self._encoded = EncodedColumns(config.name, precision_tells_unit=config.source.format.precision_tells_unit)
         if beside is None:
@@ -156,7 +156,7 @@ class PipelineTables:
 
     @property
     def earlier_formats(self) -> Mapping[str, str]:
-        """Those that the tables remember, where the file leaves formats to the first records."""
+        """The formats that the tables remember, if the file leaves formats to the first records."""
         return self._own.earlier_formats if self.config.source.format.finds_formats else {}
 
     def apply(self, observations: Iterable[Observation], newest: Iterable[NewestRow] = ()) -> bool:

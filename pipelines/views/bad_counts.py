@@ -1,6 +1,6 @@
-"""Bad records of a pipeline by table and kind of reason: those since the start, and those in quarantine now.
+"""Bad records of a pipeline by table and kind of reason: since the start, and in the quarantine now.
 
-The first are what batches report. The second somebody counts beside the pipeline, now and then (``look.open_records``).
+Batches report the first count. ``http.open_records`` computes the second beside the pipeline, now and then.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class OutOfStream:
 
 @dataclass(slots=True)
 class TableCounts:
-    """Counts are those since the start of the process."""
+    """Counts begin at the start of the process."""
 
     events: int = 0
     rows: int = 0
