@@ -19,7 +19,7 @@ from sources.changes import DecodeCounts, Refusal
 
 
 def counted(reports: Iterable[DecodeReport]) -> DecodeCounts:
-    """What became of the records of all tasks."""
+    """The records of all tasks by outcome."""
     return sum((report.counts for report in reports), DecodeCounts())
 
 

@@ -30,7 +30,7 @@ def at_once(tables: PipelineTables) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What became of commits."""
+    """The outcome of commits."""
 
     dropped: set[str]
     """Tables whose compaction met the compaction of another writer."""

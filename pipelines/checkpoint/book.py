@@ -1,8 +1,8 @@
 """What a checkpoint knows of the tables of its pipeline: one small file of ours, ``tidemark/tables.json``.
 
-Spark's own files say how far the stream has read. They do not say which tables it writes, which of them are paused, and
-how often the pipeline has committed to each. All of that is one document: it is written in one atomic step, so its
-parts agree after any kill. ``Book`` reads it once, keeps it in memory, and writes it where something has changed.
+Spark's own files say how far the stream has read. They do not say which tables it writes, which tables are paused, and
+how often the pipeline has committed to each. The book is one document for all this: it is written in one atomic step,
+so its parts agree after any kill. ``Book`` reads it once, keeps it in memory, and writes changes.
 
 A pause is durable before the batch that leaves the table out counts as done. After each slice, the catch-up notes its
 progress (``Reached``) in the pause. A slice that runs again finds in the table what it has committed.

@@ -79,7 +79,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a request so far; ``text`` is for people, ``details`` for programs, such as a progress."""
+    """The outcome of a request so far; ``text`` is for people, ``details`` for programs, such as a progress."""
 
     state: State
     text: str
@@ -145,14 +145,14 @@ class Requests:
         return found
 
     def answer(self, request_id: str, answer: Answer) -> None:
-        """Say what became of a request; a later answer replaces an earlier one."""
+        """Write the outcome of a request; a later answer replaces an earlier one."""
         try:
             self._io.write(self._answer_path(request_id), answer.to_bytes())
         except PermissionError as error:
             self._warn_of_denied(self._directory, error)
 
     def answer_to(self, request_id: str) -> Answer | None:
-        """What became of a request so far; None when nobody has taken it yet. CorruptFile for a file that is none.
+        """The outcome of a request so far; None if no process has taken it yet. CorruptFile for a file that is none.
 
         UnsupportedFeature for one of a newer version.
         """

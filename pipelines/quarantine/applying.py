@@ -56,7 +56,7 @@ _NAME = re.compile(r"retry-[0-9A-Za-z-]+/slice-[0-9]{12}")
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What became of the records of a slice."""
+    """The records of a slice by outcome."""
 
     records: int = 0
     with_rows: int = 0

@@ -235,7 +235,7 @@ def retry_quietly(config: PipelineConfig, selection: Selection, tell: Callable[[
 
 
 def _became(total: Applied) -> list[str]:
-    """What became of retried records, in words."""
+    """The outcome of retried records, in words."""
     stay = "stays" if total.failed == 1 else "stay"
     failed = [f"{total.failed:,} {stay} in the quarantine"] if total.failed else []
     return [f"{total.with_rows:,} are in their tables", *skip_words(total.skipped), *failed]

@@ -5,8 +5,8 @@
     QUARANTINE/retry-ID/batch-N/...             its records that fail again, as every step leaves them
 
 The slice is committed by the commit user of its retry under its number, so that it finds its commit when it is applied
-again. What became of its records stands in the log of facts; then ``slice.json`` goes. Lines that somebody has mended
-are facts themselves: the file stays for as long as the log names it.
+again. The log of facts notes the outcome of its records; then the retry removes ``slice.json``. Edited lines are facts
+themselves: the file stays for as long as the log names it.
 """
 
 from __future__ import annotations
