@@ -1,4 +1,4 @@
-"""Changed pipeline files in a running process: SIGHUP takes them all, a request (``tidemark reload``) one of them.
+"""Changed pipeline files in a running process: SIGHUP reloads all files, a request (``tidemark reload``) one file.
 
 Files are read and pipelines changed by the main thread; requests come on the threads of their pipelines.
 """
@@ -25,7 +25,7 @@ COMMAND = "reload"
 
 
 class Reloading:
-    """``files`` are those that the pipelines ``names`` were started from, in the same order."""
+    """``files`` are the files that the pipelines ``names`` were started from, in the same order."""
 
     def __init__(self, files: Sequence[Path], names: Sequence[str], once: bool) -> None:
         self._files = [file.resolve() for file in files]

@@ -52,7 +52,7 @@ class EndedRun:
     """What a run of several pipelines has done."""
 
     finished: Sequence[FinishedRun]
-    """Those that were started and did not fail."""
+    """The runs that were started and did not fail."""
     failure: Exception | None = None
     """What ended the first one that failed, and with it the run."""
 

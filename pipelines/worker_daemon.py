@@ -31,7 +31,7 @@ _BUFFER_SIZE = 1 << 16
 
 
 class PromptInput(io.RawIOBase):
-    """What arrives on a socket, acknowledged at once; ``buffered`` reads that socket and may hold some of it."""
+    """The input of a socket, acknowledged at once; ``buffered`` reads the same socket and may hold some input."""
 
     def __init__(self, buffered: io.BufferedReader, connection: socket.socket) -> None:
         self._buffered = buffered

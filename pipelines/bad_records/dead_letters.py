@@ -55,7 +55,7 @@ class BadLine:
 
     @property
     def content(self) -> str:
-        """The record without its place, and without what was thought of it."""
+        """The record without its place and without the reason why it is bad."""
         said = json.loads(self.text)
         return json.dumps({name: said.get(name) for name in _CONTENT if name in said})
 
@@ -221,8 +221,8 @@ def _source(names: Any) -> tuple[str | None, str | None, str] | None:
 def remove_payloads(records: DeadLetters, dropped: Collection[Place], *, everything: bool) -> None:
     """Remove the lines of records that are closed from all files that entries name.
 
-    With ``everything`` also damaged lines, and those of records that tables have: these cannot be opened again then,
-    should a table be rolled back behind them.
+    ``everything`` also removes damaged lines and the lines of records that tables have. If a table is rolled back
+    behind such a record, nothing can open the record again.
     """
     wanted = {place._replace(topic_id="") for place in dropped}
     still = {place._replace(topic_id="") for place in records.facts().places()} if everything else set()

@@ -1,4 +1,4 @@
-"""Which records of a quarantine are open: those whose last fact is that they are bad.
+"""Which records of a quarantine are open: records whose last fact says that they are bad.
 
 A fact that a record is in a table counts as long as the table has the snapshot that brought it. A table that was rolled
 back behind it, restored from an older copy or recreated has lost the record: it is open again.
@@ -79,7 +79,7 @@ class Facts:
         return map(self.place, range(len(self)))
 
     def newest(self, count: int) -> Facts:
-        """As many of the records as are asked for, of those that were sealed last."""
+        """The ``count`` records that were sealed last, or all if there are fewer."""
         return self._among(np.sort(np.argsort(self.entry, kind="stable")[max(0, len(self) - count) :]))
 
     def in_file_order(self) -> Facts:
@@ -236,7 +236,7 @@ def _counting(log: QuarantineLog, judge: Judge) -> tuple[frozenset[int], set[tup
 
 
 def _without_later(log: QuarantineLog, number: int, places: Stretches) -> Stretches:
-    """Those of which no entry behind ``number`` says anything."""
+    """The ``places`` that no entry behind ``number`` names."""
     later = {
         place
         for other, entry in log.entries.items()

@@ -34,7 +34,7 @@ RETRY = "retry-"
 """Begins the directories of retries, beside those of queries."""
 
 REPLAY = "replay-"
-"""Begins those of replays."""
+"""Begins the directories of replays."""
 
 
 def replay_owner(id_: str) -> str:
@@ -128,7 +128,7 @@ class Closed(Document):
 
 
 class Switched(Document):
-    """A rebuild whose content is that of its table."""
+    """A rebuild whose content the table has taken over."""
 
     kind: Literal["switched"] = "switched"
     rebuild: str

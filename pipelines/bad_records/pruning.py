@@ -39,7 +39,7 @@ def prune(log: QuarantineLog, judge: TableJudge) -> None:
 
 
 def _finished(log: QuarantineLog, judge: TableJudge, places: set[Place]) -> set[Place]:
-    """Those of the records whose last fact is final."""
+    """The records among ``places`` whose last fact is final."""
     last = dict.fromkeys(places, False)
     rebuilds: defaultdict[str, list[Sealed]] = defaultdict(list)
     voided = log.voided

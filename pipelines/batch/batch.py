@@ -2,13 +2,13 @@
 
 ``process_batch`` runs on the driver, under Spark inside ``foreachBatch``. Tasks decode the records into blobs, which an
 ``Exchange`` brings together so that one task owns a bucket, merges and writes. The plan is optimistic: it assumes that
-the events show nothing new. If they do (a new table, a new column, a wider type), nothing of that is committed, the
-tables follow what was seen and all runs again over the same offsets. With a single write task it runs when rows need
-values of rows in other buckets (a changed primary key with values that were not sent).
+the events show nothing new. If they do (a new table, a new column, a wider type), the run commits nothing. The tables
+follow the observations, and the batch runs again over the same offsets. It also runs again, with a single write task,
+when rows need values of rows in other buckets (a changed primary key with unavailable values).
 
-Once the rows are in the tables (APPEND) Spark may go on. The higher levels and the changelog (COMPACT) follow while
+Once the rows are in the tables (APPEND), Spark may go on. The higher levels and the changelog (COMPACT) follow while
 Spark closes the batch, plans the next one and, with tasks on this machine, decodes it. The next batch writes nothing
-before they are published, so the snapshots are those of one step after the other.
+before they are published, so the snapshots have the same order as the steps.
 """
 
 from __future__ import annotations

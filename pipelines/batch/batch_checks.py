@@ -19,7 +19,7 @@ from sources.changes import DecodeCounts, Refusal
 
 
 def counted(reports: Iterable[DecodeReport]) -> DecodeCounts:
-    """What became of the records of all tasks."""
+    """The records of all tasks by outcome."""
     return sum((report.counts for report in reports), DecodeCounts())
 
 
@@ -67,7 +67,7 @@ def stop_on_refusals(reports: Iterable[DecodeReport], settings: TaskSettings, ta
             if identifier is not None and tables.config.source.kafka is not None:
                 remedy = rebuild_remedy(refusal, identifier, tables.topics_of(identifier))
             error = SchemaChangeRefused(f"{place}: {refusal.reason}{remedy}")
-            # That of a truncated table holds no values.
+            # The reason of a truncate holds no values.
             is_truncate = refusal.rebuilt_from is not None
             error.without_values(f"{place}: {refusal.reason if is_truncate else error.public_text}")
             raise error if identifier is None else TableFailure(identifier, error)
@@ -81,11 +81,12 @@ def stop_on_refusals(reports: Iterable[DecodeReport], settings: TaskSettings, ta
 
 
 def rebuild_remedy(refusal: Refusal, identifier: str, topics: Collection[str]) -> str:
-    """Words that go on after the reason; none where nothing can be built from what is behind the record.
+    """The remedy, to append to the reason; empty if the table cannot be rebuilt from the records after this one.
 
-    Offsets are in an order in one partition alone. In the others of its topic what has the time of the record is read
-    too: a row too many is easier to see than one that is missing. ``topics`` feed the table: others than that of the
-    record are read from their beginning, as nothing was taken out of their source tables.
+    Offsets order records within one partition only. In the other partitions of the topic, the rebuild starts at the
+    time of the record and includes records of that time: an extra row is easier to see than a missing one. ``topics``
+    feed the table. The rebuild reads the topics other than the record's from their beginning, because nothing was
+    removed from their source tables.
     """
     if refusal.rebuilt_from is None:
         return ""

@@ -222,7 +222,7 @@ def _commits(appended: AppendedBatch, tables: PipelineTables, start: Start) -> T
 
 
 def first_failure(identifiers: Sequence[str], failures: Sequence[Failed]) -> Exception:
-    """What to raise for failures of tasks: that of a table, or LanesDoNotFit where nothing else has failed."""
+    """The error to raise for failed tasks: the first that is not LanesDoNotFit, else LanesDoNotFit."""
     for failed in failures:
         if not isinstance(failed.error, LanesDoNotFit):
             identifier = identifiers[failed.target]

@@ -1,4 +1,4 @@
-"""What one batch did and where its time went, and who hears of it: progress lines, totals, benchmarks, live views."""
+"""What one batch did and where its time went, for its observers: progress lines, totals, benchmarks, live views."""
 
 from __future__ import annotations
 

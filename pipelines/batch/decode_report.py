@@ -136,6 +136,6 @@ _KIND_LENGTH = 80
 
 
 def kind_of_reason(reason: str) -> str:
-    """The reason of one record without values of it; alike for records of the same kind."""
+    """The reason of one record without the record's values; equal for records that fail for the same kind of reason."""
     kind = _VALUES.sub(lambda found: found["name"] or "...", _PLACE.sub("byte ...: ", reason))
     return kind if len(kind) <= _KIND_LENGTH else kind[: _KIND_LENGTH - 3] + "..."

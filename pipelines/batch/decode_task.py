@@ -44,7 +44,7 @@ _HELD_BYTES = 64 << 20
 """Decoded rows that a task which writes them keeps in memory until it has them all."""
 
 _RECORDS_PER_TABLE = 1000
-"""Each table has a price in each batch that is decoded: it is small beside that of so many records."""
+"""Each table has a fixed cost in each decoded batch, which is small against the cost of so many records."""
 
 GATHERED_BYTES = 32 << 20
 """Records that are decoded together, unless they come so."""
@@ -191,7 +191,7 @@ class DecodeTask:
         return _Bad(tuple(new), stored, waiting)
 
     def _taken(self, change: ChangeBatch, index: int) -> _Taken:
-        """What becomes of the records of a change: which ones the table has, and which a TRUNCATE has taken away."""
+        """Split the records of a change: records that the table has, records that a TRUNCATE removed, and the rest."""
         place, rows, target = (change.source.topic, change.partition), change.rows, self.targets[index]
         stored, cut = _records_below(target.floors.get(place), rows), target.cuts.get(place)
         truncated = max(0, _records_below(cut, rows) - stored)
@@ -245,7 +245,7 @@ class _Bad:
     """The bad records of a batch by their outcome."""
 
     new: tuple[QuarantineRow, ...]
-    """Those that go to quarantine."""
+    """The records that go to quarantine."""
     stored: int
     """How many a table, or the quarantine, has dealt with before."""
     waiting: int
@@ -261,11 +261,11 @@ class _Taken:
     """Of the target."""
     record_count: int
     stored: int
-    """How many of them the table already has."""
+    """How many of the records the table already has."""
     truncated: int
-    """How many of the others the newest TRUNCATE of the batch has taken away."""
+    """How many of the other records the newest TRUNCATE of the batch has removed."""
     rows: pa.Table
-    """Without those of ``truncated``."""
+    """The rows without the ``truncated`` records."""
 
 
 def gathered(batches: Iterable[pa.RecordBatch], wanted: int) -> Iterator[pa.RecordBatch]:
@@ -289,7 +289,7 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _held(decoded: Iterable[list[Blob]], spool: Spool) -> list[Blob]:
-    """All blobs: the first ones in memory, those that do not fit in files."""
+    """All blobs: the first ones in memory, and the blobs that do not fit in files."""
     held, size = list[Blob](), 0
     for blobs in decoded:
         size += sum(len(blob.data) for blob in blobs)

@@ -25,7 +25,7 @@ REASONS_TOLD = 3
 
 @dataclass(slots=True)
 class _Records:
-    """What became of the records of one table, or of a topic that leads to none, in one batch."""
+    """The records of one table, or of a topic that leads to no table, in one batch by outcome."""
 
     budget: Budget
     taken: int = 0

@@ -36,7 +36,7 @@ class Written:
     """The compactions of the tasks, each bucket as it finishes. Publish them after the messages. Call once."""
 
     def discard(self, task: WriteTask) -> None:
-        """Delete the files that the tasks wrote; none of them may be committed afterwards."""
+        """Delete the files that the tasks wrote; the caller must not commit these files afterwards."""
         with suppress(Exception):
             JobResult.of(self.compacted()).discard(task)
         self.result.discard(task)

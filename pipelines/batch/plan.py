@@ -40,7 +40,7 @@ class TaskSettings:
     notes_gaps: bool = False
     """Whether decode tasks say which offsets were not there."""
     log: QuarantineLog | None = None
-    """The facts about bad records; None: those beside the directory of ``quarantine``, read again for each step."""
+    """The facts about bad records; None: the facts beside the directory of ``quarantine``, read again for each step."""
     reads_again: Callable[[bool], OpenOffsets] | None = None
     """Gives the open records that the next step may read again; it gets whether this is its first run."""
     topic_ids: Callable[[], Mapping[str, str]] = dict
@@ -74,7 +74,7 @@ class BatchPlan:
     def compactions_without_rows(self, written: Collection[tuple[int, BucketId]]) -> list[tuple[int, BucketId]]:
         """The pending (target index, bucket) pairs without those that were ``written``, and so compacted, anyway.
 
-        If several tasks write one bucket, none of them compacts it.
+        If several tasks write one bucket, no task compacts it.
         """
         due = [(index, bucket) for index, buckets in self.pending.items() for bucket in buckets]
         shared = {index for index, target in enumerate(self.decode.targets) if target.options.is_unaware}

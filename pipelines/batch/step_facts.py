@@ -1,13 +1,13 @@
-"""What a step notes of its bad records: before its first commit which they are, after it which ones tables have now.
+"""The facts of a step: before its first commit, its bad records; after it, the open records that tables have now.
 
-Every step does the same: a batch of the stream, a slice of a table that is caught up, replayed or rebuilt, a slice of a
-retry. Tasks write bad records into files that are no facts yet. ``seal`` makes them facts in one write, before the step
-is committed; a step that is killed before, or refused for too many bad records, has noted nothing. A step that runs
-again seals the same facts for the same places.
+Every step does the same: a batch of the stream, a slice of a catch-up, a replay or a rebuild, a slice of a retry. Tasks
+write bad records into files that are no facts yet. ``seal`` makes them facts in one write, before the step commits. A
+step that is killed before ``seal``, or refused for too many bad records, has noted nothing. A step that runs again
+seals the same facts for the same places.
 
-A record that a table has passed is dealt with: nothing is noted of it. One that is open and comes into a table is named
-by ``seal`` as well, and ``applied`` notes the snapshot once the table is committed. A process that is killed in between
-leaves a seal by which the next one finds the commit (``facts.settle``).
+If a table has passed a record, the step notes nothing about the record. If an open record comes into a table, ``seal``
+names it too, and ``applied`` notes the snapshot once the table is committed. If the process is killed in between, the
+next process finds the commit by the seal (``facts.settle``).
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class StepFacts:
             self.quarantine.io.delete_all([f"{directory}/{name}" for report in reports for name, _ in report.bad_files])
 
     def applied(self, snapshots: Mapping[str, Sequence[Snapshot]]) -> None:
-        """Note which records tables have, once the step is committed; ``snapshots`` are those that it published."""
+        """Note which records tables have, once the step is committed; ``snapshots`` are the step's snapshots."""
         if self.log is None or self.sealed is None or self.rebuild:
             return
         for table, places in self.sealed.good.items():
@@ -103,10 +103,10 @@ class StepFacts:
 
 
 def step_facts(settings: TaskSettings, batch: BatchRun, tables: PipelineTables, *, is_first: bool) -> StepFacts:
-    """The notes of a run of a step that begins; ``is_first``: no run of it in this process came before.
+    """The facts of one run of a step; ``is_first``: this process has not run the step before.
 
-    Whether tables have the step already is asked of the storage where that may be: an earlier run got that far, or one
-    of an earlier process.
+    Asks the storage whether tables have the step already, if an earlier run, in this process or an earlier one, may
+    have committed it.
     """
     quarantine, log = settings.quarantine, settings.log
     if quarantine is None:
@@ -145,7 +145,7 @@ def _placed(records: Iterable[RecordAt], ids: Mapping[str, str]) -> Iterable[Pla
 
 @dataclass(frozen=True, slots=True)
 class AllOpen:
-    """The open records, for steps that read any of them again: slices of tables and of replays."""
+    """The open records, for steps that may read any open record again: slices of tables and of replays."""
 
     log: QuarantineLog
     catalog: Catalog

@@ -30,10 +30,10 @@ def at_once(tables: PipelineTables) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What became of commits."""
+    """The outcome of commits."""
 
     dropped: set[str]
-    """Tables whose compaction met that of others."""
+    """Tables whose compaction met the compaction of another writer."""
     failures: list[TableFailure]
 
 
@@ -56,8 +56,8 @@ class TableCommits:
     ) -> None:
         """``identifiers`` are the target tables, ``ends`` where the batch ended; ``snapshots`` gets what is published.
 
-        ``watermarks_ms`` are those of tables that have one; ``emptied`` are tables that follow a TRUNCATE. ``start``
-        begins a commit, in whichever thread.
+        ``watermarks_ms`` has the watermark of each table with one; ``emptied`` are tables that follow a TRUNCATE.
+        ``start`` begins a commit, in whichever thread.
         """
         self._batch = batch
         self._identifiers = identifiers

@@ -1,14 +1,14 @@
 """Reading records beside the stream of a pipeline, slice by slice: one loop, whatever the records are read for.
 
-A ``Reading`` brings what lies between two places of the source to its ``Destination``: to a table that is behind, to
-one that reads a range once more (``replay``), or to a branch that takes the place of a table. It ends where the last
-batch that Spark has closed ends, or at a place that was named. A batch that Spark may run again is never read here
+A ``Reading`` brings the records between two positions of the source to its ``Destination``: a table that is behind, a
+table that reads a range once more (``replay``), or a branch that replaces the content of a table. It ends where the
+last batch that Spark has closed ends, or at a named position. It never reads a batch that Spark may run again
 (docs/INVARIANTS.md, E7).
 
 Exactly once, the argument: each snapshot carries the position of the reading that made it. A slice that is read again
-after a crash brings only rows behind that position (E3), on top of that position (E4). So what is noted of a reading
-(``Reached``) comes behind its slice, and losing it costs time. Dump files give offsets in any order: of them a slice
-is planned before it is read, with its number, and its number shows whether it is there.
+after a crash brings only rows behind that position (E3), on top of that position (E4). So the note of a reading's
+progress (``Reached``) follows its slice, and losing the note only costs time. Dump files give offsets in any order. A
+slice of dump files is planned, with its number, before it is read; the number shows whether the table has the slice.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class StreamEnd:
 
 
 RunSlice = Callable[[BatchRun, PipelineTables, Slice, Collection[str] | None], BatchReport]
-"""Brings a slice into the tables given and returns when all of it is committed."""
+"""Brings a slice into the tables given and returns when the whole slice is committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +160,11 @@ class Stream(Protocol):
 
 
 class Destination(Protocol):
-    """Where the records of a reading go, and what is kept of it durably."""
+    """Where the records of a reading go, and where its progress is stored durably."""
 
     @property
     def topics(self) -> Collection[str] | None:
-        """Those that are read; None: all."""
+        """The topics that are read; None: all."""
         ...
 
     @property
@@ -194,7 +194,7 @@ class Destination(Protocol):
         ...
 
     def check(self, limit: str) -> None:
-        """Raise when what is to be read up to ``limit`` must not go there, before anything of it is planned."""
+        """Raise if the records up to ``limit`` must not go to this destination; called before a slice is planned."""
         ...
 
     def note(self, reached: Reached, report: BatchReport | None = None) -> None:

@@ -49,7 +49,7 @@ class TableStanding:
 
 
 def say_paused(pauses: Mapping[str, Pause]) -> None:
-    """Say at a start which tables are paused, and what becomes of them."""
+    """Log at a start which tables are paused, and what happens next to each table."""
     for name, pause in pauses.items():
         if pause.tries_again:
             log.warning(

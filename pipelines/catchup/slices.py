@@ -1,7 +1,7 @@
 """Slices beside a stream: how long each takes, and how it goes through the exchange of the batches.
 
-Batches and slices take turns, so a slice is what all tables of the pipeline lag by while one of them is caught up,
-replayed or rebuilt. So all slices take about as long (``sources.pace``).
+Batches and slices take turns. While one table is caught up, replayed or rebuilt, all tables of the pipeline lag by the
+length of a slice. Therefore all slices take about the same time (``sources.pace``).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sources.reader import SourceReader
 from sources.slices import Slice
 
 SLICE_S = 2.0
-"""How long a slice is to take, unless what is the same for each of them takes more than half of that."""
+"""How long a slice is to take, unless the fixed time of each slice is more than half of this."""
 
 
 def paced(run: RunSlice, pace: Pace, on_slice: Callable[[BatchReport, PipelineTables], None]) -> RunSlice:

@@ -68,7 +68,7 @@ class Files:
     newest_id: int = 0
     """Its newest snapshot; 0 where it has none."""
     has_expired: bool = False
-    """Whether snapshots of it have expired, which only matters where none of the pipeline is left."""
+    """Whether snapshots of the table have expired; only matters if no snapshot of the pipeline is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class RuleFacts:
     is_filled: bool = False
     """Whether that one fills new tables from the first record (``backfill``)."""
     topics: frozenset[str] | None = frozenset()
-    """Topics with records that they may bring into it, of those that the stream has passed; None: any."""
+    """Topics that the stream has passed and whose records the rules may bring into the table; None: any."""
     ruleless: frozenset[FedBy] = frozenset()
     """The source tables that fed it and are led elsewhere, or nowhere, now."""
 
@@ -95,7 +95,7 @@ class TableFacts:
     position: Position | None = None
     """The pipeline's newest in its snapshots; None: it has none."""
     files: Files | None = None
-    """None: not looked at, as its commits are those that were noted."""
+    """None: not looked at, because its commits equal the noted commits."""
     rules: RuleFacts = RuleFacts()
     is_readable: bool = True
 
@@ -105,7 +105,7 @@ class TableFacts:
 
     @property
     def topics(self) -> frozenset[str]:
-        """Those that have fed it, as far as anybody knows."""
+        """The topics that have fed the table, as far as Tidemark knows."""
         read = () if self.position is None else (topic for topic, _ in self.position.offsets)
         paused = () if self.entry.pause is None else self.entry.pause.topics
         return frozenset({*read, *self.entry.topics, *paused})
@@ -116,7 +116,7 @@ class Verdict:
     """How a table stands from now on."""
 
     entry: Entry
-    """What is to be noted of it; an empty one: nothing."""
+    """What to note about the table; an empty entry: nothing."""
     remarks: tuple[tuple[int, str], ...] = ()
     """Lines for the log, with their levels."""
     is_moved: bool = False
@@ -269,9 +269,9 @@ def _with_sources_back(
 def _place_of_all(
     position: Position, back: Collection[Ruleless], pause: Pause | None, stream: StreamFacts, source: Offsets
 ) -> str | None:
-    """Where a table stands in each partition; in those of which it has no record, where it was last in the stream.
+    """The table's position in each partition; if it has no record of a partition, where it was last in the stream.
 
-    Recreated topics are read from their first records. None where positions are not offsets.
+    The table reads recreated topics from their first records. None if positions are not offsets.
     """
     now = None if stream.begin is None else source.offsets(stream.begin)
     if now is None:
@@ -321,7 +321,7 @@ def _lowered(one: Ruleless, known: Collection[Place], source: Offsets) -> Rulele
 
 
 def _with_commits(table: TableFacts, verdict: Verdict) -> Verdict:
-    """Note commits that nobody has counted: those of a batch that was killed, or all, under a new checkpoint."""
+    """Count commits that the book lacks: the commits of a killed batch, or all commits under a new checkpoint."""
     position, files = table.position, table.files
     if position is None or files is None or files.created_ms is None or table.commits <= verdict.entry.commits:
         return verdict

@@ -128,7 +128,7 @@ class TableStandings:
         return ()
 
     def _tables(self, book: Book, passed: Collection[str] | None) -> Iterator[tuple[str, TableFacts]]:
-        """The facts of all tables of the pipeline, and of those that rules name."""
+        """The facts of all tables of the pipeline, and of all tables that rules name."""
         positions = self.own.positions()
         for name in sorted({*positions.known, *book.tables, *positions.unreadable}):
             is_readable = name not in positions.unreadable
@@ -141,7 +141,7 @@ class TableStandings:
                 yield name, TableFacts(name, rules=RuleFacts(is_filled=is_filled, topics=topics))
 
     def _found(self, table: TableFacts) -> TableFacts:
-        """With a look at the files of the table, if its commits are not those that were noted."""
+        """With a look at the files of the table, if its commits differ from the noted commits."""
         pause = table.entry.pause
         is_as_noted = table.commits == table.entry.commits and (pause is None or pause.has_rule)
         return table if is_as_noted else _with_files(self.own, table)

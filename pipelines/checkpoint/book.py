@@ -1,11 +1,11 @@
 """What a checkpoint knows of the tables of its pipeline: one small file of ours, ``tidemark/tables.json``.
 
-Spark's own files say how far the stream has read. They do not say which tables it writes, which of them are paused, and
-how often the pipeline has committed to each. All of that is one document: it is written in one atomic step, so its
-parts agree after any kill. ``Book`` reads it once, keeps it in memory, and writes it where something has changed.
+Spark's own files say how far the stream has read. They do not say which tables it writes, which tables are paused, and
+how often the pipeline has committed to each. The book is one document for all this: it is written in one atomic step,
+so its parts agree after any kill. ``Book`` reads it once, keeps it in memory, and writes changes.
 
-A pause is durable before the batch that leaves the table out counts as done. What catches the table up notes in it how
-far it has come (``Reached``), behind each slice: a slice that is done again finds in the table what it has committed.
+A pause is durable before the batch that leaves the table out counts as done. After each slice, the catch-up notes its
+progress (``Reached``) in the pause. A slice that runs again finds in the table what it has committed.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Pause:
     after: str | None = None
     """Where it ends, if it was running: its rows may be in the table after all."""
     topics: tuple[str, ...] = ()
-    """Those known to feed the table; none stands for all."""
+    """The topics known to feed the table; an empty tuple stands for all."""
     reached: Reached | None = None
     """How far it is caught up; None: that has not begun."""
     public_reason: str = WHERE_MORE
@@ -90,7 +90,7 @@ class Pause:
 
     @property
     def aside_name(self) -> str:
-        """What distinguishes the bad records of the table's catch-up from those of the stream."""
+        """The name that separates the bad records of the table's catch-up from the bad records of the stream."""
         return f"+{_file_name(self.table)}-{self.since_ms}"
 
     def moved(self, places: Mapping[Place, int | None]) -> Pause:
@@ -121,7 +121,7 @@ class Entry:
     snapshot_id: NonNegativeInt = 0
     """The newest snapshot that was seen with them: a table with less was rolled back, or restored."""
     topics: tuple[str, ...] = ()
-    """Those that fed it."""
+    """The topics that fed the table."""
     pause: Pause | None = None
     """None: it is in the stream."""
     paused_ms: NonNegativeInt = 0
@@ -265,7 +265,7 @@ class Book:
 
     @property
     def contents(self) -> Contents:
-        """All of it, as it is now."""
+        """The whole content of the book, as it is now."""
         return self._contents
 
     @property

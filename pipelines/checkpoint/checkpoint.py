@@ -212,7 +212,7 @@ class Checkpoint:
         return self._lines(f"sources/0/{first[0]}", 2)[1] if first else None
 
     def offset_after(self, batch_id: int) -> str:
-        """Where a planned batch ends, in the text of its source. Spark keeps those of the last hundred batches."""
+        """Where a planned batch ends, in the text of its source. Spark keeps the ends of the last hundred batches."""
         try:
             return self._lines(f"offsets/{batch_id}", 3)[2]
         except FileNotFoundError as error:

@@ -69,7 +69,7 @@ UNKNOWN = Holder("perhaps another process (object storage has no lock)")
 
 @contextmanager
 def held_checkpoints(configs: Sequence[PipelineConfig], doing: str = RUNS, *, yields: bool = False) -> Iterator[None]:
-    """Hold the checkpoints of all pipelines; SinkUnavailable names the process that holds one of them already.
+    """Hold the checkpoints of all pipelines; SinkUnavailable names the process that already holds a checkpoint.
 
     Who ``yields`` looks at ``is_wanted`` from time to time.
     """

@@ -39,7 +39,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """The step in which the rebuilt content becomes that of the table: noted before it is tried."""
+    """The step in which the table takes over the rebuilt content: noted before it is tried."""
 
     user: str
     """Who commits it."""

@@ -291,7 +291,7 @@ class PipelineConfig(ConfigModel):
 
     @property
     def decoder(self) -> Decoder:
-        """What turns records into rows of the tables: that of the format, and behind it what the rules say of rows."""
+        """Turns records into rows of the tables: the decoder of the format, then the rules for rows."""
         from sources.expressions.decoder import TransformingDecoder
 
         return TransformingDecoder(self.source.format.decoder, self._mask_keys())

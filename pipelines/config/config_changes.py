@@ -93,7 +93,7 @@ def _rules(config: PipelineConfig) -> Mapping[str, list[object]]:
 
 
 def _changed_rules(wanted: PipelineConfig, name: str, before: Sequence[object]) -> Sequence[str]:
-    """A name for the changed rules of a table; the table alone if none of them is new."""
+    """The names of the changed rules of a table; the name of the table if no rule is new."""
     rules = [rule for rule in wanted.tables if rule.into == name]
     return [wanted.name_of(r) for r in rules if (r.match, wanted.target_rule(r)) not in before] or [name]
 

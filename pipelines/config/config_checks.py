@@ -283,7 +283,7 @@ def _option_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
 
 
 def _can_move(rule: TargetRule) -> bool:
-    """Whether the primary key may lack a partition column; that of messages is not known here."""
+    """Whether the primary key may lack a partition column; the primary key in messages is not known here."""
     return bool(rule.partition_by) and not set(rule.partition_by) <= set(rule.primary_key or ())
 
 

@@ -117,7 +117,7 @@ def reference_page() -> str:
 def _sections(
     path: str, schema: Mapping[str, Any], models: Mapping[str, Any], has_forms: bool = False
 ) -> Iterator[str]:
-    """The section of one mapping, then those of the mappings inside it."""
+    """The section of one mapping, then the sections of the mappings inside it."""
     required = set(schema.get("required", ()))
     title = f"`{path}`" if path else "Top level"
     title += f" with `{min(required)}`" if has_forms else ""

@@ -35,7 +35,7 @@ REFUSED = "refused"
 def refused(text: str, *at: str | int) -> PydanticCustomError:
     """An error whose text the user sees unchanged.
 
-    ``at`` names the keys, and numbers of items, below the validated value, if the error is about one of them.
+    If the error is about a part of the validated value, ``at`` is the path to the part: keys and item numbers.
     """
     return PydanticCustomError(REFUSED, "{text}", {"text": text, "at": at})
 

@@ -63,7 +63,7 @@ class NearlyAll:
         return "nearly all"
 
     def is_exceeded(self, batch: Share, newest: Share, *, has_rows: bool) -> bool:
-        """Whether nearly all of the ``newest`` records are bad; a table with rows needs more of them."""
+        """Whether nearly all of the ``newest`` records are bad; a table with rows needs more bad records."""
         fewest = FEWEST_OF_OLD if has_rows else FEWEST_OF_NEW
         return newest.bad >= fewest and newest.bad * 100 >= newest.all * NEARLY_ALL_PERCENT
 

@@ -139,7 +139,7 @@ def _without_effect(options: Mapping[str, str]) -> Iterator[Mistake]:
 
 
 def _store_mistakes(options: Mapping[str, str]) -> Iterator[Mistake]:
-    """What Java's client refuses of keystores and truststores, or has no use for; librdkafka would take some of it."""
+    """Options of keystores and truststores that Java's client refuses or ignores; librdkafka would accept some."""
     is_tls = options.get(known.SECURITY_PROTOCOL, "").upper().endswith("SSL")
     if not is_tls or "ssl.engine.factory.class" in options:
         return

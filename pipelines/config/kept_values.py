@@ -1,7 +1,8 @@
 """Table options that are only stored: what their values must be for those who read them.
 
-Paimon and the libraries of its file formats parse such a value when they open, read or write the table, and fail there;
-only what is neither true nor false some of them take for the default. Checked against Java for the file formats.
+Paimon and the libraries of its file formats parse such a value when they open, read or write the table, and fail there.
+Only for a value that is neither true nor false, some libraries use the default. Checked against Java for the file
+formats.
 The file formats take plain numbers where Paimon takes sizes with units.
 """
 

@@ -1,4 +1,4 @@
-"""Table options that a pipeline file states in vain: others say more, or the table has no use for them."""
+"""Table options without effect: another option replaces them, or the table does not use them."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def _without_needed(name: str, need: Need, effective: Mapping[str, str]) -> Iter
 
 
 def _text(name: str, effective: Mapping[str, str]) -> str | None:
-    """The value of an option as a text, that of its default where it is not stated; None for no value."""
+    """The value of an option as a text, or its default if the option is not stated; None for no value."""
     declared = declaration(name)
     default = None if declared is None else declared.default
     stated = name if declared is None else declared.stated_as(effective)

@@ -53,7 +53,7 @@ def row_problems(
 ) -> Iterator[tuple[tuple[str, ...], str]]:
     """(keys below the rule, what is wrong) for a filter or a key that the events of the source cannot serve.
 
-    ``options`` are those of the table, as texts.
+    ``options`` are the options of the table, as texts.
     """
     merge_engine = options.get(MERGE_ENGINE, "deduplicate").strip().lower()
     changelog_producer = options.get(CHANGELOG_PRODUCER, "none").strip().lower()

@@ -1,4 +1,4 @@
-"""What a table does when the schema of its source changes: one word for each kind of change, and presets of them."""
+"""What a table does when the schema of its source changes: one word for each kind of change, and presets of words."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class SchemaChanges(ConfigModel):
         return {"anyOf": [{"enum": [*PRESETS]}, handler.resolve_ref_schema(handler(core))]}
 
     def over(self, defaults: Self | None = None) -> SchemaChanges:
-        """With a word for every kind: its own, else that of its preset, else that of ``defaults``."""
+        """The same with a word for every kind: its own word, else the word of its preset, else of ``defaults``."""
         base = PRESETS["evolve"] if defaults is None else defaults.over().words
         if self.preset is not None:
             base = PRESETS[self.preset]

@@ -1,6 +1,6 @@
 """Rules of several pipeline files that bring the same topic into one table, found before anything is read.
 
-The rule is that of ``pipelines.tables.repeated_reads``, as far as files show; a run checks the rest.
+The rule is the same as in ``pipelines.tables.repeated_reads``, as far as files show; a run checks the rest.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _may_be_same(a: str, b: str) -> bool:
 
 
 def _shared_topic(config: PipelineConfig, mine: TableRule, other: PipelineConfig, theirs: TableRule) -> str | None:
-    """Words for what both rules certainly get; for what they may get if only one of them reads dumps."""
+    """Words for the records that both rules certainly get, or may get if only one pipeline reads dumps; else None."""
     own, its = _choice(config), _choice(other)
     if own is None or its is None or (_is_same_kind(config, other) and not _is_same_place(config, other)):
         return None

@@ -1,7 +1,7 @@
 """Misspelt Spark properties, sizes that the JVM does not read, and masters that do not exist.
 
-Spark accepts any name silently. `spark_names.txt` lists those of Spark 4.0 to 4.2; names of connectors and plugins
-are not there, so an unknown name alone is only a warning.
+Spark accepts any name silently. `spark_names.txt` lists the names of Spark 4.0 to 4.2. It lacks the names of connectors
+and plugins, so an unknown name alone is only a warning.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ def _is_in_use(quarantine: str) -> bool:
 
 
 def _directory(location: str) -> str:
-    """A location as text that those of directories in it begin with."""
+    """A location as the prefix that the locations of its subdirectories begin with."""
     return re.sub(r"^file:(//)?|^s3a?(?=:)", "", location).rstrip("/") + "/"
 
 

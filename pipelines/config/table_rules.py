@@ -369,7 +369,7 @@ class TargetRule:
 
     @property
     def event_columns(self) -> tuple[tuple[str, DataType], ...]:
-        """The columns that the table has in front of those of its sources."""
+        """The columns that the table has in front of the columns of its sources."""
         return EVENT_COLUMNS if self.on_change == "log" else ()
 
     @property

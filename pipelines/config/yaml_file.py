@@ -247,7 +247,7 @@ class _Reader:
         return data
 
     def _pairs(self, node: MappingNode, depth: int = 0) -> list[tuple[Node, Node]]:
-        """Keys and values of a mapping, its own first, then those of ``<<`` mappings that it does not have itself."""
+        """Keys and values of a mapping: its own first, then keys of ``<<`` mappings that it does not have itself."""
         self._count(node, depth)
         pairs = [pair for pair in node.value if pair[0].tag != _TAG + "merge"]
         names = {key.value for key, _ in pairs if isinstance(key, ScalarNode)}

@@ -1,4 +1,4 @@
-"""The side of a command: leave a request for the process that runs a pipeline, and wait for what becomes of it."""
+"""The side of a command: leave a request for the process that runs a pipeline, and wait for its outcome."""
 
 from __future__ import annotations
 

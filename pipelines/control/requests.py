@@ -1,9 +1,9 @@
-"""Requests of commands to the process that runs a pipeline: small files in its checkpoint, and what became of them.
+"""Requests of commands to the process that runs a pipeline, and their answers: small files in its checkpoint.
 
-One process works on a checkpoint and nobody else changes what it works on. A command that wants something of it leaves
-``CHECKPOINT/tidemark/requests/ID.json``; the process takes it when no batch runs and answers in ``ID.answer.json``.
-Requests outlive both: one without a final answer is taken by the next start, so what it asks for must bear being
-done twice. Identifiers sort by the time at which requests were left.
+One process works on a checkpoint, and no other process changes what it works on. A command that asks for something
+leaves ``CHECKPOINT/tidemark/requests/ID.json``. The process takes the request when no batch runs and answers in
+``ID.answer.json``. Requests outlive both processes: the next start takes a request without a final answer. Therefore
+each request must be idempotent. Identifiers sort by the time at which requests were left.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a request so far; ``text`` is for people, ``details`` for programs, such as a progress."""
+    """The outcome of a request so far; ``text`` is for people, ``details`` for programs, such as a progress."""
 
     state: State
     text: str
@@ -145,14 +145,14 @@ class Requests:
         return found
 
     def answer(self, request_id: str, answer: Answer) -> None:
-        """Say what became of a request; a later answer replaces an earlier one."""
+        """Write the outcome of a request; a later answer replaces an earlier one."""
         try:
             self._io.write(self._answer_path(request_id), answer.to_bytes())
         except PermissionError as error:
             self._warn_of_denied(self._directory, error)
 
     def answer_to(self, request_id: str) -> Answer | None:
-        """What became of a request so far; None when nobody has taken it yet. CorruptFile for a file that is none.
+        """The outcome of a request so far; None if no process has taken it yet. CorruptFile for a file that is none.
 
         UnsupportedFeature for one of a newer version.
         """

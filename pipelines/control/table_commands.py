@@ -22,9 +22,9 @@ NamesOf = Callable[[PipelineConfig], Collection[str]]
 
 
 def ask_for_table(file: Path, command: str, table: str, known: NamesOf, reason: str = "") -> None:
-    """Leave the request, wait for the running pipeline to take it, and say what became of it.
+    """Leave the request, wait for the running pipeline to take it, and print the outcome.
 
-    Where none runs a table that is not ``known`` is refused at once: nobody would see that the next start refuses it.
+    If no pipeline runs, a table that is not ``known`` is refused at once: nobody would see the next start refuse it.
     """
     config = load_pipeline(file)
     if runner_of(config) is None and table not in (names := known(config)):

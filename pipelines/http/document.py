@@ -1,7 +1,7 @@
 """A view of a run as plain data for JSON: what `status --json` prints, the state file keeps and the page gets.
 
-Beside the fields of the view stand what terminal and page both say of it: the state of a pipeline in words, what is
-summed up over its parts, and what to do where one step takes most of its time.
+The document adds what both terminal and page show: the state of a pipeline in words, the sums over its parts, and what
+to do if one step takes most of its time.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _REMEDIES: Mapping[str, str] = {
 
 
 def document(run: RunView) -> Document:
-    """The whole view; keys are the names of its fields, and what is made of them stands in each pipeline.
+    """The whole view; keys are the names of its fields, and each pipeline has the values computed from its fields.
 
-    Of each reason there is the one that may hold values of rows, and the public one.
+    Each reason appears twice: the text that may hold values of rows, and the public text.
     """
     plain: Document = _plain(run)
     for shown, pipeline in zip(plain["pipelines"], run.pipelines, strict=True):

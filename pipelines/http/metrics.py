@@ -1,6 +1,6 @@
-"""What Prometheus can ask for: each metric with its labels, its meaning and where its values come from.
+"""The metrics for Prometheus: each with its labels, its meaning and the origin of its values.
 
-The list is all there is: the exposition, docs/OPERATIONS.md and the checks of dashboard and alert rules are made of it.
+The list is complete: the exposition, docs/OPERATIONS.md and the checks of dashboard and alert rules derive from it.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class OpenRecords:
         self._rest = rest
         self._log: QuarantineLog | None = None
         self._known: dict[tuple[str, str], tuple[bytes, tuple[tuple[_Kind, int], ...]]] = {}
-        """By file: which of its records were open, and what was counted of them."""
+        """By file: which of its records were open, and their counts by kind."""
         self._kinds: dict[_Kind, _Kind] = {}
 
     def count(self, config: PipelineConfig) -> Mapping[Group, int]:

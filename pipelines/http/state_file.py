@@ -1,8 +1,8 @@
 """The state of a running pipeline in a small private file, for `tidemark status`; it stays when the process has ended.
 
-Of a local checkpoint it lies in it, ``tidemark/state.json``; of one on object storage in the user's private directory
-on the machine of the run. It is rewritten every few seconds, less often where that takes long, and never synced: it
-is of no use after a power cut.
+A local checkpoint contains the file, as ``tidemark/state.json``. For a checkpoint on object storage, the file is in the
+user's private directory on the machine of the run. Tidemark rewrites it every few seconds, or less often if a write
+takes long. Tidemark never syncs it: nobody needs it after a power cut.
 """
 
 from __future__ import annotations

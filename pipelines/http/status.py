@@ -36,7 +36,7 @@ _STALE_S = 3 * MOST_S
 def status(files: Sequence[Path], once: bool, as_json: bool) -> bool:
     """Print the state of the pipelines of these files, by default of all that this user runs here.
 
-    Goes on until Ctrl-C on a terminal. Gives whether all of them run.
+    Goes on until Ctrl-C on a terminal. Returns whether all pipelines run.
     """
     configs = load_pipelines(files) if files else []
     found = _states(configs)

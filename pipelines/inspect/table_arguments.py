@@ -1,7 +1,7 @@
 """Which table a command is about: a path with storage options, or a name that a pipeline's catalog knows.
 
-With ``--config FILE`` the pipeline file says where the table lies and how its storage is reached, so that credentials
-stand in one place. The commands themselves get a path and options in both cases.
+With ``--config FILE`` the pipeline file gives the table's path and how to reach its storage, so that credentials are
+in one place. The commands themselves get a path and options in both cases.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _located(context: typer.Context, value: str) -> str:
 
 
 def _with_storage(context: typer.Context, value: list[str] | None) -> list[str] | None:
-    """The storage options: those of the command line win over those of the pipeline file."""
+    """The storage options: options on the command line win over options in the pipeline file."""
     config = context.meta.get(_CONFIG)
     path = context.params.get("path") or ("" if config is None else config.catalog.warehouse)
     if config is None or not path.startswith(("s3:", "s3a:")):

@@ -35,7 +35,7 @@ _WORDS = {"AND", "OR", "NOT", "IN", "IS", "NULL", "TRUE", "FALSE"}
 def parse_condition(text: str, schema: pa.Schema, types: Mapping[str, str] | None = None) -> pc.Expression:
     """The condition over the columns of ``schema``. Raises ConfigError that names the place in the text.
 
-    ``types`` are the names of the columns' types for people; those of Arrow without it.
+    ``types`` are the names of the columns' types for people; without it, errors show Arrow's names.
     """
     return _Condition(text, schema, types or {}).parse()
 

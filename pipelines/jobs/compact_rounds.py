@@ -1,9 +1,9 @@
 """`tidemark compact`: a job beside pipelines that compacts the tables of a warehouse, once or again and again.
 
-One table after the other, each as `tidemark table compact` does, in snapshots of its own; of write-only tables it also
-expires what they do not keep, as Paimon's compaction jobs do. What a round has published
-stays, whatever ends it, and a process that is killed leaves files that nobody refers to. Trouble with one table is told
-and does not keep the others waiting.
+The job compacts one table after the other, as `tidemark table compact` does, in snapshots of its own. For write-only
+tables it also runs expiry, as Paimon's compaction jobs do. The snapshots that a round has published stay, whatever ends
+the round. A killed process leaves files that nothing refers to. If one table fails, the job reports the failure and
+continues with the others.
 """
 
 from __future__ import annotations

@@ -258,7 +258,7 @@ def delete_tags(path: str, names: Sequence[str], dry_run: bool, storage: Options
     table = open_table(path, storage, for_reading=False)
     store = TagStore(table.io, table.paths)
     if not dry_run:
-        finish_interrupted(table.context)  # that of a deletion which was killed, of the same tag perhaps
+        finish_interrupted(table.context)  # a killed deletion, perhaps of the same tag
     tags = [store.read(name) for name in dict.fromkeys(names)]
     for tag in tags:
         _delete_tag(table, tag, dry_run)

@@ -46,7 +46,7 @@ class _Wanted:
 def named_partitions(
     ctx: TableContext, partitions: Mapping[bytes, PartitionFacts], specs: Sequence[str]
 ) -> dict[bytes, PartitionFacts]:
-    """Those of the partitions that a spec names; ConfigError for specs that do not fit the table or name none."""
+    """The partitions that a spec names; ConfigError for specs that do not fit the table or name no partition."""
     if not ctx.schema.partition_keys:
         raise ConfigError(f"--partition: the table at {ctx.paths.root} has no partitions; leave it out")
     found: dict[bytes, PartitionFacts] = {}

@@ -56,7 +56,7 @@ _NAME = re.compile(r"retry-[0-9A-Za-z-]+/slice-[0-9]{12}")
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What became of the records of a slice."""
+    """The records of a slice by outcome."""
 
     records: int = 0
     with_rows: int = 0
@@ -65,7 +65,7 @@ class Applied:
     skipped: Mapping[str, int] = field(default_factory=dict)
     """Records that give nothing on purpose, by a word for why."""
     reasons: Mapping[str, int] = field(default_factory=dict)
-    """Of those that failed, by kind of reason."""
+    """Failed records, by kind of reason."""
 
     def plus(self, other: Applied) -> Applied:
         """Both together."""

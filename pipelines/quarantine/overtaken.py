@@ -39,10 +39,10 @@ def steps_of(log: QuarantineLog) -> Steps:
 
 
 class History:
-    """The commits to a table, as far back as they are asked for and nothing of them is missing."""
+    """The commits to a table, read back as far as a caller asks and as far as the history is complete."""
 
     def __init__(self, table: Table, but_by: str = "") -> None:
-        """Commits of user ``but_by`` do not count: they are those of who asks."""
+        """Commits of user ``but_by`` do not count: this user is the caller."""
         self._table = table
         self._but_by = but_by
         self._newest_first = table.snapshots.newest_first()
@@ -60,7 +60,7 @@ class History:
     def _back(self) -> Iterator[Snapshot]:
         """The snapshots, the newest first, up to where the table was overwritten, or its source truncated.
 
-        A TRUNCATE deletes the rows that the table has. The row of an earlier record in quarantine is none of these.
+        A TRUNCATE deletes the rows that the table has, but not the row of an earlier record in the quarantine.
         """
         yield from self._seen
         while len(self._seen) < MOST_SNAPSHOTS:
@@ -76,7 +76,7 @@ class History:
             yield snapshot
 
     def touched_since(self, snapshot_id: int, keys: Collection[Key]) -> frozenset[Key]:
-        """Those of the keys whose rows commits behind a snapshot have written or deleted."""
+        """The ``keys`` whose rows commits behind a snapshot have written or deleted."""
         asked = snapshot_id, frozenset(keys)
         if asked not in self._touched:
             self._touched[asked] = frozenset(self._found(*asked))

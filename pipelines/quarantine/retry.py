@@ -144,7 +144,7 @@ class Retry:
                 raise ConfigError(f"an earlier retry has not ended, and its {slice_.name} must finish first: {why}")
 
     def finish(self, slice_: Slice, apply: Apply) -> Applied:
-        """Apply a slice; gives it up if nothing of it could be applied."""
+        """Apply a slice, then forget it; a slice that fails midway stays for the next retry to finish."""
         try:
             applied = apply(slice_)
         except TidemarkError as error:
@@ -228,14 +228,14 @@ def retried(job: Retry, progress: BarProgress, tell: Callable[[str], None]) -> A
 
 
 def retry_quietly(config: PipelineConfig, selection: Selection, tell: Callable[[str], None]) -> str:
-    """The same for somebody who has no terminal; gives what became of it in words. On any thread."""
+    """Retry without a terminal; returns the outcome in words. On any thread."""
     job = Retry(Opened(config), selection, None, even_if_older=False)
     total = retried(job, BarProgress(Console(quiet=True), "records"), tell)
     return f"retried {counted(total.records, 'record')}: {'; '.join([*_became(total), *job.kept_words])}"
 
 
 def _became(total: Applied) -> list[str]:
-    """What became of retried records, in words."""
+    """The outcome of retried records, in words."""
     stay = "stays" if total.failed == 1 else "stay"
     failed = [f"{total.failed:,} {stay} in the quarantine"] if total.failed else []
     return [f"{total.with_rows:,} are in their tables", *skip_words(total.skipped), *failed]

@@ -1,4 +1,4 @@
-"""The quarantine as commands see it: its open records, which of them a command is about, and their groups."""
+"""The quarantine as commands see it: its open records, the records that a command selects, and their groups."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Group:
 
 
 def grouped(lines: Iterable[BadLine], table_of: Callable[[BadLine], str]) -> list[Group]:
-    """The groups, those of one table together, the largest first."""
+    """The groups; the groups of one table stand together, the largest first."""
     groups: dict[tuple[str, str], Group] = {}
     for line in lines:
         table, reason = table_of(line), kind_of_reason(line.reason)
@@ -143,7 +143,7 @@ class Opened:
             )
 
     def no_records(self, selection: Selection) -> str:
-        """That the selection takes none, with the reasons there are instead: those of its table, or else all."""
+        """Words for a selection without records, with the groups that exist: the groups of its table, or else all."""
         head = f"no records{selection.words} in {self.bad.location}"
         if selection.is_all:
             return head

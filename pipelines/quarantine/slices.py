@@ -5,8 +5,8 @@
     QUARANTINE/retry-ID/batch-N/...             its records that fail again, as every step leaves them
 
 The slice is committed by the commit user of its retry under its number, so that it finds its commit when it is applied
-again. What became of its records stands in the log of facts; then ``slice.json`` goes. Lines that somebody has mended
-are facts themselves: the file stays for as long as the log names it.
+again. The log of facts notes the outcome of its records; then the retry removes ``slice.json``. Edited lines are facts
+themselves: the file stays for as long as the log names it.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _POSITIONS = 1 << 62
 
 
 class Slice(Document):
-    """Which slice it is, and what becomes of it."""
+    """The records of a slice, and how the retry applies these records."""
 
     retry: str
-    """Name of the retry: that of its directory."""
+    """Name of the retry: the name of its directory."""
     number: int
     even_if_older: bool
     started_ms: int
     """Its commits cannot be older."""
     places: Stretches
-    """The records; of a topic only those of one id."""
+    """The records; each topic has records of one topic id only."""
     after: Mapping[str, int] = {}
     """By table the newest snapshot when the slice was made: its commits come behind that."""
     is_edited: bool = False
@@ -101,7 +101,7 @@ class Slices:
             ) from error
 
     def records(self, slice_: Slice, but: Collection[Place]) -> pa.RecordBatch:
-        """The records without some of them, in the order in which a decoder wants them."""
+        """The records of a slice without the records at ``but``, in the order that a decoder expects."""
         lines = [line for line in self.lines(slice_) if line.record not in but]
         malformed = [line for line in lines if line.topic.startswith(MALFORMED_PREFIX)]
         plain = [line.text for line in lines if not line.topic.startswith(MALFORMED_PREFIX)]
@@ -125,7 +125,7 @@ class Slices:
         return [line.of_topic(ids.get(line.topic, "")) for line in lines]
 
     def forget(self, slice_: Slice) -> None:
-        """The slice is done, or nothing of it was."""
+        """Forget a slice: all of its records are applied, or none is."""
         self._io.delete(self._file(slice_.name, _PLAN))
         if not slice_.is_edited:
             self._io.delete_tree(f"{self._path}/{slice_.name}")

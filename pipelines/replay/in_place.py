@@ -1,10 +1,10 @@
 """Reading a range of a table's topics once more into the table, slice by slice, between the batches of its stream.
 
-The loop is that of all readings (``pipelines.catchup.reading``). Its snapshots carry the position of the replay, and
-none of the pipeline: the stream goes on as if they were somebody else's.
+The loop is the same as for all readings (``pipelines.catchup.reading``). The snapshots carry the position of the replay
+and no position of the pipeline: the stream continues as if another writer had made these snapshots.
 
-Without an end that was named, a replay ends where the last batch of the stream ends, while no other has written the
-table: whatever the stream did to a key meanwhile has been read again then, in its order.
+Without a named end, a replay ends where the last batch of the stream ends, while no other has written the table. By
+then the replay has read again, in order, every change that the stream made to a key meanwhile.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from pipelines.storage import catalog_of
 
 
 def with_rebuild(config: PipelineConfig, state: ReplayState, table: Table, *, allows_missing: bool) -> ReplayState:
-    """The state of a replay as that of a rebuild; ConfigError with all that is known to stand against it."""
+    """The state of a replay turned into a rebuild; ConfigError with the reason if the table cannot be rebuilt."""
     if config.catalog.type == "rest":
         raise ConfigError(
             f"table {state.table} cannot be rebuilt: a rebuild builds its rows in a branch, and the REST catalog "
@@ -121,9 +121,9 @@ def _options(config: PipelineConfig, state: ReplayState, table: Table) -> dict[s
 
 
 def note_end(config: PipelineConfig, state: ReplayState) -> int:
-    """Let what a rebuild has met count, now that the table has its content; gives how many records left the quarantine.
+    """Note the switch of a rebuild, so that its facts count; returns how many records left the quarantine.
 
-    Those of a replay into place have left it slice by slice. Idempotent.
+    The records of a replay into place have left the quarantine slice by slice. Idempotent.
     """
     letters = DeadLetters(config)
     letters.log.refresh()

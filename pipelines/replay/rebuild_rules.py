@@ -1,10 +1,10 @@
 """What must be true of a table before its content is rebuilt and taken over: its rule, its topics, its rows.
 
-Rows are counted beside the stream where that takes as long as the table is large. In a turn in which the branch has all
-that the stream has brought, the newest snapshots of both are pinned: the one of the table by a tag, the one of the
-branch because slices alone change it, which nobody asks for while rows are counted. Both have the same records behind
-them, and get the same ones from there on, so that what one of them lacks is seen there as well as at the switch. A
-rollback of the table takes the tag along: what was counted says nothing then.
+Rows are counted beside the stream if the count takes longer the larger the table is. In a turn in which the branch has
+all records that the stream has brought, the newest snapshots of table and branch are pinned. A tag pins the table's
+snapshot. The branch's snapshot needs no tag: only slices change the branch, and no slice runs during the count. Both
+snapshots contain the same records, and table and branch get the same records afterwards. So the count shows there what
+one of the two lacks, as well as it would at the switch. A rollback of the table removes the tag and voids the count.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def changed_options(config: PipelineConfig, identifier: str, table: Table, topic
 
 
 def _rules(config: PipelineConfig, identifier: str, table: Table, topics: Collection[str]) -> list[TargetRule]:
-    """The rules of the source tables that fed the table; where none is known, those that may write it."""
+    """The rules of the source tables that fed the table; if none is known, the rules that may write it."""
     name = TableName.of(identifier)
     position = newest_position(table.snapshots, config.name)
     known = known_sources(config, name, () if position is None else position.sources).values()
@@ -147,7 +147,7 @@ def _is_of_others(config: PipelineConfig, snapshot: Snapshot) -> bool:
 
 
 def check_topics(config: PipelineConfig, table: Table, state: ReplayState) -> None:
-    """ConfigError when topics feed the table that did not when its rebuild began: what is built has no row of them."""
+    """ConfigError if new topics feed the table since its rebuild began: the rebuilt content lacks their rows."""
     position = newest_position(table.snapshots, config.name)
     fed = set() if position is None else {topic for topic, _ in position.offsets}
     new = sorted(fed - set(state.topics))

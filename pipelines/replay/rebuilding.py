@@ -1,14 +1,15 @@
 """Where the records of a rebuild go: a branch beside the table, whose content the table takes over in one step.
 
-The slices are those of any replay, committed to the branch. The switch, exactly once: it is one snapshot of
-the table, published by a commit user that publishes nothing else, in a turn in which the branch holds all that the
-stream has brought and no batch is under way that could have brought more. It is noted in the state before it is tried,
-with its user: who goes on after a crash looks first whether the table has it, and writes into the branch only if not.
-Its snapshot records the position that the table had, so the pipeline goes on as if nothing had happened. The branch is
-removed last: from the switch on, its files are the table's.
+The slices are the same as in any replay, but they are committed to the branch. The switch happens exactly once: it is
+one snapshot of the table, published by a commit user that publishes nothing else. It happens in a turn in which the
+branch holds all that the stream has brought and no batch is under way that could have brought more. The state notes the
+switch, with its user, before the attempt. After a crash, the next process first checks whether the table has the
+switch, and writes into the branch only if not. The snapshot of the switch records the position that the table had, so
+the pipeline continues as if nothing had happened. The branch is removed last: from the switch on, its files are the
+table's.
 
-The turn is as long as the metadata of both is: rows that only data files show are counted beside the stream
-(``rebuild_rules``), and the turn after that switches.
+The turn takes as long as reading the metadata of table and branch. Rows that only data files show are counted beside
+the stream (``rebuild_rules``), and the turn after the count switches.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ class Rebuilding(InPlace):
             return {**to_properties(self.context.config.name, position), **self.recorded(position)}
 
         catalog = AsideCatalog(self.context.own.catalog, TableName.of(self.state.table), self._begun())
-        # Snapshots of the branch are numbered apart from the table's: none of them is passed over.
+        # The branch numbers its snapshots apart from the table: no snapshot of the branch is skipped.
         return self._tables(self.context.own.through(catalog), properties, after=0)
 
     def check(self, limit: str) -> None:

@@ -70,9 +70,9 @@ def point_of(option: str, text: str, config: PipelineConfig, table: Table, read:
 
 
 def position_of_places(value: str, reader: SliceReader, topics: Collection[str]) -> str:
-    """The position that the value of a ``Kind.PLACES`` means: offsets, and of times the first records behind them.
+    """The position for the value of a ``Kind.PLACES``: offsets stay, a time becomes the first offset behind the time.
 
-    Partitions that are to begin at their first record are left out of it.
+    The position leaves out partitions that begin at their first record.
     """
     places: dict[str, dict[str, Any]] = json.loads(value)
     found = {topic: {p: at for p, at in named.items() if isinstance(at, int)} for topic, named in places.items()}

@@ -85,9 +85,9 @@ class ReplaySlices:
         on_slice: OnSlice = lambda _state, _report, _tables: None,
         slice_s: float | None = None,
     ) -> None:
-        """``commit_user`` is that of the stream.
+        """``commit_user`` is the commit user of the stream.
 
-        ``slice_s`` says how long a slice is to take where a stream waits for it (``sources.pace``).
+        ``slice_s`` says how long a slice may take while a stream waits (``sources.pace``).
         """
         self._config = slices.config
         self._checkpoint = checkpoint
@@ -125,7 +125,7 @@ class ReplaySlices:
         return done
 
     def _work(self, state: ReplayState) -> Work:
-        """That of one replay. Its bad records have a quarantine of their own, as its slices have own numbers."""
+        """The work of one replay. Its bad records have a quarantine of their own, as its slices have own numbers."""
         reader, rebuild = self._slices.reader, "" if state.rebuild is None else state.id
         own = self._slices.with_quarantine(quarantine_under(self._config, replay_owner(state.id)), rebuild)
         most = self._config.source.reader.max_records_per_batch
@@ -140,9 +140,9 @@ class ReplaySlices:
 
 
 def check_in_stream(config: PipelineConfig, checkpoint: Checkpoint, identifier: str, table: Table) -> None:
-    """Refuse a table that is behind its stream: it reads again what it misses by itself.
+    """Refuse a table that is behind its stream: its catch-up reads the records that it misses.
 
-    That would come on top of what a rebuild has read of it.
+    These records would come on top of the same records from a rebuild.
     """
     entry = Book(checkpoint).entry(identifier)
     if entry.pause is not None and not entry.pause.has_rule:
@@ -174,16 +174,16 @@ class ShownReplays:
 
     def __init__(self, checkpoint: Checkpoint, catalog: Catalog, seen: PipelineState) -> None:
         self.unfinished: Mapping[str, Beside] = {}
-        """Those that are not done, by table, as they were at the last look."""
+        """The unfinished replays, by table, as they were at the last look."""
         self._checkpoint = checkpoint
         self._catalog = catalog
         self._seen = seen
 
     def refresh(self, left: Mapping[str, int | None] | None = None) -> None:
-        """Look at all of them; ``left``, as for ``unfinished_replays``, names those that have just gone on.
+        """Read the states of all replays; ``left``, as for ``unfinished_replays``, names replays that just went on.
 
-        A table that a rebuild among these has been switched to is shown as it is now. Raises nothing for what cannot
-        be read: the replay reports it, and the stream continues.
+        If ``left`` names a finished rebuild, its table is shown as it is now. Read errors are logged, not raised: the
+        replay reports the error, and the stream continues.
         """
         if self._checkpoint.is_new:
             return

@@ -79,7 +79,7 @@ def replay(config: PipelineConfig, wanted: Wanted) -> None:
         say(f"{name} is kept; the same command continues it", err=True)
         raise
     except ConfigError:
-        if not replays.get(state.id).is_begun:  # its range was refused: nothing of it is left to go on with
+        if not replays.get(state.id).is_begun:  # its range was refused: nothing is left to resume
             replays.remove(state.id)
         raise
     state = replays.get(state.id)

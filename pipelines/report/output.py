@@ -42,7 +42,7 @@ def quiet_pipe() -> Iterator[None]:
 
 
 class _CheckedOutput:
-    """A text stream that reports failures as those of the output, not of the table's storage."""
+    """A text stream that reports failures as failures of the output, not of the table's storage."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream

@@ -97,7 +97,7 @@ def slice_fields(report: BatchReport) -> Mapping[str, object]:
 def progress_line(report: BatchReport, seconds: float, is_first: bool = False, quarantine: str = "") -> str:
     """``batch 3: 50,000 records in 1.9 s (26,316/s) -> lake.orders 31,200, lake.customers 18,800``.
 
-    The first batch of a run has no rate: its time is mostly that of the start.
+    The first batch of a run has no rate: most of its time is startup time.
     """
     rate = f" ({report.record_count / seconds:,.0f}/s)" if seconds > 0 and report.record_count else ""
     if is_first:

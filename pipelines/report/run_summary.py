@@ -99,7 +99,7 @@ def _first_rows(table: Table, names: list[str]) -> pa.Table:
 
 
 def _newest_changes(table: Table, names: list[str]) -> pa.Table | None:
-    """Changes of the newest snapshot that has any (a COMPACT snapshot may hold those of its APPEND)."""
+    """Changes of the newest snapshot that has any (a COMPACT snapshot may hold the changes of its APPEND)."""
     for snapshot in reversed(all_snapshots(table)):
         if snapshot.changelog_record_count:
             part = next((rows for rows in table.changes_of(snapshot, names) if rows.num_rows), None)

@@ -24,11 +24,11 @@ class Totals:
     quarantined_reasons: Mapping[str, int] = field(default_factory=dict)
     first_record_count: int = 0
     first_seconds: float = 0.0
-    """Those of the first batch, in which Spark's workers start."""
+    """Records and seconds of the first batch, in which Spark's workers start."""
     unsent: Mapping[str, Unsent] = field(default_factory=dict)
     """Per table: values that the source left out and no row gives for certain."""
     beside: Mapping[str, int] = field(default_factory=dict)
-    """Records that were read for tables beside the stream, by table; those that are quarantined are among them."""
+    """Records that were read for tables beside the stream, by table, including quarantined records."""
     beside_quarantined: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Of these the bad ones, by table and kind of reason."""
 

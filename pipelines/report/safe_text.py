@@ -26,9 +26,9 @@ def json_line(document: Any) -> str:
 
 
 def safe_json(text: str) -> str:
-    """A text that is JSON on one line already, with such characters escaped; nothing else of it changes.
+    """A text that is JSON on one line already, with such characters escaped; the rest does not change.
 
-    Outside of its strings JSON allows only blanks of them.
+    Outside strings, JSON allows only whitespace among such characters.
     """
     return text if text.isprintable() else "".join(c if c.isprintable() else _in_json(c) for c in text)
 

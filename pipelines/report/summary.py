@@ -134,7 +134,7 @@ def headline(summary: RunSummary) -> str:
 
 
 def beside_lines(summary: RunSummary) -> list[str]:
-    """How much was read beside the stream, and what of it is bad."""
+    """How many records were read beside the stream, and how many are bad."""
     lines = []
     for identifier, count in sorted(summary.totals.beside.items()):
         line = f"{identifier}: {count:,} records read beside the stream, to catch it up"

@@ -31,7 +31,7 @@ MOST_WAIT_S = 600.0
 def fetching(properties: Mapping[str, str], home: str | None = None, wait_s: float = MOST_WAIT_S) -> Iterator[None]:
     """Hold off other processes while the JVM starts with these properties, if it may have packages to fetch.
 
-    ``home`` is that of a user whom the system does not know. A block that ends without an exception has fetched them.
+    ``home`` is the home of a user whom the system does not know. A block without an exception has fetched the packages.
     """
     packages = properties.get(_PACKAGES)
     if not packages:

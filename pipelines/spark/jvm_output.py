@@ -47,7 +47,7 @@ class JvmOutput:
     def launch(self, conf: SparkConf, directory: str | None = None, home: str | None = None) -> bool:
         """Start the JVM with these properties, in ``directory``, unless one is there already; whether that was done.
 
-        ``home`` is that of a user whom the system does not know. Raises PySparkRuntimeError.
+        ``home`` is the home directory of a user whom the system does not know. Raises PySparkRuntimeError.
         """
         if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
             return False
@@ -66,7 +66,7 @@ class JvmOutput:
         return True
 
     def tail(self, count: int = 20, wait_s: float = 1.0) -> str:
-        """The newest lines but those of stacks, after a line break each; empty when there are none.
+        """The newest lines except stack traces, each after a line break; empty if there is no line.
 
         Waits for the last words of a JVM that has ended.
         """

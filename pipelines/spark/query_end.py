@@ -1,8 +1,8 @@
-"""The end of a streaming query that is asked to stop, also while it asks Kafka for offsets in vain.
+"""The end of a streaming query that is asked to stop, also while Kafka does not answer its request for offsets.
 
-Between two batches Spark asks Kafka three times, a minute each, before it gives up. Interrupted, it has planned nothing
-yet or a batch that runs at the next start. Its last act is to close Kafka's client, which waits for the same answer: a
-second interrupt ends that too.
+Between two batches Spark asks Kafka three times, a minute each, before it gives up. An interrupted query has planned
+nothing yet, or a batch that runs at the next start. Last, the query closes Kafka's client, which waits for the same
+answer: a second interrupt ends this wait too.
 """
 
 from __future__ import annotations

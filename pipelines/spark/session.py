@@ -273,7 +273,7 @@ def spool(session: SparkSession) -> Spool | None:
 
 
 def _local_directory(session: SparkSession) -> str:
-    """Below which directory local files go: the first of those that Spark was given."""
+    """The directory for local files: the first one that Spark was given."""
     given = session.sparkContext.getConf().get(LOCAL_PARENT) or session.sparkContext.getConf().get("spark.local.dir")
     return (given or tempfile.gettempdir()).split(",")[0].strip()
 

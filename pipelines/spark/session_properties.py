@@ -1,4 +1,4 @@
-"""Which Spark properties a run starts with: those of the YAML over ours over Spark's own defaults."""
+"""The Spark properties that a run starts with: the YAML's override ours, and ours override Spark's defaults."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ Each slice of a table that catches up is a query of its own: with Spark's 5 minu
 
 _WORKERS = {
     "spark.python.daemon.module": "pipelines.worker_daemon",
-    # Python workers belong to one environment, and this is a part of it for SQL jobs only: without it the tasks that
-    # decode, those that write and those that compact do not share their workers.
+    # Spark shares Python workers within one environment, and only SQL jobs have this property in theirs. Without it,
+    # the tasks that decode, write and compact do not share workers.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
 """Properties for workers that find our packages: on this machine, or in executors, which get them before any task."""
@@ -191,7 +191,7 @@ def with_kafka_connector(packages: str | None, jars: str = "") -> dict[str, str]
 
 
 def _has_connector_jar() -> bool:
-    """Whether the connector lies among Spark's own jars, as in the container image."""
+    """Whether the connector is among Spark's own jars, as in the container image."""
     home = os.environ.get("SPARK_HOME")
     jars = Path(home or str(files("pyspark"))) / "jars"
     return any(jars.glob("*spark-sql-kafka-0-10_2.13-*.jar"))

@@ -71,9 +71,9 @@ def column_changes(
 ) -> ColumnChanges:
     """What ``seen`` columns change; ``room`` is how many columns may be added that are not ``declared``.
 
-    Types that are declared ``by_pattern`` hold as well, but nobody has named these columns. ``earlier`` has, for
-    columns that continue others, those which held the values of their source before. ``newest`` tells whether an
-    observed type is that of the newest records.
+    Types that are declared ``by_pattern`` hold as well, but nobody has named these columns. If a column continues
+    others, ``earlier`` has the columns that held the values of its source before. ``newest`` tells whether the newest
+    records have an observed type.
     """
     types = {**(by_pattern or {}), **declared}
     changes: list[SchemaChange] = []
@@ -207,7 +207,7 @@ def widened(present: DataType, wanted: DataType) -> DataType | None:
 
 
 def name_refusal(name: str, present: Collection[str]) -> str | None:
-    """Why no column of this name can be added to those that are there."""
+    """Why no column of this name can be added to the columns in ``present``."""
     if name in CHANGE_COLUMNS:
         return NAME_OF_CHANGES
     twin = next((other for other in present if other.casefold() == name.casefold()), None)

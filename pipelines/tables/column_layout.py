@@ -31,7 +31,7 @@ SOURCE_COLUMNS = "tidemark.source-columns"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a rule makes of columns. ``types`` are those of the source that are known, by their names there."""
+    """What a rule makes of columns. ``types`` are the known types of source columns, by their names in the source."""
 
     rule: TargetRule
     types: Mapping[str, DataType]

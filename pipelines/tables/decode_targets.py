@@ -29,10 +29,10 @@ def decode_target(
     *,
     is_retry: bool,
 ) -> DecodeTarget:
-    """``rule`` is that of the source table; ``of_table`` that of the table, which says the types of its columns.
+    """``rule`` is the rule of the source table; ``of_table`` is the rule of the table and has its column types.
 
-    ``limits`` say what becomes of columns that the table lacks (``Evolution.limits``). ``is_retry``: the records come
-    without those around them, so that nothing shows which rows came before a TRUNCATE.
+    ``limits`` say how to treat columns that the table lacks (``Evolution.limits``). ``is_retry``: the records come
+    without their neighbors, so that nothing shows which rows came before a TRUNCATE.
     """
     target = _plain_target(sink, source, rule, of_table, limits, is_retry=is_retry)
     return _with_transform(target, sink, rule, now_ms) if rule.changes_rows else target
@@ -85,7 +85,7 @@ def _plain_target(
 
 
 def _with_transform(target: DecodeTarget, sink: TableSink, rule: TargetRule, now_ms: int) -> DecodeTarget:
-    """The target in the columns of the source, with what makes rows of the table of them."""
+    """The target in the columns of the source, with the transform that turns its rows into rows of the table."""
     from pipelines.tables.row_transforms import tells_events, tells_places, transform_of
 
     transform, layout = transform_of(rule, sink.table, now_ms, target.own_columns), layout_of(rule, sink.table.schema)

@@ -1,7 +1,7 @@
 """What a rule has made of the rows that a table has: a changed mask, filter or expression holds for later rows alone.
 
-The table remembers it in the option ``tidemark.column-sources``, so each change is told once. Of expressions it has
-digests, because they may hold secrets.
+The table remembers the rules in the option ``tidemark.column-sources``, so Tidemark reports each change once. The
+option has digests of expressions, because expressions may hold secrets.
 """
 
 from __future__ import annotations

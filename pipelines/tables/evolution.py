@@ -1,4 +1,4 @@
-"""How tables follow the columns that events show, and what each of them cannot follow."""
+"""How tables follow the columns that events show, and what each table cannot follow."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Evolution:
     ) -> bool:
         """Add and widen what a table can take of ``seen``; returns whether records are to be decoded again for it.
 
-        ``rule`` is that of the table, ``of_source`` that of the source table, which says how its columns are stored.
+        ``rule`` is the rule of the table. ``of_source``, the source table's rule, says how to store its columns.
 
         SchemaChangeRefused where the rule or `on_bad_record` says that such a column ends the run.
         """
@@ -229,8 +229,8 @@ class Evolution:
     ) -> bool:
         """Remember which hidden columns of the newest row the table lacks; returns whether that is news.
 
-        A column that has had only NULL so far may be one of them under a new name. Where several source tables meet,
-        none of them shows that all others have lost one, and each is remembered with those that it lacks.
+        A column that has had only NULL so far may be a hidden column under a new name. If several source tables meet,
+        no source table shows that all others have lost a column. The table then remembers what each source table lacks.
         """
         if not row.has_known:
             return False
@@ -258,7 +258,7 @@ class Evolution:
     ) -> list[SetOption]:
         """The option that remembers how columns are read, where records show something new about that.
 
-        ``schema`` is that of the table with the columns that are renamed among the ``changes``.
+        ``schema`` is the schema of the table with the renames among the ``changes`` applied.
         """
         columns = {f.name: f.type for f in schema.fields} if layout is None else dict(layout.types)
         if schema.has_column(POSITION):

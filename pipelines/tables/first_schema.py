@@ -124,7 +124,7 @@ def _nested_key(source: SourceTable, identifier: str, key: str, column: str, t: 
 
 
 def primary_key_of(rule: TargetRule, seen: Seen) -> tuple[str, ...]:
-    """That of a new table: stated, or of the messages; none of a table to which rows are added."""
+    """The primary key of a new table: stated, or from the messages; empty for a table to which rows are added."""
     return () if rule.on_change is not None else rule.primary_key or tuple(seen.key_columns or ())
 
 

@@ -46,7 +46,7 @@ def possible_rules(config: PipelineConfig, name: TableName) -> list[TargetRule]:
 
 
 def topics_for(config: PipelineConfig, name: TableName, topics: Collection[str]) -> set[str]:
-    """Those of ``topics`` whose records the rules may bring into ``name``."""
+    """The ``topics`` whose records the rules may bring into ``name``."""
     created = config.created_rule()
     if created is not None and _names_in(created.into, name) is not None:
         return set(topics)
@@ -66,7 +66,7 @@ def agreed_rule(rules: Collection[TargetRule]) -> TargetRule | None:
 
 
 def known_sources(config: PipelineConfig, name: TableName, fed: Iterable[FedBy]) -> dict[SourceTable, TargetRule]:
-    """Those of the source tables that fed ``name`` which the rules still lead to it, with their rules."""
+    """The source tables in ``fed`` that the rules still lead to ``name``, with their rules."""
     found: dict[SourceTable, TargetRule] = {}
     for source in fed:
         rule, target = _rule_of(config, source)

@@ -19,12 +19,12 @@ def fed_by(source: SourceTable) -> FedBy:
 
 
 def feeds_alone(rule: TargetRule, sink: TableSink) -> bool:
-    """Whether the columns of a table are those of one source table."""
+    """Whether the columns of a table come from one source table."""
     return rule.merge_sources is None and len(sink.sources) <= 1
 
 
 def check_sources(source: SourceTable, sink: TableSink, rule: TargetRule) -> None:
-    """Refuse rows of ``source`` beside those of another source table, unless its rule says that they may meet."""
+    """Refuse rows of ``source`` in a table with rows of another source table, unless the rule allows both."""
     if rule.merge_sources is not None or (rule.on_change is not None and not rule.is_log_assumed):
         return
     if any(fed_by(source).is_same(other) for other in sink.sources):

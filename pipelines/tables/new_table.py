@@ -36,7 +36,7 @@ class Rejected(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NewTable:
-    """What is known of it."""
+    """What Tidemark knows of a table before it creates the table."""
 
     identifier: str
     pipeline: str
@@ -110,7 +110,7 @@ class NewTable:
         return schema
 
     def _usable(self, evolution: Evolution) -> Seen:
-        """The columns without those that no table can have."""
+        """The columns that a table can have."""
         rule, seen = self.rule, self.seen
         key = primary_key_of(rule, seen)
         shown = {**seen.columns, **{name: t for name, t in seen.key_only.items() if name in key}}

@@ -29,7 +29,7 @@ class Seen:
     schemas: tuple[ShownSchema, ...] = ()
     """The embedded schemas of the records, the oldest first, where the table asks for them."""
     shapes: frozenset[frozenset[str]] = frozenset()
-    """The columns of each whole row without an embedded schema, where one of them brings a new column."""
+    """The columns of each whole row without an embedded schema, if one such row brings a new column."""
     defaults: frozenset[str] = frozenset()
     """The columns for which embedded schemas state a default."""
     nullable: frozenset[str] = frozenset()

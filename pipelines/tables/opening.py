@@ -39,7 +39,7 @@ _BELOW = (
 
 
 class Opening:
-    """Opens tables of one pipeline, and makes those that are not there."""
+    """Opens tables of one pipeline, and makes missing tables."""
 
     def __init__(self, scope: WritingScope, evolution: Evolution) -> None:
         self._book = scope.book
@@ -122,7 +122,7 @@ class Opening:
         )
         if sink.is_hidden and self._book is not None and not known.commits and policy != "restart":
             raise outcome_unknown(table.paths.root, self._commit_user)
-        if sink.position.commit_count < known.commits:  # the pipeline began with all of them
+        if sink.position.commit_count < known.commits:  # the pipeline began with all known commits
             raise rolled_back(identifier, self._config.name)
         has_begun = self._own.has_begun(TableName.of(identifier))
         if self._first_own is not None and not has_begun and sink.found_batch >= self._first_own:

@@ -18,7 +18,7 @@ from sinks.commit.positions import Position
 
 @dataclass(frozen=True, slots=True)
 class OwnPositions:
-    """The positions of a pipeline's own tables at a moment, by identifier; of those that cannot be read the names."""
+    """The positions of a pipeline's own tables at a moment, by identifier, and the names of unreadable tables."""
 
     known: Mapping[str, Position]
     unreadable: frozenset[str]
@@ -86,7 +86,7 @@ class OwnTables:
         return list(written_tables(self.catalog, self._config.name, self.names(), skip))
 
     def positions(self) -> OwnPositions:
-        """How far each table of earlier runs has come, and which of them cannot be read."""
+        """How far each table of earlier runs has come, and which tables cannot be read."""
         unreadable: set[str] = set()
         written = self.written(lambda name, _: unreadable.add(str(name)))
         return OwnPositions({str(table.name): table.position for table in written}, frozenset(unreadable))
@@ -101,9 +101,9 @@ class OwnTables:
         tables: Iterable[tuple[str, Table]],
         topics_of: Callable[[str], Collection[str]] = lambda _: (),
     ) -> None:
-        """Note durably that rows go into these tables; costs nothing once that is known of them.
+        """Note durably that rows go into these tables; costs nothing for tables that are noted already.
 
-        ``topics_of`` gives the topics that feed a table, whose formats the table keeps where they were found.
+        ``topics_of`` gives the topics that feed a table. The table stores the formats that were found for these topics.
         """
         tables = list(tables)
         formats = self.formats

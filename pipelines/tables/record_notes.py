@@ -25,7 +25,7 @@ EVERY_MS = 600_000
 
 
 class UnsentWarnings:
-    """Warnings by table; metrics and the summary of a run count all of them."""
+    """Warnings by table; metrics and the summary of a run count all warnings."""
 
     def __init__(self) -> None:
         self._untold: defaultdict[str, Counter[tuple[str, Became]]] = defaultdict(Counter)
@@ -44,7 +44,7 @@ class UnsentWarnings:
 
 
 class LateRowNotes:
-    """Lines on late rows by table; a metric counts all of them."""
+    """Log lines on late rows by table; a metric counts all late rows."""
 
     def __init__(self) -> None:
         self._untold: Counter[str] = Counter()
@@ -98,7 +98,7 @@ class RecordShares:
         self._batches: defaultdict[str, dict[int, Share]] = defaultdict(dict)
 
     def note(self, name: str, batch_id: int, share: Share) -> Share:
-        """The newest records with those of a batch; one that is planned again counts once."""
+        """Add the records of a batch and return the newest ones; a batch that is planned again counts once."""
         batches = self._batches[name]
         batches[batch_id] = share
         while len(batches) > 1 and _sum(batches).all - batches[min(batches)].all >= NEWEST:
@@ -122,11 +122,11 @@ class VanishedColumns:
         self._newest: defaultdict[SourceTable, dict[int, NewestRow]] = defaultdict(dict)
 
     def lacking(self, rows: Iterable[NewestRow]) -> dict[SourceTable, list[str]]:
-        """The columns that the source tables of a batch have lost, from what its tasks saw of them.
+        """The columns that the source tables of a batch have lost, by the newest ``rows`` that its tasks saw.
 
-        Partitions are read at different paces, so events from before ALTER TABLE ... ADD COLUMN come after those that
-        have the column. A column is lost if the newest row of each partition in the batch lacks it, and those of other
-        partitions that were produced later.
+        Partitions are read at different paces, so events from before ALTER TABLE ... ADD COLUMN can come after events
+        that have the column. A column is lost if the newest row of each partition in the batch lacks it. The newest
+        rows of other partitions must lack it too, if they were produced later.
         """
         batch: defaultdict[SourceTable, dict[int, NewestRow]] = defaultdict(dict)
         for row in rows:
@@ -201,7 +201,7 @@ class VanishedColumns:
 
     @staticmethod
     def lost(rule: TargetRule, absent: Sequence[str], *, is_only_source: bool) -> list[str]:
-        """Those of the columns ``absent`` from the newest events that no later event is expected to bring."""
+        """The columns ``absent`` from the newest events that no later event is expected to bring."""
         if rule.merge_sources is not None or not is_only_source:
             return []
         return [name for name in absent if not rule.declares(name)]
@@ -231,7 +231,7 @@ class VanishedColumns:
 
 
 def _without(columns: Sequence[str], schema: TableSchema) -> str:
-    """What becomes of records without some columns of the table."""
+    """Words for what happens to records that lack ``columns`` of the table."""
     strict = [name for name in columns if schema.has_column(name) and not schema.field(name).type.nullable]
     if not strict:
         return "new rows have NULL there"
@@ -246,7 +246,7 @@ class MessageKeyWarnings:
 
     def __init__(self) -> None:
         self._warned: set[tuple[str, str]] = set()
-        """Identifier of the table, and what was said of it."""
+        """Identifier of the table, and the warning about it."""
 
     def note(self, sink: TableSink, rule: TargetRule, message_key: Sequence[str], topic: str) -> None:
         """Warn where events depend on whole old rows, or rows of several keys or sources become one."""
@@ -317,9 +317,9 @@ _MISREAD = (
 class EncodedColumns:
     """New columns whose values look encoded, though their records carry no schema and no type is declared.
 
-    Such values are stored as they come, which loses nothing and is hardly what anybody wants: decimals as base64, dates
-    as numbers of days. A whole database led into tables by one pattern would be full of them before somebody looks.
-    Gathers the columns that one look at records shows first; each is logged once.
+    Tidemark stores such values as they come. No value is lost, but hardly anybody wants decimals as base64 or dates as
+    numbers of days. If one pattern leads a whole database into tables, they would fill with such values before somebody
+    looks. Gathers the columns that one look at records shows first; logs each column once.
     """
 
     def __init__(self, pipeline: str, *, precision_tells_unit: bool) -> None:

@@ -1,6 +1,6 @@
-"""Columns that a rule relies on, where the source has them no more: what would go wrong without a word.
+"""Columns that a rule relies on and that the source no longer has: these would fail silently.
 
-A lost column gives NULL. That is right for a column that is stored, and wrong for one that says what becomes of a row.
+A lost column gives NULL. NULL is right for a stored column, and wrong for a column that decides what happens to a row.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def check_relied(rule: TargetRule, table: Table, lost: Sequence[str], topic: str
 def awaited_columns(rule: TargetRule, table: Table, absent: Iterable[str]) -> dict[str, tuple[str, str]]:
     """The columns that records lack and ``where`` or the order of changes needs, but may still come: they are declared.
 
-    With what needs them, and what becomes of rows without them.
+    Each with what needs the column, and what happens to rows without it.
     """
     relied = _relied(rule, table)
     return {name: relied[name] for name in absent if name in relied and rule.declares(name)}
@@ -137,7 +137,7 @@ class _Rows:
 
 
 def hidden_columns(rule: TargetRule, there: Iterable[str]) -> list[str]:
-    """The masked columns, and of those that records have, or had, the ones that the rule drops."""
+    """The masked columns, and the columns in records, now or earlier, that the rule drops."""
     drop = rule.columns.drop
     return [*rule.columns.mask, *sorted(name for name in there if first_of(drop, name))]
 

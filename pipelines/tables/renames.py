@@ -108,7 +108,7 @@ class _Following:
         self._named = {*named_columns(rule, layout), *(name for name, _ in rule.own_columns)}
         fields = () if schema is None else schema.fields
         self.columns = [(f.name, f.type) for f in fields if f.name not in self._named]
-        """Those of the table, and those that it gets of the schemas so far."""
+        """The columns of the table, and the columns that it gets from the schemas so far."""
         self._schemas = schemas
         self._lost: set[str] = set()
         self.known = known

@@ -1,11 +1,11 @@
-"""A pipeline that is new to what another one has brought into a table: the records come a second time.
+"""Repeated reads: a pipeline brings records into a table that another pipeline has brought there before.
 
-That happens with a copy of a pipeline file under another name, with a renamed pipeline, and where a topic goes from one
+This happens with a copy of a pipeline file under another name, with a renamed pipeline, and if a topic moves from one
 pipeline to another. Rows of a key end up equal; sums and tables without primary key would count every record twice.
-Source tables that share a topic are distinguished: each pipeline may bring its own of them.
+Source tables that share a topic are distinguished: each pipeline may bring its own source tables.
 
-Dump files can bring a record again too: Kafka gives each offset once, in order; files give what is in them. A record
-that two files hold is applied twice, and one that comes behind later ones takes their place, which the log says.
+Dump files can bring a record again too: Kafka gives each offset once, in order, but files may repeat or reorder them.
+A record in two files is applied twice, and a record behind later ones replaces their rows; the log warns of both.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _begins_behind(config: PipelineConfig, topic: str, offsets: Offsets) -> bool
 
 
 def _is_behind(begins: Offsets, offsets: Offsets) -> bool:
-    """Whether reading from ``begins`` on meets nothing of what lies before ``offsets``."""
+    """Whether a read from ``begins`` on meets no record before ``offsets``."""
     return all(begins.get(partition, 0) >= offset for partition, offset in offsets.items())
 
 

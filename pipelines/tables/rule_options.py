@@ -1,6 +1,6 @@
-"""The options of a table rule against those of the table that exists already.
+"""The options of a table rule against the options of an existing table.
 
-What the rule says holds: options that differ go into the next schema version, where Paimon's ALTER TABLE allows it.
+The rule wins: options that differ go into the next schema version, if Paimon's ALTER TABLE allows the change.
 Options that only the table has stay, because others may have set them.
 """
 
@@ -80,7 +80,7 @@ def check_options_of(rule: TargetRule, table: Table, identifier: str, pipeline: 
 def _tried(
     rule: TargetRule, table: Table, identifier: str, pipeline: str, evolve: Callable[[list[SetOption]], Table]
 ) -> tuple[Table, list[SetOption], list[SetOption]]:
-    """The table with the options that the rule changes, these, and those that wait for a column."""
+    """The table with the options that the rule changes, these options, and the options that wait for a column."""
     changes: list[SetOption] = []
     try:
         changes = option_changes(table, rule, identifier)
@@ -101,9 +101,9 @@ def _tried(
 
 
 def option_changes(table: Table, rule: TargetRule, identifier: str) -> list[SetOption]:
-    """What makes the options of the table those of the rule; nothing for options that the file does not state.
+    """The changes that set the table's options to the rule's; no change for options that the file does not state.
 
-    A number of buckets that the table had before it was rescaled is a word from before, and not a wish.
+    If the rule states the number of buckets from before a rescale, the number is outdated and changes nothing.
     """
     changes = _changes(table.schema, rule)
     wanted = next((change.value for change in changes if change.name == BUCKET and change.value is not None), None)
@@ -149,7 +149,7 @@ def options_of_new_columns(schema: TableSchema, rule: TargetRule, added: Collect
 
 
 def _columns_of(change: SetOption, changes: Collection[SetOption]) -> set[str]:
-    """The columns that an option cannot do without: those that it names, or that its partner among the changes does."""
+    """The columns that an option needs: it names them, or its partner among the changes does."""
     partner = _PARTNERS.get(change.name)
     both = [change, *(other for other in changes if other.name == partner)]
     return {column for each in both for column in columns_named_by(each.name, each.value or "")}

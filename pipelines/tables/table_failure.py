@@ -19,10 +19,10 @@ from sinks.write.bucket_task import is_of_machine
 
 
 class TooManyBadRecords(TidemarkError):
-    """A table has more bad records than ``max_bad_records``; nothing of the batch went into it.
+    """A table has more bad records than ``max_bad_records``; no row of the batch went into it.
 
-    ``table`` is its identifier, which may be that of a table that is not made yet; without one the records lead to no
-    table. ``topics`` are those of the records.
+    ``table`` is its identifier; the table may not exist yet. Without an identifier, the records lead to no table.
+    ``topics`` are the topics of the records.
     """
 
     action = Action.QUARANTINE
@@ -62,12 +62,12 @@ def way_on(table: str, *, is_asked: bool = False) -> str:
 
 
 def is_of_table(error: BaseException) -> bool:
-    """Whether what was done to one table failed for reasons of its own.
+    """Whether an operation on one table failed for reasons of the table's own.
 
-    Errors that name a cause in our own words are, and those of storage. Outages are not, which pass by themselves and
-    meet all tables; nor is a rollback behind what the pipeline has committed, which a start notices and mends; nor are
-    broken rules of the engine and what the machine lacks; any other class is a fault of ours:
-    going on would hide it.
+    True for Tidemark's own errors and for errors of storage, with exceptions. An outage passes by itself and concerns
+    all tables. A rollback behind the pipeline's commits is found and repaired at the next start. Broken invariants of
+    the engine and missing resources of the machine do not belong to a table either. Any other class is a bug in
+    Tidemark: going on would hide it.
     """
     if isinstance(error, TidemarkError):
         return not isinstance(error, BrokenInvariant | LanesDoNotFit | LocalDiskFull | Outage | RolledBack)

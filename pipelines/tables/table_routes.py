@@ -50,7 +50,7 @@ class TableRoutes:
         self.topics: set[str] = set()
         """Topics that feed a table."""
         self.keyed_topics: set[str] = set()
-        """Those that have records with keys, or feed a table with a primary key."""
+        """Topics that have records with keys, or feed a table with a primary key."""
         self.rules: dict[str, TargetRule] = {}
         self.rule_of: dict[SourceTable, TargetRule] = {}
         """The rule of each source table; several rules may write one table."""
@@ -67,7 +67,7 @@ class TableRoutes:
     def open_ahead(self, found: Iterable[tuple[SourceTable, Seen]]) -> None:
         """Open or make the tables of new source tables side by side, for ``route`` to take them in turn.
 
-        Of each topic only the first source table: what becomes of it says something about the others.
+        Only the first source table of each topic: its outcome says something about the others.
         """
         works: dict[str, Callable[[], _Opened] | None] = {}
         topics: set[str] = set()
@@ -165,7 +165,7 @@ class TableRoutes:
             self._lead(source, seen, target, rule)
 
     def _resume_for_other_sources(self, identifier: str, source: SourceTable) -> None:
-        """Let a table without a rule into the stream for records of other sources than those that fed it."""
+        """Let a table without a rule into the stream for records of sources that have not fed it."""
         assert self._paused is not None
         pause, name = self._paused.book.pauses[identifier], TableName.of(identifier)
         position = newest_position(self._own.catalog.files(name).snapshots, self._config.name)

@@ -92,13 +92,13 @@ class PipelineTables:
         self.late_row_notes = LateRowNotes()
         self.control_notes = ControlNotes()
         self.record_shares, self.topic_shares = RecordShares(), RecordShares()
-        """Those of tables, and of topics that lead to no table."""
+        """The shares of tables, and of topics that lead to no table."""
         self.unreadable: dict[str, str] = {}
         """Topics that lead to no table and of which nearly all records are bad, and why."""
         self.uncompacted: Mapping[str, Table] = {}
         """Tables with rows that an earlier process has left uncompacted."""
         self.truncates = Truncates()
-        """Those of the batch under way."""
+        """The truncates of the batch under way."""
         self._watermarks = Watermarks()
         self._encoded = EncodedColumns(config.name, precision_tells_unit=config.source.format.precision_tells_unit)
         if beside is None:
@@ -156,7 +156,7 @@ class PipelineTables:
 
     @property
     def earlier_formats(self) -> Mapping[str, str]:
-        """Those that the tables remember, where the file leaves formats to the first records."""
+        """The formats that the tables remember, if the file leaves formats to the first records."""
         return self._own.earlier_formats if self.config.source.format.finds_formats else {}
 
     def apply(self, observations: Iterable[Observation], newest: Iterable[NewestRow] = ()) -> bool:
@@ -164,7 +164,7 @@ class PipelineTables:
 
         ``newest`` are the newest rows of the same records.
 
-        Raises ConfigError when a rule is missing, TableFailure when no rule can make a table or when a change of it
+        Raises ConfigError if a rule is missing, TableFailure if no rule can make a table or if a change to a table
         would lose values.
         """
         changed, found = False, merged(observations)
@@ -281,7 +281,7 @@ class PipelineTables:
 
     @property
     def reasons_paused(self) -> dict[str, str]:
-        """Why each of them is."""
+        """Why each paused table is paused."""
         return {} if self._paused is None else {name: m.reason for name, m in self._paused.pauses.items()}
 
     def is_paused(self, identifier: str | None) -> bool:
@@ -305,12 +305,12 @@ class PipelineTables:
         return bool(changes)
 
     def pause(self, failure: TableFailure, batch_id: int, *, is_appended: bool = False) -> None:
-        """Go on without a table that has failed in ``batch_id``; raises what it failed with where that is not wanted.
+        """Pause a table that has failed in ``batch_id``, or raise its error if the run must stop.
 
-        It is paused durably when this returns; ``is_appended`` says that it has the rows of the batch. Where storage
-        fails and no other table is left that could be written, the trouble is not that of one table; a pipeline that
-        runs twice concerns them all. What the first batch of a checkpoint shows to be wrong in the file is for whoever
-        has just started it.
+        The pause is durable when this returns; ``is_appended`` says that the table has the rows of the batch. The run
+        stops if storage fails and no healthy table is left: the failure is not specific to one table. It stops if the
+        pipeline runs twice, because that concerns all tables. It also stops if the first batch of a checkpoint shows an
+        error in the file, because whoever started the run is there to fix it.
         """
         identifier, error = failure.identifier, failure.error
         healthy = self.sinks.keys() - self.paused - {identifier}
@@ -403,7 +403,7 @@ class PipelineTables:
     ) -> None:
         """Warn of records that dump files bring again or late.
 
-        ``fed`` has the partitions that feed each table, ``read`` what each task has read of them.
+        ``fed`` has the partitions that feed each table, ``read`` the offsets that each task has read.
         """
         if self.config.source.files is None or self._beside is not None:
             return

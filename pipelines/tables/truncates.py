@@ -53,7 +53,7 @@ class Truncates:
     def note(self, sink: TableSink, truncation: Truncation, partitions: Collection[int]) -> bool:
         """Cut the table off at an event; returns whether that is news, so that the batch must be planned again.
 
-        ``partitions`` are those of the topic that are known. TableFailure where the table cannot follow.
+        ``partitions`` are the known partitions of the topic. Raises TableFailure if the table cannot follow.
         """
         topic, partition = truncation.source.topic, truncation.partition
         why = why_not_emptied(sink.table.context)

@@ -50,7 +50,7 @@ def watermark_of(seen: Mapping[TopicPartition, Seen], rule: Watermark, now_ms: i
 
 
 class Watermarks:
-    """Those of the tables of a pipeline, for as long as its process runs; belongs to the thread of the batches.
+    """The watermarks of a pipeline's tables, for as long as its process runs; belongs to the thread of the batches.
 
     A new process knows a partition again with its first rows.
     """

@@ -1,6 +1,6 @@
 """Whether a pipeline may write a table: one that exists, made by an earlier run or another engine, or a new one.
 
-Rules are held against tables that exist already at the start: nobody waits for a record to hear of it.
+The start checks rules against existing tables: users see a mismatch before the first record arrives.
 """
 
 from __future__ import annotations

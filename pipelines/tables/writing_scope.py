@@ -30,7 +30,7 @@ class WritingScope:
     only: str | None = None
     """All other tables are as if no rule led to them."""
     topics_to_read: Collection[str] = ()
-    """Those from which that one is brought up."""
+    """The topics from which the ``only`` table is brought up."""
     topic_ids: TopicIds = dict
     """Gives the ids of the topics that are read."""
     first_own: int | None = None

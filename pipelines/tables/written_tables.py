@@ -43,9 +43,9 @@ def written_tables(
     names: Collection[TableName],
     skip: Callable[[TableName, Exception], None] | None = None,
 ) -> Iterator[WrittenTable]:
-    """Those of ``names`` with a position of ``pipeline``, in this order; reads no schema and no manifest.
+    """The tables among ``names`` with a position of ``pipeline``, in this order; reads no schema and no manifest.
 
-    ``skip`` hears of tables that cannot be read for reasons of their own; without it these are raised.
+    ``skip`` gets each table that cannot be read for reasons of its own; without ``skip`` the error is raised.
     """
 
     def look(name: TableName) -> WrittenTable | Exception | None:

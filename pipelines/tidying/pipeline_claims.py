@@ -1,7 +1,7 @@
-"""Which snapshots pipelines look for again: the newest one of each, which has its position, and of each commit user.
+"""Which snapshots pipelines look for again: the newest of each pipeline, with its position, and of each commit user.
 
-A pipeline finds by its newest snapshot which batch it has committed last and, when its checkpoint is lost, from where
-to read. What other snapshots of it say is in the newest one too.
+By its newest snapshot, a pipeline finds the batch that it committed last and, if its checkpoint is lost, the position
+to read from. The newest snapshot repeats what older snapshots of the pipeline say.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LIVE_USER_MS = 86_400_000
 _OURS = "tidemark."
 """What the properties begin with by which pipelines and their jobs know their snapshots; compactions have none.
 
-That of a rescale is for others: the job commits once, and whoever calls it again starts over.
+The property of a rescale is for others: the job commits once, and whoever calls it again starts over.
 """
 
 

@@ -39,7 +39,7 @@ def idle(identifiers: Iterable[str], tidied_s: Mapping[str, float], now_s: float
 
 
 def found_tables(catalog: Catalog, names: Iterable[TableName]) -> dict[str, Table]:
-    """Those that can be opened, by identifier. A batch for the others reports why they fail to open."""
+    """The tables that can be opened, by identifier. A batch for the others reports why they fail to open."""
     found: dict[str, Table] = {}
     for name in names:
         with suppress(TidemarkError, OSError):

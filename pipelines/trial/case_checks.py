@@ -1,4 +1,4 @@
-"""What a case expects against what came out of it: pure comparisons that give differences to read."""
+"""Compares what a case expects with its result: pure comparisons that return readable differences."""
 
 from __future__ import annotations
 

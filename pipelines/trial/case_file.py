@@ -1,4 +1,4 @@
-"""A file of test cases: records in, and the rows, the changelog and the quarantine that are expected of them.
+"""A file of test cases: the input records, and the rows, the changelog and the quarantine expected as the result.
 
 The file is YAML, checked like a pipeline file: every error names its place.
 """
@@ -28,7 +28,7 @@ KINDS = ("+I", "-U", "+U", "-D")
 
 
 class Record(ConfigModel):
-    """One record of a topic, or all those of a dump file."""
+    """One record of a topic, or all records of a dump file."""
 
     topic: Text | None = Field(default=None, description="Its topic; by default the `topic` of the case.")
     key: Any = Field(default=None, description="Text as it is; anything else is written as JSON. null: no key.")

@@ -30,7 +30,7 @@ class PlanReport:
 
     @property
     def policies(self) -> Mapping[str, str]:
-        """Those of the whole pipeline."""
+        """The policies of the whole pipeline."""
         config = self.config
         found: dict[str, str] = {
             "on_bad_record": config.source.on_bad_record,

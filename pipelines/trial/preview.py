@@ -69,7 +69,7 @@ class TablePreview:
     row_count: int
     """Rows that the sample makes."""
     rows: tuple[Mapping[str, Any], ...]
-    """The first of them, as they would be stored."""
+    """The first rows, as they would be stored."""
     notes: tuple[str, ...] = ()
 
 
@@ -80,7 +80,7 @@ class BadKindPreview:
     topic: str
     count: int
     reason: str
-    """That of the first of them."""
+    """The reason of the first record."""
     first: str
 
 
@@ -165,7 +165,7 @@ def _tables(
     rules: Mapping[str, TargetRule],
     observations: Collection[Observation],
 ) -> Iterable[TablePreview]:
-    """``rules`` are those of tables without a record in the sample."""
+    """``rules`` are the rules of tables without a record in the sample."""
     sources: dict[str, list[SourceTable]] = defaultdict(list)
     for source, identifier in pipeline.routes.routes.items():
         if identifier is not None:

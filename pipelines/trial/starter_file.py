@@ -35,7 +35,7 @@ class Start:
 
     @property
     def read(self) -> list[TopicFormat]:
-        """The topics that the file reads: those of the format that most have, with the same settings."""
+        """The topics that the file reads: all topics with the most common format and settings."""
         formats = Counter(_written(topic) for topic in self.topics if topic.format is not None)
         most = formats.most_common(1)[0][0] if formats else ""
         return [topic for topic in self.topics if topic.format is not None and _written(topic) == most]

@@ -114,7 +114,7 @@ def given_properties(words: Sequence[str]) -> dict[str, str]:
 
 
 def name_for(output: Path | None) -> str:
-    """The name of the pipeline: that of its file, in the characters that a name may have."""
+    """The name of the pipeline: the name of its file, in the characters that a pipeline name may have."""
     name = re.sub(r"[^A-Za-z0-9_.-]", "-", "pipeline" if output is None else output.name.partition(".")[0])
     return name if re.match(r"[A-Za-z0-9]", name) else f"p{name}"
 

@@ -1,8 +1,8 @@
 """A pipeline on trial: its real batches in this process, into a warehouse of its own, without Spark and its source.
 
-Decoding, routing, new tables and columns, writing, committing and the quarantine are those of a run: ``process_batch``
-over an exchange of this process. Checkpoint, warehouse and quarantine lie in one directory, which is all that a trial
-writes. What a run does beside its stream (catching up, tidying) is no part of it.
+Decoding, routing, new tables and columns, writing, committing and the quarantine work as in a run: ``process_batch``
+over an exchange of this process. Checkpoint, warehouse and quarantine are in one directory, and a trial writes nothing
+else. A trial leaves out what a run does beside its stream (catching up, tidying).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Bad records of a pipeline by table and kind of reason: those since the start, and those in quarantine now.
+"""Bad records of a pipeline by table and kind of reason: since the start, and in the quarantine now.
 
-The first are what batches report. The second somebody counts beside the pipeline, now and then (``look.open_records``).
+Batches report the first count. ``http.open_records`` computes the second beside the pipeline, now and then.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class BadCounts:
         self.counted_s = time_s
 
     def groups(self) -> tuple[BadGroup, ...]:
-        """All of them, by table."""
+        """All groups, by table."""
         is_counted = self.counted_s is not None
         found = [
             BadGroup(

@@ -173,7 +173,7 @@ class PipelineState:
             self._retries[what] += 1
 
     def beside(self, identifier: str, report: BatchReport) -> None:
-        """See ``BatchObserver``; ``slice_done`` hears of it with the table."""
+        """See ``BatchObserver``; ``slice_done`` gets the report together with the table."""
 
     def begin(self, batch_id: int) -> None:
         """See ``BatchObserver``."""
@@ -212,7 +212,7 @@ class PipelineState:
         self._history.append(Point(now_s, seen.records, seen.lag_records, seen.lag_s))
 
     def view(self, *, shapes: bool = True) -> PipelineView:
-        """What there is to see now; without ``shapes`` the tables have those that were seen before."""
+        """The current view; without ``shapes`` the tables keep their last known shapes."""
         now_s, source = self._now(), self._source
         opened = dict(self._open_tables()) if shapes else {}
         places = () if source is None else source.lag.places(now_s)

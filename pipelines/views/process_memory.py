@@ -15,7 +15,7 @@ class ProcessUse:
     """What one kind of process takes."""
 
     resident_bytes: int
-    """Memory in use, summed; pages that forked workers share are counted in each of them."""
+    """Memory in use, summed; pages that forked workers share count once per worker."""
     open_files: int
     processes: int
 

@@ -1,4 +1,4 @@
-"""One table of a running pipeline: what batches have brought to it, how it takes part, how it lies on its storage."""
+"""One table of a running pipeline: what batches have brought to it, its standing, and its shape on storage."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class OutOfStream:
 
 @dataclass(slots=True)
 class TableCounts:
-    """Counts are those since the start of the process."""
+    """Counts begin at the start of the process."""
 
     events: int = 0
     rows: int = 0
@@ -141,9 +141,9 @@ class TableCounts:
 
 
 def missed_records(at: Mapping[Place, int], topics: Collection[str], places: Collection[PlaceLag]) -> int | None:
-    """How many records lie between the places ``at`` and the ends of the topics; None where no end is known.
+    """How many records are between the places ``at`` and the ends of the topics; None if no end is known.
 
-    A partition that ``at`` does not name came later: all of it is missed.
+    A partition that ``at`` does not name came later: the table misses all of its records.
     """
     ends = {(p.topic, p.partition): p.end_offset for p in places if not topics or p.topic in topics}
     known = [max(0, end - at.get(place, 0)) for place, end in ends.items() if end is not None]
@@ -159,7 +159,7 @@ def schema_change(before: TableSchema, after: TableSchema) -> str:
 
 
 def catching_up(standings: Mapping[str, TableStanding]) -> dict[str, Beside]:
-    """Those of the tables that are being caught up, by identifier, with how far they are."""
+    """The tables that are catching up, by identifier, with their progress."""
     return {
         name: Beside(
             "backfill" if one.pause.cause is Cause.NEW else "catch-up",

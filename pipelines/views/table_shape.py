@@ -1,4 +1,4 @@
-"""How a table lies on its storage now: files and bytes per level, sorted runs, what waits to be compacted.
+"""The current shape of a table on storage: files and bytes per level, sorted runs, what waits to be compacted.
 
 A pure function of the state that a writer of the table holds in memory anyway.
 """
@@ -32,7 +32,7 @@ class TableShape:
     level0_runs: int = 0
     """Files of level 0 that wait to be merged; none in a table without primary key."""
     most_runs: int = 0
-    """Sorted runs of the bucket that has most of them: what a reader merges."""
+    """Sorted runs of the bucket with the most runs: what a reader merges."""
     backlog_buckets: int = 0
     """Buckets with at least as many sorted runs as ``num-sorted-run.compaction-trigger`` says."""
     backlog_bytes: int = 0

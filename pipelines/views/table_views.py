@@ -41,7 +41,7 @@ class Beside:
     position: str
     """Where the next records are read, in words."""
     rows: int = 0
-    """Written by it since the start; those of a rebuild are not in the table before its switch."""
+    """Rows written since the start; the rows of a rebuild are not in the table before its switch."""
     slice_s: float | None = None
     """When the last slice was done, if one was since the start."""
 
@@ -105,7 +105,7 @@ class BadGroup:
 
 @dataclass(frozen=True, slots=True)
 class TableView:
-    """One table of a pipeline. Counts are those since the start of the process, of stream and work beside it."""
+    """One table of a pipeline. Counts cover the stream and the work beside it since the start of the process."""
 
     name: str
     standing: Standing
@@ -127,7 +127,7 @@ class TableView:
     unsent: Unsent = field(default_factory=dict)
     """Values that the source left out and no row tells for certain, by column and what they became."""
     topics: tuple[str, ...] = ()
-    """Those that are known to feed it."""
+    """The topics that are known to feed the table."""
     missed_records: int | None = None
     """About how many records of its topics it has not read, of a table that is not in the stream; None: not known."""
     has_bad_records: bool = False
@@ -175,7 +175,7 @@ class Durations:
 
 @dataclass(frozen=True, slots=True)
 class PipelineView:
-    """One pipeline. Counts are those since the start of the process."""
+    """One pipeline. Counts begin at the start of the process."""
 
     name: str
     phase: Phase
@@ -207,7 +207,7 @@ class PipelineView:
     public_reason: str = WHERE_MORE
     """The reason for those who may not see rows."""
     bad_records: tuple[BadGroup, ...] = ()
-    """Those that are in the quarantine or were put there since the start, by table, most frequent ones first."""
+    """Bad records in the quarantine, or put there since the start, by table, the most frequent first."""
     bad_counted_s: float | None = None
     """When the quarantine was counted last."""
     events: tuple[EventView, ...] = ()

@@ -17,7 +17,7 @@ from pipelines.views.run_state import RunState
 
 COMPACT = "compact"
 RETRY = "retry"
-"""Of bad records, those of one table and kind of reason or all."""
+"""Retries bad records: the records of one table and kind of reason, or all."""
 
 
 @dataclass(frozen=True, slots=True)

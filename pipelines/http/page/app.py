@@ -160,7 +160,7 @@ class Page:
     def _event(self, drawn_s: float) -> tuple[bytes, float]:
         """The state with the points that are new since ``drawn_s``, and its time.
 
-        They are those of a moment more: the page knows which it has.
+        The points overlap by a few seconds: the page knows which points it has.
         """
         found = without_values(self._look())
         pipelines = [
@@ -264,5 +264,5 @@ def _json(content: Any, status: int = 200) -> Response:
 
 
 def _bytes(content: Any) -> bytes:
-    """All of it as ASCII: halves of surrogate pairs too. Numbers that JSON lacks are not among the values."""
+    """The content as ASCII JSON, halves of surrogate pairs included. The values have no numbers that JSON lacks."""
     return json.dumps(content, separators=(",", ":")).encode("ascii")

@@ -1,6 +1,6 @@
 """What the page shows when somebody asks: buckets, history, some rows and changes of a table; the newest bad records.
 
-Buckets come from memory. The rest is read from the storage, a bounded part of it, as plain data for JSON.
+Buckets come from memory. The rest is a bounded read from the storage, as plain data for JSON.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ SNAPSHOTS_SHOWN = 50
 ROWS_SHOWN = 20
 COLUMNS_SHOWN = 40
 RECORDS_READ = 10_000
-"""Of a quarantine, those that were put there last."""
+"""The newest records of a quarantine."""
 
 LONGEST_VALUE = 500
 """Characters of a value; beside them stands how many there are."""
 
 
 def buckets(table: Table, state: TableState, *, with_values: bool) -> dict[str, Any]:
-    """Sorted runs of every bucket, those with most runs first; an append table has files instead of runs.
+    """Sorted runs of every bucket, buckets with most runs first; an append table has files instead of runs.
 
     Without values the partitions are numbered instead of named: their names are values of rows.
     """
@@ -122,7 +122,7 @@ def changes(table: Table) -> dict[str, Any]:
 
 
 def bad_records(config: PipelineConfig) -> dict[str, Any]:
-    """Groups with a few records each, of those that were put there last."""
+    """Groups with a few records each, among the newest records of the quarantine."""
     if config.source.on_bad_record == "fail":
         return {"files": 0, "read": 0, "groups": []}
     bad = DeadLetters(config)
