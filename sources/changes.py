@@ -302,4 +302,4 @@ class Decoded:
     control: tuple[ControlRecord, ...] = ()
     """One per topic and kind."""
     looks: tuple[TopicLook, ...] = ()
-    """Of topics whose format is not chosen yet; nothing else is told of these."""
+    """Looks at topics whose format is not chosen yet; these topics report nothing else."""

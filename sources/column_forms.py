@@ -4,7 +4,7 @@ The JSON of a value is the same with and without an embedded schema, and only th
 ``"MDk="`` is a number or four characters. A table keeps the form of each column as one option of its schema. So records
 that come without a schema are read as those with one were, and a column never holds two forms of the same value.
 
-A form is a short text. Only ``sources.values.form_texts`` knows what those of embedded schemas mean.
+A form is a short text. Only ``sources.values.form_texts`` knows what the forms of embedded schemas mean.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ _STEP = 4
 """By how much a batch may be larger or smaller than the one before."""
 
 _SHOWN = 6
-"""How many of the last batches show what the next one takes; the slowest of them does not count: it may have waited."""
+"""How many recent batches predict the duration of the next; the slowest does not count, as it may have waited."""
 
 _ALIKE = 1.5
 """Batches whose sizes differ by less show nothing about the fixed cost of each."""

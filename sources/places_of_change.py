@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 PlaceOfChange: TypeAlias = tuple[str | None, str | None, int | None, int | None]
-"""The position, and of the transaction its id, the place of the change in it, and among those of its table."""
+"""The position, the transaction id, the place of the change in the transaction, and its place among the transaction's
+changes to the same table."""
 
 UNKNOWN_PLACE: PlaceOfChange = (None, None, None, None)
 

@@ -1,8 +1,8 @@
 """Source positions in snapshot properties: the position of a table, readable without the checkpoint.
 
 A commit records, per topic partition that feeds the table, the next offset to read. The record makes a lost checkpoint
-recoverable: the table itself says what it holds. The ids that Kafka gave the topics are recorded beside the offsets:
-those of a topic that was deleted and recreated under its name say nothing about the new one.
+recoverable: the table itself says what it holds. The commit also records the topic ids from Kafka:
+the offsets of a deleted topic say nothing about a topic that was recreated under its name.
 """
 
 from __future__ import annotations

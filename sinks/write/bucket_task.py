@@ -289,7 +289,7 @@ class SlotWriter:
     def compact(self) -> Iterator[bytes]:
         """Do the compactions that the appended rows made due; their messages hold once the rows are committed.
 
-        Tables with few new rows come first, so that theirs is done before that of a hot bucket.
+        Tables with few new rows come first, so that their compactions finish before the compaction of a hot bucket.
         """
         due, self._due = self._due, []
         due.sort(key=lambda each: self._row_counts[each.target])

@@ -328,7 +328,7 @@ class GapFiller:
         return self._value_of_origin(histories, number, name, search)
 
     def _value_of_origin(self, histories: Histories, number: int, name: str, search: _Search) -> Any:
-        """The value of a column of the row that went from its old key to that of ``number``."""
+        """The value of a column in the row that moved from its old key to the key of ``number``."""
         key, old_key = histories.key_of(number), histories.other_key(number)
         assert old_key is not None
         same_key = histories.earlier(number)

@@ -180,7 +180,7 @@ def _one_at_each_place(events: _Events) -> _Events:
 def _values(
     rows: pa.Table, arrived: pa.Table, stored_count: int, events: _Events, told: Sequence[str]
 ) -> tuple[pa.Table, Unsent]:
-    """The row of values of each event, NULL for deletes; a value that was not sent is that of the version before."""
+    """The row of values of each event, NULL for deletes; a value that was not sent comes from the version before."""
     sources = np.where(events.is_delete, _NONE, events.row)
     gaps = _gaps(arrived, stored_count, events)
     before, follows = events.before(), events.follows_version()

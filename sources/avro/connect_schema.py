@@ -46,8 +46,8 @@ _MOST_PRECISION = 38
 def connect_struct(record: Node, *, is_plain: bool = False) -> dict[str, Any]:
     """The Connect schema of a record, with one field per column.
 
-    ``is_plain``: its times are what Avro says that they are. A connector's are those of its database, where it names no
-    meaning of its own.
+    ``is_plain``: times have the meaning that Avro gives them. Times that a connector writes have the meaning of its
+    database, unless the connector names a meaning.
     """
     named = zip(column_names(record), record.fields, strict=True)
     return {"type": "struct", "fields": [_field(name, field, is_plain) for name, field in named]}

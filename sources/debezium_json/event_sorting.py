@@ -168,7 +168,7 @@ class EventSorter:
                 self._sort_values(texts.taken(indices), stretch.values)
 
     def _sort_parsed(self, texts: Texts, table: pa.Table) -> None:
-        """Sort texts that Arrow parsed, of which those of MongoDB have no rows."""
+        """Sort texts that Arrow parsed; texts from MongoDB have no rows."""
         rowless = np.asarray(pc.and_(table.column("before").is_null(), table.column("after").is_null()))
         if self._parts_documents and rowless.any():
             found = [index for index in np.flatnonzero(rowless).tolist() if self._is_document(texts.parsed(index))]

@@ -41,7 +41,7 @@ _LINE_SCHEMA = pa.schema(
 )
 _BLOCK_BYTES = 8 << 20
 _FEW_LINES = 16
-"""Looked at one by one when one of them is not understood."""
+"""Examined one by one if the reader cannot parse one of the lines."""
 _REASON = "reason"
 """Header of a line that is no record: what is wrong with it."""
 

@@ -256,7 +256,7 @@ def _records(share: DumpRange) -> Iterator[pa.RecordBatch]:
 
 
 def _has_more(path: str, read: FilePosition) -> bool:
-    """Whether a file may hold lines beyond what was read of it."""
+    """Whether a file may hold lines beyond the part that was read."""
     size_bytes = os.path.getsize(path)
     if is_compressed(path):
         return size_bytes != read.size_at_end or size_bytes == 0

@@ -164,7 +164,7 @@ def unknown_column(name: str, columns: Collection[str]) -> str:
 
 
 def bound(expression: Expression, columns: Mapping[str, DataType]) -> Bound:
-    """The expression over ``columns``; BadExpression for a name that means none of them."""
+    """The expression over ``columns``; BadExpression for a name that matches no column."""
     actual: dict[str, str] = {}
     for name in expression.columns:
         column = resolved(name, columns)

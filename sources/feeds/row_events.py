@@ -211,7 +211,7 @@ class RowReader:
 
 
 def _lacking_sets(absent: Mapping[str, Mask], count: int) -> tuple[list[Sequence[str]], npt.NDArray[np.int64]]:
-    """The distinct sets of columns that rows lack, and which of them each row has."""
+    """The distinct sets of columns that rows lack, and the number of the set that each row has."""
     if not absent:
         return [()], np.zeros(count, np.int64)
     names = [*absent]
@@ -222,7 +222,7 @@ def _lacking_sets(absent: Mapping[str, Mask], count: int) -> tuple[list[Sequence
 
 
 def _without(rows: pa.StructArray, names: Sequence[str]) -> pa.StructArray:
-    """The images without these columns. Of those that stay none has the type null, which stands for what is absent."""
+    """The images without these columns and without columns of type null, which stand for absent values."""
     if not names and not any(pa.types.is_null(f.type) for f in rows.type):
         return rows
     kept = [i for i, f in enumerate(rows.type) if f.name not in names]
@@ -247,7 +247,7 @@ def _differs(old: pa.StructArray, new: pa.StructArray, name: str) -> Mask:
 
 
 def _overlaid(old: pa.StructArray, f: pa.Field, now: pa.Array, updated: Mask) -> pa.Array:
-    """The earlier values of updates where there are such, else those of the new row."""
+    """The earlier values of updates that have them, else the values of the new row."""
     index = old.type.get_field_index(f.name)
     if index < 0 or old.type.field(index).type != f.type:
         return now

@@ -1,7 +1,7 @@
-"""Properties of Kafka's Java client, which pipeline files hold, as those of librdkafka, which reads in the tasks.
+"""Translates properties of Kafka's Java client into properties of librdkafka, which reads in the tasks.
 
-The names that users know stay what they write. Where librdkafka has nothing of the kind, ``Unmappable`` says which
-property it is and what to do: then Spark's reader, which has Java's client, is the one to read with.
+Pipeline files use the names of the Java client, which users know. If librdkafka has no equivalent, ``Unmappable`` names
+the property and says what to do: then Spark's reader, which has Java's client, must read instead.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 GROUP = "spark-kafka-source-tidemark"
-"""librdkafka wants a group. Nothing joins or commits; the prefix is that of Spark's readers, which rights may name."""
+"""librdkafka requires a group. Nothing joins it or commits; the prefix is Spark's, which access rights may name."""
 
 _SAME_WORDS = """
 allow.auto.create.topics check.crcs client.dns.lookup client.id client.rack connections.max.idle.ms

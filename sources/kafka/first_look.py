@@ -85,7 +85,7 @@ class _Answer:
     at: int = 0
 
     def topics(self) -> frozenset[str]:
-        """All names but those of Kafka's own topics."""
+        """The names of all topics except Kafka's own."""
         self._numbers(">ii")  # correlation id, throttle time
         for _ in range(self._count()):
             self._numbers(">i")

@@ -4,8 +4,8 @@ What no value of is written and what is written as the default are the same on t
 these have their default, never NULL. Fields with presence (``optional``, ``oneof``, messages, wrappers, all of proto2)
 are NULL where they are not set.
 
-Numbers that an enum has no name for are their text. The library keeps those of a closed enum (proto2) apart, without
-their place among other values: a list or map with one cannot be read.
+A number that an enum has no name for becomes its text. The library keeps unknown numbers of a closed enum (proto2)
+apart, without their place among other values: a list or map with such a number cannot be read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows of one schema without envelope as columns: metadata fields apart from those of the row."""
+"""Rows of one schema without envelope as columns: the metadata fields apart from the fields of the row."""
 
 from __future__ import annotations
 
