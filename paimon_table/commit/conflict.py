@@ -34,7 +34,7 @@ def find_inconsistency(delta: Sequence[ManifestEntry]) -> str | None:
 
 
 def find_bucket_change(state: TableState, delta: Iterable[ManifestEntry]) -> str | None:
-    """The first partition for which the delta changes the number of buckets; its rows would lie in two buckets."""
+    """The first partition for which the delta changes the number of buckets; a key's rows would be in two buckets."""
     for entry in delta:
         if entry.bucket.bucket == POSTPONED:
             continue
@@ -84,7 +84,7 @@ def find_conflict(state: TableState, delta: Sequence[ManifestEntry], key_types: 
 
 
 def find_unseen_vectors(state: TableState, delta: Iterable[ManifestEntry], index: Iterable[IndexEntry]) -> str | None:
-    """The first file that goes although rows of it were marked as deleted in an index file that stays.
+    """The first removed file with rows that are marked as deleted in an index file that stays.
 
     Whoever rewrote the file did not know of that, or would have replaced the index file too: the rows would be back.
     """

@@ -18,7 +18,7 @@ class OwnCommits(Protocol):
     def find(self, request: Commit, kind: CommitKind, latest: Snapshot | None) -> Snapshot | None:
         """The snapshot that shows that a part is published, by whichever process; ``latest`` is the table's newest.
 
-        CommitOutcomeUnknown where expired snapshots could be of it.
+        CommitOutcomeUnknown if expired snapshots could be its own.
         """
         ...
 

@@ -41,7 +41,7 @@ _LINE_SCHEMA = pa.schema(
 )
 _BLOCK_BYTES = 8 << 20
 _FEW_LINES = 16
-"""Examined one by one if the reader cannot parse one of the lines."""
+"""A text that does not parse as a whole is halved down to this number of lines, then read line by line."""
 _REASON = "reason"
 """Header of a line that is no record: what is wrong with it."""
 

@@ -222,7 +222,7 @@ def _lacking_sets(absent: Mapping[str, Mask], count: int) -> tuple[list[Sequence
 
 
 def _without(rows: pa.StructArray, names: Sequence[str]) -> pa.StructArray:
-    """The images without these columns and without columns of type null, which stand for absent values."""
+    """The images without these columns. A remaining column of type null becomes text: type null means absent."""
     if not names and not any(pa.types.is_null(f.type) for f in rows.type):
         return rows
     kept = [i for i, f in enumerate(rows.type) if f.name not in names]
