@@ -68,9 +68,9 @@ def minor_groups(
 
 
 def _outweighing(tail: Sequence[ManifestFileMeta], least_count: int) -> int:
-    """The index of the first of the newest manifests to merge: the manifest before it is larger than all after it.
+    """The index of the first manifest to merge: the last ``least_count`` manifests, and more before them.
 
-    At least so many manifests are merged.
+    The merge stops at the first older manifest that is larger than all merged manifests together.
     """
     first = max(0, len(tail) - least_count)
     size = sum(manifest.file_size_bytes for manifest in tail[first:])
