@@ -34,7 +34,7 @@ class FormatOption:
     group: type | None = None
     """The dataclass whose fields are the options inside of a group."""
     problem: Problem | None = None
-    """What is asked of a filled group."""
+    """The check of a filled group."""
 
     @property
     def shown(self) -> str:

@@ -73,6 +73,6 @@ def open_lane_hashes(
 
 
 def lane_directory(ctx: TableContext, lane: Lane, assigners: int, lookup_dir: str) -> Path:
-    """Where the merged file of a lane lies."""
+    """The directory of the merged file of a lane."""
     named = f"{ctx.paths.root}\n{lane.partition.hex()}\n{assigners}\n{lane.number}"
     return Path(lookup_dir, "key-hashes", hashlib.sha1(named.encode()).hexdigest())

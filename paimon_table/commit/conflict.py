@@ -45,7 +45,7 @@ def find_bucket_change(state: TableState, delta: Iterable[ManifestEntry]) -> str
 
 
 def find_waiting(state: TableState, delta: Iterable[ManifestEntry]) -> BucketId | None:
-    """The first bucket that gets rows while older ones of its partition wait in bucket -2: those would replace them."""
+    """The first bucket that gets rows while older rows of its partition wait in bucket -2 and would replace them."""
     for entry in delta:
         waits = BucketId(entry.bucket.partition, POSTPONED)
         if entry.kind == ADD and entry.bucket.bucket != POSTPONED and state.files_of(waits):

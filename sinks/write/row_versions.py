@@ -87,9 +87,9 @@ def versions_after(
     *,
     with_update_before: bool,
 ) -> Versions:
-    """What makes the ``stored`` versions of some keys those that they are with the ``arrived`` rows.
+    """The changes that update the ``stored`` versions of some keys for the ``arrived`` rows.
 
-    Arrived rows have the beginnings of versions beside the columns of the source, and no ends.
+    Arrived rows have the columns of the source and the start of a version, but no end.
     """
     columns = stored.schema.names
     rows = concat([stored, _as_stored(arrived, stored.schema)])

@@ -1,7 +1,7 @@
-"""Sorting the records of one topic partition by source table, before anything of their rows is read.
+"""Sorting the records of one topic partition by source table, before their rows are read.
 
-Whatever is no event of a table is dealt with here: malformed records go to quarantine, tombstones, control records and
-messages are counted.
+This module also handles everything that is no event of a table. Malformed records go to quarantine; tombstones, control
+records and messages are counted.
 """
 
 from __future__ import annotations

@@ -312,9 +312,9 @@ def dump_files(path: str) -> list[tuple[str, str]]:
 
 
 def unread_files(path: str) -> list[str]:
-    """Names of what a directory holds beside its dump files: subdirectories with dumps (``2025/``), other files.
+    """Names of entries in a directory that are no dump files: subdirectories with dumps (``2025/``), other files.
 
-    Hidden names and those that begin with ``_`` do not count. Nothing for a file or a glob: they say what is meant.
+    Hidden names and names that begin with ``_`` do not count. Empty for a file or a glob, which names its files.
     """
     path = path.removeprefix("file://")
     if glob.has_magic(path) or not os.path.isdir(path):

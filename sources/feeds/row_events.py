@@ -1,7 +1,6 @@
 """Reading the row images of the records of one source table: whole stretches by Arrow, the others one by one.
 
-What comes out are groups of events that are alike: read under the same types of the source, and lacking the same
-columns.
+The result is groups of similar events: events of a group have the same source types and lack the same columns.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ SECRET = frozenset(
 """Properties of librdkafka that nobody else may see."""
 
 _LEAST_BYTES, _MOST_BYTES = 1000, (1 << 31) - 1
-"""What librdkafka allows for a record and for an answer. One that is sent may not be larger than a fetch."""
+"""The sizes that librdkafka allows for a record and for a response. A sent record may not be larger than a fetch."""
 
 DEFAULTS: Mapping[str, str] = {
     "group.id": GROUP,
@@ -80,10 +80,10 @@ DEFAULTS: Mapping[str, str] = {
     "reconnect.backoff.max.ms": "1000",
     "socket.keepalive.enable": "true",
 }
-"""What a consumer of ours has unless the pipeline file says it.
+"""The properties of Tidemark's consumers; the pipeline file overrides them.
 
-It holds what one fetch brings and 8 MiB fetched ahead, whatever the number of partitions: one queue serves all of them.
-A reader that is full asks again after 5 ms, where librdkafka would wait a second.
+A consumer holds one fetch and 8 MiB fetched ahead, whatever the number of partitions: one queue serves all partitions.
+A reader with a full queue asks again after 5 ms; by default librdkafka would wait a second.
 """
 
 _PEM_LINES = re.compile(r"\\n")
