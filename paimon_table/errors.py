@@ -72,7 +72,7 @@ class ConfigError(TidemarkError):
     """The request itself is wrong: fix the YAML, the table options or the command (exit code 2).
 
     ``option`` is the full name of the table option that is to blame, ``column`` the column that the error is about;
-    None where there is no such one.
+    None if the error is about no option or no column.
     """
 
     action = Action.FIX_REQUEST
@@ -167,7 +167,7 @@ class MalformedRecord(TidemarkError):
 
 
 class LanesDoNotFit(TidemarkError):
-    """Keys of the table lie in buckets that another lane owns: plan the batch again with ``lanes`` lanes."""
+    """Keys of the table are in buckets that another lane owns: plan the batch again with ``lanes`` lanes."""
 
     action = Action.STOP
     public_words = "keys of the table are in buckets of others"
@@ -201,7 +201,7 @@ def public_text(error: BaseException) -> str:
 
 
 def error_classes() -> Mapping[str, type[TidemarkError]]:
-    """Every class of the tree below the root by its name, those of loaded modules above this package included."""
+    """Every class of the tree below the root by its name, including classes of loaded modules above this package."""
     found: dict[str, type[TidemarkError]] = {}
     waiting = [TidemarkError]
     while waiting:

@@ -163,7 +163,7 @@ def option(
     waits: tuple[str, ...] | None = None,
     with_key: bool | None = None,
 ) -> _T:
-    """A field of a dataclass of options; the facts are those of ``Declaration``."""
+    """A field of a dataclass of options; the parameters are the facts of ``Declaration``."""
     declaration = Declaration(
         name=name,
         parse=parse,

@@ -21,9 +21,9 @@ def random_uuid() -> str:
 
 @contextmanager
 def many_values() -> Iterator[None]:
-    """Inside this block very many small values are made that stay: nobody looks for garbage among them.
+    """Disables the garbage collector while the block makes very many small values that stay.
 
-    The collector looks at all of them again and again while they become more, which takes longer than making them.
+    Otherwise the collector would scan all values again and again as their number grows, which costs more than the work.
     """
     is_collecting = gc.isenabled()
     gc.disable()

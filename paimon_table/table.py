@@ -1,4 +1,4 @@
-"""A table on storage: opening, creating and evolving it, and the part of it that executors get.
+"""A table on storage: opening, creating and evolving a table, and the part that executors get.
 
 Implements the life of Paimon's schema files: dense ids from 0, each published with fail-if-exists.
 """
@@ -61,7 +61,7 @@ class Table:
     context: TableContext
     """What readers and writers of its files need; values only."""
     publisher: Publisher
-    """What makes new versions of it visible: that of the catalog which opened the table, else its files."""
+    """Makes new versions of the table visible: through the catalog that opened the table, else through its files."""
     follows_scan_options: bool = False
     """Whether ``read`` takes the snapshot that the table's own options name, as batch readers of Paimon do."""
 
@@ -181,8 +181,9 @@ class Table:
     ) -> Iterator[pa.Table]:
         """The rows of a snapshot in pieces of bounded size, in no order.
 
-        A snapshot is chosen by its id, as the newest one not after a time, or given, such as that of a tag; it is read
-        with the schema it was written with. By default it is the latest, or see ``open_for_reading``.
+        Choose the snapshot by its id, by a time (the newest one not after it), or pass it, such as the snapshot of a
+        tag. Rows have the schema that the snapshot was written with. The default is the latest snapshot, or see
+        ``open_for_reading``.
         ``predicate`` is an Arrow expression over the table's columns; only rows for which it is true are given.
         Raises ConfigError for columns, predicates and snapshots that do not fit the table, before anything is read.
         """
@@ -196,7 +197,7 @@ class Table:
         timestamp_ms: int | None = None,
         snapshot: Snapshot | None = None,
     ) -> pa.Table:
-        """Like ``read``, as one table; needs memory for all of it."""
+        """Like ``read``, as one table; needs memory for the whole table."""
         schema, pieces = self._read(columns, predicate, snapshot_id, timestamp_ms, snapshot)
         return pa.concat_tables([schema.empty_table(), *pieces])
 
@@ -284,7 +285,7 @@ class Table:
         return lane_split(self.schema, self.options, live)
 
     def assign(self, rows: pa.Table, live: LiveFiles, environment: WriterEnvironment) -> AssignedRows:
-        """The rows of each bucket, where one process writes all of them on top of the ``live`` files."""
+        """The rows of each bucket, for one process that writes all buckets on top of the ``live`` files."""
         return assign_all(self.context, rows, live, environment)
 
     @property

@@ -71,7 +71,7 @@ class Quarantine:
     takes_bad: bool = True
     """False: a bad record stops the pipeline (``on_bad_record: fail``); what is here from before stays in order."""
     run: str = ""
-    """Distinguishes the files of this run of the step from those of its earlier runs."""
+    """Distinguishes the files of this run of the step from the files of its earlier runs."""
 
     @property
     def root(self) -> str:

@@ -1,4 +1,4 @@
-"""The columns of change rows beside those of the source: their names, which no column of a source can have."""
+"""Names of the columns that change rows have in addition to source columns; no source column can have such a name."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ WEAK_COLUMN = "_WEAK"
 snapshot read of a row that is there."""
 
 ORDERED_COLUMN = "_ORDERED"
-"""Optional column of change rows: whether a delete has sequence columns of its own, those of the update that it is in
-the source. Everywhere else it takes its place from the row that it meets."""
+"""Optional column of change rows: whether a delete has its own sequence columns, because it is an update in the source.
+Every other delete takes its place from the row that it meets."""
 
 CHANGE_COLUMNS = frozenset(
     {VALUE_KIND, OFFSET_COLUMN, UNAVAILABLE_COLUMN, OTHER_KEY_COLUMN, WEAK_COLUMN, ORDERED_COLUMN}

@@ -114,9 +114,9 @@ class Observation:
     has_rows: bool = True
     """False where only deletes and truncates of an unknown source table came."""
     schemas: tuple[ShownSchema, ...] = ()
-    """Those that the records have, where the target asks for them."""
+    """The embedded schemas of the records, if the target asks for them."""
     shapes: frozenset[frozenset[str]] = frozenset()
-    """The same of whole rows without one: the columns of each, where one of them brings a new column."""
+    """The shapes of whole rows without embedded schema: the columns of each row, if a row brings a new column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +128,11 @@ class NewestRow:
     offset: Offset
     timestamp_ms: int | None
     absent: tuple[str, ...]
-    """Columns of the target that it does not have at all, not even as NULL."""
+    """Columns of the target that the row does not have at all, not even as NULL."""
     comments: Mapping[str, str] = field(default_factory=dict)
-    """What its embedded schema says of columns of the target."""
+    """The comments on columns of the target in the row's embedded schema."""
     is_whole: bool = True
-    """Whether it has every column of its source. If not, it may leave out those that are NULL."""
+    """Whether the row has every column of its source. If not, it may leave out columns that are NULL."""
     left_out: tuple[str, ...] = ()
     """Its columns that the rule drops, or masks while the table lacks them (``DecodeTarget.left_out_of``)."""
     has_known: bool = True
@@ -210,7 +210,7 @@ class ControlRecord:
 
 @dataclass(frozen=True, slots=True)
 class DecodeCounts:
-    """Numbers of records by what became of them, each record under one of them; ``exact`` stands beside."""
+    """Numbers of records by outcome, each record under exactly one outcome; ``exact`` is a separate count."""
 
     with_rows: int = 0
     """Records that gave change rows."""
@@ -302,4 +302,4 @@ class Decoded:
     control: tuple[ControlRecord, ...] = ()
     """One per topic and kind."""
     looks: tuple[TopicLook, ...] = ()
-    """Of topics whose format is not chosen yet; nothing else is told of these."""
+    """Looks at topics whose format is not chosen yet; these topics report nothing else."""

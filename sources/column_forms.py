@@ -1,10 +1,10 @@
-"""The form in which a table's columns have been read: what the table remembers of how its source writes them.
+"""The forms of a table's columns: how the source writes their values, as the table remembers it.
 
 The JSON of a value is the same with and without an embedded schema, and only the schema says what it stands for:
 ``"MDk="`` is a number or four characters. A table keeps the form of each column as one option of its schema. So records
-that come without a schema are read as those with one were, and a column never holds two forms of the same value.
+without a schema are read like earlier records with one, and a column never holds two forms of the same value.
 
-A form is a short text. Only ``sources.values.form_texts`` knows what those of embedded schemas mean.
+A form is a short text. Only ``sources.values.form_texts`` knows what the forms of embedded schemas mean.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class ColumnForms:
     def learnt(self, told: Mapping[str, str], columns: Mapping[str, DataType]) -> ColumnForms:
         """With what records show about ``columns``, which have their types in the table. Idempotent.
 
-        A column goes one way only: from nothing known to one form to several of them.
+        A column changes in one direction only: from no known form to one form to several forms.
         """
         kept = dict(self.by_column)
         for name, form in told.items():

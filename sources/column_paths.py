@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 ColumnPath: TypeAlias = tuple[str, ...]
-"""The names of nested fields, from the outermost to that of the value."""
+"""The names of nested fields, from the outermost field to the field with the value."""
 
 _BETWEEN = "."
 

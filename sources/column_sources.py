@@ -1,8 +1,8 @@
-"""What a table remembers of its source where the names of columns alone do not say it: the option ``OPTION``.
+"""What a table remembers about its source beyond the names of columns: the option ``OPTION``.
 
-It is what changes of the source's schema have left behind: former names of columns, columns that go on in another one
-of the table, and dropped ones. So records of before a change are read rightly for as long as the table is there,
-whatever becomes of the checkpoint.
+The option records schema changes of the source: former column names, columns that continue in another column of the
+table, and dropped columns. So records from before a change are read correctly as long as the table exists, even if the
+checkpoint is lost.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class DecodeTarget:
     forms: ColumnForms = field(default_factory=ColumnForms)
     """How its columns have been read so far."""
     decimal_formats: Mapping[str, str] = field(default_factory=dict)
-    """The columns whose ``decimal_format`` the user states, beside that of the record format."""
+    """The columns with their own ``decimal_format``, which the user states in addition to the format's."""
     follows_retypes: bool = False
     """Whether values that no wider type of their column holds change more than where their record goes."""
     leaves_out: Callable[[str], bool] | None = None
@@ -125,21 +125,21 @@ class DecodeTarget:
     """The columns that the rows have behind their own where deletes have their order: ``POSITION`` first where source
     positions tell it, others stay NULL."""
     tells_events: bool = False
-    """The rows have the event columns behind their own, whatever the table stores of them."""
+    """The rows have the event columns after their own, whichever event columns the table stores."""
     tells_places: bool = False
-    """The rows have the columns of places (``PLACE_COLUMNS``) behind their own."""
+    """The rows have the columns of places (``PLACE_COLUMNS``) after their own."""
     transform: RowTransform | None = None
-    """What makes rows of the table of them; None where the table has the columns of the source."""
+    """Turns the decoded rows into rows of the table; None if the table has the columns of the source."""
     paths: Mapping[str, ColumnPath] = field(default_factory=dict)
     """The columns that are filled from inside of nested values."""
     renamed: Mapping[str, str] = field(default_factory=dict)
-    """Former names of columns, each with that of ``columns``: records with an embedded schema may be from before."""
+    """Former column names, each with the name in ``columns``: records with an embedded schema may predate a rename."""
     dropped: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     """Per dropped column of the source the offset in each partition below which its values mean nothing any more."""
     tells_schemas: bool = False
     """Observations have the embedded schemas of the records, whatever is news in them, and shapes of other rows."""
     called: tuple[str, ...] = ()
-    """The names of the columns in change rows, where ``columns`` has those of the records."""
+    """The names of the columns in change rows, if ``columns`` has the names that the records use."""
 
     @property
     def row_columns(self) -> tuple[tuple[str, DataType], ...]:
@@ -154,7 +154,7 @@ class DecodeTarget:
         return self.called[names.index(column)] if self.called and column in names else column
 
     def lacked_by(self, shown: Collection[str]) -> tuple[str, ...]:
-        """The columns, but those of the key, that are not among those that a row has, by their names in change rows."""
+        """The non-key columns that a row with the columns ``shown`` lacks, by their names in change rows."""
         both = zip(self.columns, self.row_columns, strict=True)
         return tuple(now for (name, _), (now, _) in both if name not in shown and name not in self.primary_key)
 
@@ -171,7 +171,7 @@ class DecodeTarget:
         return all(name in known or leaves_out(name) for name in shown)
 
     def under(self, names: Mapping[str, str]) -> DecodeTarget:
-        """The target for records that have other names for its columns, by those of now."""
+        """The target for records that use other column names; ``names`` maps each current name to the other one."""
         if not names:
             return self
 
@@ -197,7 +197,7 @@ class DecodeTarget:
     def for_schema(self, shown: Collection[str] | None) -> DecodeTarget:
         """The target for records with these columns in an embedded schema; None: without schema.
 
-        Without one nothing shows whether a former name is that of an older record or of another column.
+        Without a schema nothing shows whether a former name comes from an older record or means another column.
         """
         if not self.renamed:
             return self
@@ -227,7 +227,7 @@ class DecodeTarget:
 
     @property
     def own_columns(self) -> tuple[str, ...]:
-        """The columns that the decoder fills itself, beside those of an event log."""
+        """The columns that the decoder fills itself, without the event columns of an event log."""
         of_versions = () if self.versions is None else (*self.versions, WEAK_COLUMN)
         of_deletes = () if self.deleted_at is None else (self.deleted_at,)
         return of_versions + of_deletes + tuple(name for name, _ in self.ordering)
@@ -250,7 +250,7 @@ class Rejection:
     """Why a source table has no target: its records go to quarantine with this reason.
 
     ``is_unmade`` means that a table can be made as soon as events show what it needs: they are observed each time.
-    ``is_empty`` means that none had a row so far: deletes and truncates of it change nothing and are counted.
+    ``is_empty`` means that no event had a row so far: deletes and truncates change nothing and are counted.
     """
 
     reason: str

@@ -1,6 +1,6 @@
-"""The columns that an event log has beside those of its source table: what happened, when, and where it was read.
+"""The columns that an event log adds to its source table's columns: what happened, when, and where it was read.
 
-Tables of `mode: append` with `on_change: log` have them in front of all others.
+Tables of `mode: append` with `on_change: log` have these columns in front of all others.
 """
 
 from __future__ import annotations

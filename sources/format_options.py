@@ -34,7 +34,7 @@ class FormatOption:
     group: type | None = None
     """The dataclass whose fields are the options inside of a group."""
     problem: Problem | None = None
-    """What is asked of a filled group."""
+    """The check of a filled group."""
 
     @property
     def shown(self) -> str:
@@ -97,7 +97,7 @@ def _option(declared: Field[Any]) -> FormatOption:
 
 
 def filled(declared: type, given: Any) -> Any:
-    """A value of the dataclass with the options that are given, by name; those of a group as a mapping of its own."""
+    """The dataclass filled with the given options, by name; the options of a group are a nested mapping."""
     values: dict[str, Any] = {}
     for one in options_of(declared):
         if one.name in given:

@@ -1,8 +1,8 @@
 """How far behind its source a pipeline is, per partition: in records, and in seconds as far as known.
 
-What is known of the age of the first record that is not read: it was written neither before the last one that was
-read, nor before the source was last seen to end in front of it. So the reported lag in seconds is never too small by
-more than the clocks differ, and too large by no more than the time between two looks at the source.
+The age of the first unread record is known only by its bounds. The record was written neither before the last record
+that was read, nor before a look at the source that did not find it yet. So the reported lag in seconds is never too
+small by more than the clocks differ. It is never too large by more than the time between two looks at the source.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A batch has as many records as take about as long as the last ones show, however large they are. So it stays short, and
 small in memory. Part of that time is the same for a batch of any size (a commit on object storage). It may take up to
-half, so that small batches do not make the work endless. Slices that are read beside a stream go by the same rule.
+half, so that small batches do not make the work endless. Slices that are read between batches follow the same rule.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _STEP = 4
 """By how much a batch may be larger or smaller than the one before."""
 
 _SHOWN = 6
-"""How many of the last batches show what the next one takes; the slowest of them does not count: it may have waited."""
+"""How many recent batches predict the duration of the next; the slowest does not count, as it may have waited."""
 
 _ALIKE = 1.5
 """Batches whose sizes differ by less show nothing about the fixed cost of each."""
@@ -65,7 +65,7 @@ class Pace:
         self._records = max(1, min(self._most, max(LEAST_RECORDS, near)))
 
     def _seen_same(self, usual: Sequence[tuple[int, float]]) -> float:
-        """What batches of different sizes took alike: where the line through them begins."""
+        """The fixed time of a batch of any size: the intercept of the line through the last batches."""
         least_s = min(seconds for _, seconds in usual)
         sizes = [records for records, _ in usual]
         if max(sizes) < _ALIKE * min(sizes):

@@ -37,7 +37,7 @@ def decode_by_age(decoder: Decoder, batch: pa.RecordBatch, targets: Mapping[Sour
 
 
 def _ages(batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> npt.NDArray[np.int64]:
-    """Per record a number, which is the same for records that lie behind the same ends; 0 for those behind all."""
+    """Per record a number, which is the same for records behind the same ends; 0 for records behind all ends."""
     ends: dict[tuple[str, int], set[int]] = {}
     for source, goal in targets.items():
         for partition, end in chain.from_iterable(_ends(goal)):
@@ -63,7 +63,7 @@ def _ends(goal: Goal) -> list[Collection[tuple[int, int]]]:
 
 
 def _targets_at(records: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> dict[SourceTable, Goal]:
-    """The targets for records of one topic partition that lie behind the same ends."""
+    """The targets for records of one topic partition that are behind the same ends."""
     topic, partition = records.column("topic")[0].as_py(), records.column("partition")[0].as_py()
     offset = pc.max(records.column("offset")).as_py()
     found = dict(targets)

@@ -11,18 +11,19 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 PlaceOfChange: TypeAlias = tuple[str | None, str | None, int | None, int | None]
-"""The position, and of the transaction its id, the place of the change in it, and among those of its table."""
+"""The position, the transaction id, the place of the change in the transaction, and its place among the transaction's
+changes to the same table."""
 
 UNKNOWN_PLACE: PlaceOfChange = (None, None, None, None)
 
 
 def place(position: Any, transaction: Any, total_order: Any = None) -> PlaceOfChange:
-    """What a record has in fields of these values."""
+    """The place of a record whose metadata fields have these values."""
     return _text(position), _text(transaction), _number(total_order), None
 
 
 def place_of_change(envelope: Any) -> PlaceOfChange:
-    """What an envelope has; None for what it lacks."""
+    """The place in an envelope, with None for the parts that the envelope lacks."""
     if not isinstance(envelope, Mapping):
         return UNKNOWN_PLACE
     source, transaction = envelope.get("source"), envelope.get("transaction")

@@ -178,10 +178,10 @@ class SourceReader(Protocol):
         ...
 
     def stream(self, spark: SparkSession, slots: int, on_start: OnStart, pace: Pace, interval_s: float) -> DataFrame:
-        """Records (columns of ``RECORD_SCHEMA``) from where the pipeline stands, for ``slots`` tasks side by side.
+        """Records (columns of ``RECORD_SCHEMA``) from the pipeline's position, for ``slots`` parallel tasks.
 
-        With a ``share_reader`` the rows hold shares of the records in one binary column instead. The stream goes by
-        ``pace`` and ``interval_s`` then (``Cadence``); else Spark's trigger says when batches begin.
+        With a ``share_reader`` the rows hold shares of the records in one binary column instead. Then ``pace`` and
+        ``interval_s`` say when batches begin (``Cadence``); otherwise Spark's trigger does.
 
         Calls ``on_start`` once it knows what there is. Raises ConfigError or SinkUnavailable if the source cannot be
         read from there. May be called again when the query could not be started.
@@ -194,10 +194,10 @@ class SourceReader(Protocol):
         ...
 
     def check_read(self, planned: Mapping[Place, tuple[int, int]], readings: Sequence[Reading]) -> None:
-        """Look at what the tasks of a batch have read before anything of it is committed.
+        """Check what the tasks of a batch have read, before the batch commits anything.
 
-        ``planned`` are the offsets (begin, end) of each partition in the batch. Raises what the batch must not go on
-        with; reports records that no longer exist.
+        ``planned`` are the offsets (begin, end) of each partition in the batch. Raises an error if the batch must not
+        go on; reports records that no longer exist.
         """
         ...
 
@@ -210,7 +210,7 @@ class SourceReader(Protocol):
         ...
 
     def explained(self, text: str) -> TidemarkError | None:
-        """What is behind the text of a failure of Spark's, if it comes from the source; may ask the source."""
+        """The cause of a Spark failure with this text, if the cause is the source; may ask the source."""
         ...
 
     def stop(self) -> None:

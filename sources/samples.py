@@ -12,7 +12,7 @@ from sources.positions import Bounds, Place
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """What Kafka says of a topic beside its records."""
+    """What Kafka says about a topic, apart from its records."""
 
     bounds: Mapping[Place, Bounds]
     is_compacted: bool | None = None

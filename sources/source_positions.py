@@ -2,7 +2,7 @@
 
 A table with ``order_by: source_position`` stores this text in a column of its own and merges by it. Each kind of source
 has its own form, made of the fields of ``source`` in an event. Positions of two kinds do not compare, so a table has
-one kind: that of its first records.
+one kind: the kind of its first records.
 
     postgresql  lastCommitLsn . lsn             binlog    number of the file . pos . row
     sqlserver   commit_lsn . change_lsn . serial number  oracle    commit_scn . scn . rs_id . ssn

@@ -164,6 +164,6 @@ def _csv_settings(values: Sequence[bytes]) -> Settings | None:
 
 
 def _is_header(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Whether names look like those of columns: no number, none twice, and in no column again."""
+    """Whether names look like column names: no number, no repetition, and no column has its name as a value."""
     is_named = all(_NAME.fullmatch(name) for name in names) and len({name.lower() for name in names}) == len(names)
     return is_named and not any(name == row[i].strip() for row in rows for i, name in enumerate(names))

@@ -9,7 +9,7 @@ from functools import cache
 
 
 def name_matches(pattern: str, name: str | None) -> bool:
-    """Whether ``name`` is exactly the pattern's text or the pattern matches all of it."""
+    """Whether ``name`` is exactly the pattern's text or the pattern matches the whole name."""
     return name is not None and (name == pattern or _compiled(pattern).fullmatch(name) is not None)
 
 

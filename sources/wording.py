@@ -18,7 +18,7 @@ _SINGLE_SKIPS = {
     "updates and deletes": "update or delete",
     "deletes without a table": "delete without a table",
 }
-"""What one record is called that gives nothing on purpose, by the word for several."""
+"""The singular for records that give no rows on purpose, by the plural."""
 
 
 class BadReason(StrEnum):

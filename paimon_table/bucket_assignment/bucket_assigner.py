@@ -74,7 +74,7 @@ class AssignedRows:
     _io: FileIO
 
     def noted(self, message: CommitMessage) -> CommitMessage:
-        """The message of one of the buckets with what the commit must note of it."""
+        """The message of one bucket with the index changes that the commit must record."""
         change = self.assigner.prepare_append(message.bucket)
         self._io.sync()
         return replace(message, append_index=change)

@@ -93,9 +93,9 @@ def deduplicated(versions: Versions, *, keeps_history: bool) -> Moves:
 
 
 def redirected(versions: Versions, *, deletes_free: bool = False) -> Moves:
-    """The partition in which a key is first is that of all of its rows.
+    """The partition of a key's first row becomes the partition of all its rows.
 
-    ``deletes_free``: a delete takes the row away, so that what follows it is first again, as in a batch of its own.
+    ``deletes_free``: a delete removes the row, so that the row after it is first again, as in a batch of its own.
     """
     first, _ = _first_of_key(versions)
     is_first = np.zeros(len(versions.key), np.bool_)

@@ -177,7 +177,7 @@ class _MovingRows:
         return _MovingRows(versions, source_of_version, keys, source, np.concatenate([partitions.of_row, home]))
 
     def decided(self, ctx: TableContext) -> Moves:
-        """What the merge engine makes of them."""
+        """The moves by the rule of the table's merge engine."""
         match ctx.options.merge_engine:
             case "deduplicate":
                 return deduplicated(self.versions, keeps_history=ctx.options.changelog_producer == "input")

@@ -21,7 +21,7 @@ from paimon_table.metadata.hash_index import KeyHashes
 from paimon_table.metadata.table_context import TableContext
 
 MOST_SINGLE = 4
-"""Buckets without new keys that are searched one by one; with more of them they are merged."""
+"""Most buckets without new keys that are searched one by one; more buckets are merged first."""
 
 Load = Callable[[int], SortedHashes]
 """The hashes of a bucket."""
@@ -31,7 +31,7 @@ class LaneHashes:
     """The committed keys of one lane. Immutable, but for what it reads when first asked."""
 
     def __init__(self, files: Mapping[int, str], load: Load, merged: MergedHashes | None = None) -> None:
-        """``files``: the index file of each bucket of the lane; ``load`` reads one of them."""
+        """``files``: the index file of each bucket of the lane; ``load`` reads one file."""
         self._load = load
         self._merged = merged
         self.merged_buckets = frozenset() if merged is None else frozenset(merged.covered(files))
@@ -73,6 +73,6 @@ def open_lane_hashes(
 
 
 def lane_directory(ctx: TableContext, lane: Lane, assigners: int, lookup_dir: str) -> Path:
-    """Where the merged file of a lane lies."""
+    """The directory of the merged file of a lane."""
     named = f"{ctx.paths.root}\n{lane.partition.hex()}\n{assigners}\n{lane.number}"
     return Path(lookup_dir, "key-hashes", hashlib.sha1(named.encode()).hexdigest())

@@ -24,11 +24,11 @@ MOST_BUCKETS = 32_767
 """Buckets of a partition, numbered from 0, as in Paimon: a number fits in 16 bits."""
 
 DEFAULT_ASSIGNERS = 4
-"""Assigners of a table that names no number; not that of the tasks of the day, which would move keys."""
+"""Assigners of a table that names no number. The current number of tasks would not do: its changes would move keys."""
 
 
 def assigner_count(options: TableOptions) -> int:
-    """How many assigners share the keys of a partition that holds none yet; every one of them may own a bucket."""
+    """How many assigners share the keys of a partition without keys so far; each assigner may own a bucket."""
     wanted = options.dynamic_bucket_initial_buckets or options.dynamic_bucket_assigners or DEFAULT_ASSIGNERS
     return min(wanted, FillLimits.of(options).bucket_count)
 

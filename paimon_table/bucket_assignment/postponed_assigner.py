@@ -15,7 +15,7 @@ from paimon_table.metadata.bucket_id import POSTPONED, BucketId
 
 @dataclass(frozen=True, slots=True)
 class PostponedAssigner(FixedAssigner):
-    """All rows of a partition go into bucket -2, where none of them can be found again."""
+    """All rows of a partition go into bucket -2, where no row can be found again."""
 
     bucket: int | None = POSTPONED
     root: str = ""

@@ -63,7 +63,7 @@ class SortedHashes:
         return (len(self) // _STRETCH).bit_length()
 
     def _table(self) -> Places:
-        """Where the hashes with each value of the upper bits start, and where the last of them end."""
+        """Where the hashes with each value of the upper bits start, and where the last hashes end."""
         if self._starts is None:
             lowest = (np.arange(1, 1 << self._bits) << (32 - self._bits)) - (1 << 31)
             inner = np.searchsorted(self.values, lowest.astype(np.int32))

@@ -1,1 +1,1 @@
-"""Tables by name: which there are, where they lie, and what makes a new version of one visible."""
+"""Tables by name: which tables exist, where their files are, and how a new version of a table becomes visible."""

@@ -14,7 +14,7 @@ from paimon_table.table import Table
 
 @dataclass(frozen=True, slots=True)
 class AsideCatalog:
-    """``Catalog``; all tables but one are those of ``inner``."""
+    """``Catalog``; all tables but one come from ``inner``."""
 
     inner: Catalog
     name: TableName

@@ -22,7 +22,7 @@ from paimon_table.table import Table
 
 @dataclass(frozen=True, slots=True)
 class TableFiles:
-    """Where the files of a table lie, whether or not it is there."""
+    """The location of a table's files, whether or not the table exists."""
 
     io: FileIO
     paths: TablePaths
@@ -64,7 +64,7 @@ class Catalog(Protocol):
 
     @property
     def warehouse(self) -> str:
-        """What messages call the whole of it."""
+        """The name of the whole catalog in messages."""
         ...
 
     def check(self) -> None:
@@ -76,7 +76,7 @@ class Catalog(Protocol):
         ...
 
     def files(self, name: TableName) -> TableFiles:
-        """Where the table's files lie; cheaper than ``load``, reads none of them."""
+        """The location of the table's files; cheaper than ``load``, reads no file."""
         ...
 
     def publisher(self, name: TableName) -> Publisher:

@@ -1,6 +1,6 @@
 """The catalog of a server with Paimon's REST API: it owns names, schemas and the order of snapshots.
 
-The server says where the files of a table lie. Tidemark reaches them with its own access to the storage.
+The server names the location of a table's files. Tidemark reads and writes them with its own access to the storage.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class RestCatalog:
         return sorted(found)
 
     def files(self, name: TableName) -> TableFiles:
-        """Where the server says that they lie; a place without files for a table that it does not have."""
+        """The location that the server names; for a table that the server does not have, a place without files."""
         served = self._served(name)
         if served is None:
             return TableFiles(MemoryFileIO(), TablePaths(f"/{name}"))

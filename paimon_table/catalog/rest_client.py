@@ -50,7 +50,7 @@ class RestSettings:
     token: Callable[[], str | None] = field(repr=False, default=lambda: None)
     """Gives the bearer token of the moment."""
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Options of the catalog, which those of the server complete and override."""
+    """Options of the catalog; the server's options complete and override them."""
     timeout_s: float = _TIMEOUT_S
     sleep_s: Callable[[float], None] = time.sleep
 
@@ -109,7 +109,7 @@ class RestClient:
 
     @property
     def options(self) -> Mapping[str, str]:
-        """The options of the catalog, merged: defaults of the server, those of the file, overrides of the server."""
+        """The options of the catalog, merged: defaults of the server, options of the file, overrides of the server."""
         with self._lock:
             if self._options is None:
                 self._options = self._merged_options()

@@ -1,4 +1,4 @@
-"""Schemas in the words of the REST catalog API: that of a new table, and the changes between two versions.
+"""Schemas in the words of the REST catalog API: the schema of a new table, and the changes between two versions.
 
 A server applies changes one after the other, so their order matters: what makes room for a name comes first.
 """

@@ -118,7 +118,7 @@ class RestPublisher:
     def publish_snapshot(
         self, snapshot: Snapshot, base: Snapshot | None = None, entries: Sequence[ManifestEntry] = ()
     ) -> bool:
-        """Commit on top of ``base``; where the answer is lost or negative, look what became of it."""
+        """Commit on top of ``base``; if the answer is lost or negative, find out what became of the commit."""
         request: dict[str, Any] = {
             "tableId": self.table_id,
             "baseSnapshotUuid": None if base is None else base.uuid,

@@ -1,6 +1,6 @@
 """The catalog of a trial over tables that are there: each is opened with the schemas of the real one, and no rows.
 
-The real catalog is only read. What a trial makes or changes lies in its own warehouse.
+The real catalog is only read. What a trial makes or changes is in its own warehouse.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from paimon_table.table import Table
 
 @dataclass(frozen=True, slots=True)
 class SeededCatalog:
-    """``Catalog``: tables of ``own`` first, then the schemas of those of ``real``."""
+    """``Catalog``: tables of ``own`` first, then the schemas of tables of ``real``."""
 
     own: Catalog
     real: Catalog

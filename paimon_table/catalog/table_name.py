@@ -28,6 +28,6 @@ class TableName:
 
 
 def check_name(name: TableName, reserved: str = "") -> None:
-    """ConfigError for a name that cannot be a part of a path, or has a ``reserved`` character in that of the table."""
+    """ConfigError for a name that cannot be part of a path, or whose table name has a ``reserved`` character."""
     if "/" in str(name) or name.table in {"", ".", ".."} or {*reserved} & {*name.table}:
         raise ConfigError(f"{str(name)!r} cannot be the name of a table; write DATABASE.TABLE")

@@ -5,11 +5,11 @@ LATEST hint. One commit gives up to two snapshots of the same user and identifie
 changelog) and COMPACT (files replaced by compaction and its changelog). An overwrite gives one: OVERWRITE.
 
 Exactly once, the argument. A commit user numbers its commits with strictly rising identifiers and repeats an identifier
-only with the same input. Before each attempt the committer looks through every snapshot that it has not seen yet for
-those of its own user; a part whose identifier is there already is not published again. The attempt then publishes under
-the next snapshot id, which succeeds only if nobody else, not even an older process of the same user, has published in
-between; otherwise it looks again. So a part is in the table at most once, and a commit that returns has it there. The
-one gap, own snapshots that have expired before the search, is noticed and reported instead of guessed at.
+only with the same input. Before each attempt the committer searches every snapshot that it has not seen yet for
+snapshots of its own user. It does not publish a part whose identifier it finds. The attempt then publishes under the
+next snapshot id. This succeeds only if nobody else, not even an older process of the same user, has published in
+between; otherwise the committer searches again. So a part is in the table at most once, and a commit that returns has
+it there. The one gap, own snapshots that expired before the search, is noticed and reported instead of guessed at.
 """
 
 from __future__ import annotations

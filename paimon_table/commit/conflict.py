@@ -34,7 +34,7 @@ def find_inconsistency(delta: Sequence[ManifestEntry]) -> str | None:
 
 
 def find_bucket_change(state: TableState, delta: Iterable[ManifestEntry]) -> str | None:
-    """The first partition for which the delta changes the number of buckets; its rows would lie in two buckets."""
+    """The first partition for which the delta changes the number of buckets; a key's rows would be in two buckets."""
     for entry in delta:
         if entry.bucket.bucket == POSTPONED:
             continue
@@ -45,7 +45,7 @@ def find_bucket_change(state: TableState, delta: Iterable[ManifestEntry]) -> str
 
 
 def find_waiting(state: TableState, delta: Iterable[ManifestEntry]) -> BucketId | None:
-    """The first bucket that gets rows while older ones of its partition wait in bucket -2: those would replace them."""
+    """The first bucket that gets rows while older rows of its partition wait in bucket -2 and would replace them."""
     for entry in delta:
         waits = BucketId(entry.bucket.partition, POSTPONED)
         if entry.kind == ADD and entry.bucket.bucket != POSTPONED and state.files_of(waits):
@@ -84,7 +84,7 @@ def find_conflict(state: TableState, delta: Sequence[ManifestEntry], key_types: 
 
 
 def find_unseen_vectors(state: TableState, delta: Iterable[ManifestEntry], index: Iterable[IndexEntry]) -> str | None:
-    """The first file that goes although rows of it were marked as deleted in an index file that stays.
+    """The first removed file with rows that are marked as deleted in an index file that stays.
 
     Whoever rewrote the file did not know of that, or would have replaced the index file too: the rows would be back.
     """

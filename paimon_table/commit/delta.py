@@ -44,7 +44,7 @@ class CommitResult:
     analyze: Snapshot | None = None
     """The snapshot that brought statistics."""
     is_compaction_lost: bool = False
-    """Whether the COMPACT part met that of another writer and was dropped, by a caller that goes on without it."""
+    """Whether the COMPACT part conflicted with another writer's, and the caller dropped it and went on without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ DeltaAt = Callable[[TableState], Delta]
 
 
 def append_delta(messages: Sequence[CommitMessage]) -> Delta:
-    """New files with their changelog, and what the index notes of them."""
+    """New files with their changelog and their index entries."""
     added = [entry for m in messages for entry in _entries(ADD, m, m.new_files)]
     changelog = [entry for m in messages for entry in _entries(ADD, m, m.changelog_files)]
     index = [entry for m in messages for entry in _index_entries(m.bucket, m.append_index)]

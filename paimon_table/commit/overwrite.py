@@ -1,11 +1,10 @@
 """INSERT OVERWRITE: replacing all rows of partitions in one snapshot.
 
-Implements Paimon's OVERWRITE commit of primary-key tables. Which partitions are replaced: with
-``dynamic-partition-overwrite`` (the default) those of the new rows, otherwise those of a static partition, which may
-name some of the partition columns; an unpartitioned table is replaced as a whole. Every live file of them goes, with
-its deletion vectors. The new rows are written as into empty buckets and may have another number of buckets. Nothing
-enters the changelog.
-The new rows are those of ``write.overwrite_writer``.
+Implements Paimon's OVERWRITE commit of primary-key tables. With ``dynamic-partition-overwrite`` (the default) it
+replaces the partitions of the new rows. Otherwise it replaces the partitions that match a static partition, which may
+name some of the partition columns. In an unpartitioned table it replaces all rows. The snapshot deletes every live file
+of the replaced partitions, with its deletion vectors. ``write.overwrite_writer`` writes the new rows as into empty
+buckets; the number of buckets may change. Nothing enters the changelog.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ def check_keys_stay_alone(
 
 
 def overwrite_delta(messages: Sequence[CommitMessage], covers: Covers, state: TableState) -> Delta:
-    """The snapshot that follows ``state``: every file of the replaced partitions goes, those of ``messages`` come."""
+    """The snapshot that follows ``state``: it deletes every file of the replaced partitions and adds ``messages``."""
     for message in messages:
         if message.changelog_files or message.compact_changelog or message.compact_before or message.compact_after:
             raise BrokenInvariant(

@@ -18,7 +18,7 @@ class OwnCommits(Protocol):
     def find(self, request: Commit, kind: CommitKind, latest: Snapshot | None) -> Snapshot | None:
         """The snapshot that shows that a part is published, by whichever process; ``latest`` is the table's newest.
 
-        CommitOutcomeUnknown where expired snapshots could be of it.
+        CommitOutcomeUnknown if an expired snapshot could be the snapshot of the part.
         """
         ...
 
@@ -94,7 +94,7 @@ class CommitsOfUser:
         self._newest, self._searched_id = None, 0
 
     def trying(self) -> None:
-        """The search shows what became of it."""
+        """The search shows what became of the commit."""
 
     def lost(self) -> None:
         """Nothing of it is kept."""

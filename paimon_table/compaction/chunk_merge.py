@@ -87,8 +87,8 @@ class ChunkMerger:
     ) -> MergedChunk:
         """A chunk with level-0 rows; ``above`` are the runs on levels above the output, lowest level first.
 
-        Rows that have expired are not found, but replaced like others. The changelog is that of the lookup producer,
-        None with another one.
+        Lookups do not find expired rows, but the merge replaces them like others. The changelog is the lookup
+        producer's; None with another producer.
         """
         if self._options.merge_engine == "first-row":
             return self._merge_first_rows(pieces, above)

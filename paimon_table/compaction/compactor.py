@@ -1,4 +1,4 @@
-"""Merging sorted runs into a higher level, and the changelog files that come out of it.
+"""Merging sorted runs into a higher level, and writing the changelog files of the merge.
 
 Implements Paimon's compaction task: sections, upgrade or rewrite, dropping deletes. Memory is bounded by the chunk
 size, not by the size of the runs.

@@ -16,7 +16,7 @@ from paimon_table.options.table_options import TableOptions
 
 @dataclass(frozen=True, slots=True)
 class UniversalParams:
-    """The thresholds; ``max_level`` is that of the bucket, which may be higher than the options say."""
+    """The thresholds; ``max_level`` is the bucket's highest level, which may be above the level in the options."""
 
     trigger: int
     max_size_amplification_percent: int
@@ -49,7 +49,7 @@ def pick(runs: Sequence[SortedRun], params: UniversalParams) -> CompactUnit | No
     # So few runs cost readers less than a rewrite of their rows.
     if len(runs) < params.trigger:
         return None
-    # Size amplification: the newer runs beside the oldest one, at worst nothing but newer versions of its rows.
+    # Size amplification: the newer runs relative to the oldest one; at worst they hold only newer versions of its rows.
     newer_bytes = sum(run.size_bytes for run in runs[:-1])
     if runs and newer_bytes * 100 > params.max_size_amplification_percent * runs[-1].size_bytes:
         return _useful(CompactUnit(params.max_level, tuple(runs)))
@@ -103,9 +103,9 @@ def _extended(runs: Sequence[SortedRun], count: int, params: UniversalParams) ->
 
 
 def _unit(runs: Sequence[SortedRun], count: int, params: UniversalParams) -> CompactUnit:
-    """The first ``count`` runs, and more of them where the output would otherwise be level 0."""
-    # A level above 0 holds one run, so the output goes to the free level right before that of the next run. Where that
-    # would be level 0, whose files are flushes ordered by sequence number, the unit takes in the next run too.
+    """The first ``count`` runs, and further runs if the output would otherwise be level 0."""
+    # A level above 0 holds one run, so the output goes to the free level just below the level of the next run. If this
+    # is level 0, whose files are flushes ordered by sequence number, the unit takes in the next run too.
     output_level = max(0, runs[count].level - 1) if count < len(runs) else params.max_level
     while output_level == 0 and count < len(runs):
         output_level = runs[count].level

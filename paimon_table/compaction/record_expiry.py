@@ -66,7 +66,7 @@ class RecordExpiry:
         return least_s is not None and least_s >= self.oldest_s
 
     def _kept(self, rows: pa.Table) -> pa.ChunkedArray | None:
-        """Which rows stay; None for all of them."""
+        """Which rows stay; None if all rows stay."""
         kept = pc.fill_null(
             pc.greater_equal(seconds(rows.column(self.field.name), self.field.type), self.oldest_s), True
         )

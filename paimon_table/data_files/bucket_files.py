@@ -64,7 +64,7 @@ class BucketFiles:
             position += rows.num_rows
 
     def deleted(self, file: DataFileMeta) -> DeletionVector | None:
-        """Which rows of a file are deleted; None when all of them live."""
+        """Which rows of a file are deleted; None if no row is deleted."""
         return self._deletions.of(file.file_name)
 
     def stored_batches(self, file: DataFileMeta, batch_rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
@@ -82,7 +82,7 @@ class BucketFiles:
         return self._writer(level, source, options.data_file_prefix, data_file_settings(options, level))
 
     def changelog_writer(self, level: int, source: FileSource) -> KeyValueFileWriter:
-        """A writer of changelog files; ``level`` is that of the step that made them."""
+        """A writer of changelog files; ``level`` is the level of the step that made them."""
         options = self._ctx.options
         return self._writer(level, source, options.changelog_file_prefix, changelog_file_settings(options, level))
 

@@ -31,7 +31,7 @@ _Part = tuple[DataFileMeta, ParquetPart]
 def joined_files(
     ctx: TableContext, directory: str, files: Sequence[DataFileMeta], names: FileNames, clock_ms: Callable[[], int]
 ) -> tuple[DataFileMeta, ...] | None:
-    """The rows of all files, none of them deleted, in their order in new files of the target size.
+    """The rows of all files, without deleted rows, in their order in new files of the target size.
 
     None where the rows must be rewritten for that, and for a damaged file, which reading it reports. New files
     are durable after ``FileIO.sync``; none is left behind an exception.

@@ -45,7 +45,7 @@ from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_table.step_times import timed
 
 ROW_GROUP_BYTES = 32 << 20
-"""Size in memory at which a row group ends; a reader holds about one of them per open file."""
+"""Size in memory at which a row group ends; a reader holds about one row group per open file."""
 
 ROW_GROUP_ROWS = 1 << 17
 SMALLEST_ROW_GROUP = 1_000
@@ -94,8 +94,8 @@ class KeyValueFileWriter:
     ) -> None:
         """``prefix`` is ``data-`` or ``changelog-`` (see the options); ``clock_ms`` gives milliseconds since the epoch.
 
-        Without ``rolls`` all rows go into one file, however large it becomes. ``settings`` are by default those of data
-        files of the level.
+        Without ``rolls`` all rows go into one file, however large it becomes. ``settings`` default to the settings for
+        data files of the level.
         """
         self._ctx = ctx
         self._directory = directory
@@ -232,7 +232,7 @@ def read_key_value_file(
 ) -> pa.Table:
     """All rows of a file: ``_SEQUENCE_NUMBER``, ``_VALUE_KIND`` and the named value columns (None: all), in this order.
 
-    Columns are those of the current schema of ``ctx``, whatever schema the file was written with. ``partition`` holds
+    Columns follow the current schema of ``ctx``, whatever schema the file was written with. ``partition`` holds
     the values of the partition columns, as ``TableContext.partition_values`` gives them, and fills these columns; when
     it is empty they come from the file. Rows that are ``deleted`` are left out. Raises CorruptFile if the file is
     missing, unreadable or contradicts ``file``.

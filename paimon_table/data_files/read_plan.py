@@ -1,4 +1,4 @@
-"""From the columns of a data file to those of the table's current schema.
+"""Maps the columns of a data file to the columns of the table's current schema.
 
 Implements schema evolution of the Paimon format for reading: columns are the same by their field ids, what a file does
 not have is null, and system columns of tables that do not store them are computed.

@@ -58,7 +58,7 @@ def stats_mode(text: str) -> StatsMode:
 def column_modes(
     fields: Sequence[DataField], options: TableOptions, default_mode: str | None = None
 ) -> tuple[StatsMode, ...]:
-    """The mode of each value column, from the table's options; ``default_mode`` replaces that of the table."""
+    """The mode of each value column, from the table's options; ``default_mode`` replaces the table's default."""
     default = stats_mode(default_mode or options.stats_mode)
     by_name = {name: stats_mode(mode) for name, mode in options.field_options.stats_modes}
     kept = options.stats_keep_first_n_columns
@@ -140,7 +140,7 @@ def stats_of_ranges(
 ) -> tuple[SimpleStats, tuple[str, ...] | None]:
     """Statistics and ``_VALUE_STATS_COLS``, which is None when all columns are kept.
 
-    Dense statistics leave out columns of mode ``none`` and of nested types; in others all of them is unknown.
+    Dense statistics leave out columns of mode ``none`` and of nested types; other statistics state them as unknown.
     """
     collected = [_collected(*column) for column in zip(ranges, fields, modes, strict=True)]
     kept = [position for position, column in enumerate(collected) if not dense or column != _NOTHING]

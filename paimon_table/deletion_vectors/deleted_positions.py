@@ -16,7 +16,7 @@ class DeletedPositions(Protocol):
     """The deleted rows of one file."""
 
     def keep(self, start: int, count: int) -> npt.NDArray[np.bool_] | None:
-        """For each of the ``count`` positions from ``start`` whether its row lives; None when all of them do."""
+        """For each of the ``count`` positions from ``start`` whether its row is live; None if all rows are."""
         ...
 
 

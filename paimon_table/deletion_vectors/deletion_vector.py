@@ -38,7 +38,7 @@ class DeletionVector:
         return len(self.positions)
 
     def keep(self, start: int, count: int) -> Mask | None:
-        """For each of the ``count`` positions from ``start`` whether its row lives; None when all of them do."""
+        """For each of the ``count`` positions from ``start`` whether its row is live; None if all rows are."""
         first, last = np.searchsorted(self.positions, [start, start + count])
         if first == last:
             return None

@@ -1,7 +1,7 @@
-"""The deletion vectors of one bucket, and the index file that holds all of them.
+"""The deletion vectors of one bucket, and the index file that holds them all.
 
-Implements Paimon's deletion vector index file: a version byte, then one vector after the other; where each lies stands
-in the index manifest. The file of a bucket is never changed: the next one holds all of the bucket's vectors.
+Implements Paimon's deletion vector index file: a version byte, then one vector after the other. The index manifest says
+where each vector is. The file of a bucket never changes: the next file holds all of the bucket's vectors.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class DeletionsState:
 
 
 class BucketDeletions:
-    """Deletion vectors of one bucket as its writer sees them: those of the snapshot and what compaction adds.
+    """Deletion vectors of one bucket as its writer sees them: the snapshot's vectors and what compaction adds.
 
     Not thread safe.
     """

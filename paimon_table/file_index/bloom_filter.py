@@ -19,7 +19,7 @@ _HEAD_BYTES = 4
 
 
 class BloomFilterBuilder:
-    """Collects the hashes of a column; memory is that of the filter."""
+    """Collects the hashes of a column; needs only the memory of the filter."""
 
     def __init__(self, items: int, fpp: float) -> None:
         """``items`` is the number of values for which false positives have the probability ``fpp``."""

@@ -15,7 +15,7 @@ from paimon_table.schema.table_schema import TableSchema
 from paimon_table.types import DataType
 
 INDEX_SUFFIX = ".index"
-"""What the name of an index file has behind that of its data file."""
+"""The suffix that turns the name of a data file into the name of its index file."""
 
 
 def bloom_filter(values: pa.Array | pa.ChunkedArray, t: DataType, items: int, fpp: float) -> bytes:

@@ -102,7 +102,7 @@ class FormatReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """One format: what is known of it, and how its files are written and read."""
+    """One format: its properties, and how its files are written and read."""
 
     known: KnownFormat
     altered: Callable[[pa.Array, DataType], pa.Array | None]

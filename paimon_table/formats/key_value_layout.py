@@ -26,7 +26,7 @@ SYSTEM_FIELDS = (
     DataField(SEQUENCE_NUMBER_ID, SEQUENCE_NUMBER, DataType(Root.BIGINT, nullable=False)),
     DataField(VALUE_KIND_ID, VALUE_KIND, DataType(Root.TINYINT, nullable=False)),
 )
-"""Columns of every file of a table with a primary key, beside the keys and the table's own ones."""
+"""Columns of every file of a table with a primary key, in addition to the key columns and the table's own columns."""
 
 PARQUET_ID = b"PARQUET:field_id"
 """Key of the metadata of Arrow fields that Arrow writes as the field id of a Parquet column."""

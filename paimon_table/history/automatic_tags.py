@@ -18,7 +18,7 @@ from paimon_table.options.time_zones import local_time, moment_ms, zone_of
 
 
 def make_automatic_tags(ctx: TableContext, now: datetime) -> list[str]:
-    """Tag what has become due; gives the names of the new tags, none where the table makes none by itself."""
+    """Make the automatic tags that are due; return their names, none if the table has no automatic tags."""
     store, made = TagStore(ctx.io, ctx.paths), list[str]()
     for name, snapshot in _due_tags(ctx):
         text = ctx.io.read(ctx.paths.snapshot_file(snapshot.id))
@@ -28,7 +28,7 @@ def make_automatic_tags(ctx: TableContext, now: datetime) -> list[str]:
 
 
 def would_make_tags(ctx: TableContext) -> list[str]:
-    """The names of the tags that ``make_automatic_tags`` would make; makes none."""
+    """The names of the tags that ``make_automatic_tags`` would make, without making them."""
     store = TagStore(ctx.io, ctx.paths)
     return [name for name, _ in _due_tags(ctx) if store.find(name) is None]
 
@@ -75,7 +75,7 @@ def first_since(snapshots: SnapshotStore, first_id: int, time_ms: int | None) ->
 
 
 def superfluous_tags(ctx: TableContext, tags: Sequence[Tag]) -> list[Tag]:
-    """Automatic tags beyond ``tag.num-retained-max``, those of the oldest snapshots."""
+    """Automatic tags beyond ``tag.num-retained-max``: the tags of the oldest snapshots."""
     options = ctx.options.retention
     if options.tag_creation == "none" or options.tag_num_max is None:
         return []

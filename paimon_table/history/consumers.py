@@ -48,8 +48,8 @@ class ConsumerStore:
     def find(self, name: str) -> Consumer | None:
         """Read a consumer, None when there is none; CorruptFile when its file is not readable.
 
-        Other writers replace the file in place, so that it is empty or cut off for a moment: it is read again before
-        that is told.
+        Other writers replace the file in place, so that it is empty or cut off for a moment. ``find`` therefore reads
+        the file again before it raises CorruptFile.
         """
         for _ in range(_READS - 1):
             try:

@@ -55,7 +55,7 @@ def _lists(snapshot: Snapshot) -> tuple[str | None, ...]:
 
 @dataclass(slots=True)
 class Held:
-    """Snapshots that stay when others expire: those of tags and branches. What they need is read when asked for."""
+    """Snapshots of tags and branches, which stay when others expire. The files that they need are read on demand."""
 
     reader: ManifestReader
     tags: tuple[Tag, ...]
@@ -84,7 +84,9 @@ class Held:
         return self.names.of_branches(self.reader, self.branches)
 
     def metadata_of_tags(self, first_id: int, end_id: int) -> set[str]:
-        """Metadata that tags need and snapshots of [first, end) may have: that of the tags there and the one before.
+        """Metadata that tags need and snapshots of [first, end) may have.
+
+        This is the metadata of the tags in that range and of the last tag before it.
 
         Metadata stays in all snapshots from the first that has it to the last.
         """

@@ -1,4 +1,4 @@
-"""Names that people give to what lies beside the snapshots of a table: tags, branches, consumers."""
+"""Names that people give to the tags, branches and consumers of a table."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _AT_A_TIME = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """What goes. Ids rise; paths are below the table, or whole where a file lies outside of it."""
+    """What a removal deletes. Ids rise; paths are relative to the table, or whole for files outside of it."""
 
     snapshots: tuple[int, ...] = ()
     changelogs: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""Rolling a table back: an earlier snapshot, or that of a tag, becomes the newest one.
+"""Rolling a table back: an earlier snapshot, or the snapshot of a tag, becomes the newest one.
 
 Implements Paimon's rollback: the snapshots, long-lived changelogs and tags behind it go. Files that only they needed
 are left for ``remove-orphans``: a reader may be at them, and nothing says who else is.

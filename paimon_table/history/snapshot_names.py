@@ -1,4 +1,4 @@
-"""The names of the files that a snapshot needs. Names are unique in a table, whatever directory they lie in."""
+"""The names of the files that a snapshot needs. Names are unique in a table, whatever their directory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from paimon_table.metadata.snapshot import Snapshot
 
 
 def live_file_names(reader: ManifestReader, snapshot: Snapshot) -> set[str]:
-    """Its data files, without those that lie beside them."""
+    """The snapshot's data files, without the files that belong to them."""
     return {e.file.file_name for e in live_entries(reader.entries_in(reader.all_manifests(snapshot)))}
 
 

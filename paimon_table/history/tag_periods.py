@@ -1,7 +1,7 @@
 """The periods of automatic tags, and their names.
 
-Implements Paimon's daily, hourly and two-hourly tags, and those of any other period. Periods are counted from
-1970-01-01 in local time; a tag is called by the begin of its period.
+Implements Paimon's daily, hourly and two-hourly tags, and tags of any other period. Periods are counted from
+1970-01-01 in local time; a tag is named after the start of its period.
 """
 
 from __future__ import annotations

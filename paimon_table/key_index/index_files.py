@@ -1,4 +1,4 @@
-"""The files in which the processes of a machine find the key index of a lane, beside its runs.
+"""The files in which the processes of a machine find the key index of a lane, next to the index's runs.
 
 They are replaced as a whole, so that a task that goes on while another one does leaves a good index, if an older one.
 """
@@ -26,7 +26,7 @@ from paimon_table.storage.outages import local_failure
 from paimon_table.storage.private_directory import ensure_private, make_file
 
 _MOST_PENDING = 16
-"""Assignments that are kept while none of them is known to be committed: those of a batch that is tried so often."""
+"""How many assignments are kept while none is known to be committed: one for each attempt of a batch."""
 
 _DIGEST_BYTES = 32
 
@@ -84,7 +84,7 @@ class IndexFiles:
         self._write(self._path.with_name(f"{self._path.name}.pending-{uuid.uuid4()}"), pending)
 
     def forget_pending(self) -> None:
-        """Remove all that was pending: the index that is saved has what of it was committed."""
+        """Remove all pending assignments: the saved index has the ones that were committed."""
         for path in self._pending_paths():
             path.unlink(missing_ok=True)
 

@@ -31,14 +31,14 @@ KEYS = Contents(
 )
 
 LARGEST_RUN_ROWS = 1 << 23
-"""Entries of a run that is merged with no other; those of one run are in memory when it is written."""
+"""Most entries of a merged run; all entries of a run are in memory when it is written."""
 
 MOST_SMALL_RUNS = 8
-"""Runs that are looked through, beside the large ones."""
+"""How many small runs a search reads, in addition to the large runs."""
 
 
 def whole_key_order(schema: TableSchema, options: TableOptions) -> KeyOrder:
-    """The order of whole primary keys, with the partition columns that are part of them."""
+    """The order of whole primary keys, including their partition columns."""
     return KeyOrder(replace(schema, partition_keys=()), options)
 
 

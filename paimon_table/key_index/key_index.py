@@ -1,7 +1,7 @@
-"""Where the row of each key of a lane is, as of one snapshot: a value, whose entries lie in local files.
+"""Where the row of each key of a lane is, as of one snapshot: a value, whose entries are in local files.
 
-It is the same for every engine, and never the truth: it is built from the table, follows its snapshots, and is built
-again when it is lost, damaged or left behind.
+The index is the same for every engine and never authoritative. It is built from the table, follows its snapshots, and
+is rebuilt if it is lost, damaged or left behind.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.snapshot import SnapshotIdentity
 
 _MOST_OUTDATED = 1 << 20
-"""Entries that may be outdated, beside as many as there are keys, before the index is built again."""
+"""Outdated entries that the index may have, in addition to one per key, before it is rebuilt."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The keys that the buckets of a table hold, read from its files, and whether they lie where their lane puts them.
+"""The keys that the buckets of a table hold, read from its files, and whether they are in buckets of their lane.
 
 Of every engine: a key counts whose merged row is no retract, on level 0 too, where a later compaction will find it.
 """
@@ -62,7 +62,7 @@ def check_lane(lane: LaneNumber, bucket: BucketId, magnitudes: Magnitudes) -> No
 def stored_keys(
     ctx: TableContext, live: LiveFiles, lane: LaneNumber, threads: int, since_ms: int | None = None
 ) -> Iterator[tuple[BucketId, pa.Table]]:
-    """The keys in the buckets of a lane, part by part, those of the youngest files first; each once in its bucket.
+    """The keys in the buckets of a lane, part by part, youngest files first; each key once in its bucket.
 
     The keys of all other buckets are looked at too: LanesDoNotFit where one belongs to another lane than its bucket.
     ``since_ms``: keys whose files are all older do not count.
@@ -118,7 +118,7 @@ def split_keys(ctx: TableContext, split: Split) -> Iterator[pa.Table]:
 
 
 def file_keys(ctx: TableContext, bucket: BucketId, files: Sequence[DataFileMeta]) -> Iterator[pa.Table]:
-    """All keys in some files of a bucket, those of deletes too, with repetitions."""
+    """All keys in some files of a bucket, including keys of deletes, with repetitions."""
     for file in files:
         split = Split(bucket, (((file,),),))
         reader = open_reader(ctx, split, Selection.of(ctx.schema, ctx.schema.primary_keys, None))

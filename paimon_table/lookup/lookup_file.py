@@ -111,7 +111,7 @@ class _Footer:
     first_batch: int
     batch_checksums: list[int]
     frame_checksum: int
-    """Of what the Arrow IPC file holds beside the batches."""
+    """Checksum of the parts of the Arrow IPC file that are no batches."""
     words_checksum: int
     rows_checksum: int
 
@@ -233,7 +233,7 @@ class LookupFile:
         self._are_words_verified = True
 
     def rows_at(self, row_numbers: Indices, columns: Sequence[str] | None = None) -> pa.Table:
-        """Rows by number, in the given order; all columns or some of them."""
+        """Rows by number, in the given order, with all or some columns."""
         names = self.schema.names if columns is None else list(columns)
         if len(self._batches) == 1:
             return pa.Table.from_batches([self._batch(0).select(names).take(pa.array(row_numbers))])
@@ -278,7 +278,7 @@ class BrokenLookupFile(Exception):
 
 @cache
 def boot_id() -> str:
-    """Identity of the machine's uptime: lookup files are not synced, so those of an earlier boot are not trusted."""
+    """Identity of the machine's uptime: lookup files are not synced, so files of an earlier boot are not trusted."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:

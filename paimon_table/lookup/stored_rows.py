@@ -38,7 +38,7 @@ class StoredRows:
     """Rows of one bucket by key. Lookup files are built when first needed and shared through the cache directory."""
 
     def __init__(self, table: str, files: BucketFiles, cache: LookupCache, words: KeyWords) -> None:
-        """``table`` is the path of the table, which keeps its files apart from those of its copies."""
+        """``table`` is the path of the table; it keeps the table's lookup files apart from the files of its copies."""
         self._table = hashlib.sha1(table.encode()).hexdigest()[:16]
         self._files = files
         self._cache = cache

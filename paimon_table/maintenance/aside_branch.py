@@ -1,12 +1,12 @@
-"""A branch in which the content of a table is rebuilt, beside the table and unseen by its readers.
+"""A branch in which the content of a table is rebuilt, unseen by the table's readers.
 
-It is a branch as Paimon has them: its files lie where the table's own lie, and whoever expires or removes orphans finds
-that it needs them. Its schemas are copies of the table's, version by version, so that a file means the same in both; a
-new version is published in the table first. Options that the table cannot take while it holds its present content may
-differ from the table's: they are the branch's alone until the table has the new content (``take_over``).
+It is a Paimon branch: its files are in the table's directories, and expiry and orphan removal see that it needs them.
+Its schemas are copies of the table's, version by version, so that a file means the same in both. The table gets a new
+version first. Options that the table cannot take while it holds its present content may differ from the table's. Such
+options apply to the branch only, until the table has the new content (``take_over``).
 
-Nobody else writes the branch. What it does not need any more is removed file by file, the snapshot that names the files
-last, so that whoever is interrupted finds them again.
+Nobody else writes the branch. Files that it no longer needs are removed one by one, and the snapshot that names them
+last. So a later removal finds the files that an interrupted one left.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ Hashes = npt.NDArray[np.uint64]
 
 @dataclass(slots=True)
 class DistinctValues:
-    """The smallest hashes of the values seen: how dense they lie says how many values there are."""
+    """The smallest hashes of the values seen: their density shows how many distinct values there are."""
 
     smallest: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
     is_cut: bool = False

@@ -1,4 +1,4 @@
-"""Compacting a table in a job of its own, bucket by bucket, beside whoever writes it.
+"""Compacting a table in a separate job, bucket by bucket, while others write the table.
 
 Publishes COMPACT snapshots with the changelog that the compactions find, as a writer of the table would have.
 """

@@ -19,7 +19,7 @@ from paimon_table.surroundings import now_ms, random_uuid
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Clock and random ids, what writers need, who is told of files that are gone, and what is known of a table."""
+    """Clock, random ids, what writers need, who hears of removed files, and what is known about a table."""
 
     clock_ms: Callable[[], int] = now_ms
     new_uuid: Callable[[], str] = random_uuid
@@ -35,7 +35,7 @@ class Expired:
     snapshots: tuple[int, ...] = ()
     changelogs: tuple[int, ...] = ()
     file_count: int = 0
-    """Data and changelog files, with those beside them."""
+    """Data and changelog files, with the files that belong to them."""
     size_bytes: int = 0
     metadata_count: int = 0
     keeper: Keeper | None = None

@@ -1,4 +1,4 @@
-"""Which names in a table's directories are those of files that writers of Paimon tables make. Pure.
+"""Which names in a table's directories belong to files that writers of Paimon tables make. Pure.
 
 Everything else may belong to somebody: it is reported and left alone.
 """
@@ -66,14 +66,14 @@ class FileNamesOf:
         return FileNamesOf(tuple(sorted(prefixes)), tuple(keys))
 
     def is_partition(self, level: int, name: str) -> bool:
-        """Whether a directory so many levels below the table's can be that of a partition."""
+        """Whether a directory ``level`` levels below the table's can be a partition directory."""
         return level < len(self.partition_keys) and name.startswith(f"{escape_path_name(self.partition_keys[level])}=")
 
     def is_bucket(self, level: int, name: str) -> bool:
         return level == len(self.partition_keys) and _BUCKET.fullmatch(name) is not None
 
     def in_bucket(self, name: str) -> FileKind:
-        """The kind of a file in the directory of a bucket, where index files may lie too."""
+        """The kind of a file in a bucket directory, which may also hold index files."""
         if _DATA.fullmatch(name) and name.startswith(self.prefixes):
             return FileKind.PAYLOAD
         return FileKind.PAYLOAD if _INDEX.fullmatch(name) or is_temporary(name) else FileKind.UNKNOWN

@@ -1,12 +1,17 @@
-"""Looking whether the files of a table are as its metadata wants them, and setting right what holds nothing.
+"""Checks whether the files of a table match its metadata, and repairs hint files.
 
-What is compared: that files of schemas and snapshots follow each other without gaps and can be read; that manifests can
-be, with the sizes and numbers that are stated of them; that data, changelog and index files are there in the size that
-manifests state; that the index files of the newest snapshot hold what was written; optionally that its rows can be
-read. Other than that nothing is read of data files. What a table's own checksums say is part of it: those of snapshots,
-manifests and index files always, those of data files where rows are read.
+The inspection checks that
 
-Mended are the hint files alone: all that they say is in the names of the files beside them.
+- schema and snapshot files have no gaps and can be read,
+- manifests can be read, and have the sizes and counts that the metadata states,
+- data, changelog and index files exist with the sizes that manifests state,
+- the index files of the newest snapshot hold what was written,
+- optionally, the rows of the newest snapshot can be read. Otherwise the inspection reads no data files.
+
+It always verifies the table's own checksums of snapshots, manifests and index files. It verifies the checksums of data
+files if it reads rows.
+
+It repairs only hint files: the names of the other files in their directory say the same.
 """
 
 from __future__ import annotations
@@ -103,7 +108,7 @@ def inspect(opened: OpenedDespiteDamage, job: Job, *, reads_rows: bool = False) 
 
 
 def mend_hints(io: FileIO, hints: Iterable[WrongHint]) -> None:
-    """Write what the hints should say. Nothing is lost: the names of the files beside them say the same."""
+    """Write what the hints should say. Nothing is lost: the names of the files next to them say the same."""
     for hint in hints:
         io.write(hint.path, str(hint.right).encode())
 
@@ -135,7 +140,7 @@ def _ids(found: Iterable[Holder]) -> list[int]:
 
 
 def _missing(ids: list[int]) -> list[int]:
-    """Numbers that are left out, the first of them where a file of another name makes the gap immense."""
+    """Missing numbers; only the first ones if a file with a stray name makes the gap immense."""
     there = set(ids)
     left_out = (number for number in range(min(ids), max(ids)) if number not in there) if ids else ()
     return list(islice(left_out, _MOST_MISSING))
@@ -230,9 +235,9 @@ def _damage(path: str, error: Exception, holder: Holder, partition: bytes, bucke
 
 
 def _wrong_hints(io: FileIO, paths: TablePaths) -> list[WrongHint]:
-    """The hints of snapshots and changelogs, of the table and of its branches, that others would not find right.
+    """The wrong hints of snapshots and changelogs, of the table and of its branches.
 
-    A table whose writers make no hints has none, which is as good: a missing one is wrong beside the other alone.
+    A hint that exists must be right. A missing hint is wrong only if it is ``LATEST`` of the table's own snapshots.
     """
     wrong = []
     for one in (paths, *branches(io, paths).values()):

@@ -26,7 +26,7 @@ class Progress(Protocol):
         ...
 
     def advance(self, count: int) -> None:
-        """So many more of them are done."""
+        """Report ``count`` more units as done."""
         ...
 
 

@@ -220,7 +220,7 @@ class NeededFiles:
             self.files[path].needs.add(holder)
 
     def _paths(self, entry: ManifestEntry) -> tuple[str, ...]:
-        """Where the file of an entry and what belongs to it lie; they are among ``files`` then."""
+        """The paths of an entry's file and of the files that belong to it; adds them to ``files``."""
         file: DataFileMeta = entry.file
         directory = self._ctx.bucket_dir(entry.bucket)
         path = self._ctx.paths.data_file(directory, file)

@@ -148,9 +148,9 @@ class _Walk:
                     self.unknown.append(f"{directory}/{file.name}")
 
     def _buckets(self) -> list[str]:
-        """The directories of buckets, level by level; others that are no file are noted as unknown.
+        """The directories of buckets, level by level; other entries that are no file are noted as unknown.
 
-        So are links, and what holds a table of its own: files there may be those of other tables.
+        Links are unknown too, and so are directories that hold a table: their files may belong to other tables.
         """
         names, above, buckets = self._names, [self._root], []
         for level in range(len(names.partition_keys) + 1):

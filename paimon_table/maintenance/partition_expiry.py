@@ -1,7 +1,7 @@
 """Dropping partitions whose time has passed.
 
 Implements Paimon's partition expiry by the values of partitions (strategy values-time): a partition goes when its time
-lies further back than ``partition.expiration-time``.
+is longer ago than ``partition.expiration-time``.
 """
 
 from __future__ import annotations

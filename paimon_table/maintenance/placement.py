@@ -1,4 +1,4 @@
-"""Where the rows of one partition go when it gets other buckets: into so many of them, or into dynamic ones."""
+"""Where the rows of one partition go when its buckets change: into a fixed number of buckets, or dynamic ones."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class DynamicPlacement:
     """Every key hash has a bucket, as if one batch had brought all keys to an empty partition."""
 
     def __init__(self, schema: TableSchema, options: TableOptions, hashes: Iterable[KeyHashes]) -> None:
-        """``hashes``: those of all keys, in parts."""
+        """``hashes``: the hashes of all keys, in parts."""
         self._schema = schema
         self._assigners = assigner_count(options)
         self._hashes = SortedHashes(distinct(np.concatenate([np.empty(0, np.int32), *hashes])))

@@ -42,7 +42,7 @@ def compact_postponed(
 ) -> Compacted:
     """Give all postponed rows of the chosen partitions their buckets; ``fully`` as for ``compact``.
 
-    Partitions without buckets so far get ``new_count`` of them, by default as many as the options say. CommitConflict
+    Partitions without buckets so far get ``new_count`` buckets, by default as many as the options say. CommitConflict
     when others keep compacting the same files; what was published until then stays. ConfigError as for ``check_order``.
     """
     commit = job.commit_to(table)

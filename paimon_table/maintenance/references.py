@@ -13,7 +13,7 @@ from paimon_table.storage.file_io import FileIO
 
 
 class References:
-    """Names of data, changelog, index, manifest and statistics files, wherever they lie: names are never given twice.
+    """Names of data, changelog, index, manifest and statistics files in any directory: no name is used twice.
 
     Each holder and each manifest is read once; ``refresh`` adds what has been published since.
     """

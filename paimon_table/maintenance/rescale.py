@@ -36,7 +36,7 @@ from paimon_table.table import Table
 from paimon_table.validation.schema_evolution import SetOption
 
 RESCALE_PROPERTY = "tidemark.rescale"
-"""Snapshot property: its rows are those of the snapshot before, in other buckets."""
+"""Snapshot property: the snapshot has the rows of the snapshot before it, in other buckets."""
 
 
 @dataclass(slots=True)
@@ -51,9 +51,9 @@ class Rescaled:
     bytes_before: int = 0
     bytes_after: int = 0
     snapshot_ids: list[int] = field(default_factory=list)
-    """Snapshots that it published, those of compactions included."""
+    """The snapshots that the rescale published, including snapshots of compactions."""
     left: Mapping[bytes, int] = field(default_factory=dict)
-    """Partitions that keep another number, with it: nobody can write to them before they are rescaled too."""
+    """Partitions that keep another bucket count, with this count: they take no writes until they are rescaled too."""
     option_before: int = 0
 
 

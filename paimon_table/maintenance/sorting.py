@@ -24,7 +24,7 @@ from paimon_table.write.append_writer import AppendWriter
 
 
 def sort(table: Table, job: Job, columns: Sequence[str], chosen: Chosen) -> Compacted:
-    """Sort the chosen partitions by the columns, by default those of the option ``clustering.columns``.
+    """Sort the chosen partitions by the columns, by default the columns of the option ``clustering.columns``.
 
     One snapshot for about a gigabyte, or for a partition that is larger. Needs room for a partition below the job's
     local directory. ConfigError for tables and columns that cannot be sorted; CommitConflict when others keep replacing

@@ -1,9 +1,9 @@
 """Putting the content of a branch in the place of the table's own, in one step.
 
-What is published is one OVERWRITE snapshot of the table: all of its files go, those that the branch has built come. No
-file is moved or copied, because those of branches lie where the table's do, so that the snapshot is the only step on a
-file system and on object storage alike. Readers see the old rows or the new ones; identity, tags, consumers and the
-history of the table stay.
+The take-over publishes one OVERWRITE snapshot of the table, which deletes all table files and adds the branch's files.
+It moves and copies no file, because files of branches are in the table's directories. So the snapshot is the only step,
+on a file system and on object storage alike. Readers see the old rows or the new ones. The table keeps its identity,
+tags, consumers and history.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def settle(branch: Table, job: Job, *, fully: bool) -> None:
 
 
 def take_over(branch: Table, commit: TableCommit, identifier: int, properties: Mapping[str, str]) -> Snapshot | None:
-    """Publish the newest content of ``branch`` as that of the table that ``commit`` is for; None where both are empty.
+    """Publish the newest content of ``branch`` as the content of the table of ``commit``; None if both are empty.
 
     CommitConflict when other writers have committed to the table since ``commit`` was refreshed; nothing is published
     then.

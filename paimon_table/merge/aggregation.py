@@ -177,7 +177,7 @@ def _picked_columns(
 
 
 def _reduced(function: AggregateFunction, column: pa.ChunkedArray, versions: _Versions) -> pa.Array:
-    """The values of one column; keys that pass keep theirs, whatever the function would make of it."""
+    """The values of one column; keys that pass keep their value, whatever the function would return for it."""
     values = column.combine_chunks().take(pa.array(versions.indices))
     untouched = np.zeros_like(versions.passes) if function.keeps_single else versions.passes
     ordinary = ~(untouched | versions.restarted)

@@ -27,7 +27,7 @@ class MergedColumns:
     """Values that are in no row."""
 
     def overlay(self, keys: Mask, other: MergedColumns) -> None:
-        """Replace all columns of some keys by those of ``other``, which has just these keys."""
+        """Replace all columns of some keys by the columns of ``other``, which has exactly these keys."""
         at = np.flatnonzero(keys)
         self.is_deleted[at] = other.is_deleted
         for name, source in other.sources.items():
@@ -54,7 +54,7 @@ def take_or_null(column: pa.Array | pa.ChunkedArray, source: Indices) -> pa.Arra
 
 
 def merged_table(rows: pa.Table, passing: Indices, keys: Mask, merged: MergedColumns) -> pa.Table:
-    """One row per key, in key order: those of ``keys`` are ``merged``, the others the rows ``passing`` as they are.
+    """One row per key, in key order: keys in ``keys`` get their ``merged`` row, others keep their row in ``passing``.
 
     Merged rows are +I or -D. MalformedRecord when a NOT NULL column of a row that is not deleted came out NULL.
     """

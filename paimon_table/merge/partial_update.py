@@ -33,17 +33,17 @@ from paimon_table.schema.table_schema import TableSchema
 
 @dataclass(frozen=True, slots=True)
 class PartialUpdate:
-    """See ``MergeFunction``. The rows may lack columns as long as those of ``needed_columns`` are there."""
+    """See ``MergeFunction``. The rows may lack columns, but not the columns of ``needed_columns``."""
 
     key_names: tuple[str, ...]
     groups: tuple[SequenceGroup, ...] = ()
-    """No column is in two of them, or twice in one."""
+    """No column is in two groups, or twice in one group."""
     aggregates: Mapping[str, AggregateFunction] = field(default_factory=dict)
     """The functions of protected columns."""
     ignore_delete: bool = False
     remove_on_delete: bool = False
     remove_on_groups: frozenset[str] = frozenset()
-    """Sequence columns: a -D that is not older for the group of one of them removes the row."""
+    """Sequence columns: a -D that is not older for the group of such a column removes the row."""
     always_folds: bool = False
     """Leave nothing to the vector path; gives the same rows, slower."""
 

@@ -17,7 +17,7 @@ from paimon_table.rows.words import Indices
 
 @dataclass(frozen=True, slots=True)
 class GroupVersions:
-    """One sequence group: those of its columns that are read, and the sequence of every row."""
+    """One sequence group: its columns that are read, and the sequence of every row."""
 
     sequence: tuple[str, ...]
     plain: tuple[str, ...]

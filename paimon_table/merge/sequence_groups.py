@@ -1,8 +1,8 @@
 """Sequence groups: which version of a key is the newest for some of its columns.
 
 Implements Paimon's comparison of sequence groups: the sequence columns of a group in the order in which the option
-names them, ascending, NULL first; a row with NULL in all of them says nothing about the group; of equal rows the later
-one counts.
+names them, ascending, NULL first. A row with NULL in all sequence columns says nothing about the group. Of equal rows
+the later one counts.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class GroupSequence:
         return last_marked(candidate, starts)
 
     def late(self, key_number: Indices) -> Mask:
-        """Rows with a sequence below that of their key's row before; rows without a sequence do not count.
+        """Rows with a lower sequence than the row of their key before; rows without a sequence do not count.
 
-        A key without late rows has them all in the order of the group.
+        A key without late rows has all its rows in the order of the group.
         """
         at = np.flatnonzero(self.has_value)
         equal = key_number[at[1:]] == key_number[at[:-1]]

@@ -212,7 +212,7 @@ def _changes(values: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:
 
 
 def _differs_from_previous(normal: pa.Array) -> npt.NDArray[np.bool_]:
-    """True where a value is not that of the row before; NULL equals NULL; the first row always differs."""
+    """True where a value differs from the value of the row before; NULL equals NULL; the first row always differs."""
     differs = np.ones(len(normal), np.bool_)
     if pa.types.is_integer(normal.type) and normal.null_count == 0:
         differs[1:] = _changes(integers(normal))

@@ -13,7 +13,7 @@ from paimon_table.rows.words import Indices
 
 
 def without_superseded(groups: KeyGroups, levels: Indices) -> KeyGroups:
-    """All level-0 versions and, of those on higher levels, the one on the lowest of them.
+    """All level-0 versions of a key, and of its versions on higher levels the one on the lowest level.
 
     ``levels[i]`` is the level of row i. Every key keeps at least one version.
     """

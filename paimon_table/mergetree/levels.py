@@ -57,9 +57,9 @@ class Levels:
     def published_level(self) -> int:
         """The level that the last compaction of all runs wrote; level 0 is never it.
 
-        With the full-compaction producer its rows are the state that the changelog has led to. That is the highest
-        level with files, even where options have added levels above it: compactions of some of the runs write below an
-        older run, and those of all runs write to the highest level that there is.
+        With the full-compaction producer its rows are the state that the changelog has led to. It is the highest level
+        with files, even if options have added levels above it: a compaction of some runs writes below an older run, and
+        a compaction of all runs writes to the highest level that exists.
         """
         return max(self.highest_level, 1)
 
@@ -73,7 +73,7 @@ class Levels:
         return build_levels((*self.files, *files), self.max_level + 1, key_of)
 
     def with_compacted(self, before: Iterable[DataFileMeta], after: Iterable[DataFileMeta], key_of: KeyOf) -> Levels:
-        """With the files of ``before`` replaced by those of ``after``."""
+        """With the files of ``before`` replaced by the files of ``after``."""
         removed = {(f.level, f.file_name) for f in before}
         kept = [f for f in self.files if (f.level, f.file_name) not in removed]
         if len(kept) + len(removed) != len(self.files):

@@ -59,7 +59,7 @@ def run_chunks(
         if not boundaries:
             break
         boundary = min(boundaries)
-        # Every chunk has rows: those of the run that ends at the boundary.
+        # Every chunk has rows: at least the rows of the run that ends at the boundary.
         yield [piece for cursor in cursors for piece in cursor.take_until(boundary)]
     if any(cursor.has_rows for cursor in cursors):
         yield [piece for cursor in cursors for piece in cursor.take_all()]

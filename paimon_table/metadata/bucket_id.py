@@ -8,7 +8,7 @@ POSTPONED = -2
 """Bucket of rows that wait for a compaction of Java Paimon's to get a bucket; no reader shows them before."""
 
 DYNAMIC = -1
-"""Number of buckets of a partition whose rows have no fixed number of them."""
+"""The stated bucket count of a partition without a fixed number of buckets."""
 
 EMPTY_ROW = bytes(12)
 """The serialized row without fields: partition of an unpartitioned table, empty statistics."""

@@ -31,7 +31,7 @@ class SimpleStats:
     null_counts: tuple[int | None, ...] = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As short as it can be: tasks get those of all files of a table."""
+        """As short as possible: tasks get the statistics of all files of a table."""
         return SimpleStats, (self.min_values, self.max_values, self.null_counts)
 
 

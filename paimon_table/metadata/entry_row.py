@@ -15,7 +15,7 @@ from paimon_table.metadata.manifest import ADD, Facts, Identity, ManifestEntry, 
 
 
 class EntryRow(NamedTuple):
-    """The values of one entry, named as those of ``DataFileMeta``; both kinds of statistics in three parts each."""
+    """The values of one entry, named as in ``DataFileMeta``; both kinds of statistics have three parts each."""
 
     kind: int
     partition: bytes

@@ -47,7 +47,7 @@ def write_hashes(io: FileIO, paths: TablePaths, uuid: str, assigners: int, hashe
 
 
 def hash_index_path(paths: TablePaths, file: IndexFileMeta) -> str:
-    """Where the file lies."""
+    """The path of the file."""
     return paths.index_file(file.file_name) if file.external_path is None else external_file(file.external_path)
 
 

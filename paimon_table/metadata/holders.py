@@ -1,7 +1,7 @@
 """What holds files of a table: the snapshots, long-lived changelogs and tags of the table and of its branches.
 
-Implements the places of their files. A branch has them in a directory of its own, ``branch/branch-NAME``, and the files
-that they name among those of the table.
+Implements the places of their files. A branch keeps its snapshots, changelogs and tags in ``branch/branch-NAME``. The
+files that they name are among the files of the table.
 """
 
 from __future__ import annotations

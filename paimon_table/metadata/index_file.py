@@ -20,7 +20,7 @@ HASH = "HASH"
 
 @dataclass(frozen=True, slots=True)
 class VectorRange:
-    """Where the deletion vector of one data file lies inside its index file, and how many rows it marks."""
+    """Where the deletion vector of one data file is inside its index file, and how many rows it marks."""
 
     data_file: str
     offset: int

@@ -1,9 +1,9 @@
 """The index manifest: the complete list of the index files of one snapshot.
 
-Implements Paimon's record layout, version 1, and the rule by which changes are combined with the list before: of the
-types HASH and DELETION_VECTORS a (partition, bucket) has one file at most, which a new one replaces. Only in tables
-without keys and buckets, where a bucket is a whole partition, it may have many files with deletion vectors
-(``many_vector_files``), one at most with that of a given data file.
+Implements Paimon's record layout, version 1, and the rule that combines changes with the list before. Of the types HASH
+and DELETION_VECTORS a (partition, bucket) has at most one file, which a new file replaces. Only tables without keys and
+buckets, where a bucket is a whole partition, may have many files with deletion vectors (``many_vector_files``). Then
+each data file has its deletion vector in at most one of these files.
 """
 
 from __future__ import annotations

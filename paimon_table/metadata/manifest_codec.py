@@ -173,7 +173,10 @@ def stored_entry(entry: ManifestEntry) -> StoredEntry:
 
 
 def decode_stored(data: bytes, name: str, count: int) -> list[StoredEntry]:
-    """The entries of a manifest as they are stored, those of other writers as they would be; errors as for others."""
+    """The entries of a manifest as stored bytes; entries of other writers as Tidemark would store them.
+
+    Raises the errors of ``decode_manifest``.
+    """
     with _readable(name):
         slices = read_slices(data, ENTRY_SCHEMA, name.rpartition("/")[2])
         if slices is None:

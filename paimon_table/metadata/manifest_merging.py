@@ -3,9 +3,10 @@
 Implements Paimon's manifest merging: a full rewrite that makes DELETE entries vanish when enough bytes are small or
 hold deletes, otherwise the packing of neighbours. Merging never changes the live files.
 
-Where Paimon merges the whole tail of small manifests whenever it is long enough, only its newest part is merged here,
-as far as it outweighs what is before it. So an entry is rewritten as often as its manifest doubles, and not each time
-until the manifest has the target size, which that of a hundred thousand files may never have.
+Paimon merges the whole tail of small manifests whenever it is long enough. Tidemark merges only the newest part of the
+tail, as far as it outweighs the manifests before it. So an entry is rewritten once for each time its manifest doubles.
+With Paimon's rule it is rewritten until the manifest reaches the target size, which even the manifest of a hundred
+thousand files may never reach.
 """
 
 from __future__ import annotations
@@ -67,7 +68,10 @@ def minor_groups(
 
 
 def _outweighing(tail: Sequence[ManifestFileMeta], least_count: int) -> int:
-    """Where the newest manifests begin, at least so many, before which the next one is larger than all of them."""
+    """The index of the first manifest to merge: the last ``least_count`` manifests, and more before them.
+
+    The merge stops at the first older manifest that is larger than all merged manifests together.
+    """
     first = max(0, len(tail) - least_count)
     size = sum(manifest.file_size_bytes for manifest in tail[first:])
     while first and tail[first - 1].file_size_bytes <= size:

@@ -49,7 +49,7 @@ class ManifestReader:
             return decode_manifest(self._content(manifest), path, _count(manifest))
 
     def rows_of(self, manifest: ManifestFileMeta) -> list[EntryRow]:
-        """The same as rows, for those who do not need the values of all of them."""
+        """The same entries as rows, for callers that do not need every entry's values."""
         path = self.paths.manifest_file(manifest.file_name)
         with many_values():
             return decode_rows(self._content(manifest), path, _count(manifest))
@@ -152,7 +152,7 @@ class ManifestDraft:
         return self._add(name, encode_index_manifest(entries, self.options.manifest_compression, name))
 
     def write(self, other: ManifestDraft | None = None) -> None:
-        """Make all files durable that are not yet, and with them those of another draft."""
+        """Make all files durable that are not yet, together with the files of another draft."""
         drafts = [self] if other is None else [other, self]
         files = [file for draft in drafts for file in draft._files]
         if files:

@@ -1,4 +1,4 @@
-"""What a commit adds to and takes from each partition, as a server that keeps statistics of partitions is told."""
+"""What a commit adds to and takes from each partition, in the form for a server that keeps partition statistics."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class TablePaths:
         return f"{self.consumer_dir}/consumer-{name}"
 
     def branch(self, name: str) -> TablePaths:
-        """Schemas, snapshots, tags and consumers of a branch; what they name lies below the table itself."""
+        """Schemas, snapshots, tags and consumers of a branch; the files that they name are below the table itself."""
         return TablePaths(f"{self.branch_dir}/branch-{name}")
 
     def statistics_file(self, name: str) -> str:
@@ -113,12 +113,12 @@ class TablePaths:
 
     @staticmethod
     def data_file(bucket_dir: str, file: DataFileMeta) -> str:
-        """Path of a data or changelog file, which may lie outside the table directory."""
+        """Path of a data or changelog file, which may be outside the table directory."""
         return external_file(file.external_path) if file.external_path else f"{bucket_dir}/{file.file_name}"
 
     @staticmethod
     def extra_files(bucket_dir: str, file: DataFileMeta) -> tuple[str, ...]:
-        """Paths of the files that belong to a data file and lie beside it, such as its index."""
+        """Paths of the files that belong to a data file and are in its directory, such as its index."""
         directory = external_file(file.external_path).rpartition("/")[0] if file.external_path else bucket_dir
         return tuple(f"{directory}/{name}" for name in file.extra_files)
 
@@ -127,14 +127,14 @@ class TablePaths:
 class BranchPaths(TablePaths):
     """Paths of a branch that is written as a table.
 
-    Its line of versions is its own; manifests, index files and data files lie with those of the table.
+    The branch has its own line of versions; it shares the table's directories for manifests, index and data files.
     """
 
     name: str
 
     @property
     def line(self) -> TablePaths:
-        """Where its schemas, snapshots and tags lie."""
+        """The paths of the branch's schemas, snapshots and tags."""
         return TablePaths(self.root).branch(self.name)
 
     @property

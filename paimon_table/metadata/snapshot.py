@@ -113,7 +113,7 @@ _FILES = frozenset({"baseManifestList", "deltaManifestList", "changelogManifestL
 """Keys whose values are names of files."""
 
 _TEXTS = _FILES | {"uuid", "commitUser", "writerVersion", "operation"}
-"""Keys whose values are texts; those of all others, but for the kind and the properties, are numbers."""
+"""Keys whose values are texts; all other values, except the kind and the properties, are numbers."""
 
 _VERSION = 3
 
@@ -221,7 +221,7 @@ def _check(document: dict[str, Any]) -> None:
 def _check_names(document: dict[str, Any]) -> None:
     """ValueError when the checksum stands under another name than its own, or its object does.
 
-    Unknown keys alone say nothing: other versions of Paimon have more of them.
+    Unknown keys alone say nothing: other versions of Paimon have further keys.
     """
     for key, value in document.items():
         if isinstance(value, dict) and _CHECKSUM in value:

@@ -1,4 +1,4 @@
-"""What all that reads and writes files of a table has to know of it, as one picklable value."""
+"""What readers and writers of a table's files must know about the table, as one picklable value."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class TableState:
     ) -> TableState:
         """The state at ``snapshot``, the direct successor, whose delta is ``entries``; reads nothing.
 
-        ``index`` are its index files; None when it has those of the state before.
+        ``index`` are its index files; None if they are the index files of the state before.
         """
         if snapshot.id != self.snapshot_id + 1:
             raise BrokenInvariant(

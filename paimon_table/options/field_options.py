@@ -1,7 +1,7 @@
 """The options of single columns, ``fields.<column>.<option>``, as typed values.
 
 Implements the names of Paimon's per-field options: aggregate functions and their settings, sequence groups, statistics.
-What they mean is the business of the merge functions; whether they fit the columns, that of ``table_validation``.
+The merge functions give them their meaning; ``table_validation`` checks whether they fit the columns.
 """
 
 from __future__ import annotations

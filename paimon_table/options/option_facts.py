@@ -13,7 +13,7 @@ from paimon_table.options.table_options import TableOptions
 from paimon_table.schema.schema_options import KEY_OPTIONS, STORED_OPTIONS
 
 TYPED_OPTIONS = (*declared_in(TableOptions).values(), *declared_in(RetentionOptions).values())
-"""The options that ``TableOptions`` holds, in its order, those of retention last."""
+"""The options that ``TableOptions`` holds, in its order, with the retention options last."""
 
 ACTED_ON = (*TYPED_OPTIONS, *STORED_OPTIONS, BLOOM_FILTER_COLUMNS)
 """The options of whole tables that change what is written or read."""

@@ -50,7 +50,7 @@ class RetentionOptions:
     )
     """Whether directories of buckets and partitions go with their last file."""
     changelog_num_min: int | None = option(CHANGELOG_NUM_RETAINED_MIN, integer(1), None)
-    """This and the next two are those of snapshots where they are None."""
+    """If this option or one of the next two is None, the option for snapshots applies."""
     changelog_num_max: int | None = option(CHANGELOG_NUM_RETAINED_MAX, integer(1), None)
     changelog_time_ms: int | None = option(CHANGELOG_TIME_RETAINED, duration_ms, None)
     consumer_expiration_time_ms: int | None = option(CONSUMER_EXPIRATION_TIME, duration_ms, None)
@@ -92,7 +92,7 @@ class RetentionOptions:
     tag_automatic_completion: bool = option("tag.automatic-completion", boolean, False, needs=_MAKES_TAGS)
     """Whether a tag is named after the period that follows the one of the tag before."""
     tag_time_zone: str | None = option(PROCESS_TIME_ZONE, plain, None, needs=_MAKES_TAGS)
-    """The zone in which periods begin; that of the process when it is None."""
+    """The time zone in which periods begin; None means the time zone of the process."""
     tag_default_time_ms: int | None = option("tag.default-time-retained", duration_ms, None)
     """How long tags live that are made without saying so; for ever when it is None."""
     tag_time_expiry: bool = option("tag.time-expire-enabled", boolean, True)

@@ -104,7 +104,7 @@ MERGE_ENGINES = ("deduplicate", "first-row", "partial-update", "aggregation")
 SEQUENCE_PADDINGS = ("row-kind-flag", "second-to-micro", "millis-to-micro")
 
 MOST_LEVELS = 1000
-"""More than any table has runs; a writer keeps a list of them for each bucket."""
+"""The limit of ``num-levels``: more levels than any table has runs. A writer keeps a list of levels for each bucket."""
 
 _A_CHANGELOG = Need(CHANGELOG_PRODUCER, ("input", "lookup", "full-compaction"))
 

@@ -1,4 +1,4 @@
-"""Zones of time as Paimon's options name them: of a region, an offset, or that of the process."""
+"""Time zones as Paimon's options name them: a region, an offset, or the time zone of the process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?")
 
 
 def zone_of(option: str, text: str | None) -> tzinfo | None:
-    """The zone of this name; None, which stands for that of the process, for None. ConfigError for no zone."""
+    """The zone of this name; None stays None and means the zone of the process. ConfigError for an unknown zone."""
     if text is None:
         return None
     if text in {"UTC", "GMT", "UT", "Z"}:

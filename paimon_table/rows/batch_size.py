@@ -1,7 +1,7 @@
 """How many rows readers give at a time: as many as take about the same memory whatever the rows are like.
 
-A file does not show how much memory its rows take: a text that stands there once, in a dictionary, is copied into
-every row. The size is therefore that of rows which have been read.
+A file does not show how much memory its rows take: the reader copies a text that is once in a dictionary into every
+row. The reader therefore measures rows that it has read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows by a number that each of them has, and numbers without their repetitions."""
+"""Rows grouped by a number that each row has, and distinct numbers."""
 
 from __future__ import annotations
 

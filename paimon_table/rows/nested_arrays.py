@@ -22,7 +22,7 @@ def column_with_leaves(column: pa.ChunkedArray, t: DataType, leaf: Leaf) -> pa.C
 
 
 def any_leaf(column: pa.ChunkedArray, t: DataType, test: Callable[[pa.Array, DataType], bool]) -> bool:
-    """Whether ``test`` holds for the values of a column, or for those of an atomic type anywhere inside of them."""
+    """Whether ``test`` holds for the values of a column, or for values of an atomic type anywhere inside of them."""
     found = False
 
     def look(values: pa.Array, leaf: DataType) -> pa.Array:

@@ -1,7 +1,7 @@
 """NULLs inside nested values where the column's type has no place for them.
 
-Implements NOT NULL of array elements, map values and fields of rows. What stands below a NULL is no value of the table
-and does not count. Arrow itself makes no map with a NULL as a key.
+Implements NOT NULL of array elements, map values and fields of rows. What is below a NULL is no value of the table and
+does not count. Arrow itself never makes a map with a NULL key.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class ForbiddenNulls:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The values of one nested field, those of a slice of the parent only."""
+    """The values of one nested field, only for a slice of the parent."""
 
     field: pa.Field
     values: pa.Array
     counts: npt.NDArray[np.int32] | None
-    """How many of them belong to each parent; None when each parent has one."""
+    """How many values belong to each parent; None if each parent has one."""
 
 
 def forbids_nested_nulls(t: pa.DataType) -> bool:
@@ -69,7 +69,7 @@ def _parts(values: pa.Array) -> list[_Part]:
 
 
 def _below(values: pa.Array, is_live: _Mask | None, path: str) -> Iterator[ForbiddenNulls]:
-    """What is wrong below the values, of which those that are live count; None: all of them."""
+    """Forbidden NULLs below the values. Only live values count; ``is_live`` None means that all are live."""
     parts = [part for part in _parts(values) if _is_suspect(part)]
     if parts and values.null_count:
         is_live = _and(is_live, values)

@@ -27,7 +27,7 @@ _NAN_BITS = {16: 0x7E00, 32: 0x7FC00000, 64: 0x7FF8000000000000}
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One sort word per row, and how many low bits of it are in use."""
+    """One sort word per row, and how many of its low bits are in use."""
 
     values: U64
     bits: int
@@ -151,7 +151,7 @@ def _text_words(normal: pa.Array) -> tuple[list[Word], bool]:
 
 
 def _shared_prefix(normal: pa.Array) -> int:
-    """Length of the prefix that all values share: that of the smallest and the largest value."""
+    """Length of the prefix that all values share: the common prefix of the smallest and the largest value."""
     extremes = pc.min_max(normal)
     low, high = extremes["min"].as_py(), extremes["max"].as_py()
     return next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))

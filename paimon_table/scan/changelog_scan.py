@@ -1,10 +1,10 @@
 """Reading what changed, snapshot by snapshot.
 
 Implements the follow-up rule of Paimon's streaming readers: without a changelog producer the changes are the rows of
-the files that APPEND snapshots add, with their own kinds; with one, they are the rows of the changelog files. OVERWRITE
-snapshots are passed over. Where the producer was changed, the changes of each snapshot are where that of its time has
-put them, as a reader got them who was there. Rows come as stored: nothing is merged. Rows in postponed buckets are
-changes too where there is no producer: the compaction that shows them to scans is none of a stream's.
+the files that APPEND snapshots add, with their own kinds; with one, they are the rows of the changelog files. The scan
+skips OVERWRITE snapshots. If the producer option changed, the producer of a snapshot's time decides how it is read, so
+that the scan gives what a streaming reader got then. Rows come as stored: nothing is merged. Without a producer,
+rows in postponed buckets are changes too: a stream does not read the compaction that shows them to scans.
 """
 
 from __future__ import annotations

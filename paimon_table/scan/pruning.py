@@ -2,7 +2,7 @@
 
 A guarantee is an Arrow expression that is true for every row of a file: partition values, key and value ranges. Arrow
 simplifies the predicate under the guarantee; a file stays unless the predicate becomes false for all of its rows.
-Ranges of FLOAT and DOUBLE columns guarantee nothing, because NaN lies outside of every Arrow range.
+Ranges of FLOAT and DOUBLE columns guarantee nothing, because NaN is outside every Arrow range.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def matching_files(
 ) -> list[bool]:
     """For each of so many files, by its ranges, whether it can have rows that satisfy the predicate.
 
-    Files next to each other in the order of a column are tried together: most groups of them match as a whole, or not
-    at all, which saves the look at each. The answers are those of a look at each.
+    Neighbouring files in the order of a column are tried together: most groups match as a whole or not at all, which
+    saves a test per file. The answers are the same as with a test per file.
     """
     arrow_schema = schema.arrow_schema
     groups = _groups(ranges, count)
@@ -89,7 +89,7 @@ def matching_files(
 def _groups(ranges: Sequence[RangeColumn], count: int) -> list[list[int]]:
     """Neighbours in the order of the first column with ranges; files of a group have ranges of the same columns.
 
-    Of a column that has NULLs alone a file must not stand beside others: no comparison is true of it, nor its opposite.
+    A file with only NULLs in a column must not share a group with others: neither a comparison nor its opposite holds.
     """
     alike: dict[tuple[Form, ...], list[int]] = {}
     for number, forms in enumerate(zip(*(column.forms() for column in ranges), strict=True)):
@@ -110,7 +110,7 @@ def referenced_columns(predicate: pc.Expression, schema: pa.Schema) -> tuple[str
 
 
 def ranged_columns_only(schema: TableSchema, names: Sequence[str]) -> bool:
-    """Whether ranges of these columns can be trusted: a NaN lies outside of the range that a file states."""
+    """Whether ranges of these columns can be trusted: a NaN is outside the range that a file states."""
     return all(schema.field(name).type.root not in _UNRANGED for name in names)
 
 

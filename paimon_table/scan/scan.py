@@ -120,7 +120,7 @@ class TableScan:
         buckets: Mapping[BucketId, Sequence[EntryRow]],
         deletion_files: Mapping[BucketId, Sequence[IndexFileMeta]],
     ) -> tuple[Split, ...]:
-        """Splits, and then what is left of them by the values of files that no other file can hold newer rows of."""
+        """Splits, without files whose values cannot match and whose rows no other file can hold in newer versions."""
         key_of = KeyOrder(self.ctx.schema, self.ctx.options).file_key
         packed = [
             (bucket, sections) for bucket, rows in buckets.items() for sections in pack(self._sections(rows, key_of))
@@ -207,7 +207,7 @@ def _read_section(section: SectionOf[EntryRow]) -> Section:
 
 
 def refuse_unreadable(schema: TableSchema, options: TableOptions, index: Sequence[IndexEntry]) -> None:
-    """UnsupportedFeature for tables whose rows Tidemark would read wrongly; ``index`` is that of the snapshot."""
+    """UnsupportedFeature for tables whose rows Tidemark would read wrongly; ``index`` is the snapshot's index."""
     if schema.primary_keys:
         merge_function(schema, options)
     unknown = sorted({entry.file.index_type for entry in index} - {DELETION_VECTORS, HASH})

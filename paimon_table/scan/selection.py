@@ -22,7 +22,7 @@ class Selection:
 
     @staticmethod
     def of(schema: TableSchema, columns: Sequence[str] | None, predicate: pc.Expression | None) -> Selection:
-        """Columns None are all of them; ConfigError for columns and predicates that do not fit the schema."""
+        """Columns None means all columns; ConfigError for columns and predicates that do not fit the schema."""
         tested = () if predicate is None else referenced_columns(predicate, schema.arrow_schema)
         return Selection(checked_columns(schema, columns), predicate, tested)
 
@@ -33,5 +33,5 @@ class Selection:
 
 
 def checked_columns(schema: TableSchema, columns: Sequence[str] | None) -> tuple[str, ...]:
-    """The requested columns, all of them by default; ConfigError for unknown names."""
+    """The requested columns, by default all columns; ConfigError for unknown names."""
     return schema.column_names if columns is None else tuple(schema.field(name).name for name in columns)

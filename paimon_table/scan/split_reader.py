@@ -1,4 +1,4 @@
-"""Readers of splits: one that takes the rows of files as they are, one that merges those of overlapping files.
+"""Readers of splits: one takes the rows of files as they are, one merges the rows of overlapping files.
 
 Neither gives rows that deletion vectors mark.
 """
@@ -27,7 +27,7 @@ from paimon_table.scan.splits import Split
 
 
 class SplitReader(Protocol):
-    """Reads the sections of one split, which is all of it that must be known beforehand."""
+    """Reads the sections of one split; a split's sections are all that the reader must know beforehand."""
 
     def read(self, section: Section) -> Iterator[pa.Table]:
         """The rows of a section in key order, without keys in order of arrival, in pieces of bounded size.

@@ -66,7 +66,7 @@ def split_bucket(
 ) -> tuple[Split, ...]:
     """Cut the live files of one bucket into splits.
 
-    ``deletion_files`` are those of the bucket; for the rest see ``keyed_sections``.
+    ``deletion_files`` are the deletion files of the bucket; for the rest see ``keyed_sections``.
     """
     packed = pack(keyed_sections(files, key_of, keys_are_unique=keys_are_unique), target_bytes)
     splits = [Split(bucket, sections) for sections in packed]

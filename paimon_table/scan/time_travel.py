@@ -84,7 +84,7 @@ def _number(ctx: TableContext, option: str, text: str) -> int:
 
 
 def as_of(ctx: TableContext, snapshot: Snapshot) -> tuple[Snapshot, TableContext]:
-    """A snapshot, such as that of a tag, and the table with the schema that it was written with."""
+    """A snapshot, such as the snapshot of a tag, and the table with the schema that it was written with."""
     if snapshot.schema_id == ctx.schema.id:
         return snapshot, ctx
     schema = ctx.schemas[snapshot.schema_id]

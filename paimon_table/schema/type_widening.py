@@ -77,7 +77,7 @@ def _decimal(old: DataType, new: DataType) -> DataType | None:
 
 
 def _row(old: DataType, new: DataType) -> DataType | None:
-    """Fields by name: those of ``old`` in their order and with their ids, then the new ones, which become nullable."""
+    """Fields by name: first the fields of ``old`` with their order and ids, then new fields, which become nullable."""
     by_name = {f.name: f for f in new.fields}
     fields: list[DataField] = []
     for f in old.fields:

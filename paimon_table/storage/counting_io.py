@@ -1,4 +1,4 @@
-"""Storage that counts what is asked of it, and may be as slow as object storage; for benchmarks and bounds in tests."""
+"""Storage that counts requests, and may be as slow as object storage; for benchmarks and bounds in tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making files durable beside the work that goes on: the waits for the disk overlap with encoding the next file.
+"""Making files durable in the background: the waits for the disk overlap with encoding the next file.
 
 A file system writes what several files wait for in one go, and a directory is synced once for all of its new files.
 """
@@ -13,7 +13,7 @@ from contextlib import suppress
 
 _THREADS = 8
 _MOST_PENDING = 64
-"""Files of one thread that wait for the disk, each of them open."""
+"""Files of one thread that wait for the disk; each is open."""
 
 _SMALL_BYTES = 1 << 20
 """Up to this size a file begins its way to the disk with the wait: handing it to a thread costs more than it hides."""
@@ -36,7 +36,7 @@ class DiskSyncs:
         os.register_at_fork(after_in_child=self._start)
 
     def _start(self) -> None:
-        """Begin with nothing pending: the threads, locks and waits of a parent process are not those of its child."""
+        """Begin with nothing pending: a child process cannot use its parent's threads, locks and waits."""
         self._lock = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
         self._pending = _Pending()

@@ -52,7 +52,7 @@ class FileIO(Protocol):
         ...
 
     def write(self, path: str, data: bytes, durable: bool = True) -> None:
-        """Write a whole file, replacing an older one at once; readers never see half of it.
+        """Write a whole file, replacing an older one atomically; readers never see a partial file.
 
         When ``durable``, the file survives a power cut after the return; hint files do not need that.
         """

@@ -46,7 +46,7 @@ _OTHER_REMEDY = "check the path, the access, the free space and the connection"
 
 def storage_failure(error: OSError, what: str | None = None) -> SinkUnavailable:
     """The error for users: an Outage where the same may go well later, without anybody's help."""
-    # The text has the path, which names partitions; in that of Arrow it is part of ``strerror``.
+    # The error's text has the path, which names partitions; in Arrow's errors even ``strerror`` has it.
     words = os.strerror(error.errno) if error.errno else type(error).__name__
     if passes(error):
         what = what or "storage does not answer as expected"

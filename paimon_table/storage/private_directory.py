@@ -1,11 +1,11 @@
 """Local directories that no other user of the machine can read, fill, or put another directory in the place of.
 
-Below a parent such as ``/tmp`` each user has one root, ``tidemark-UID``; below that lies one directory per process (or
-per group of processes that share one), named by its process and start, beside ``NAME.lock``. Whoever uses a directory
-holds its lock until the process ends, however it ends; what nobody holds is removed at the next start.
+Below a parent such as ``/tmp`` each user has one root, ``tidemark-UID``. Below the root each process, or group of
+processes that share one, has a directory named by its process and start, next to ``NAME.lock``. A process holds the
+lock of its directory until it ends, however it ends. The next start removes directories whose lock nobody holds.
 
-What lies there may be trusted, pickles too: the root is ours, closed to others and no link, and so is everything above
-it or it is guarded by a sticky bit.
+The content may be trusted, pickles too: the root belongs to this user, is closed to others and is no link. The same is
+true of everything above the root, unless a sticky bit guards it.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _trusted_parent(parent: str) -> str:
 
 
 def _weakness(directory: str) -> str | None:
-    """Why somebody else could rename what lies in ``directory``; None if nobody can."""
+    """Why somebody else could rename the content of ``directory``; None if nobody can."""
     path = directory
     while True:
         status = os.stat(path)
@@ -173,8 +173,8 @@ def _exposure(directory: str) -> str | None:
 def ensure_private(directory: str) -> None:
     """Make ``directory`` and what is missing above it, closed to others.
 
-    Directories in the root of a user are checked up to it, also those that are there. Raises SinkUnavailable when one
-    of them is not private.
+    Below the root of a user, checks all directories up to the root, existing ones included. Raises SinkUnavailable if a
+    directory is not private.
     """
     for path in reversed(_own_levels(directory)):
         with suppress(FileExistsError):

@@ -1,6 +1,6 @@
 """Rules about aggregate functions, checked when a schema is created or changed.
 
-Implements Paimon's checks of functions, their columns and their options; Java makes most of them when the first writer
+Implements Paimon's checks of functions, their columns and their options; Java makes most checks when the first writer
 or reader opens.
 """
 
@@ -32,7 +32,7 @@ def check_aggregation(schema: TableSchema, options: TableOptions) -> None:
 
 
 def check_function_names(schema: TableSchema, options: TableOptions) -> None:
-    """Also of functions that no column uses so far: the default one and those of key columns, as Paimon does."""
+    """Checks unused functions too, as Paimon does: the default function and the functions of key columns."""
     from paimon_table.merge.aggregate.registry import FUNCTION_NAMES
 
     named = {field_option(key, AGGREGATE_FUNCTION): options.field_options.of(key) for key in schema.primary_keys}

@@ -1,6 +1,6 @@
 """Rules between the options of partial-update and the columns, checked when a schema is created or changed.
 
-Implements what Paimon checks when it builds the engine, most of it only when a writer or reader opens the table.
+Implements the checks that Paimon makes when it builds the engine, most only when a writer or reader opens the table.
 """
 
 from __future__ import annotations

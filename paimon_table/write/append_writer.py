@@ -42,7 +42,7 @@ class AppendWriter:
     """A ``Writer`` for rows without key; may serve many commits, one after the other."""
 
     def __init__(self, ctx: TableContext, bucket: BucketId, state: BucketState, environment: WriterEnvironment) -> None:
-        """``state`` is that of the bucket in the snapshot that the commit builds on."""
+        """``state`` is the state of the bucket in the snapshot that the commit builds on."""
         self._ctx = ctx
         self._bucket = bucket
         self._partition_buckets = state.partition_buckets
@@ -197,7 +197,7 @@ class AppendWriter:
         return sorted_in_stretches(rows, self._clustering, self._buffer_limit_bytes)
 
     def _rewritten(self, pack: Pack, order: Order) -> tuple[DataFileMeta, ...]:
-        """The live rows of the files, in their order but for ``order``; numbers stay within those of the files."""
+        """The live rows in file order unless ``order`` changes it; sequence numbers stay in the range of the files."""
         number, last = pack[0].min_sequence_number, max(file.max_sequence_number for file in pack)
         if self._is_shared:
             number, last = 0, sum(file.row_count for file in pack)

@@ -1,7 +1,7 @@
 """The number of buckets of a partition, which its files and everything written to it must agree on.
 
 Implements Paimon's rule that a changed ``bucket`` option takes effect with the next INSERT OVERWRITE of a partition.
-Asked of the whole partition: a bucket without files says nothing, but rows of its keys may lie in another one.
+The check covers the whole partition: a bucket without files says nothing, but another one may have rows of its keys.
 """
 
 from __future__ import annotations

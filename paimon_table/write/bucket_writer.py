@@ -81,7 +81,7 @@ class BucketWriter:
         state: BucketState,
         environment: WriterEnvironment,
     ) -> None:
-        """``state`` is that of the bucket in the snapshot that the commit builds on."""
+        """``state`` is the state of the bucket in the snapshot that the commit builds on."""
         self._ctx = ctx
         self._options = ctx.options
         self._bucket = bucket

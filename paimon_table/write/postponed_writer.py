@@ -121,7 +121,7 @@ class PostponedWriter:
         )
 
     def _younger(self, file: DataFileMeta) -> DataFileMeta:
-        """The file with a creation time behind that of all before it."""
+        """The file with a creation time later than the creation times of all files before it."""
         self._youngest_ms = max(file.creation_time_ms or 0, self._youngest_ms + 1)
         return replace(file, creation_time_ms=self._youngest_ms)
 

@@ -30,7 +30,7 @@ def sorted_rows(
 ) -> Iterator[pa.Table]:
     """All rows of the batches in the order of the columns, NULL first.
 
-    ``most_bytes`` is the size in memory of a run. Runs lie in a directory of their own below ``directory``, on a local
+    ``most_bytes`` is the size in memory of a run. Runs are in a directory of their own below ``directory``, on a local
     disk, until the last row is taken or the iterator is closed. OSError when that disk is full.
     """
     with ExitStack() as resources:

@@ -18,7 +18,7 @@ from paimon_table.write.postponed_writer import PostponedWriter
 class Writer(Protocol):
     """The only writer of its bucket while it lives; runs wherever the rows are, mostly on executors.
 
-    Tables without buckets may have several: none of them compacts unasked.
+    Tables without buckets may have several writers: no such writer compacts unless a caller asks for it.
 
     Messages are committed in their order, none is left out, and everything that a message names is durable. After an
     exception the writer must be dropped: what it wrote since the last message is referenced by nothing.
@@ -72,7 +72,7 @@ def rows_beginning(
 
 
 def open_writer(ctx: TableContext, bucket: BucketId, state: BucketState, environment: WriterEnvironment) -> Writer:
-    """A writer that goes on from ``state``, that of the bucket in the snapshot that its commits build on."""
+    """A writer that starts from ``state``, the state of the bucket in the snapshot that its commits build on."""
     if not ctx.schema.primary_keys:
         return AppendWriter(ctx, bucket, state, environment)
     if bucket.bucket == POSTPONED:

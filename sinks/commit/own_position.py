@@ -59,7 +59,7 @@ class OwnPosition:
         counted: Callable[[Position], Position] = lambda position: position,
         has_written: Callable[[], bool] = lambda: True,
     ) -> None:
-        """``name`` is that of the pipeline, or of a reading beside its stream, by which ``known`` has the position.
+        """``name`` names the pipeline, or a reading beside its stream; ``known`` has the position under this name.
 
         ``counted`` gives what counts of a position that the table records: under this checkpoint, in these topics.
         ``has_written`` says whether a snapshot that has expired may have held one; asked where no position is seen.
@@ -126,7 +126,7 @@ class OwnPosition:
         return self._at_position(position, latest) if is_there else None
 
     def _check_visible(self, latest: Snapshot | None, started_ms: int | None) -> None:
-        """CommitOutcomeUnknown where an expired snapshot may be that of the step, and only that one would show it."""
+        """CommitOutcomeUnknown if an expired snapshot may be the step's own, and only this snapshot would show it."""
         if not self._is_hidden or (self.position is not None and not self._is_trying):
             return  # later commits than the seen position are of this process, which knows what it has published
         since_ms = None if started_ms is None else started_ms - CLOCK_SKEW_MS
@@ -165,7 +165,7 @@ PropertiesOf = Callable[[Position], Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class OwnReading:
-    """A reading beside the stream, whose snapshots carry its own position and leave that of the pipeline as it is."""
+    """A reading beside the stream; its snapshots carry its own position and leave the pipeline's position unchanged."""
 
     properties_of: PropertiesOf
     """What its snapshots record."""

@@ -1,8 +1,8 @@
 """Source positions in snapshot properties: the position of a table, readable without the checkpoint.
 
 A commit records, per topic partition that feeds the table, the next offset to read. The record makes a lost checkpoint
-recoverable: the table itself says what it holds. The ids that Kafka gave the topics are recorded beside the offsets:
-those of a topic that was deleted and recreated under its name say nothing about the new one.
+recoverable: the table itself says what it holds. The commit also records the topic ids from Kafka:
+the offsets of a deleted topic say nothing about a topic that was recreated under its name.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ TopicPartition = tuple[str, int]
 
 
 def cut_key(place: TopicPartition) -> str:
-    """Where it stands, beside the ids of topics, at which offsets a partition was cut off: ``500,420``, oldest first.
+    """The key, among the topic ids, of the offsets at which a partition was cut off: ``500,420``, oldest first.
 
-    A partition loses its end with an unclean election of its leader, and gives the offsets to other records then. No
-    topic has such a name.
+    In an unclean leader election a partition loses its end, and its offsets then go to other records. No topic can have
+    such a name.
     """
     return f"{place[0]}/{place[1]}"
 
@@ -53,21 +53,21 @@ def _cut_count(cuts: str | None) -> int:
 
 
 ASIDE = "+"
-"""Parts the commit user of a checkpoint from the rest in the name of who commits for it beside its stream."""
+"""Separates the checkpoint's commit user from the number in the commit user of a reading beside its stream."""
 
 
 def aside_user(commit_user: str, number: int) -> str:
-    """Who commits for a checkpoint beside its stream, with identifiers of its own."""
+    """The commit user of a reading beside the stream of a checkpoint, which has its own commit identifiers."""
     return f"{commit_user}{ASIDE}{number}"
 
 
 def checkpoint_user(commit_user: str) -> str:
-    """The commit user of the checkpoint for which somebody commits."""
+    """The commit user of the checkpoint for which ``commit_user`` commits."""
     return commit_user if aside_number(commit_user) is None else commit_user.rpartition(ASIDE)[0]
 
 
 def aside_number(commit_user: str) -> int | None:
-    """The number of who commits beside the stream of a checkpoint; None of the stream itself."""
+    """The number of a commit user beside the stream of a checkpoint; None for the stream itself."""
     user, _, number = commit_user.rpartition(ASIDE)
     return int(number) if user and number.isascii() and number.isdigit() else None  # names of pipelines may have a +
 

@@ -3,7 +3,7 @@
 Exactly once (docs/INVARIANTS.md). A snapshot of the pipeline holds rows and, in its properties, the position up to
 which the table has all rows. Rows below the position are dropped before they are written, and a commit is published
 only on top of the position that its rows were planned on. So a batch that runs again, an older process that still
-commits, a new checkpoint, and a slice that was killed bring no row twice: what is there lies below the position.
+commits, a new checkpoint, and a slice that was killed bring no row twice: the table's rows are below the position.
 Dump files give offsets in any order: there the number of the batch, which the snapshot has too, stands for the place.
 """
 

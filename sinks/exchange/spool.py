@@ -2,8 +2,8 @@
 
 Otherwise a blob of decoded rows would be copied five times between the worker that decodes it and the one that writes
 it. The tasks give the driver only names of files. The driver's data for other tasks, their plan and these names, are
-here too. A file belongs to one batch; the driver removes all of them after it. They lie in a directory that no other
-user can read or write, for they hold rows and are unpickled.
+here too. A file belongs to one batch; the driver removes the batch's files after it. The files are in a directory that
+no other user can read or write, because they hold rows and are unpickled.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ _OFFSET = DataType(Root.BIGINT)
 
 @dataclass(frozen=True, slots=True)
 class VersionColumns:
-    """Their names; names of the offset columns derive from those of the time columns."""
+    """The names of the version columns; names of the offset columns derive from the names of the time columns."""
 
     valid_from: str = "valid_from"
     valid_to: str = "valid_to"

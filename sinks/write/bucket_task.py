@@ -46,7 +46,7 @@ from sinks.write.unsent import Unsent
 RESULT_DDL = "data binary"
 
 SMALL_BYTES = 2 << 20
-"""Most rows of one table in one task, or stored rows of one bucket, that are written beside other tables."""
+"""Most rows of one table in one task, or stored rows of one bucket, that are written in parallel with other tables."""
 
 _BESIDE_BYTES = 8 * SMALL_BYTES
 """Bytes of those that are written at a time: each one takes a few times its bytes of memory."""
@@ -289,7 +289,7 @@ class SlotWriter:
     def compact(self) -> Iterator[bytes]:
         """Do the compactions that the appended rows made due; their messages hold once the rows are committed.
 
-        Tables with few new rows come first, so that theirs is done before that of a hot bucket.
+        Tables with few new rows come first, so that their compactions finish before the compaction of a hot bucket.
         """
         due, self._due = self._due, []
         due.sort(key=lambda each: self._row_counts[each.target])
@@ -327,7 +327,7 @@ def _compacted(task: WriteTask, due: list[_Due]) -> Iterator[bytes]:
 
 
 def _at_once(task: WriteTask, sizes: Sequence[int]) -> int:
-    """How many pieces of work of these sizes run at the same time, whichever of them coincide."""
+    """How many pieces of work of these sizes may run at the same time, whichever pieces coincide."""
     if faults.is_wanted() or len(sizes) < 2:
         return 1
     fitting = _BESIDE_BYTES // max(1, *sizes)

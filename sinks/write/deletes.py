@@ -19,10 +19,10 @@ from sinks.exchange.target import ORDERED, UNAVAILABLE
 
 
 def without_sequence_of_deletes(rows: pa.Table, sequence_fields: Sequence[str], key: Sequence[str]) -> pa.Table:
-    """``rows`` with the sequence columns of deletes named in ``_UNAVAILABLE``, beside those it already names.
+    """``rows`` with the sequence columns of deletes added to the columns in ``_UNAVAILABLE``.
 
-    Columns of the primary key ``key`` always have true values and stay. So do columns of deletes that are updates in
-    the source.
+    Columns of the primary key ``key`` always have true values and are not added. Neither are columns of deletes that
+    are updates in the source.
     """
     positions = [rows.schema.get_field_index(name) for name in sequence_fields if name not in key]
     deletes = np.asarray(pc.equal(rows.column(VALUE_KIND), RowKind.DELETE))

@@ -328,7 +328,7 @@ class GapFiller:
         return self._value_of_origin(histories, number, name, search)
 
     def _value_of_origin(self, histories: Histories, number: int, name: str, search: _Search) -> Any:
-        """The value of a column of the row that went from its old key to that of ``number``."""
+        """The value of a column in the row that moved from its old key to the key of ``number``."""
         key, old_key = histories.key_of(number), histories.other_key(number)
         assert old_key is not None
         same_key = histories.earlier(number)
@@ -336,11 +336,11 @@ class GapFiller:
         return self._before_move(old_key, key, nth, histories.time(number), name, search)
 
     def _as_it_came(self, histories: Histories, number: int, name: str, search: _Search) -> _Found | None:
-        """The value of a row that came to its key before: a connector that was killed sends its last records again.
+        """The value of a row that already moved to its key: a killed connector sends its last records again.
 
-        The old key may have another row by now. Both times the row has one sequence. So may rows that one transaction
-        wrote: if the row of the old key has it too, it moves now. Without a sequence, it came before if its key has a
-        row: no source makes another one there.
+        The old key may have another row in the meantime. A repeated row has the same sequence, but so may rows of one
+        transaction: if the row of the old key has this sequence too, the row moves now. Without a sequence, the row
+        moved before if its key has a row: no source creates another row there.
         """
         key = histories.key_of(number)
         same_key = histories.earlier(number)

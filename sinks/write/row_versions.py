@@ -87,9 +87,9 @@ def versions_after(
     *,
     with_update_before: bool,
 ) -> Versions:
-    """What makes the ``stored`` versions of some keys those that they are with the ``arrived`` rows.
+    """The changes that update the ``stored`` versions of some keys for the ``arrived`` rows.
 
-    Arrived rows have the beginnings of versions beside the columns of the source, and no ends.
+    Arrived rows have the columns of the source and the start of a version, but no end.
     """
     columns = stored.schema.names
     rows = concat([stored, _as_stored(arrived, stored.schema)])
@@ -180,7 +180,7 @@ def _one_at_each_place(events: _Events) -> _Events:
 def _values(
     rows: pa.Table, arrived: pa.Table, stored_count: int, events: _Events, told: Sequence[str]
 ) -> tuple[pa.Table, Unsent]:
-    """The row of values of each event, NULL for deletes; a value that was not sent is that of the version before."""
+    """The row of values of each event, NULL for deletes; a value that was not sent comes from the version before."""
     sources = np.where(events.is_delete, _NONE, events.row)
     gaps = _gaps(arrived, stored_count, events)
     before, follows = events.before(), events.follows_version()

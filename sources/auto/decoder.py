@@ -1,7 +1,7 @@
-"""The decoder of topics whose formats are found out: each topic by the format that was chosen for it.
+"""The decoder for ``source.format: auto``: decodes each topic in the format that was chosen for it.
 
-The records of a topic without one are looked at, and nothing is made of them: the driver chooses a format, keeps it,
-and the batch is decoded again.
+If a topic has no format yet, the decoder examines its records and makes no rows. The driver then chooses a format and
+keeps it, and the batch is decoded again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _METADATA = Metadata()
 _OF_DEBEZIUM = "io.debezium."
 """Begins the names of the schemas of heartbeats, transaction records and schema changes."""
 _WITHOUT_LOOK = "debezium-json"
-"""Reads topics that have tombstones and control records alone so far, and counts these: no table has rows of them."""
+"""The format for topics with only tombstones and control records so far: it counts them, and they give no rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ def _key(key: bytes | None) -> Any:
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that can be those of a key."""
+    """The fields that can be key fields."""
     return {name: value for name, value in row.items() if not isinstance(value, dict | list)}
 
 
@@ -112,8 +112,8 @@ def format_told(seen: Mapping[str, int]) -> tuple[str | None, str | None]:
     """The format that looks show, or what leaves it open; neither where they show nothing.
 
     Records that look like no format do not count beside others that do: they go to quarantine. The same holds for bare
-    objects beside more records of a tool, which may write such ones of its own. Rows without a key beside rows under
-    their key leave it open what the key is.
+    objects if more records come from a tool, which may write such objects itself. If some rows have a message key and
+    others have none, the key stays open.
     """
     formats = {name: number for name, number in seen.items() if number and name not in (NOTHING, *_REMEDIES)}
     unclear = {name: seen[name] for name in _REMEDIES if seen.get(name)}

@@ -1,9 +1,9 @@
 """Many Avro values of one schema as Arrow arrays, one vector operation per field instead of one step per value.
 
 All lanes are walked at the same time. Whole numbers are int64, floating point float64, texts string, bytes, fixed and
-decimals binary; records are structs, arrays lists, maps maps. What no column type describes (unions of several types,
-records that hold themselves) is its JSON text. Equal to what ``exact_values`` gives; doubtful lanes are marked and
-hold anything.
+decimals binary; records are structs, arrays lists, maps maps. A value that no column type describes
+(unions of several types, recursive records) becomes its JSON text. The values equal the result of ``exact_values``;
+doubtful lanes are marked and may hold anything.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What Kafka Connect's Avro converters say of a value beside its Avro type, as Connect's own schema says it.
+"""Translates Avro schemas of Kafka Connect's converters, with what they say beyond the Avro type, to Connect schemas.
 
-``connect.name`` gives the meaning first, then Avro's ``logicalType``; ``connect.type`` the width of a whole number;
-``connect.parameters`` what else Connect knows. The result has the form that JsonConverter embeds, so both formats give
-the same columns.
+``connect.name`` gives the meaning, else Avro's ``logicalType`` does. ``connect.type`` gives the width of a whole
+number, ``connect.parameters`` what else Connect knows. The result has the form that JsonConverter embeds, so both
+formats give the same columns.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ _OF_NUMBERS = {
     "local-timestamp-micros": "io.debezium.time.MicroTimestamp",
     "local-timestamp-nanos": "io.debezium.time.NanoTimestamp",
 }
-"""Avro's logical types of whole numbers, by the Connect name of the same meaning."""
+"""Avro's logical types of whole numbers, each with the Connect name of the same meaning."""
 _INSTANTS = {name: f"avro.{name}" for name in ("timestamp-millis", "timestamp-micros", "timestamp-nanos")}
-"""What the same say where no database stands behind them: moments, whatever the time zone."""
+"""The meaning of these types if no database wrote them: instants, whatever the time zone."""
 _MOST_PRECISION = 38
 
 
 def connect_struct(record: Node, *, is_plain: bool = False) -> dict[str, Any]:
     """The Connect schema of a record, with one field per column.
 
-    ``is_plain``: its times are what Avro says that they are. A connector's are those of its database, where it names no
-    meaning of its own.
+    ``is_plain``: times have the meaning that Avro gives them. Times that a connector writes have the meaning of its
+    database, unless the connector names a meaning.
     """
     named = zip(column_names(record), record.fields, strict=True)
     return {"type": "struct", "fields": [_field(name, field, is_plain) for name, field in named]}

@@ -66,7 +66,7 @@ class RecordBytes:
         return len(self.data) - _PADDING
 
     def suspect(self, lanes: Lanes, wrong: Mask) -> None:
-        """Mark those of the lanes for which ``wrong`` is true."""
+        """Mark the lanes for which ``wrong`` is true."""
         if wrong.any():
             self.doubt[lanes[wrong]] = True
 

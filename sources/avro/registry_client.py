@@ -5,8 +5,8 @@
     ...?format=serialized        of Protocol Buffers the descriptor in base64, in place of the text
     404 with error_code 404xx    the registry does not know the name
 
-Apicurio has ids that its part for Confluent's API does not know (``globalId``): these are asked for in its own API
-beside that part. What fails may pass: the other addresses are asked, then an Outage makes the batch wait.
+Apicurio has ids that its Confluent-compatible API does not know (``globalId``): the client asks for them in Apicurio's
+own API. A failure may be transient: the client tries the other addresses, then an Outage makes the batch wait.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The field names of message keys: of Avro keys those of their schema, of others those of their JSON."""
+"""The field names of message keys: Avro keys take them from their schema, other keys from their JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Message keys beside Avro values as JSON texts: those in Avro as JsonConverter writes them, with their schema."""
+"""Message keys of records with Avro values, as JSON texts: Avro keys as JsonConverter writes them, with a schema."""
 
 from __future__ import annotations
 

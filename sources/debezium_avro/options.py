@@ -1,4 +1,4 @@
-"""Options of the format ``debezium-avro`` beside those of all of Debezium's formats."""
+"""Options of the format ``debezium-avro`` in addition to the options that all Debezium formats share."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Control records: what connectors write beside the events of tables, known by shape in whatever topic they come.
+"""Control records, which connectors write in addition to events; their shape identifies them in any topic.
 
-A control record is about no row, so Tidemark counts it and continues. A shape is taken for one only where no row
-looks like it: an envelope never does, and a row without envelope does not by its column names alone. That is why a
-heartbeat, which is a single time, also needs a key or a topic that says so.
+A control record is about no row, so Tidemark counts it and continues. A shape counts as a control record only if no row
+looks like it. An envelope never does; for a row without envelope, column names alone do not decide. That is why a
+heartbeat, which is a single time, also needs a key or a topic that identifies it.
 """
 
 from __future__ import annotations

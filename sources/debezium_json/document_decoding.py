@@ -67,7 +67,7 @@ def decode_documents(
 
 @dataclass(frozen=True, slots=True)
 class DocumentKeys:
-    """Message keys; those of the MongoDB connector have the field of the row. See ``KeyForms``."""
+    """Message keys; a key of the MongoDB connector gets the field name of the row. See ``KeyForms``."""
 
     keys: KeyForms
 

@@ -9,7 +9,7 @@ PLAIN_OPENING = b'{"before":'
 """How an envelope without a schema begins."""
 
 NAME_FIELDS = ("db", "schema", "table", "database_name", "schema_name", "table_name")
-"""The fields of the ``source`` block that name the source table: Debezium's, and those of CockroachDB in the same
+"""The fields of the ``source`` block that name the source table: Debezium's fields, then CockroachDB's in the same
 order."""
 
 
@@ -21,7 +21,7 @@ def names_of(source: Mapping[str, Any]) -> tuple[Any, Any, Any]:
 
 
 def row_of_envelope(struct: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The struct of the rows in that of an envelope; None if it has none. Another struct is one of rows itself.
+    """The row struct in the struct of an envelope; None if it has none. Any other struct is itself a row struct.
 
     Envelopes of MongoDB have texts in place of rows.
     """

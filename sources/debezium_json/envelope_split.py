@@ -3,11 +3,12 @@
     {"before":B,"after":A,"source":{...},"transaction":null,"op":"c","ts_ms":...}
     |------- head -------|--------------------- tail --------------------------|
 
-An unescaped ``,"source":{`` never stands inside a JSON string, so ``head + "}"`` and ``"{" + tail`` (without its comma)
-are both JSON objects exactly if the text is one and the split lies at its top level. Heads go to the JSON parser; where
-each has one row image only, as without old rows in the source's log, the bare images go there, which are cheaper.
-Tails of one table differ in digits only, apart from a few shapes (lengths of numbers, operations): digits are blanked
-out, each distinct shape is parsed once, and gives the operation and the source table's names for all its records.
+An unescaped ``,"source":{`` is never inside a JSON string. So ``head + "}"`` and ``"{" + tail`` (without its comma) are
+both JSON objects exactly if the text is one and the split is at its top level. Heads go to the JSON parser. If each
+head has only one row image, as without old rows in the source's log, the bare images go there, which is cheaper.
+
+Tails of one table differ only in digits, apart from a few shapes (lengths of numbers, operations). With digits blanked
+out, each distinct shape is parsed once and gives the operation and the source table's names for all its records.
 """
 
 from __future__ import annotations

@@ -182,7 +182,7 @@ class EnvelopeParser:
                 pending += reversed(self._smaller(start, stop, plan, refused.row))
 
     def _smaller(self, start: int, stop: int, plan: Plan, row: int | None) -> list[tuple[int, int, Plan | None]]:
-        """What to do, in order, with a stretch that was refused at a row (None: somewhere)."""
+        """The smaller stretches to try, in order, after a stretch was refused at ``row`` (None: unknown row)."""
         if row is None or row >= stop - start:
             if stop - start <= _LEAST_STRETCH:
                 return [(start, stop, None)]

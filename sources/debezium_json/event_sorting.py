@@ -1,7 +1,7 @@
-"""Sorting the records of one topic partition by source table, before anything of their rows is read.
+"""Sorting the records of one topic partition by source table, before their rows are read.
 
-Whatever is no event of a table is dealt with here: malformed records go to quarantine, tombstones, control records and
-messages are counted.
+This module also handles everything that is no event of a table. Malformed records go to quarantine; tombstones, control
+records and messages are counted.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class EventSorter:
                 self._sort_values(texts.taken(indices), stretch.values)
 
     def _sort_parsed(self, texts: Texts, table: pa.Table) -> None:
-        """Sort texts that Arrow parsed, of which those of MongoDB have no rows."""
+        """Sort texts that Arrow parsed; texts from MongoDB have no rows."""
         rowless = np.asarray(pc.and_(table.column("before").is_null(), table.column("after").is_null()))
         if self._parts_documents and rowless.any():
             found = [index for index in np.flatnonzero(rowless).tolist() if self._is_document(texts.parsed(index))]

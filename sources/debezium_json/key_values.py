@@ -99,7 +99,7 @@ def key_at(outcome: Outcome, position: int) -> MessageKey:
 
 def _plain(value: Any, column: ConnectColumn, target: DataType | None) -> Any:
     if target is not None and target.root in INTEGERS and column.encoding.kind in _TIMES:
-        return value  # a column of numbers holds those of the source
+        return value  # a column of numbers holds the numbers of the source
     text = convert_value(value, column.encoding, string(), ValueForms())
     if column.encoding.kind is Kind.TIMESTAMP and (target or column.type).root is Root.TIMESTAMP_LTZ:
         return f"{text}Z"

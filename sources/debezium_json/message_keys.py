@@ -1,9 +1,9 @@
 """The field names of message keys, without parsing every key.
 
 The keys of one source table are alike: JSON objects with the same names, or the same embedded schema in front. One key
-is parsed exactly; a regular expression of the JSON texts that have its names in its order, and a number, a string
-without \\u, true, false or null for each, finds all others like it. What it does not match is parsed exactly too,
-and may give the next expression.
+is parsed exactly and gives a regular expression that finds all keys like it. The expression matches JSON texts with the
+same names in the same order, each with a number, a string without \\u, true, false or null. A key that it does not
+match is parsed exactly too, and may give the next expression.
 """
 
 from __future__ import annotations

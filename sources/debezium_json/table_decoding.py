@@ -436,7 +436,7 @@ class TableDecoding:
         positions: npt.NDArray[np.int64],
         parts: list[TableEvents],
     ) -> None:
-        """Report a source table without a table, with the fields of its message keys that are not columns of it."""
+        """Report a source table without a table, with the message key fields that are not among ``columns``."""
         names = {column.name for column in columns}
         keys = [key for key in self._some_keys(positions) if isinstance(key.value, dict)]
         beyond = ({name: value for name, value in key.value.items() if name not in names} for key in keys)

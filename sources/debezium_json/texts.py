@@ -33,11 +33,11 @@ class Records(Protocol):
     def shape(self) -> RecordShape: ...
     def taken(self, indices: npt.NDArray[np.int64]) -> Records: ...
     def parsed(self, index: int) -> Any:
-        """The envelope of one of them, read exactly, or a MalformedRecord."""
+        """The envelope of one text, read exactly, or a MalformedRecord."""
         ...
 
     def payload(self, index: int) -> Any:
-        """One text parsed exactly, before its shape makes an envelope of it."""
+        """One text parsed exactly, before its shape turns it into an envelope."""
         ...
 
 

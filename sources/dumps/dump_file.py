@@ -27,7 +27,7 @@ def is_compressed(path: str) -> bool:
 
 
 class Rest(Enum):
-    """What lies behind all whole lines of a file, so that nobody has read it."""
+    """The unread rest of a file after its last whole line."""
 
     NONE = ""
     LINE = "line"
@@ -40,8 +40,8 @@ class Rest(Enum):
 class FilePosition:
     """How far a file was read: bytes of uncompressed text, and lines.
 
-    ``size_at_end`` is the size on disk at which that was all of it, 0 if there was more; ``rest`` is what was
-    left then. ``head`` is the checksum of the first of these bytes (``head_of``), 0 where none were read.
+    ``size_at_end`` is the size on disk when the whole file had been read, 0 if there was more; ``rest`` is what was
+    left then. ``head`` is the checksum of the first bytes read (``head_of``), 0 if no bytes were read.
     """
 
     bytes: int = 0
@@ -174,7 +174,7 @@ def heads_of(text: bytes, sizes: Iterable[int]) -> Iterator[tuple[int, int]]:
 
 
 def rest_at(file: DumpFile, end: FilePosition) -> Rest:
-    """What lies behind ``end``, up to which all whole lines of the file were read."""
+    """The rest of the file after ``end``, up to which all whole lines were read."""
     block = _lines_from(file, end.bytes)
     file.push_back(block)
     if file.is_cut:

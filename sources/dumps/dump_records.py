@@ -41,7 +41,7 @@ _LINE_SCHEMA = pa.schema(
 )
 _BLOCK_BYTES = 8 << 20
 _FEW_LINES = 16
-"""Looked at one by one when one of them is not understood."""
+"""A text that does not parse as a whole is halved down to this number of lines, then read line by line."""
 _REASON = "reason"
 """Header of a line that is no record: what is wrong with it."""
 

@@ -256,7 +256,7 @@ def _records(share: DumpRange) -> Iterator[pa.RecordBatch]:
 
 
 def _has_more(path: str, read: FilePosition) -> bool:
-    """Whether a file may hold lines beyond what was read of it."""
+    """Whether a file may hold lines beyond the part that was read."""
     size_bytes = os.path.getsize(path)
     if is_compressed(path):
         return size_bytes != read.size_at_end or size_bytes == 0
@@ -312,9 +312,9 @@ def dump_files(path: str) -> list[tuple[str, str]]:
 
 
 def unread_files(path: str) -> list[str]:
-    """Names of what a directory holds beside its dump files: subdirectories with dumps (``2025/``), other files.
+    """Names of entries in a directory that are no dump files: subdirectories with dumps (``2025/``), other files.
 
-    Hidden names and those that begin with ``_`` do not count. Nothing for a file or a glob: they say what is meant.
+    Hidden names and names that begin with ``_`` do not count. Empty for a file or a glob, which names its files.
     """
     path = path.removeprefix("file://")
     if glob.has_magic(path) or not os.path.isdir(path):

@@ -24,9 +24,9 @@ class DumpSlices:
         self._ends = ends
 
     def next(self, begin: str | None, limit: str, topics: Collection[str] | None, most_records: int) -> Slice | None:
-        """See ``SliceReader``; in the order in which the stream has read, within a batch by names of files.
+        """See ``SliceReader``; in the order in which the stream has read, within a batch by file name.
 
-        What batches have read of which Spark keeps no end any more comes first, as if one had.
+        Lines of batches whose ends Spark no longer keeps come first, as if one batch had read them.
         """
         for end in self._ends():
             piece = self._next_before(begin, self.earlier(end, limit), most_records)

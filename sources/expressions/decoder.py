@@ -1,4 +1,4 @@
-"""The decoder of a pipeline whose rules compute, filter or rename: that of the format, and transforms behind it."""
+"""The decoder of a pipeline whose rules compute, filter or rename: the format's decoder, followed by transforms."""
 
 from __future__ import annotations
 

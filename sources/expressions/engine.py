@@ -19,7 +19,7 @@ EngineError: TypeAlias = duckdb.Error
 """What the engine raises for an expression that it cannot bind, or for a row that it cannot evaluate it for."""
 
 BROKEN = (duckdb.FatalException, duckdb.InternalException)
-"""Those of them that are faults of the engine: it answers nothing more."""
+"""The errors that are faults of the engine: after one, the engine answers no further query."""
 
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "threads": 1,

@@ -90,7 +90,7 @@ _ELSEWHERE = {
     "get_json_object": "c ->> '$.field'",
     "sha2": "sha256",
 }
-"""What functions of other engines are called here."""
+"""Functions of other engines, each with its equivalent in this engine."""
 _CLAUSES = (
     ("from_table", "FROM"),
     ("where_clause", "WHERE"),
@@ -104,7 +104,7 @@ _CLAUSES = (
 
 @contextmanager
 def _refusing(columns: Sequence[str] = ()) -> Iterator[None]:
-    """What the engine cannot take is a BadExpression, with the names that the user knows."""
+    """Turns what the engine rejects into a BadExpression with the names that the user knows."""
     try:
         yield
     except engine.EngineError as error:
@@ -164,7 +164,7 @@ def unknown_column(name: str, columns: Collection[str]) -> str:
 
 
 def bound(expression: Expression, columns: Mapping[str, DataType]) -> Bound:
-    """The expression over ``columns``; BadExpression for a name that means none of them."""
+    """The expression over ``columns``; BadExpression for a name that matches no column."""
     actual: dict[str, str] = {}
     for name in expression.columns:
         column = resolved(name, columns)

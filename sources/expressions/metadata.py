@@ -1,4 +1,4 @@
-"""The values of metadata: what expressions may say of a record beside its row, under names with a dollar."""
+"""Metadata values: what expressions can read from a record apart from its row, under names with a dollar sign."""
 
 from __future__ import annotations
 

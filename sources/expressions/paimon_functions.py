@@ -1,6 +1,6 @@
 """Functions of Paimon's CDC actions that DuckDB lacks, as SQL that it has: ``date_format`` and ``truncate``.
 
-date_format(made, 'yyyy-MM-dd')    the letters are those of Java
+date_format(made, 'yyyy-MM-dd')    pattern letters as in Java
 truncate(amount, 50)               down to a multiple of 50; of a decimal of its last digit; the beginning of a text
 """
 

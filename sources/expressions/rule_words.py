@@ -1,4 +1,4 @@
-"""What rules say of rows, as words: reading a pipeline file needs these, and no Arrow."""
+"""The words that rules use for rows: reading a pipeline file needs these words, but not Arrow."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ METADATA: Mapping[str, DataType] = {
 """The names, without the dollar."""
 
 REDACTED = "***"
-"""What the mask `redact` stores of a text."""
+"""The value that the mask `redact` stores in place of a text."""
 
 OF_SOURCE = frozenset({"topic", "partition", "database", "schema", "table"})
-"""Those that are the same for all records of a source table in one topic partition."""
+"""The names whose values are the same for all records of a source table in one topic partition."""
 
 OF_PLACES = {name: f"_EVENT_{name.upper()}" for name in PLACE_NAMES}
 OF_EVENTS = {"op": "_EVENT_OP", "source_time": "_EVENT_TIME", **OF_PLACES}
@@ -42,11 +42,11 @@ OF_EVENTS = {"op": "_EVENT_OP", "source_time": "_EVENT_TIME", **OF_PLACES}
 
 
 class Leaving(StrEnum):
-    """What a row that the filter does not take means where its old row is not in the event."""
+    """What a row that the filter rejects means if the event lacks its old row."""
 
     OMITTED = "omitted"
-    """Nothing: the table gets rows alone."""
+    """Nothing: the table gets only rows."""
     DELETED = "deleted"
-    """A delete of its key, which changes nothing where the table does not have it."""
+    """A delete of the row's key, which changes nothing if the table does not have the key."""
     REFUSED = "refused"
-    """Nobody knows: a delete of what is not there would make a wrong sum or a wrong changelog."""
+    """Unknown: the delete of a missing row would make a sum or a changelog wrong."""

@@ -1,8 +1,8 @@
-"""From the change rows of a source table to those of its Paimon table, where a rule says more than which columns.
+"""Turns change rows of a source table into rows of its Paimon table, if the rule does more than select columns.
 
 The decoder gives rows in columns of the source. A ``Transform`` renames, leaves out, computes and masks columns, and
 decides by ``where`` and by computed keys what becomes of each row. It travels with the plan of a batch and holds no
-secret: keys of masks come beside it.
+secret: the caller passes the keys of masks separately.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Unfed:
 
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """See the module. ``columns`` are those of the table: each a column of the source, a computed or an unfed one."""
+    """See the module. ``columns`` are the table's columns; each is a source column, a computed or an unfed column."""
 
     columns: tuple[tuple[str, str | Column | Unfed], ...]
     primary_key: tuple[str, ...]
@@ -69,7 +69,7 @@ class Transform:
     passed: tuple[str, ...] = ()
     """Columns that the decoder fills itself and the rows keep as they are (``DecodeTarget.own_columns``)."""
     deleted_at: str | None = None
-    """That of them with the time of deletes, where deletes leave the other columns of their row as they are."""
+    """The column of ``passed`` with the time of deletes, if a delete keeps the other columns of its row unchanged."""
     sequence: tuple[str, ...] = ()
     """The columns of the table that order its rows: an update that takes a row away has its place among them."""
     hides_values: bool = False
@@ -203,7 +203,7 @@ class _Transformation:
         return ~np.isin(self._kinds, (RowKind.DELETE, RowKind.UPDATE_BEFORE))
 
     def _key_columns(self, computed: Mapping[str, Evaluation]) -> list[pa.Array | pa.ChunkedArray]:
-        """The values of the key, where a column of it is computed; none where the decoder has given all of it."""
+        """The key values, if a key column is computed; none if the decoder has given the whole key."""
         key = self._transform.primary_key
         if not any(name in computed for name in key):
             return []

@@ -26,7 +26,7 @@ NOT_CUT = -1
 
 @dataclass(frozen=True, slots=True)
 class CutTexts:
-    """Texts without the object, the distinct objects, and which of them each text had; ``NOT_CUT`` for unchanged
+    """Texts without the object, the distinct objects, and which object each text had; ``NOT_CUT`` for unchanged
     texts.
     """
 

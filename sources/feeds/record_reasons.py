@@ -1,4 +1,4 @@
-"""What is said of records that cannot be read or whose primary key is not that of their table, and what to do."""
+"""Reasons, with remedies, for records that cannot be read or whose primary key differs from their table's."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def strange_value(value: Any, raw: bytes, tool: str) -> str:
 
 
 def strange_fields(value: Any, tool: str) -> str:
-    """Why a JSON value without the fields that the tool always writes is no record of it."""
+    """Why a JSON value that lacks fields that the tool always writes is no record of the tool."""
     if isinstance(value, MalformedRecord):
         return str(value)
     named = {*value} if isinstance(value, Mapping) else set()

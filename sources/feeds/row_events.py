@@ -1,7 +1,6 @@
 """Reading the row images of the records of one source table: whole stretches by Arrow, the others one by one.
 
-What comes out are groups of events that are alike: read under the same types of the source, and lacking the same
-columns.
+The result is groups of similar events: events of a group have the same source types and lack the same columns.
 """
 
 from __future__ import annotations
@@ -211,7 +210,7 @@ class RowReader:
 
 
 def _lacking_sets(absent: Mapping[str, Mask], count: int) -> tuple[list[Sequence[str]], npt.NDArray[np.int64]]:
-    """The distinct sets of columns that rows lack, and which of them each row has."""
+    """The distinct sets of columns that rows lack, and the number of the set that each row has."""
     if not absent:
         return [()], np.zeros(count, np.int64)
     names = [*absent]
@@ -222,7 +221,7 @@ def _lacking_sets(absent: Mapping[str, Mask], count: int) -> tuple[list[Sequence
 
 
 def _without(rows: pa.StructArray, names: Sequence[str]) -> pa.StructArray:
-    """The images without these columns. Of those that stay none has the type null, which stands for what is absent."""
+    """The images without these columns. A remaining column of type null becomes text: type null means absent."""
     if not names and not any(pa.types.is_null(f.type) for f in rows.type):
         return rows
     kept = [i for i, f in enumerate(rows.type) if f.name not in names]
@@ -247,7 +246,7 @@ def _differs(old: pa.StructArray, new: pa.StructArray, name: str) -> Mask:
 
 
 def _overlaid(old: pa.StructArray, f: pa.Field, now: pa.Array, updated: Mask) -> pa.Array:
-    """The earlier values of updates where there are such, else those of the new row."""
+    """The earlier values of updates that have them, else the values of the new row."""
     index = old.type.get_field_index(f.name)
     if index < 0 or old.type.field(index).type != f.type:
         return now

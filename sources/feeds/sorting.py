@@ -65,7 +65,7 @@ class TableRecords:
         )
 
     def halved(self) -> tuple[TableRecords, TableRecords] | None:
-        """Two shares of them; None for a single record."""
+        """The records in two shares; None for a single record."""
         if len(self) <= 1:
             return None
         is_first = np.arange(len(self)) < len(self) // 2

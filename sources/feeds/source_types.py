@@ -22,7 +22,7 @@ from sources.values.form_texts import form_text
 
 @dataclass(frozen=True, slots=True)
 class SourceTypes:
-    """Columns with their types, by name. None of them where the record names none."""
+    """Columns with their types, by name; empty if the record names no types."""
 
     columns: tuple[tuple[str, str], ...]
     is_told: bool = True
@@ -38,7 +38,7 @@ class SourceTypes:
         return cls(tuple(sorted((name, text) for name, text in found.items() if isinstance(text, str))))
 
     def schema(self, options: FeedOptions, binary: Encoding = LATIN1_BYTES) -> EmbeddedSchema | None:
-        """The types as those of a schema; None where the records have none.
+        """The types in the form of an embedded schema; None if the records name no types.
 
         ``binary`` says how bytes are written.
         """
@@ -58,7 +58,7 @@ class SourceTypes:
     def rules(self, types: Mapping[str, DataType], options: FeedOptions) -> dict[str, Rewriting]:
         """How the texts of columns with these types are rewritten; columns that stay as they are have no rule.
 
-        Of columns without a type in the records, that of the table shows which hold moments and dates.
+        If the records name no type for a column, the table's type shows whether it holds moments or dates.
         """
         meant = {name: MysqlType(t, Text.INSTANT) for name, t in types.items() if t.root in _DATES}
         meant |= {name: mysql_type(text) for name, text in self.columns}

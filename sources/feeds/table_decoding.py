@@ -117,7 +117,7 @@ class FeedDecoding:
         return records.chosen(~changes)
 
     def _with_fit_keys(self, source: SourceTable, target: DecodeTarget, records: TableRecords) -> TableRecords:
-        """The records without those whose primary key may not be that of the table."""
+        """Drop the records whose primary key may differ from the primary key of the table."""
         rule, primary_key = target.keys, target.primary_key
         if rule is None or not len(records):
             return records
@@ -203,9 +203,9 @@ class FeedDecoding:
         )
 
     def _with_clear_types(self, group: EventGroup, target: DecodeTarget) -> Events:
-        """The events without those in which a number may stand for a word of an ENUM or SET.
+        """Drop the events in which a number may stand for a word of an ENUM or SET.
 
-        That is so where a table was read by types before, and a record does not name that of a text column.
+        A number is ambiguous if earlier records named types, and this record names no type for a text column.
         """
         events, named = group.events, {name for name, _ in group.types.columns}
         if self.feed.types_field is None:
@@ -360,7 +360,7 @@ def reading_plan(feed: Feed, target: DecodeTarget, forms: ValueForms) -> Plan:
 
 
 def _whole_records(events: Events, kept: Events) -> Events:
-    """The events that are left, without those of records that lost another one: a record counts whole."""
+    """The ``kept`` events of records that lost no event: a record is kept whole or not at all."""
     if len(kept.ops) == len(events.ops):
         return kept
     all_rows = dict(zip(*np.unique(events.positions, return_counts=True), strict=True))

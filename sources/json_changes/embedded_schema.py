@@ -34,7 +34,7 @@ _ESCAPED_LETTER = r"\\u00[67]"
 _REMEMBERED = 1000
 
 RowOf: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
-"""From the struct of a text, which has a list ``fields``, to that of the rows in it, if it has rows."""
+"""Maps the struct of a text, which has a list ``fields``, to the struct of the rows in it, if it has rows."""
 
 
 @dataclass(frozen=True, slots=True)

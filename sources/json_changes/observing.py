@@ -143,7 +143,7 @@ def _forms_of_values(
 def _form_of_values(
     column: PlannedColumn, known: str | None, pieces: Sequence[ChangeRows], has_problems: bool
 ) -> str | None:
-    """What values without a schema show about their column, of which ``known`` is remembered."""
+    """The form that values without a schema show for their column; ``known`` is the form known so far."""
     if column.problem is not None:
         return None
     parts = (image_column(piece.images, column.name) for piece in pieces)

@@ -54,7 +54,7 @@ class KafkaAdmin(Protocol):
 
 
 def connected(jvm: Any, kafka: KafkaSettings, patience: Mapping[str, str] | None = None) -> KafkaAdmin:
-    """A connection; ``patience`` are timeouts that win over those of the source. ``jvm`` is that of Spark's driver."""
+    """A connection; ``patience`` are timeouts that override the source's. ``jvm`` is the JVM of Spark's driver."""
     if kafka.is_direct:
         from sources.kafka.direct_admin import DirectAdmin
 

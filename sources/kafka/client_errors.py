@@ -1,6 +1,6 @@
 """Errors of librdkafka in the terms of ``kafka_failure``: the names of Java's exceptions.
 
-librdkafka tries again by itself, and says why in events beside the call that then runs out of time. ``Trouble`` keeps
+librdkafka retries by itself. It reports the reasons in events, not in the call, which only times out. ``Trouble`` keeps
 these events, so that the failure can name its reason.
 """
 
@@ -88,7 +88,7 @@ class Trouble:
 
     @property
     def is_lasting(self) -> bool:
-        """Whether waiting is in vain."""
+        """Whether the failure is lasting, so that waiting does not help."""
         return any(name in _LASTING for name, _ in self._causes)
 
     @property

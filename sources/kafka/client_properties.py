@@ -1,7 +1,7 @@
-"""Properties of Kafka's Java client, which pipeline files hold, as those of librdkafka, which reads in the tasks.
+"""Translates properties of Kafka's Java client into properties of librdkafka, which reads in the tasks.
 
-The names that users know stay what they write. Where librdkafka has nothing of the kind, ``Unmappable`` says which
-property it is and what to do: then Spark's reader, which has Java's client, is the one to read with.
+Pipeline files use the names of the Java client, which users know. If librdkafka has no equivalent, ``Unmappable`` names
+the property and says what to do: then Spark's reader, which has Java's client, must read instead.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 GROUP = "spark-kafka-source-tidemark"
-"""librdkafka wants a group. Nothing joins or commits; the prefix is that of Spark's readers, which rights may name."""
+"""librdkafka requires a group. Nothing joins it or commits; the prefix is Spark's, which access rights may name."""
 
 _SAME_WORDS = """
 allow.auto.create.topics check.crcs client.dns.lookup client.id client.rack connections.max.idle.ms
@@ -56,7 +56,7 @@ SECRET = frozenset(
 """Properties of librdkafka that nobody else may see."""
 
 _LEAST_BYTES, _MOST_BYTES = 1000, (1 << 31) - 1
-"""What librdkafka allows for a record and for an answer. One that is sent may not be larger than a fetch."""
+"""The sizes that librdkafka allows for a record and for a response. A sent record may not be larger than a fetch."""
 
 DEFAULTS: Mapping[str, str] = {
     "group.id": GROUP,
@@ -80,10 +80,10 @@ DEFAULTS: Mapping[str, str] = {
     "reconnect.backoff.max.ms": "1000",
     "socket.keepalive.enable": "true",
 }
-"""What a consumer of ours has unless the pipeline file says it.
+"""The properties of Tidemark's consumers; the pipeline file overrides them.
 
-It holds what one fetch brings and 8 MiB fetched ahead, whatever the number of partitions: one queue serves all of them.
-A reader that is full asks again after 5 ms, where librdkafka would wait a second.
+A consumer holds one fetch and 8 MiB fetched ahead, whatever the number of partitions: one queue serves all partitions.
+A reader with a full queue asks again after 5 ms; by default librdkafka would wait a second.
 """
 
 _PEM_LINES = re.compile(r"\\n")

@@ -187,7 +187,7 @@ def _of_stores(causes: Sequence[Cause]) -> TidemarkError | None:
 
 
 _NOT_OPENED = re.compile(r"\bssl\.(ca|key|certificate|keystore)\.(?:location|pem)\b.*error:")
-"""Of librdkafka, whose names for stores are not those of pipeline files."""
+"""Matches messages of librdkafka, whose names for key and trust stores differ from the names in pipeline files."""
 
 
 def _of_address(servers: str, text: str) -> TidemarkError | None:

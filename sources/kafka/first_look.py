@@ -30,10 +30,9 @@ _HOST_PORT = re.compile(r"(?:[^/]*://)?\[?([^\]]+?)\]?:(\d+)")
 
 
 def topics_at_first_look(kafka: KafkaSettings, wait_s: float = WAIT_S) -> frozenset[str] | None:
-    """The topics that Kafka lists; None where it takes connections, and only Java's client can ask for more.
+    """The topics that Kafka lists; None if it accepts connections, and only Java's client can ask for more.
 
-    Raises what ``kafka_failure`` makes of servers of which none takes a connection, and of a login or a certificate
-    that is refused.
+    Raises the error of ``kafka_failure`` if no server accepts a connection, or if the login or certificate is refused.
     """
     causes: list[Cause] = []
     is_plain = kafka.properties.get("security.protocol", "PLAINTEXT").upper() == "PLAINTEXT"
@@ -85,7 +84,7 @@ class _Answer:
     at: int = 0
 
     def topics(self) -> frozenset[str]:
-        """All names but those of Kafka's own topics."""
+        """The names of all topics except Kafka's own."""
         self._numbers(">ii")  # correlation id, throttle time
         for _ in range(self._count()):
             self._numbers(">i")

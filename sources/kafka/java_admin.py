@@ -24,7 +24,7 @@ class JavaAdmin:
     """See ``KafkaAdmin``."""
 
     def __init__(self, jvm: Any, kafka: KafkaSettings, patience: Mapping[str, str] | None = None) -> None:
-        """``patience`` are timeouts that win over those of the source."""
+        """``patience`` are timeouts that override the timeouts of the source."""
         self._jvm = jvm
         self._servers = kafka.servers
         self._isolation = kafka.isolation_level

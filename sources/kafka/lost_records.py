@@ -27,7 +27,7 @@ class TopicsChanged(TidemarkError):
 
 
 def lost_records(positions: Mapping[Place, int], bounds: Mapping[Place, Bounds]) -> list[Loss]:
-    """What of the records from each position on is not there any more.
+    """The losses among the records from each position on: records that Kafka no longer has.
 
     ``positions`` are the offsets of the next records to read.
     """
@@ -43,7 +43,7 @@ def _loss(place: Place, at: int, held: Bounds | None) -> Loss | None:
 
 
 def lost_with(topics: Collection[str], positions: Mapping[Place, int]) -> list[Loss]:
-    """What went with topics that were recreated since they were read up to ``positions``."""
+    """The losses in topics that were recreated after they had been read up to ``positions``."""
     return [Loss(place, at, None, How.MADE_ANEW) for place, at in sorted(positions.items()) if place[0] in topics]
 
 
@@ -67,10 +67,10 @@ def incomplete(planned: Mapping[Place, tuple[int, int]], readings: Iterable[Read
 def lost_in_batch(
     planned: Mapping[Place, tuple[int, int]], readings: Sequence[Reading], begins: Mapping[Place, int]
 ) -> list[Loss]:
-    """What of the planned offsets went before they were read; ``begins`` is what Kafka holds from, after the reading.
+    """The planned offsets that Kafka deleted before they were read; ``begins`` are Kafka's first offsets afterwards.
 
-    Whoever reads an offset that has just gone is sent on to the first one there is: that jump ends at ``begins`` or
-    beyond, and begins with what is lost.
+    A consumer that reads a deleted offset continues at the first existing one. Such a jump begins with the lost offsets
+    and ends at ``begins`` or beyond.
     """
     losses = []
     for place, (begin, end) in sorted(planned.items()):

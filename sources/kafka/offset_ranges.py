@@ -37,9 +37,9 @@ def text_of(positions: Mapping[Place, int]) -> str:
 
 
 def limited(begins: Mapping[Place, int], ends: Mapping[Place, int], most: int) -> Positions:
-    """The ends of a batch of at most ``most`` offsets, shared as what is left of each partition is.
+    """The ends of a batch of at most ``most`` offsets, shared in proportion to the offsets left in each partition.
 
-    What has something left moves on by one offset at least.
+    Each partition with offsets left advances by at least one offset.
     """
     left = {place: end - begins[place] for place, end in ends.items() if end > begins[place]}
     total = sum(left.values())

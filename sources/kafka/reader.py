@@ -219,7 +219,7 @@ class KafkaReader:
     ) -> list[Loss]:
         """What of the records behind the closed batches is lost; a topic nobody has read is as good as new.
 
-        A batch that is ``planned`` may have read it: tables may have its rows, and take them for those of the new one.
+        A ``planned`` batch may have read the topic: tables may have its rows, and take them for rows of the new topic.
         """
         begun = {place for place, end in planned.items() if end > closed.get(place, 0)}
         read = {topic for (topic, _), at in closed.items() if at > 0} | {topic for topic, _ in begun}
@@ -398,7 +398,7 @@ class KafkaReader:
         self._gone = {*gone}
 
     def check_read(self, planned: Mapping[Place, tuple[int, int]], readings: Sequence[Reading]) -> None:
-        """See ``SourceReader``: the topics must be those of the checkpoint; reports missing records."""
+        """See ``SourceReader``: the topics must match the topics of the checkpoint; reports missing records."""
         with self._admin() as admin:
             refusal = self._refusal_of_anew(self._selected(admin.topic_ids()))
             if refusal is not None:

@@ -40,7 +40,7 @@ class RecordStream(Protocol):
         ...
 
     def frame(self, spark: SparkSession, slots: int, partition_count: int, pace: Pace, interval_s: float) -> DataFrame:
-        """The records, or shares of them, for ``slots`` tasks side by side; for the others see ``SourceReader``."""
+        """The records, or shares of records, for ``slots`` parallel tasks; for the rest see ``SourceReader``."""
         ...
 
 

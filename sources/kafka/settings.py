@@ -23,7 +23,7 @@ READER_DEFAULTS: Mapping[str, str] = {
     "fetch.max.bytes": str(64 << 20),
     "isolation.level": "read_committed",
 }
-"""Client properties that differ from Kafka's own defaults; those of the pipeline file win over them.
+"""Client properties that differ from Kafka's own defaults; properties in the pipeline file override them.
 
 Spark asks for the ends of the partition with every poll, so polls should be few. That question waits behind a fetch
 that the client has sent ahead, and at the end of a partition the broker holds such a fetch back for
@@ -47,8 +47,8 @@ _CONSUMERS = 64
 def fetch_bytes(partition_count: int) -> int:
     """How much one fetch from a partition may bring.
 
-    Spark keeps up to 64 consumers, each of one partition, and with each what it has fetched and what it has fetched
-    ahead, whatever of it a batch takes: the heap has to hold all of that, so many partitions fetch less at once.
+    Spark keeps up to 64 consumers, one a partition. Each keeps what it has fetched and what it has fetched ahead,
+    however little a batch takes. The heap must hold all of this, so the more partitions, the less one fetch brings.
     """
     share = _FETCHED_BYTES // max(1, min(_CONSUMERS, partition_count))
     return max(_LEAST_FETCH_BYTES, min(_MOST_FETCH_BYTES, share))
@@ -56,7 +56,7 @@ def fetch_bytes(partition_count: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class KafkaSettings:
-    """A cluster and what is read of it."""
+    """A cluster and what a pipeline reads from it."""
 
     servers: str
     """Comma-separated host:port pairs."""

@@ -1,9 +1,9 @@
 """Reads shares of a batch in a decode task: librdkafka fetches offset ranges straight into Arrow batches.
 
-One consumer per cluster and properties lives in each Python worker, from batch to batch; between batches it is assigned
-nothing and asks Kafka for nothing. All ranges of a share are fetched side by side. A range has ended when a record at
-or behind its end has come, or when Kafka says that the partition ends there: what lies in between may be records that
-compaction removed, aborted transactions and markers, which nobody sees.
+Each Python worker keeps one consumer per cluster and properties from batch to batch. Between batches the consumer has
+no assignment and asks Kafka for nothing. It fetches all ranges of a share in parallel. A range ends when a record at or
+behind its end arrives, or when Kafka says that the partition ends there. The offsets after the last record may
+belong to records that compaction removed, aborted transactions and markers, which no consumer sees.
 """
 
 from __future__ import annotations

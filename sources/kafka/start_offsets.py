@@ -146,7 +146,7 @@ def _resume_offsets(
 
 
 def cannot_resume(losses: Sequence[Loss]) -> RecordsLost:
-    """What a new checkpoint ends with where what lies behind the positions of the tables is lost."""
+    """The error of a new checkpoint if records behind the positions of the tables are lost."""
     go_on = (
         "" if any(x.how is How.WENT_BACK for x in losses) else "set on_data_loss to continue to continue without, or "
     )
@@ -158,16 +158,16 @@ def cannot_resume(losses: Sequence[Loss]) -> RecordsLost:
 
 
 def lost_on_resume(resume: Mapping[Place, int], bounds: Mapping[Place, Bounds]) -> list[Loss]:
-    """What the tables lack of the records behind their positions, in partitions that are still there."""
+    """The lost records behind the positions of the tables, in partitions that still exist."""
     return lost_records({place: at for place, at in resume.items() if place in bounds and at != EARLIEST}, bounds)
 
 
 def check_selected(
     checkpoint: str, kafka: KafkaSettings, closed: Mapping[Place, int], planned: Mapping[Place, int]
 ) -> None:
-    """Raise ConfigError if the checkpoint, at that place, has read topics that the source does not select any more.
+    """Raise ConfigError if the checkpoint at path ``checkpoint`` has read topics that the source no longer selects.
 
-    Or it has ``planned`` a batch of them, which Spark runs first.
+    Also if the checkpoint has ``planned`` a batch of such topics, which Spark would run first.
     """
     unread = sorted({topic for topic, _ in (*closed, *planned) if not kafka.topics.selects(topic)})
     if unread:
@@ -180,7 +180,7 @@ def check_selected(
 
 
 def check_readable(closed: Mapping[Place, int], bounds: Mapping[Place, Bounds]) -> None:
-    """Raise Outage where ``closed`` lies beyond what may be read now, which passes."""
+    """Raise Outage if ``closed`` is beyond the offsets that are readable now, which is transient."""
     held_back = [place for place, at in closed.items() if place in bounds and at > bounds[place].readable_end]
     if held_back:
         topic, partition = held_back[0]
@@ -191,10 +191,10 @@ def check_readable(closed: Mapping[Place, int], bounds: Mapping[Place, Bounds]) 
 
 
 def refusal_of(losses: Sequence[Loss], closed: Mapping[Place, int]) -> RecordsLost:
-    """What a checkpoint whose next records are lost ends with; ``closed`` is where its last closed batch ended.
+    """The error of a checkpoint whose next records are lost; ``closed`` is where its last closed batch ended.
 
-    There is no better way on: a start elsewhere, at offsets that somebody states, reads again what tables have beyond
-    the last closed batch, and passes over what tables that are behind have still to read.
+    There is no better way on. A start at other, stated offsets would read again what tables have beyond the last closed
+    batch, and would skip what tables that are behind have still to read.
     """
     lost = {loss.place[0] for loss in losses}
     read = ", ".join(f"{topic}-{p} to offset {at}" for (topic, p), at in sorted(closed.items()) if topic in lost)

@@ -38,7 +38,7 @@ def unreadable_file(properties: Mapping[str, str]) -> Cause | None:
 
 
 def file_states(properties: Mapping[str, str]) -> FileStates:
-    """What is another value once a file that librdkafka's properties name was replaced or written: it reads files once.
+    """A value that changes if a file in librdkafka's properties is replaced or written: librdkafka reads files once.
 
     Missing files are left out.
     """

@@ -30,7 +30,7 @@ ATTEMPTS = 3
 class KafkaWatch:
     """``topic_ids`` asks for the topics of the source with their ids, ``on_answer`` gets each answer.
 
-    ``properties`` are those of Kafka's client. ``on_end`` is called on the thread of the looks after the last one.
+    ``properties`` configure Kafka's client. The thread of the looks calls ``on_end`` after the last look.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Events of MongoDB as events of a table: documents become rows with a column for each field.
 
 Envelopes of the connector for MongoDB have documents as texts in ``before`` and ``after``, and the text of ``_id`` in
-the message key. What comes out are envelopes and keys as those of other connectors, with plain JSON values.
+the message key. The result is envelopes and keys like other connectors write, with plain JSON values.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class DocumentEvents:
         return row
 
     def _whole_row(self, document: Mapping[str, Any]) -> Row:
-        """The columns of a document, with that of the document itself."""
+        """The columns of a document, including the column that holds the whole document."""
         row, column = self._row(document), self.options.document_column
         if column is None:
             return row

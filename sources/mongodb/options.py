@@ -1,4 +1,4 @@
-"""What documents of MongoDB are stored as, beside a column for each of their fields."""
+"""How MongoDB documents are stored, in addition to a column for each field."""
 
 from __future__ import annotations
 

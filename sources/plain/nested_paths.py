@@ -1,8 +1,8 @@
 """Columns from inside of nested fields (``columns.paths`` of a rule).
 
-JSON gets the columns as fields of its rows before it is decoded, and an embedded schema gets their types; what goes to
-quarantine has the value that came. Rows of binary formats get them beside their own, with what the schema says of the
-nested fields.
+In JSON the columns become fields of the rows before decoding, and an embedded schema gets their types. Quarantined
+records keep their original value. Rows of binary formats get these columns in addition to their own, with what the
+schema says about the nested fields.
 """
 
 from __future__ import annotations

@@ -47,6 +47,6 @@ def plain_problem(plain: PlainOptions) -> tuple[str, str] | None:
 
 @dataclass(frozen=True, slots=True)
 class PlainForms(ValueForms):
-    """How JSON values look: those of applications, which write decimals as numbers or texts."""
+    """How applications write JSON values: decimals as numbers or texts."""
 
     decimal_format: str = option("text", "How decimals are written that are not JSON numbers.", "base64", "auto")

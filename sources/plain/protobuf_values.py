@@ -150,7 +150,7 @@ class ProtobufValues:
 
 
 def _is_same_message(one: str, other: str) -> bool:
-    """Whether two names, with their packages or without, may be those of one message."""
+    """Whether two names, with or without their packages, may name the same message."""
     return one == other or one.endswith(f".{other}") or other.endswith(f".{one}")
 
 

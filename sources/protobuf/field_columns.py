@@ -1,11 +1,11 @@
 """The fields of a message type as columns: the Kafka Connect schema of each, and many values of it at once.
 
-What no value of is written and what is written as the default are the same on the wire for fields without presence:
-these have their default, never NULL. Fields with presence (``optional``, ``oneof``, messages, wrappers, all of proto2)
-are NULL where they are not set.
+For a field without presence, a missing value and the default are the same on the wire: the column gets the default,
+never NULL. Fields with presence (``optional``, ``oneof``, messages, wrappers, all of proto2) are NULL if they are not
+set.
 
-Numbers that an enum has no name for are their text. The library keeps those of a closed enum (proto2) apart, without
-their place among other values: a list or map with one cannot be read.
+A number that an enum has no name for becomes its text. The library keeps unknown numbers of a closed enum (proto2)
+apart, without their place among other values: a list or map with such a number cannot be read.
 """
 
 from __future__ import annotations

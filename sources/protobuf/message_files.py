@@ -1,7 +1,7 @@
 """Message types from descriptors: of a descriptor file, or of schemas that a registry serves in binary form.
 
 A registry gives a file as its ``FileDescriptorProto`` in base64 (``?format=serialized``), and those that it imports as
-references. The files of ``google/protobuf`` are those of the library.
+references. The files of ``google/protobuf`` come with the library.
 """
 
 from __future__ import annotations

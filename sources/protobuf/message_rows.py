@@ -39,7 +39,7 @@ class MessageRows:
             raise MalformedRecord(f"value cannot be read as the message {self.message.full_name}") from None
 
     def rows(self, messages: Sequence[Any]) -> pa.StructArray:
-        """Messages as rows. Raises MalformedRecord if one of them cannot be a row."""
+        """Messages as rows. Raises MalformedRecord if a message cannot be a row."""
         fields = [pa.field(column.name, column.form) for column in self.columns]
         try:
             children = [column.array(messages) for column in self.columns]

@@ -1,4 +1,4 @@
-"""Rows of one schema without envelope as columns: metadata fields apart from those of the row."""
+"""Rows of one schema without envelope as columns: the metadata fields apart from the fields of the row."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from sources.upsert_json.row_decoding import Positions, RowGroup
 from sources.upsert_json.row_sorting import RowSorter, field_text
 
 _TELLING = frozenset({"event_count", "databaseName", "aggregate_type"})
-"""What all transaction records, schema changes and notifications have."""
+"""Fields of transaction records, schema changes and notifications: each of these records has one of them."""
 _ALONE = ({"ts_ms", "ts_us", "ts_ns"}, {"id", "type", "data"}, {"resolved"}, {"__crdb__"})
-"""What heartbeats, signals and resolved messages have beside nothing else."""
+"""The only fields of heartbeats, signals and resolved messages."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ class RowReading(Protocol):
     def rows_of(self, topic: str, positions: Positions) -> tuple[list[RowGroup], Positions]:
         """The rows of the records of one topic partition, and the positions of records without a value.
 
-        What is neither goes to quarantine or is counted.
+        All other records go to quarantine or are counted.
         """
         ...
 

@@ -1,7 +1,7 @@
-"""Sorting rows without envelope by source table and operation, before anything of their columns is read.
+"""Sorting rows without envelope by source table and operation, before their columns are read.
 
-The metadata fields beside a row, or in the headers of its record, give both. Whatever is no row is dealt with here:
-control records are counted, what cannot be a row goes to quarantine, and nulls are handed on as deletes.
+The metadata fields of a row, or the headers of its record, give both. This module also handles values that are no row:
+it counts control records, quarantines malformed values and passes nulls on as deletes.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class RowSorter:
     ) -> None:
         """Sort rows by their metadata fields, texts or integers; ``lines`` have the rows (see ``Heads``).
 
-        ``times_ms`` are those of the fields.
+        ``times_ms`` are times from the fields; where one is NULL, the time is read from ``fields``.
         """
         found = self._found(texts, fields)
         ops, times = found.ops(), found.times_ms()
@@ -164,7 +164,7 @@ class _Found:
         return pc.coalesce(*parts) if parts else None
 
     def ops(self) -> npt.NDArray[np.int8]:
-        """Codes: those of c, r, u and d, else UNSTATED or UNKNOWN_OP."""
+        """The codes of the operations c, r, u and d, else UNSTATED or UNKNOWN_OP."""
         ops = np.full(len(self.positions), UNSTATED, np.int8)
         stated = self.text(Role.OP)
         if stated is not None:

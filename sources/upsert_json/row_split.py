@@ -3,10 +3,9 @@
     {"id":1,"v":"a","__deleted":"false","__op":"u","__table":"orders","__source_ts_ms":1795297252072}
     |--- head ----||---------------------------------- tail ----------------------------------------|
 
-An unescaped ``,"__deleted":`` never stands inside a JSON string, so ``head + "}"`` and ``"{" + tail`` (without its
-comma) are both JSON objects exactly if the text is one and the split lies at its top level. Heads are bare row images.
-Tails of one table differ in digits only, apart from a few shapes: digits are blanked out, and each distinct shape is
-parsed once.
+An unescaped ``,"__deleted":`` is never inside a JSON string. So ``head + "}"`` and ``"{" + tail`` (without its comma)
+are both JSON objects exactly if the text is one and the split is at its top level. Heads are bare row images. Tails of
+one table differ only in digits, apart from a few shapes. With digits blanked out, each distinct shape is parsed once.
 """
 
 from __future__ import annotations
@@ -36,9 +35,10 @@ _POWERS = 10.0 ** np.arange(_DIGITS - 1, -1, -1)
 
 @dataclass(frozen=True, slots=True)
 class SplitRows:
-    """Texts that were split: their indices and heads, JSON objects with a newline behind each.
+    """Texts that were split: their indices and heads, JSON objects with a newline after each.
 
-    ``shapes[i]`` is the parsed first tail of shape i, which says what all of them say, but for times: ``times_ms``.
+    ``shapes[i]`` is the parsed first tail of shape i. It says the same as all tails of the shape, except for their
+    times: these are in ``times_ms``.
     """
 
     indices: npt.NDArray[np.int64]

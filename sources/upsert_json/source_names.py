@@ -27,11 +27,11 @@ class RowNames:
 
 
 def known_as(source: SourceTable, found: Iterable[SourceTable], goals: Mapping[SourceTable, Goal]) -> SourceTable:
-    """The source table that stands for this one, of which records have more or fewer names.
+    """The source table that stands for this one, whose records name more or fewer of its parts.
 
-    Those of ``goals`` and ``found`` are the same table that differ only in names that one of them lacks. One
-    with a table stands for them, else a known one, else the one with the most names. Where a table could be one of
-    several, or rules lead to several tables, each stands for itself.
+    Source tables of ``goals`` and ``found`` are the same if they differ only in names that one side lacks. A source
+    table with a table stands for the others, else a known one, else the one with the most names. If a source table
+    could be one of several, or rules lead to several tables, each stands for itself.
     """
     others = [other for other in dict.fromkeys([*goals, *found]) if _is_alike(source, other)]
     same = [source, *(other for other in others if other != source and _may_be_same(source, other))]
@@ -62,8 +62,9 @@ def _names_told(source: SourceTable) -> tuple[int, str, str]:
 def tables_of_topic(topic: str, found: Iterable[SourceTable], goals: Mapping[SourceTable, Goal]) -> list[SourceTable]:
     """The source tables that a record without a value may be of; one where all lead to the same table.
 
-    These are the known ones, skipped and rejected ones too, and those of other records; else that of the topic. One of
-    which no row was seen is a candidate only if there is no other.
+    Candidates are the known source tables, including skipped and rejected ones, and the source tables of other
+    records. If there are none, the topic itself names the source table. A source table without a row so far is a
+    candidate only if there is no other.
     """
     found = [*found]
     known = [source for source in goals if source.topic == topic]

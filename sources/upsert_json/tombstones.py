@@ -37,7 +37,7 @@ def deleted_rows(
 ) -> Iterator[DeletedRows]:
     """What tombstones at ``positions`` delete, and at which times in the source, if these are known.
 
-    ``keys`` are the message keys of these positions, all of them UTF-8.
+    ``keys`` are the message keys of these positions, all in UTF-8.
 
     A key that is no object is the value of the primary key, if that is one column.
     """
@@ -71,7 +71,7 @@ def _objects(
 
 
 def _object_text(key: bytes, column: str | None, is_text: bool) -> bytes:
-    """A key in the form of an object; one without names gets that of the column."""
+    """A key in the form of an object; a key without names gets the name of the column."""
     try:
         whole = parse_json(key)
     except MalformedRecord:

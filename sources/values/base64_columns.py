@@ -1,7 +1,7 @@
 """Base64 decoding of whole string columns with numpy.
 
 The characters of all entries lie in one buffer; as every well-formed entry has a length divisible by four, one table
-lookup and one reshape decode all of them at once.
+lookup and one reshape decode all texts at once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Kafka Connect schemas (as JsonConverter embeds them) -> Paimon types and encodings.
 
-Covers the primitive types, Connect's logical types and those of Debezium (``io.debezium.time.*``,
+Covers the primitive types, Connect's logical types and Debezium's logical types (``io.debezium.time.*``,
 ``io.debezium.data.*``); an unknown logical type is read as its primitive type. docs/TYPES.md lists the mapping.
 """
 

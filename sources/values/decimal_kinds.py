@@ -102,7 +102,7 @@ def _is_padded(strings: pa.Array, kinds: DecimalKinds) -> Mask:
 
 
 def _strings(values: pa.Array | list[Any]) -> pa.Array:
-    """The strings among the values, and those in arrays of them."""
+    """The strings among the values and inside their arrays."""
     if isinstance(values, list):
         inside = [v for value in values for v in (value if isinstance(value, list) else [value])]
         return pa.array([v for v in inside if isinstance(v, str)], pa.string())

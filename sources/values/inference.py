@@ -53,9 +53,9 @@ def fits_double(values: Iterable[Any]) -> bool:
 
 
 def iso_type(t: DataType, texts: Iterable[str]) -> DataType:
-    """The type for a new column of ISO timestamps: one that holds all of these texts, ``t`` where that does.
+    """The type for a new column of ISO timestamps that holds all these texts: ``t`` if it does.
 
-    Nanoseconds do not reach beyond the years 1677 to 2262, so finer moments beside others out there are STRING.
+    Nanoseconds cover only the years 1677 to 2262. If a column has both finer and more distant times, it is STRING.
     """
     is_finer, is_far = False, False
     for text in texts:

@@ -1,4 +1,4 @@
-"""Exact reading and writing of ISO 8601 dates and times, for years far outside those of Python's datetime.
+"""Exact reading and writing of ISO 8601 dates and times, for years far outside the range of Python's datetime.
 
 Instants and times of day are nanoseconds as plain integers; dates are days since 1970-01-01 (proleptic Gregorian,
 year 0 is 1 BC), as in Paimon and PostgreSQL.

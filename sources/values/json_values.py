@@ -1,6 +1,6 @@
 """JSON values as parsed: describing them, and reading the bytes, decimals and texts that they stand for.
 
-Binary formats have bytes where JSON has base64 of them: a value may be ``bytes``, and then stands for itself.
+Binary formats have bytes where JSON has base64 text: a value may be ``bytes``, and then stands for itself.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NO_NUMBER = frozenset(
         *("positive_infinity", "negative_infinity", "null", "none", "true", "false"),
     ]
 )
-"""Words, in small letters, that writers put where a decimal has no number; those of four or eight are base64 too."""
+"""Lowercase words that writers use for a decimal without a number; a word of four or eight letters is also base64."""
 
 
 class Unconvertible(Exception):
@@ -71,7 +71,7 @@ def _short(text: str) -> str:
 
 
 def read_bytes(value: Any, forms: ValueForms) -> bytes:
-    """The bytes that a string stands for, by ``binary_format``; those of a binary format as they are."""
+    """The bytes that a string encodes in ``binary_format``; bytes from a binary format stay as they are."""
     if isinstance(value, bytes):
         return value
     if not isinstance(value, str):

@@ -45,7 +45,7 @@ def looks_like(name: str, values: Iterable[Any]) -> str | None:
 
 
 def _of_strings(texts: Sequence[str]) -> str | None:
-    """Base64 where every text is, and one of them ends as hardly any word does."""
+    """Base64 if every text is base64, and at least one text ends as hardly any word does."""
     is_padded = any(text.endswith("=") for text in texts)
     if is_padded and all(text and BASE64_TEXT.fullmatch(text) for text in texts):
         return "base64: DECIMAL(p, s) or BYTES"

@@ -48,7 +48,7 @@ class Ragged:
 
 
 def encode(values: pa.Array, t: DataType, path: str) -> Ragged:
-    """One piece for each value; those of nullable types begin with the branch of the union. Errors name the path."""
+    """One piece per value; pieces of nullable types begin with the branch of the union. Errors name the path."""
     if not t.nullable:
         if values.null_count:
             raise BrokenInvariant(f"{values.null_count} NULLs in {path}, whose type is {t}; they have no form in Avro")

@@ -1,4 +1,4 @@
-"""How the records of an Avro file lie in its bytes, as the file's own schema says.
+"""The layout of records in the bytes of an Avro file, as the file's own schema says.
 
 Only the shapes that Paimon writes are known here: unions with null first, no enums, no fixed bytes and no named types
 that are used again.

@@ -129,7 +129,7 @@ class OrcReader:
 
 @contextmanager
 def _told_apart() -> Iterator[None]:
-    """Arrow raises OSError for damaged ORC files; those of the storage say more than that."""
+    """Arrow raises a plain OSError for damaged ORC files; the storage raises more specific errors."""
     try:
         yield
     except OSError as error:
@@ -160,7 +160,7 @@ def _stored(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
 
 
 def _stored_array(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """The values in the stored type; what lies below a NULL is NULL too, as Arrow's ORC writer would write it."""
+    """The values in the stored type; every value below a NULL becomes NULL, as Arrow's ORC writer would write it."""
     if pa.types.is_struct(target):
         children = enumerate(values.flatten())
         return struct_array(values, [_stored_array(child, target.field(i).type) for i, child in children], target)

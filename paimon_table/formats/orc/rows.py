@@ -27,7 +27,7 @@ _STRIPE_BYTES = 8 << 20
 
 
 def has_early_fractions(rows: pa.Table, fields: Sequence[DataField]) -> bool:
-    """Whether a timestamp lies before 1970 and is no whole second."""
+    """Whether a timestamp is before 1970 and not a whole second."""
     return any(any_leaf(rows.column(f.name), f.type, _is_early_fraction) for f in fields if holds_timestamps(f.type))
 
 

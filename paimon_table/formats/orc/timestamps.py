@@ -1,4 +1,4 @@
-"""Timestamps in ORC files that lie outside of the years 1677 to 2262.
+"""Timestamps in ORC files outside the years 1677 to 2262.
 
 Arrow reads ORC timestamps as nanoseconds in 64 bits and refuses others. Stripes that hold such values are read row by
 row with pyorc, which keeps seconds and nanoseconds apart.

@@ -1,9 +1,9 @@
 """Checksums of Parquet files: of the pages, as the format has them, and of the footer, which the format leaves out.
 
-The footer's checksum stands in eight bytes in front of the footer: four letters and a CRC-32 of the file's name and the
-footer. Readers find the footer by its length from the end of the file, so bytes in front of it mean nothing to others.
-pyarrow ends a file with a footer of its own and cannot put anything in front of it; that one stays where it
-is, and the footer stands once more behind the checksum. Files of other writers have none and are read without.
+The footer's checksum is in the eight bytes before the footer: four letters and a CRC-32 of the file's name and the
+footer. Other readers find the footer by its length from the end of the file and ignore the bytes before it. pyarrow
+ends a file with its own footer and cannot put anything before it. Tidemark leaves this footer in place and appends the
+checksum and a second copy of the footer. Files of other writers have no footer checksum and are read without one.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Parquet files joined into one: their row groups are copied as they are, the footer alone is rewritten.
+"""Parquet files joined into one: the join copies row groups as they are and rewrites only the footer.
 
-Implements what the format says about places in a file: footer, row groups and column chunks hold offsets from its
-begin, pages hold none, so pages and their checksums stay as they are. What a footer holds beside the fields that are
-known here (page indexes, bloom filters, encryption) points to other parts of the file; such files are not joined, and
-neither are files of other writers, whose footers have no checksum. The checksums of pages are verified on the way: the
-copy of a damaged page would stand in a file of which no backup has a better one.
+Implements the format's offsets: footer, row groups and column chunks hold offsets from the start of the file. Pages
+hold none, so pages and their checksums stay as they are. Footer fields that this module does not know (page indexes,
+bloom filters, encryption) point to other parts of the file, so files with such fields are not joined. Files of other
+writers, whose footers have no checksum, are not joined either. The join verifies the checksums of pages: no backup
+would have a better copy of the new file with a damaged page.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from paimon_table.formats.parquet.thrift_compact import (
 )
 
 LEAST_GROUP_BYTES = 1 << 19
-"""Row groups that are smaller on average are not worth keeping: readers pay for each of them.
+"""Row groups that are smaller on average are not worth keeping: readers pay for each row group.
 
 With 25,000 rows of 16 columns in 0.8 MB, reading all columns costs the same as with five times as many, two of them a
 tenth more.

@@ -17,7 +17,7 @@ from paimon_table.formats.file_format import DamagedFile
 
 
 def level_counts(rows: pa.Table) -> Mapping[str, int]:
-    """The levels of each column with arrays or maps in it, those of all its leaves together."""
+    """The number of levels of each column with arrays or maps, summed over its leaves."""
     nested = [f.name for f in rows.schema if _repeats(f.type)]
     return {name: sum(sum(_leaf_counts(chunk)) for chunk in rows.column(name).chunks) for name in nested}
 

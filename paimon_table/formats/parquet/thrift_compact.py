@@ -57,7 +57,7 @@ def read_struct(data: bytes) -> Struct:
 
 
 def read_struct_from(data: bytes) -> tuple[Struct, int]:
-    """The struct that the bytes begin with, and how many of them it takes; raises BrokenThrift."""
+    """The struct at the start of the bytes, and its length in bytes; raises BrokenThrift."""
     reader = _Reader(data)
     try:
         return reader.struct(), reader.at

@@ -1,7 +1,7 @@
 """Timestamps in Parquet files: nanoseconds as INT96, and reading INT96 without losing range or precision.
 
 Java Paimon reads nanoseconds from INT96 only, and pyarrow writes either all timestamps of a file as INT96 or none.
-INT96 holds every timestamp, an Arrow value of nanoseconds only those of the years 1677 to 2262.
+INT96 holds every timestamp; an Arrow value in nanoseconds holds only the years 1677 to 2262.
 """
 
 from __future__ import annotations

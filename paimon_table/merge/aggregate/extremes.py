@@ -1,6 +1,6 @@
 """max and min of every type that has an order, bool_or and bool_and as the same of booleans. NULLs are skipped.
 
-The order is that of keys: text and bytes by unsigned bytes, NaN largest, -0.0 below 0.0, false below true.
+Values order as keys do: text and bytes by unsigned bytes, NaN largest, -0.0 below 0.0, false below true.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def with_folded(
     reduced: pa.Array,
     keys: Mask,
 ) -> pa.Array:
-    """``reduced`` with the values of the marked keys replaced by those of the fold."""
+    """``reduced`` with the values of the marked keys replaced by the values from the fold."""
     if not keys.any():
         return reduced
     chosen = choose(values, starts, is_retract, np.repeat(keys, lengths(starts, len(values))))

@@ -20,8 +20,8 @@ Mask = npt.NDArray[np.bool_]
 class Accumulator(Protocol):
     """The state of one function for one key. Starts with NULL; ``value`` is what it has come to, None for NULL.
 
-    Values are those of ``AggregateFunction.to_python``. ``value`` may be set from outside: where the row of a delete
-    replaces what was accumulated.
+    Values have the form of ``AggregateFunction.to_python``. A caller may set ``value``, if the row of a delete replaces
+    the accumulated value.
     """
 
     value: Any
@@ -45,7 +45,7 @@ class AggregateFunction(Protocol):
 
     @property
     def is_commutative(self) -> bool:
-        """Whether the order of added values makes no difference, so that ``add`` and ``add_older`` are the same."""
+        """Whether the order of added values does not matter, so that ``add`` and ``add_older`` are the same."""
 
     @property
     def keeps_single(self) -> bool:

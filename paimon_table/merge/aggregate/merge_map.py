@@ -1,6 +1,6 @@
-"""merge_map: entries of newer maps replace those of the same key. A retract removes its keys, whatever their values.
+"""merge_map: entries of newer maps replace entries of the same key. A retract removes its keys, whatever their values.
 
-Keys are the same by content. The order of the entries is that in which their keys first came.
+Keys are the same by content. Entries keep the order in which their keys first came.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class NestedRows:
 def nested_rows(
     column: str, row: DataType, key: Iterable[str], null_strategy: str, sequence: Iterable[str]
 ) -> NestedRows:
-    """The rows of a column whose elements are of type ``row``; all names are fields of it."""
+    """The rows of a column whose elements have the type ``row``; all names are fields of this type."""
     at = {field.name: i for i, field in enumerate(row.fields)}
     return NestedRows(
         column,

@@ -1,8 +1,8 @@
 """nested_update: an array of rows as a small table. NULL rows are left out.
 
-Without nested key rows are appended, up to the limit; a retract removes all rows equal to one of its own. With a nested
-key newer rows replace those of their key (where there is a nested sequence, unless it is smaller); at the limit no new
-keys are taken; a retract removes keys.
+Without a nested key rows are appended, up to the limit; a retract removes all rows that equal one of its rows. With a
+nested key a newer row replaces the row of its key, unless its nested sequence is smaller. At the limit no new keys are
+taken; a retract removes keys.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class PickingFunction(ColumnFunction):
 
 @dataclass(frozen=True, slots=True)
 class PrimaryKey(PickingFunction):
-    """primary-key: the newest value, that of a retract too; all are the same where it is used."""
+    """primary-key: the newest value, even a retract's; where it is used, all values are the same."""
 
     @property
     def name(self) -> str:

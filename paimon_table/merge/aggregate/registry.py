@@ -45,7 +45,7 @@ class _Registered:
 
 
 def aggregate_function(name: str, field: DataField, options: FieldOptions) -> AggregateFunction:
-    """The function of that name for the column; ``options`` are those of the column.
+    """The function called ``name`` for the column; ``options`` are the column's options.
 
     Raises ConfigError for names that no function has, for columns of a type that the function does not take, and for
     options that do not fit the column.

@@ -72,7 +72,7 @@ def any_of(marks: Mask, starts: Indices) -> Mask:
 
 
 def replace(values: pa.Array, keys: Mask, others: pa.Array) -> pa.Array:
-    """The values with those of the marked keys replaced, in order, by ``others``."""
+    """The values, in which ``others`` replace the values of the marked keys, in order."""
     at = np.arange(len(values))
     at[keys] = len(values) + np.arange(len(others))
     return pa.concat_arrays([values, others]).take(pa.array(at))
