@@ -89,12 +89,14 @@ def source_findings(config: PipelineConfig, sample: Sample) -> Iterator[Finding]
     """What the topics show: rights that are missing, records that are gone, or soon may be."""
     for topic, why in sample.unreadable.items():
         yield Finding("error", f"topic {topic} cannot be read: {why}")
-    checkpoint = Checkpoint(config)
-    positions = checkpoint.kafka_positions() if config.source.kafka is not None else None
-    if not positions or not sample.topics:
+    checkpoint, kafka = Checkpoint(config), config.source.kafka
+    positions = None if kafka is None else checkpoint.kafka_positions()
+    if kafka is None or not positions or not sample.topics:
         return
     bounds = {place: held for facts in sample.topics.values() for place, held in facts.bounds.items()}
-    losses = lost_records({p: at for p, at in positions.items() if p[0] not in sample.unreadable}, bounds)
+    selected, unreadable = kafka.settings.topics, sample.unreadable
+    read = {p: at for p, at in positions.items() if selected.selects(p[0]) and p[0] not in unreadable}
+    losses = lost_records(read, bounds)
     goes_on = config.source.on_data_loss == "continue"
     for loss in losses:
         end = "on_data_loss: continue skips them" if goes_on else "a run stops; see source.on_data_loss"

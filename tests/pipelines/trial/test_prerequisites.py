@@ -16,10 +16,17 @@ HOUR_MS = 3_600_000
 
 
 def config_of(root: Path, planned_ms: int, offset: int) -> PipelineConfig:
-    """A pipeline whose last closed batch was planned at a time, and ended at an offset of topic t."""
+    """A pipeline whose last closed batch was planned at a time, and ended at an offset of topic t.
+
+    Topic ``former`` is no longer in the file.
+    """
     for name, lines in {
         "metadata": [json.dumps({"id": "q"})],
-        "offsets/0": ["v1", json.dumps({"batchTimestampMs": planned_ms}), json.dumps({"t": {"0": offset}})],
+        "offsets/0": [
+            "v1",
+            json.dumps({"batchTimestampMs": planned_ms}),
+            json.dumps({"t": {"0": offset}, "former": {"0": 7}}),
+        ],
         "commits/0": ["v1", "{}"],
     }.items():
         (root / "checkpoint" / name).parent.mkdir(parents=True, exist_ok=True)
