@@ -16,6 +16,7 @@ from paimon_table.types import BINARIES, DataType, Root, arrow_type
 from sources.expressions import engine
 from sources.expressions.expression import Bound, column_name, converted, misfit, plain
 
+_WITH_POINT = frozenset({Root.DECIMAL, Root.FLOAT, Root.DOUBLE})
 _MOST_EXPLAINED = 100
 """So many bad rows of one stretch get the engine's own words; each takes a query."""
 
@@ -49,9 +50,17 @@ class Column:
 
     @classmethod
     def hashed(cls, column: str, given: DataType, wanted: DataType, mask_key: str) -> Column:
-        """HMAC-SHA256 of the bytes of a value, or of its text in UTF-8, as 64 hexadecimal digits."""
+        """HMAC-SHA256 of the bytes of a value, or of its text in UTF-8, as 64 hexadecimal digits.
+
+        Equal numbers have one text, whatever their type: it has no zeros at its end behind the point.
+        """
         name = f'"{column_name(column)}"'
-        sql = name if given.root in BINARIES else f"CAST({name} AS VARCHAR)"
+        text = f"CAST({name} AS VARCHAR)"
+        sql = name if given.root in BINARIES else text
+        if given.root in _WITH_POINT:
+            short = f"rtrim(rtrim({text}, '0'), '.')"
+            has_point = f"contains({text}, '.') AND NOT contains({text}, 'e')"
+            sql = f"CASE WHEN {name} = 0 THEN '0' WHEN {has_point} THEN {short} ELSE {text} END"
         return cls("hash", (column,), (), wanted, sql, None, mask_key)
 
 

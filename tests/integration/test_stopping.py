@@ -39,7 +39,7 @@ def _after_three_batches(directory: Path, history: History) -> Iterator[tuple[Pa
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_cleanly_between_batches(tmp_path: Path, number: signal.Signals) -> None:
-    history = History("orders", seed=9).extend(5_000)
+    history = History("orders", seed=9).extend(3_000)
     with _after_three_batches(tmp_path, history) as (file, log, process):
         process.send_signal(number)
         assert process.wait(timeout=seconds(60)) == 0, log.read_text()
@@ -57,7 +57,7 @@ def test_a_signal_stops_cleanly_between_batches(tmp_path: Path, number: signal.S
 
 def test_a_signal_to_all_processes_stops_cleanly_whichever_gets_it_first(tmp_path: Path) -> None:
     """As systemd's default and `kill -- -PGID` do; the JVM and the workers would end in the middle of a batch."""
-    history = History("orders", seed=12).extend(5_000)
+    history = History("orders", seed=12).extend(3_000)
     with _after_three_batches(tmp_path, history) as (file, log, process):
         others = psutil.Process(process.pid).children(recursive=True)
         assert len(others) >= 3, "JVM, daemon, workers"

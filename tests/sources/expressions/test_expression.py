@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import hmac
 from decimal import Decimal, localcontext
 from typing import Any
 
@@ -250,3 +251,22 @@ def test_the_engine_reaches_no_file_and_no_setting() -> None:
             engine.evaluate([query], rows)
     with pytest.raises(engine.EngineError, match="locked"):
         engine._connection().execute("SET threads = 4")
+
+
+def test_equal_numbers_have_equal_hashes_whatever_their_type() -> None:
+    """A source may widen a column, and records without a schema show another type in each batch."""
+    numbers = [Decimal(n) for n in ("12", "0", "-300", "12.5", "-0.25", "1000.1")]
+    kinds = ("DECIMAL(9, 2)", "DECIMAL(20, 0)", "DECIMAL(38, 10)", "DOUBLE", "FLOAT", "INT", "BIGINT", "STRING")
+    for name in kinds:
+        t = parse_type(name)
+        given = [n for n in numbers if n == int(n) or name not in ("INT", "BIGINT", "DECIMAL(20, 0)")]
+        values = [str(n) for n in given] if name == "STRING" else given
+        rows = pa.table({column_name("n"): pa.array(values).cast(arrow_type(t), safe=False)})
+        (found,) = evaluated([Column.hashed("n", t, parse_type("STRING"), "key")], rows, {"key": b"k"})
+        digests = [hmac.new(b"k", f"{n:f}".encode(), "sha256").hexdigest() for n in given]
+        assert (name, found.values.to_pylist()) == (name, digests)
+    negative = pa.table({column_name("n"): pa.array([-0.0])})
+    (found,) = evaluated(
+        [Column.hashed("n", parse_type("DOUBLE"), parse_type("STRING"), "key")], negative, {"key": b"k"}
+    )
+    assert found.values.to_pylist() == [hmac.new(b"k", b"0", "sha256").hexdigest()]
