@@ -110,8 +110,9 @@ class RegistryClient:
             # The address that answers is asked first from now on.
             self._urls.insert(0, self._urls.pop(index))
             return text
+        told = "; ".join(failures)
         raise Outage(
-            f"no schema registry answers ({'; '.join(failures)}): Tidemark asks for {ref} again; if this lasts, check `registry.url`"
+            f"no schema registry answers ({told}): Tidemark asks for {ref} again; if this lasts, check `registry.url`"
         )
 
     def _answer(self, ref: SchemaRef, base: str, path: str) -> str:
