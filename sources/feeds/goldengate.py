@@ -159,9 +159,7 @@ class GoldenGateFeed:
             return VectorRows(rows, new, before, doubt | is_update)
         others = {c.name: np.asarray(before.field(c.name).is_valid()) & has_before for c in plan}
         absent, unsure = absent_columns(texts, null, _OBJECTS, Elsewhere(has_before, others))
-        unchanged = {name: mask & others[name] for name, mask in absent.items()}
-        absent = {name: mask & ~unchanged[name] for name, mask in absent.items()}
-        return VectorRows(rows, _filled(new, before, unchanged), before, doubt | unsure, absent)
+        return VectorRows(rows, new, before, doubt | unsure, absent)
 
     def rows_of(self, value: Row, op: int, columns: Sequence[str]) -> list[RowChange] | str:
         """See ``feed.Feed``."""
@@ -176,7 +174,7 @@ class GoldenGateFeed:
             return [RowChange(None, after)]
         lacking = {} if self._lacks_nulls else dict.fromkeys(columns, ABSENT)
         earlier = None if before is None else {**lacking, **before}
-        return [RowChange(earlier, {**lacking, **(before or {}), **(after or {})})]
+        return [RowChange(earlier, {**lacking, **(after or {})})]
 
     @property
     def _lacks_nulls(self) -> bool:
@@ -194,16 +192,6 @@ def _image(value: Any) -> Row | None:
     missing = {name for name in value if name.endswith(_MISSING) and name.removesuffix(_MISSING) in value}
     gone = missing | {name.removesuffix(_MISSING) for name in missing if value[name] is True}
     return {name: item for name, item in value.items() if name not in gone} if gone else value
-
-
-def _filled(new: pa.StructArray, before: pa.StructArray, unchanged: Mapping[str, Mask]) -> pa.StructArray:
-    """Rows with the values of ``before`` for what their records leave out because it has not changed."""
-    if not any(mask.any() for mask in unchanged.values()):
-        return new
-    children = {f.name: new.field(f.name) for f in new.type}
-    for name, mask in unchanged.items():
-        children[name] = pc.if_else(pa.array(mask), before.field(name).cast(children[name].type), children[name])
-    return pa.StructArray.from_arrays([*children.values()], names=[*children], mask=new.is_null())
 
 
 def _chosen(after: pa.StructArray, before: pa.StructArray, is_before: npt.NDArray[np.bool_]) -> pa.StructArray:

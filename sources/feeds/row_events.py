@@ -6,7 +6,7 @@ The result is groups of similar events: events of a group have the same source t
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from sources.feeds.cut_objects import NOT_CUT
 from sources.feeds.feed import ABSENT, Feed, Row, VectorRows, images_in
 from sources.feeds.sorting import ParsedRows, TableRecords
 from sources.feeds.source_types import SourceTypes
+from sources.json_changes.before_values import filled
 from sources.json_changes.change_rows import DELETE, UPDATE, Events, Mask, Rows
 from sources.json_changes.column_plan import Plan
 from sources.json_changes.outcome import Outcome
@@ -98,6 +99,7 @@ class RowReader:
         texts, ops = records.texts.values[within], records.ops[within]
         types = records.types[within]
         rows = self.feed.vector_rows(texts, stretch.table, ops, self.plan, self._typed(records, types))
+        rows = self._with_old_values(rows)
         doubt = rows.doubt | self._unsure_before(texts, ops, rows)
         kept = np.flatnonzero(~doubt[rows.text_of])
         if not len(kept):
@@ -122,6 +124,19 @@ class RowReader:
             )
             yield EventGroup(events, records.type_sets[code // len(lacking)])
         return doubt
+
+    def _with_old_values(self, rows: VectorRows) -> VectorRows:
+        """The rows with values of ``old`` that ``new`` lacks, by the rule of ``with_before_values``."""
+        if rows.old is None or not self.feed.old_is_image:
+            return rows
+        new, absent = rows.new, dict(rows.absent)
+        for name in rows.absent.keys() - self.target.counted_again:
+            old = rows.old.field(name)
+            fills = absent[name] & np.asarray(old.is_valid())
+            found = filled(new, name, fills, old) if fills.any() else new
+            if found is not new:
+                new, absent[name] = found, absent[name] & ~fills
+        return replace(rows, new=new, absent=absent)
 
     def _typed(self, records: TableRecords, types: npt.NDArray[np.int64]) -> dict[str, Mask]:
         """Per column the texts that name its type; none where the format has no types."""

@@ -31,18 +31,18 @@ def with_before_values(events: Events, names: Collection[str], counted_again: Co
         if gaps is None:
             continue
         if name in counted_again:
-            before = _filled(before, name, gaps & updated, None)
+            before = filled(before, name, gaps & updated, None)
             continue
         old = image_column(events.before, name)
         old_gaps = gaps_of.mask(old)
         fills = gaps & updated & ~is_null(old)
         fills = fills if old_gaps is None else fills & ~old_gaps
         if fills.any():
-            after = _filled(after, name, fills, old)
+            after = filled(after, name, fills, old)
     return replace(events, before=before, after=after)
 
 
-def _filled(rows: Rows, name: str, fills: Mask, values: pa.Array | list[object] | None) -> Rows:
+def filled(rows: Rows, name: str, fills: Mask, values: pa.Array | list[object] | None) -> Rows:
     """The images with ``values``, or NULL, in one column of the marked rows."""
     if isinstance(rows, list) or isinstance(values, list):
         plain = [None] * len(rows) if values is None else values if isinstance(values, list) else values.to_pylist()

@@ -410,6 +410,21 @@ def test_what_an_update_of_goldengate_leaves_out_has_the_value_before(tmp_path: 
         assert (run.rows("lake.orders", "ID"), run.reasons) == ([{"ID": 1, "N": 5, name: note, "M": None}], {})
 
 
+@pytest.mark.parametrize("retract", [{}, {"fields.N.ignore-retract": "true"}], ids=["", "ignore-retract"])
+@pytest.mark.parametrize("name", ["NOTE", 'note with "quotes"'])
+def test_what_an_update_of_goldengate_leaves_out_counts_once_in_a_sum(
+    tmp_path: Path, name: str, retract: dict[str, str]
+) -> None:
+    old = {"ID": 1, "N": 5, name: "a"}
+    rule = {"match": {"table": "ORDERS"}, "into": "lake.orders", "columns": {"types": {"N": "BIGINT"}}}
+    options = {"merge-engine": "aggregation", "fields.N.aggregate-function": "sum", **retract}
+    events = [golden_gate("I", None, old), golden_gate("U", old, {"ID": 1, name: "b"})]
+
+    run = Run(tmp_path, "ogg-json", [batch_of(*events)], rule, table_options=options)
+
+    assert (run.rows("lake.orders", "ID"), run.reasons) == ([{"ID": 1, "N": 5, name: "b"}], {})
+
+
 def test_changes_of_a_key_delete_the_old_row(tmp_path: Path) -> None:
     records = batch_of(
         golden_gate("I", None, {"ID": 1, "V": "a"}), golden_gate("U", {"ID": 1, "V": "a"}, {"ID": 2, "V": "a"})
