@@ -161,8 +161,8 @@ class DecodeTarget:
     def left_out_of(self, shown: Collection[str]) -> tuple[str, ...]:
         """The columns of a row that the rule drops, and those that it masks while the table lacks them."""
         unseen = self.masked.difference(name for name, _ in self.columns)
-        drops = self.drops or unseen.__contains__
-        return tuple(sorted(name for name in shown if name in unseen or drops(name)))
+        dropped = set() if self.drops is None else {*filter(self.drops, shown)}
+        return tuple(sorted(dropped | unseen.intersection(shown)))
 
     def knows_all(self, shown: Collection[str]) -> bool:
         """Whether the table has, or the rule refuses, all columns of a row; one that had only NULL so far waits."""

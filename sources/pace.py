@@ -27,7 +27,7 @@ _ALIKE = 1.5
 _LOOKS = 10
 """How often a source without news is looked at within an interval, but at most once a second."""
 
-_STEP_S = 0.25
+_LONGEST_WAIT_S = 0.25
 """How long one question of Spark's waits here: a query that waits for its answer cannot be stopped."""
 
 
@@ -75,12 +75,16 @@ class Pace:
 
 
 class PlansEnds(Protocol):
-    """See ``sources.planned_stream.Planner``."""
+    """Says where batches end. Called one at a time; offsets are JSON, equal exactly when their texts are."""
 
     @property
-    def is_cut(self) -> bool: ...
+    def is_cut(self) -> bool:
+        """Whether the batch that was planned last left records for another one."""
+        ...
 
-    def latest_offset(self, start: str) -> str: ...
+    def latest_offset(self, start: str) -> str:
+        """The end of the batch that begins at ``start``; ``start`` itself when there is nothing more."""
+        ...
 
 
 class Cadence:
@@ -101,8 +105,8 @@ class Cadence:
         """The end of the batch that begins at ``start``; ``start`` itself while none is due, or nothing is there."""
         wait_s = self._due_s - self._clock()
         if wait_s > 0:
-            self._sleep(min(wait_s, _STEP_S))
-            if wait_s > _STEP_S:
+            self._sleep(min(wait_s, _LONGEST_WAIT_S))
+            if wait_s > _LONGEST_WAIT_S:
                 return start
         end = planner.latest_offset(start)
         if end == start:

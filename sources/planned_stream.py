@@ -19,7 +19,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 
 from paimon_table.errors import SinkUnavailable
-from sources.pace import Cadence
+from sources.pace import Cadence, PlansEnds
 
 SHARE = "share"
 """The column that holds a task's share of the batch."""
@@ -29,18 +29,10 @@ _ROW_HEADER_BYTES = 16
 """Of an UnsafeRow with one field: a word of null bits, a word with offset and size of the field."""
 
 
-class Planner(Protocol):
-    """What batches hold. Called one at a time; offsets are JSON, equal exactly when their texts are."""
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether the batch that was planned last left records for another one."""
-        ...
+class Planner(PlansEnds, Protocol):
+    """Says what batches hold."""
 
     def initial_offset(self) -> str: ...
-
-    def latest_offset(self, start: str) -> str:
-        """The end of the batch that begins at ``start``; ``start`` itself when there is nothing more."""
 
     def shares(self, start: str, end: str) -> Sequence[bytes]:
         """The batch between two offsets, in one piece per task; may be called again with offsets of long ago."""

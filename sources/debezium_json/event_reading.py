@@ -62,10 +62,9 @@ def _from_values(stretch: ExactStretch, part: TableEvents, outcome: Outcome) -> 
     chosen = np.array(kept, np.int64)
     ops = part.ops[chosen]
     before, after = ([_image(value.get(side)) for value in envelopes] for side in ("before", "after"))
-    if not part.texts.shape.has_old_rows:  # a header may say that the only image is of a deleted row
-        images = [old if new is None else new for old, new in zip(before, after, strict=True)]
-        before = [image if op == DELETE else None for image, op in zip(images, ops.tolist(), strict=True)]
-        after = [None if op == DELETE else image for image, op in zip(images, ops.tolist(), strict=True)]
+    if not part.texts.shape.has_old_rows:
+        before = [image if op == DELETE else None for image, op in zip(after, ops.tolist(), strict=True)]
+        after = [None if op == DELETE else image for image, op in zip(after, ops.tolist(), strict=True)]
     return Events(part.texts.positions[chosen], ops, before, after)
 
 

@@ -68,19 +68,19 @@ class MessageKey:
     value: Any
     schema: EmbeddedSchema | None
 
-    def plain(self, target: DecodeTarget) -> Any:
+    def plain(self, types: Mapping[str, DataType]) -> Any:
         """The value as records without a schema have it: numbers and times as what they are, not as they are sent.
 
-        Raises Unconvertible.
+        ``types`` are the table's, by column. Raises Unconvertible.
         """
         if self.schema is None:
             return self.value
-        forms = {column.name: column for column in self.schema.columns if column.encoding.kind in _OF_SCHEMAS}
-        types = dict(target.columns)
-        return {
-            name: value if name not in forms or value is None else _plain(value, forms[name], types.get(name))
-            for name, value in self.value.items()
+        told = {
+            column.name: _plain(self.value[column.name], column, types.get(column.name))
+            for column in self.schema.columns
+            if column.encoding.kind in _OF_SCHEMAS and self.value.get(column.name) is not None
         }
+        return {**self.value, **told}
 
 
 def key_at(outcome: Outcome, position: int) -> MessageKey:
@@ -108,10 +108,11 @@ def _plain(value: Any, column: ConnectColumn, target: DataType | None) -> Any:
 
 def _filled_singly(events: Events, target: DecodeTarget, lacking: Mask, outcome: Outcome, shape: RecordShape) -> Events:
     filled: dict[int, tuple[Mapping[str, Any] | None, Mapping[str, Any]]] = {}
+    types = dict(target.columns)
     for index in np.flatnonzero(lacking).tolist():
         position = int(events.positions[index])
         envelope = shape.event(unwrapped(outcome.parsed("value", position)))
-        key = key_at(outcome, position).plain(target)
+        key = key_at(outcome, position).plain(types)
         if not isinstance(envelope, Mapping) or not isinstance(envelope.get("after"), Mapping):
             continue  # the exact parser is stricter: the key stays NULL, which no table takes
         old, new = envelope.get("before"), envelope["after"]

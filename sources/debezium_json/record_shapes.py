@@ -23,7 +23,10 @@ class RecordShape(Protocol):
         ...
 
     def event(self, value: Any) -> Any:
-        """The envelope that a parsed payload represents, with ``before`` or ``after``; a MalformedRecord stays one."""
+        """The envelope that a parsed payload represents; a MalformedRecord stays one.
+
+        Without old rows its one row is ``after``. The operation, which a header may give, says whether it is deleted.
+        """
         ...
 
     def place(self, payload: Any) -> PlaceOfChange:

@@ -46,7 +46,7 @@ class KafkaSampler:
 
     def topics(self) -> dict[str, int]:
         """The partition counts of every topic that this user may see, but for Kafka's own."""
-        return dict(self._admin.places())
+        return self._admin.places()
 
     def facts(self, topics: Mapping[str, int]) -> dict[str, TopicFacts]:
         """What Kafka holds of these topics, with their partition counts, and for how long."""

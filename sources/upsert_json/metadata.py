@@ -177,7 +177,7 @@ class FlatRows:
         if not isinstance(value, dict):
             return value
         row = {name: field for name, field in value.items() if not self.is_metadata(name)}
-        return {"before" if self.is_delete(value) else "after": row}
+        return {"after": row}
 
     def place(self, payload: Any) -> PlaceOfChange:
         if not isinstance(payload, Mapping):
@@ -189,12 +189,6 @@ class FlatRows:
 
     def is_metadata(self, name: str) -> bool:
         return name in (self.metadata.named(Role.DELETED) if self.is_kept else self.metadata.names)
-
-    def is_delete(self, row: Mapping[str, Any]) -> bool:
-        """Whether a row says of itself that it is gone."""
-        if any(is_true(row.get(name)) for name in self.metadata.named(Role.DELETED)):
-            return True
-        return any(row.get(name) == "d" for name in self.metadata.named(Role.OP))
 
     def row_of_struct(self, struct: Mapping[str, Any]) -> Mapping[str, Any]:
         """The struct of an embedded schema without metadata fields."""
@@ -216,7 +210,7 @@ class KeyRows:
         return {}
 
     def event(self, value: Any) -> Any:
-        return {"before": value} if isinstance(value, dict) else value
+        return {"after": value} if isinstance(value, dict) else value
 
     def place(self, payload: Any) -> PlaceOfChange:
         return UNKNOWN_PLACE
@@ -228,8 +222,3 @@ class KeyRows:
 def _first(row: Mapping[str, Any], names: Sequence[str]) -> Any:
     """The value of the first of these fields that has one."""
     return next((row[name] for name in names if row.get(name) is not None), None)
-
-
-def is_true(value: Any) -> bool:
-    """Whether the mark of deleted rows is set: Debezium writes it as text."""
-    return value is True or (isinstance(value, str) and value.lower() == "true")

@@ -112,12 +112,11 @@ class RowSorter:
                 reason = f"{_NO_ROW}it is an envelope of Debezium, which the format {form} reads"
                 self._outcome.quarantine(position, reason)
                 return False
-        if self._names_table(position):
-            return True
         kind = control_kind(value, unwrapped_key(self._outcome.parsed("key", position)), self._topic)
-        if kind is not None:
-            self._outcome.note_control(self._topic, kind, position)
-        return kind is None
+        if kind is None or self._names_table(position):
+            return True
+        self._outcome.note_control(self._topic, kind, position)
+        return False
 
     def _names_table(self, position: int) -> bool:
         """Whether headers say of a record what happened in which table: then it is a row, whatever its columns are."""
