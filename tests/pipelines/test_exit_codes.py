@@ -30,7 +30,7 @@ def test_keys_that_the_store_refuses_end_with_1_and_what_to_check(tmp_path: Path
     file = tmp_path / "shop.yaml"
     (tmp_path / "dumps").mkdir()
     with s3_server() as store:
-        store.refuses_keys = True
+        store.answers_with = 403
         file.write_text(YAML.format(endpoint=store.endpoint))
         access = {"s3.endpoint": store.endpoint, "s3.access-key": "other", "s3.secret-key": "k"}
         options = [text for name, value in access.items() for text in ("--option", f"{name}={value}")]
