@@ -30,7 +30,7 @@ from pipelines.report.progress import ProgressLine
 from pipelines.report.run_log import Activity, naming
 from pipelines.report.run_totals import RunTotals, Totals
 from pipelines.spark.jvm_output import JVM_OUTPUT
-from pipelines.spark.kafka_reading import reads_directly, say_reader
+from pipelines.spark.kafka_reading import say_reader
 from pipelines.spark.session import jvm_has_ended, open_session
 from pipelines.spark.warm_workers import warm_workers
 from pipelines.supervised import SupervisedPipeline
@@ -126,7 +126,7 @@ def _run(
 ) -> EndedRun:
     pipelines = [_prepared(config) for config in configs]
     try:
-        spark = _started(configs, once, activity)
+        spark = _started(configs, activity)
     except SinkUnavailable:
         if stop.is_set():
             return EndedRun(())
@@ -233,17 +233,15 @@ def _ended(runs: Sequence[SupervisedPipeline], sums: Sequence[RunTotals]) -> End
     return EndedRun(finished, failure)
 
 
-def _started(configs: Sequence[PipelineConfig], once: bool, activity: Activity) -> SparkSession:
+def _started(configs: Sequence[PipelineConfig], activity: Activity) -> SparkSession:
     log.info("tidemark %s: %s", version(), ", ".join(f"pipeline {config.name}" for config in configs))
     log.info("starting Spark ...")
     activity.show("starting Spark")
     began_s = time.monotonic()
     for config in configs:
         say_reader(config)
-    past_jvm = all(c.source.files is not None or reads_directly(c) for c in configs)
-    is_short = past_jvm and all(once or c.trigger.available_now for c in configs)
     with _still("starting Spark"):
-        spark = open_session(configs, is_short)
+        spark = open_session(configs)
     warm_workers(spark)
     log.info("Spark %s on %s started in %.1f s", spark.version, spark.sparkContext.master, time.monotonic() - began_s)
     return spark

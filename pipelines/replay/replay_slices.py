@@ -211,7 +211,7 @@ def local_slices(config: PipelineConfig) -> Iterator[ReplaySlices]:
     if pipeline.query_id is None:
         raise ConfigError(f"pipeline {config.name} has never run under checkpoint {config.checkpoint}")
     user = commit_user(config.name, pipeline.query_id)
-    spark = open_session([config], is_short=True)
+    spark = open_session([config])
     try:
         shared, slots = spool(spark), write_slots(spark)
         settings = TaskSettings(config.decoder, slots, lookup_root(spark), None, shared)

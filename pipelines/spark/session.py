@@ -57,10 +57,9 @@ The next batch needs as much again, and every page of it that was given back is 
 """
 
 
-def open_session(configs: Sequence[PipelineConfig], is_short: bool = False) -> SparkSession:
+def open_session(configs: Sequence[PipelineConfig]) -> SparkSession:
     """Start Spark for these pipelines, or join the session of ``spark-submit``.
 
-    ``is_short``: the run ends by itself, and its records do not pass the JVM.
     Raises ConfigError when two files ask for different Spark properties or when threads are not pinned, SinkUnavailable
     when Spark does not start.
     """
@@ -74,7 +73,7 @@ def open_session(configs: Sequence[PipelineConfig], is_short: bool = False) -> S
         check_connector(SparkContext._jvm)
     master = _master(configs)
     is_local = master.startswith("local")
-    properties = session_properties(configs, master, is_joined, _local_directories(configs), is_short)
+    properties = session_properties(configs, master, is_joined, _local_directories(configs))
     secrets = _storage_secrets(configs)
     if secrets and not is_local:
         properties |= {f"spark.executorEnv.{name}": text for name, text in secrets.items()}

@@ -71,8 +71,8 @@ _LOCAL_COLLECTOR = "-XX:+UseParallelGC"
 _END_WITHOUT_MEMORY = "-XX:+ExitOnOutOfMemoryError"
 """A JVM whose threads have died of it would stay, without end and of no use, also when its driver is gone."""
 
-_SHORT_RUN = "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
-"""Where the JVM sees no record and ends soon, what its second compiler and its verifier take is not given back.
+_WITHOUT_RECORDS = "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+"""Where the JVM sees no record, its second compiler takes more processor time than its faster code gives back.
 
 The verifier guards against class files that no compiler has written; those of Spark come with pyspark.
 """
@@ -99,11 +99,10 @@ def session_properties(
     master: str | None,
     is_joined: bool,
     local_dirs: Sequence[str],
-    is_short: bool = False,
 ) -> dict[str, str]:
     """All properties of the session. ``is_joined``: the JVM runs already, started by ``spark-submit``.
 
-    ``is_short`` as for ``open_session``. ``local_dirs`` is where Spark is to put its local files, each made private by
+    ``local_dirs`` is where Spark is to put its local files, each made private by
     us; for local masters.
     """
     given = merged_properties(configs)
@@ -119,8 +118,8 @@ def session_properties(
         java_options = f"{_LOCAL_COLLECTOR} {java_options}"
     if is_local and not is_joined:
         java_options = f"{_END_WITHOUT_MEMORY} {java_options}"
-    if is_local and not is_joined and is_short:
-        java_options = f"{_SHORT_RUN} {java_options}"
+    if is_local and not is_joined and all(c.source.kafka is None or reads_directly(c) for c in configs):
+        java_options = f"{_WITHOUT_RECORDS} {java_options}"
     properties["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={log4j.as_uri()} {java_options}".strip()
     if is_local:
         workers = {} if is_joined and not is_cluster else {**_WORKERS, **_LOCAL_SHUFFLE}
