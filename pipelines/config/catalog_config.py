@@ -93,7 +93,7 @@ class Catalog(ConfigModel):
 
     @property
     def place(self) -> str:
-        """What names the whole of the tables, and tells it from others."""
+        """The name of the whole warehouse, different from that of any other."""
         return self.warehouse if self.type == "filesystem" else f"{self.warehouse} at {self.uri}"
 
 

@@ -97,7 +97,7 @@ _HASH_DIGITS = 64
 
 
 def _misfit_of_mask(mask: ColumnMask, declared: DataType) -> str | None:
-    """Why a column cannot have the declared type, if so, because of what the mask makes of its values."""
+    """Why the mask of a column rules out its declared type, if it does."""
     if declared.root is Root.CHAR:
         return "the mask of the column gives texts of any length: declare STRING or VARCHAR, or remove the type"
     if declared.root not in CHARACTERS:
@@ -137,7 +137,7 @@ class ColumnRules(ConfigModel):
     @field_validator("types", mode="before")
     @classmethod
     def _without_halves(cls, value: Any) -> Any:
-        """The rest of a type that a comma has cut is no column of its own."""
+        """The rest of a type that a comma has cut is not a column."""
         if not isinstance(value, dict):
             return value
         cut = any(isinstance(text, str) and text.count("(") > text.count(")") for text in value.values())

@@ -341,8 +341,8 @@ def option_mistakes(rule: TargetRule) -> Iterator[tuple[str, str]]:
 def _known_schema(rule: TargetRule, options: Mapping[str, str]) -> TableSchema:
     """A schema of the columns that the file names; the others are only known from the events.
 
-    A column without a declared type gets one that every rule allows for its part: mistakes in types that the file does
-    not declare show when the table is made.
+    A column without a declared type gets one that every rule allows. Mistakes in types that the file does not declare
+    show when the table is created.
     """
     if rule.versions is not None and rule.primary_key:
         options = {**options, BUCKET_KEY.name: ",".join(n for n in rule.primary_key if n not in rule.partition_by)}

@@ -1,4 +1,4 @@
-"""Expressions, masks and filters of the rules, checked before any record is read: what they say, and their types."""
+"""Checks expressions, masks and filters of the rules, with their types, before any record is read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sources.expressions.rule_words import METADATA
 
 
 def expression_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
-    """All that is wrong with what the rules say of rows."""
+    """All faults in the rules about rows."""
     for i, rule in enumerate(config.tables):
         target = config.target_rule(rule)
         if not target.changes_rows:

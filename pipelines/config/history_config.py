@@ -1,4 +1,4 @@
-"""What a table keeps of changed and deleted rows."""
+"""How much of changed and deleted rows a table keeps."""
 
 from __future__ import annotations
 

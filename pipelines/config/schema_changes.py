@@ -27,7 +27,7 @@ PRESETS: Mapping[str, Mapping[str, str]] = {
         "nullability": "pause", "comment": "ignore", "default": "pause", "primary_key": "pause", "truncate": "pause",
     },
 }  # fmt: skip
-"""What each preset says of every kind."""
+"""The word of each preset for every kind."""
 
 _REFUSED_WORDS = {
     (

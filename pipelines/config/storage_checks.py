@@ -140,7 +140,7 @@ def _quarantine_overlaps(config: PipelineConfig) -> Iterator[str]:
 
 
 def _is_in_use(quarantine: str) -> bool:
-    """Whether a local quarantine holds files already; of others nobody knows here, so that they count as used."""
+    """Whether a local quarantine holds files already. Others cannot be checked here and count as used."""
     path = quarantine.removeprefix("file://")
     return is_uri(path) or bool(glob.glob(os.path.join(glob.escape(path), "batch-*")))
 
@@ -151,6 +151,6 @@ def _directory(location: str) -> str:
 
 
 def _may_be_new(checkpoint: str) -> bool:
-    """Whether a local checkpoint has not been written yet; of others nobody knows here, so that they are not new."""
+    """Whether a local checkpoint has not been written yet. Others cannot be checked here and do not count as new."""
     path = checkpoint.removeprefix("file://")
     return not is_uri(path) and not os.path.exists(os.path.join(path, "metadata"))

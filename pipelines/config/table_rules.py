@@ -51,11 +51,12 @@ class NewColumns(ConfigModel):
 
 
 Mode = Literal["upsert", "append"]
-"""What a record does to the table: change the row of its key, or add a row."""
+"""The effect of a record on the table: change the row of its key, or add a row."""
 
 
 OnTableFailure = Literal["pause", "stop"]
-"""What a table that cannot be written does: wait at its position while the others go on, or stop the pipeline."""
+"""What happens if a table cannot be written: it waits at its position while the others continue, or the pipeline
+stops."""
 
 
 class TableRule(ConfigModel):
@@ -278,7 +279,7 @@ class Otherwise(ConfigModel):
 
 @dataclass(frozen=True, slots=True)
 class TargetRule:
-    """What one rule says about a target table, with the defaults applied."""
+    """One rule for a target table, with the defaults applied."""
 
     into: str
     primary_key: tuple[str, ...] | None
@@ -390,7 +391,7 @@ class TargetRule:
         return tuple((name, t) for name, t in found if name != POSITION or self.orders_by_position)
 
     def row_key(self, primary_key: Iterable[str]) -> tuple[str, ...]:
-        """The columns of the table's primary key that tell rows of the source apart."""
+        """The columns of the table's primary key that distinguish rows of the source."""
         return tuple(primary_key) if self.versions is None else self.versions.row_key(primary_key)
 
     def writes_like(self, other: TargetRule) -> bool:

@@ -148,7 +148,7 @@ def rollback(
     table = open_table(path, storage, for_reading=False)
     ctx = table.context
     if not dry_run:
-        finish_interrupted(ctx)  # what it takes is nothing to go back to
+        finish_interrupted(ctx)  # what it takes cannot be rolled back to
     if tag is not None:
         plan = plan_rollback_to_tag(ctx, tag)
     else:
@@ -321,7 +321,8 @@ def list_consumers(path: str, form: RowFormat, storage: Options) -> None:
 
 
 def reset_consumer(path: str, name: str, snapshot: int, create: bool, dry_run: bool, storage: Options) -> None:
-    """Let a consumer go on with a snapshot; a new one, which holds snapshots from then on, if that is asked for."""
+    """Let a consumer continue with a snapshot; create the consumer, which then holds snapshots, if that is asked
+    for."""
     table = open_table(path, storage, for_reading=False)
     earliest, latest = table.snapshots.earliest_id() or 1, table.snapshots.latest_id() or 0
     if not earliest <= snapshot <= latest + 1:
