@@ -1,4 +1,5 @@
-"""The `columns` block of a table rule: what is known of columns beforehand, by their names or by patterns of names."""
+"""The `columns` block of a table rule: what is known about columns in advance, by their names or by patterns of
+names."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What observed columns change in a table: a pure decision from its schema, and what it cannot follow.
+"""How observed columns change a table, and which of them it cannot follow: a pure decision from its schema.
 
-A change that cannot be made concerns its column alone. The values of a column that cannot be added go to quarantine; of
-a column that cannot be widened those go there that do not fit it as it is.
+A change that cannot be made concerns its column alone. If a column cannot be added, its values go to quarantine. If a
+column cannot be widened, the values that do not fit go there.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class ColumnChanges:
-    """What follows from what was seen.
+    """The changes that follow from the observations.
 
-    ``refused`` has columns that cannot be added or widened, with the reason; ``left`` those beyond the bound;
-    ``pausing`` those for which the table is to be paused.
+    ``refused`` has columns that cannot be added or widened, with the reason. ``left`` has those beyond the bound,
+    ``pausing`` those that pause the table.
     """
 
     changes: tuple[SchemaChange, ...]
@@ -71,8 +71,8 @@ def column_changes(
 ) -> ColumnChanges:
     """What ``seen`` columns change; ``room`` is how many columns may be added that are not ``declared``.
 
-    Types that are declared ``by_pattern`` hold as well, but nobody has named these columns. If a column continues
-    others, ``earlier`` has the columns that held the values of its source before. ``newest`` tells whether the newest
+    Types that are declared ``by_pattern`` hold as well, but the file does not name these columns. If a column continues
+    others, ``earlier`` has the columns that held the values of its source before. ``newest`` says whether the newest
     records have an observed type.
     """
     types = {**(by_pattern or {}), **declared}

@@ -1,4 +1,4 @@
-"""How tables follow the columns that events show, and what each table cannot follow."""
+"""How tables follow the columns of events, and what each table cannot follow."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Evolution:
     """New columns and wider types of all tables of a pipeline."""
 
     def __init__(self, config: PipelineConfig, *, is_beside: bool = False) -> None:
-        """``is_beside``: records come again, which may be older than what the tables have followed."""
+        """``is_beside``: records come again, and may be older than the changes that the tables have followed."""
         self._config = config
         self._beside = is_beside
         self._refused: dict[str, dict[str, str]] = {}
@@ -61,7 +61,7 @@ class Evolution:
     def follow(
         self, sink: TableSink, rule: TargetRule, of_source: TargetRule, source: SourceTable, seen: Seen, now_ms: int
     ) -> bool:
-        """Add and widen what a table can take of ``seen``; returns whether records are to be decoded again for it.
+        """Add and widen the columns of ``seen`` that a table can take; returns whether to decode records again for it.
 
         ``rule`` is the rule of the table. ``of_source``, the source table's rule, says how to store its columns.
 
@@ -279,7 +279,7 @@ class Evolution:
     def note_refused(
         self, identifier: str, refused: Mapping[str, str], present: Collection[str], source: SourceTable
     ) -> bool:
-        """Remember what the table cannot follow; returns whether records are to be decoded again for it."""
+        """Remember what the table cannot follow; returns whether to decode records again for it."""
         known = self._refused.setdefault(identifier, {})
         new = {name: reason for name, reason in refused.items() if known.get(name) != reason}
         for name, reason in new.items():
@@ -294,7 +294,7 @@ class Evolution:
         return not new.keys() <= {*present}
 
     def limits(self, sink: TableSink, rule: TargetRule, now_ms: int) -> dict[str, Any]:
-        """What the decoder learns about columns that the table lacks."""
+        """What the decoder must know about columns that the table lacks."""
         is_full = _room(sink, rule, now_ms) <= 0
         refused = self._refused.get(sink.identifier, {})
         of_events = {name: name_of_own(rule, name) for name, _ in rule.own_columns if name not in rule.columns.rename}
@@ -331,7 +331,7 @@ def _room(sink: TableSink, rule: TargetRule, now_ms: int) -> int:
 
 
 def _word(rule: TargetRule) -> str:
-    """What a column does for which there is no room."""
+    """What happens with a column for which there is no room."""
     add = rule.schema_changes.add
     return rule.new_columns.beyond if add == "apply" else add or "quarantine"
 

@@ -1,7 +1,7 @@
 """Several source tables that go into one table: only where the rule says why their rows may meet.
 
-Shards and copies of a table use the same keys for different rows, which then overwrite each other without a trace.
-What has fed a table is recorded in its snapshots, so a second source table is noticed whenever it comes.
+Shards and copies of a table use the same keys for different rows, which then overwrite each other without a trace. The
+snapshots of a table record its source tables, so a second one is noticed whenever it comes.
 """
 
 from __future__ import annotations

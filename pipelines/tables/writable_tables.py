@@ -93,7 +93,7 @@ def check_new(schema: TableSchema, identifier: str, pipeline: str) -> None:
 
 
 def check_writable(table: Table, identifier: str) -> None:
-    """Refuse a table of a kind that Tidemark cannot write; a warning where others will fail with what it stores."""
+    """Refuse a table of a kind that Tidemark cannot write; warn if others will fail with what it stores."""
     try:
         validate_table(table.schema)
     except ConfigError as error:
@@ -134,7 +134,7 @@ def rule_of_found(config: PipelineConfig, found: WrittenTable, table: Table) -> 
 def check_own_tables(config: PipelineConfig, own: OwnTables, paused: Collection[str]) -> None:
     """Check the tables that the pipeline has written but those that are ``paused``, which stop no start.
 
-    What cannot be read is left to the start, which goes on without such a table.
+    A table that cannot be read is left to the start, which continues without it.
     """
     for found in own.written(lambda _name, _error: None):
         if str(found.name) in paused:

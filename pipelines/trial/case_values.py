@@ -86,7 +86,7 @@ def _float(value: Any, t: pa.DataType) -> Hashable | None:
 
 
 def _timestamp(text: str, *, has_zone: bool) -> Hashable:
-    """Nanoseconds since 1970; texts that are no ISO time, such as infinity, stand for themselves."""
+    """Nanoseconds since 1970; texts that are not an ISO time, such as infinity, stand for themselves."""
     found = _ISO.fullmatch(text.strip())
     if found is None or (found[4] and not has_zone):
         return text

@@ -1,4 +1,4 @@
-"""The pipeline file that `tidemark init` writes: what was seen of the topics, and comments on what is to decide."""
+"""The pipeline file that `tidemark init` writes: findings about the topics, and comments on open decisions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SECRET = re.compile(r"password|secret|jaas|token|(?:^|\.)key$|certificate", re.
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What the file begins with, as its author has said."""
+    """The beginning of the file, from the author's options."""
 
     name: str
     source: Mapping[str, str]
@@ -47,7 +47,7 @@ class Start:
 
     @property
     def settings(self) -> Settings:
-        """What the format needs beside its name."""
+        """The options of the format."""
         return self.read[0].settings if self.read else {}
 
 

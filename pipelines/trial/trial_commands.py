@@ -1,4 +1,4 @@
-"""`tidemark test | plan | init`: what the commands are called and take. What they do is imported when one is called."""
+"""`tidemark test | plan | init`: names and parameters of the commands. The code behind them is imported on a call."""
 
 from __future__ import annotations
 
