@@ -1,4 +1,4 @@
-"""Records of before a column was dropped: what they have in it means nothing any more.
+"""Records from before a column was dropped: their values in it no longer count.
 
 A replay brings such records again, and dump files may bring them late. Whether a column of the same name was added
 later does not matter: it is another one, and the offset of a record shows to which of the two its value belongs.

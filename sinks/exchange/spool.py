@@ -96,9 +96,7 @@ class Spool:
 
     def taken(self, group: str) -> Iterator[Any]:
         """The values left for the group so far; each is given once."""
-        with suppress(
-            FileNotFoundError
-        ):  # another process removed the empty directory; the next value creates it again
+        with suppress(FileNotFoundError):  # another process removed the empty directory; `give` recreates it
             for name in os.listdir(self.directory):
                 if name.startswith(f"{group}."):
                     value = self.given(name)

@@ -10,7 +10,7 @@ from sources.format_options import option, option_group
 
 @dataclass(frozen=True, slots=True)
 class AvroOptions:
-    """Where schemas come from, and what values without a meaning of their own stand for."""
+    """Where schemas come from, and the meaning of values that do not state it."""
 
     registry: RegistrySettings = option_group(  # noqa: RUF009  a field, as those below
         RegistrySettings, "The registry with the schemas of keys and values.", settings_problem

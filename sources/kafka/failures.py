@@ -26,7 +26,7 @@ class NotAllowed(SinkUnavailable):
 def kafka_failure(servers: str, causes: Sequence[Cause]) -> TidemarkError:
     """ConfigError where the pipeline file is wrong whatever Kafka says, SinkUnavailable where Kafka refuses or fails.
 
-    A login, a certificate or rights that Kafka refuses may be mended on either side: starting again helps then.
+    A login, a certificate or rights that Kafka refuses may be fixed on either side: a restart helps then.
     """
     names = {name for name, _ in causes}
     text = " | ".join(message for _, message in causes if message)
@@ -236,11 +236,11 @@ _PASSING = re.compile(
     r"|UnknownServer|UnknownTopicOrPartition|KafkaStorage|Throttl|Retriable|Metadata"
     r"|^(?:Socket|Connect|EOF|ClosedChannel)Exception$"
 )
-"""Names of exceptions behind which are brokers that restart, elect leaders, or cannot be reached for now."""
+"""Names of exceptions of brokers that restart, elect leaders, or cannot be reached for now."""
 
 
 def _of_shared_consumer(names: set[str]) -> TidemarkError | None:
-    """Spark gives a consumer back and goes on with it where records went while several tasks read a partition."""
+    """Spark gives a consumer back and continues with it if records disappeared while several tasks read a partition."""
     if "ConcurrentModificationException" not in names:
         return None
     return Outage("records of Kafka were deleted while several tasks read them, and Spark gave the batch up")

@@ -38,7 +38,7 @@ class CsvOptions:
 
 
 def csv_problem(plain: PlainOptions, csv: CsvOptions) -> tuple[str, str] | None:
-    """The option at fault and what is wrong; None where nothing is."""
+    """The option at fault and its fault; None if there is none."""
     if not csv.columns:
         return "columns", "give at least one name of a column"
     if len({*csv.columns}) < len(csv.columns):

@@ -10,7 +10,7 @@ from sources.values.value_forms import ValueForms
 
 @dataclass(frozen=True, slots=True)
 class PlainOptions:
-    """What records mean beside their values."""
+    """The meaning of records besides their values."""
 
     on_null: str = option(
         "delete",
@@ -39,7 +39,7 @@ class PlainOptions:
 
 
 def plain_problem(plain: PlainOptions) -> tuple[str, str] | None:
-    """The option at fault and what is wrong; None where nothing is."""
+    """The option at fault and its fault; None if there is none."""
     if plain.key_column is not None and plain.key_format == "none":
         return "key_column", "`key_column` has no effect with `key_format: none`; remove one of them"
     return None

@@ -21,14 +21,14 @@ def _fields_problem(text: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class UpsertPolicies:
-    """What records mean beside their rows, as the connector's transform ExtractNewRecordState is set."""
+    """The meaning of records besides their rows, by the settings of the transform ExtractNewRecordState."""
 
     on_tombstone: str = option("delete", "What a null value does: delete the row of its key, or nothing.", "skip")
     """``skip`` is for topics where another record says the same (``__deleted``)."""
     metadata: str = option(
         "drop", "Whether metadata fields, such as `__op` and `__lsn`, are left out of the table or kept in it.", "keep"
     )
-    """``__deleted`` is never kept: where it is true there is no row."""
+    """``__deleted`` is never kept: if it is true, there is no row."""
     add_fields: str = option(
         "auto",
         "The connector's `add.fields`, which names the metadata fields. `auto` takes all fields of envelopes and of"

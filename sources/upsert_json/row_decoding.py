@@ -128,7 +128,7 @@ class _Partition:
                 decoding.decode_sorted({source: [part.events]}, self.of.targets)
 
     def _orders_by_other_times(self, goal: Goal) -> bool:
-        """Whether rows may tell when the source made them: the time of a record without a value is later.
+        """Whether rows may have the time in the source: the time of a record without a value is later.
 
         In a table that orders versions by time it would end one that the source made since.
         """

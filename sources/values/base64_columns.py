@@ -20,7 +20,7 @@ for _code, _char in enumerate(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuv
 _CODES[ord("=")] = _PAD
 
 LARGEST_DECIMAL_BYTES = 15
-"""Numbers of so many bytes surely have less than 38 digits."""
+"""Numbers of this many bytes surely have less than 38 digits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from sources.format_options import option
 
 @dataclass(frozen=True, slots=True)
 class ValueForms:
-    """What the converters of values use; docs/TYPES.md explains each."""
+    """The settings of the converters of values; docs/TYPES.md explains each."""
 
     decimal_format: str = option(
         "auto",
@@ -41,7 +41,7 @@ class ValueForms:
         return self if self.decimal_format == "text" else replace(self, decimal_format="text")
 
     def form_of_decimal(self, found: str) -> str:
-        """What a decimal is whose text is ``found`` to be (``json_values.decimal_form``), under ``auto``.
+        """The meaning of a decimal whose text is ``found`` (``json_values.decimal_form``), under ``auto``.
 
         Where many values of the column have shown that it is one of texts, a word that is base64 too is hardly a
         number.
