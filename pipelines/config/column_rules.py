@@ -187,9 +187,9 @@ class ColumnRules(ConfigModel):
     )
     mask: Mapping[Text, ColumnMask] = Field(
         default_factory=dict,
-        description="Column of the source to what hides its values: `redact`, `{show_last: 4}`, or `{hash: sha256, "
-        "key:"
-        " ${env:NAME}}`. The table, its changelog and statistics never hold the value itself.",
+        description="Column of the source to the mask of its values. `redact` hides them whole, `{show_last: 4}` "
+        "shows the last 4 characters, and `{hash: sha256, key: ${env:NAME}}` gives a keyed hash. The table, its "
+        "changelog and statistics never hold the value itself.",
     )
 
     @model_validator(mode="after")

@@ -29,8 +29,9 @@ class Scd2(ConfigModel):
 
     valid_from: Text = Field(
         default="valid_from",
-        description="The column with the time of the change that made the version, TIMESTAMP_LTZ(3), in the source, "
-        "else that of the record. The name with `_offset` has the offset of the record. Both end the primary key.",
+        description="The column with the time of the change that made the version, TIMESTAMP_LTZ(3), in the "
+        "source, else that of the record. The name with `_offset` has the offset of the record. Both are the last "
+        "columns of the primary key.",
     )
     valid_to: Text = Field(
         default="valid_to",

@@ -17,8 +17,8 @@ class AvroOptions:
     )
     key_format: str = option(
         "auto",
-        "How message keys are written. With `auto` keys that name a schema are Avro, others JSON. `text` is for keys "
-        "without fields, such as plain strings and numbers.",
+        "How message keys are written. With `auto`, keys that name a schema are Avro, and others are JSON. If keys "
+        "have no fields, such as plain strings and numbers, set `text`.",
         "avro",
         "json",
         "text",
@@ -31,8 +31,8 @@ class AvroOptions:
     )
     infinity: str = option(
         "extreme",
-        "What `infinity` and `-infinity` become in timestamps: the largest and smallest value, NULL, or the record "
-        "goes to quarantine.",
+        "If a timestamp is `infinity` or `-infinity`, `extreme` stores the largest or smallest value, and `null` "
+        "stores NULL. `quarantine` puts the record into the quarantine.",
         "null",
         "quarantine",
     )

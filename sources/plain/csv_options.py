@@ -23,8 +23,8 @@ class CsvOptions:
     delimiter: str = option_of_form("characters", ",", 'The character between two fields; a tab is `"\\t"`.')
     quote: str = option(
         '"',
-        "The character around a field that has delimiters or newlines in it; doubled inside the field it stands for "
-        "itself. `none`: quotes are part of the text.",
+        "The character around a field that contains delimiters or newlines. Doubled inside the field, it stands "
+        "for itself. With `none`, quotes are part of the text.",
     )
     null_text: str = option(
         "",

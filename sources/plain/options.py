@@ -14,8 +14,8 @@ class PlainOptions:
 
     on_null: str = option(
         "delete",
-        "What a null value does in a table with a primary key: `delete` deletes the row of its message key, `skip` "
-        "does nothing. In a table without one it has no effect.",
+        "If a value is null in a table with a primary key, `delete` deletes the row of its message key, and `skip` "
+        "does nothing. In a table without one the option has no effect.",
         "skip",
     )
     key_format: str = option(
@@ -33,8 +33,8 @@ class PlainOptions:
     key_column: str | None = option_of_form(
         "text",
         None,
-        "If rows lack a column of the key and the message key has no names: the column whose value the message key "
-        "is. If the primary key is one column, deletes do not need this option.",
+        "The column whose value the message key is. Set it if rows lack a column of the primary key and the "
+        "message key has no names. If the primary key is one column, deletes do not need this option.",
     )
 
 

@@ -14,8 +14,8 @@ class ValueForms:
     decimal_format: str = option(
         "auto",
         "How decimals are written in records without a schema; the connector's `decimal.handling.mode`. `auto` "
-        "decides for each value. A value that fits both forms goes to quarantine, unless many values of the column "
-        "show the form.",
+        "decides for each value. If a value fits both forms, its record goes to quarantine, unless many values of "
+        "the column show the form.",
         "base64",
         "text",
     )
@@ -29,8 +29,8 @@ class ValueForms:
     )
     infinity: str = option(
         "extreme",
-        "What `infinity` and `-infinity` become in timestamps: the largest and smallest value, NULL, or the record "
-        "goes to quarantine.",
+        "If a timestamp is `infinity` or `-infinity`, `extreme` stores the largest or smallest value, and `null` "
+        "stores NULL. `quarantine` puts the record into the quarantine.",
         "null",
         "quarantine",
     )
