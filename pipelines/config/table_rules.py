@@ -183,7 +183,7 @@ class TableRule(ConfigModel):
         elif self.on_change is not None:
             raise refused("`on_change` has no effect without `mode: append`; remove it or add that", "on_change")
         if self.merge_sources is not None and self.schema_changes and self.schema_changes.truncate == "apply":
-            text = "'apply' would delete rows of the other sources too; say skip or pause, or give each its own table"
+            text = "'apply' would delete rows of the other sources too; set skip or pause, or give each its own table"
             raise refused(text, "schema_changes", "truncate")
         words = {} if self.schema_changes is None else self.schema_changes.words
         for kind, word in (("drop", "drop"), ("rename", "apply"), ("rename", "pause")):
