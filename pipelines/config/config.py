@@ -234,10 +234,10 @@ class PipelineConfig(ConfigModel):
                 text = (
                     f"records of {self.source.format.name} may leave out what is NULL, so none shows a dropped column"
                 )
-                raise refused(f"{text}; say keep_null, and drop the column with Paimon's ALTER TABLE", *at, "drop")
+                raise refused(f"{text}; set keep_null, and drop the column with Paimon's ALTER TABLE", *at, "drop")
             if stated.get("rename") in ("apply", "pause") and effective.add in ("ignore", "quarantine"):
                 text = (
-                    f"with `add: {effective.add}` no new name of a column is seen; say `add: apply`, or remove the word"
+                    f"with `add: {effective.add}` no new name of a column is seen; set `add: apply`, or remove the word"
                 )
                 raise refused(text, *at, "rename")
 
@@ -266,7 +266,7 @@ class PipelineConfig(ConfigModel):
                 raise refused(text, *at)
             if target.schema_changes.truncate == "apply":
                 raise refused(
-                    "`schema_changes: {truncate: apply}` does not work with this order; say skip or pause", *at
+                    "`schema_changes: {truncate: apply}` does not work with this order; set skip or pause", *at
                 )
 
     def _check_own_columns(self) -> None:

@@ -179,7 +179,7 @@ def _differing_modes(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
             if not mine.writes_like(its):
                 line = file.place(("tables", j, "into"), of_key=True).line
                 text = (
-                    f"{rule.into} is written by the rule in line {line} too, with another `mode` or `on_change`; say"
+                    f"{rule.into} is written by the rule in line {line} too, with another `mode` or `on_change`; state"
                     " the same in both, or give each a table of its own"
                 )
                 yield problem_at(file, ("tables", i, "into"), text)
@@ -205,7 +205,7 @@ def _meeting_sources(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
         yield problem_at(
             file,
             ("tables", i, "into"),
-            f"{config.tables[i].into}: {text}, and rows with the same key would overwrite each other; say"
+            f"{config.tables[i].into}: {text}, and rows with the same key would overwrite each other; set"
             " `merge_sources: same_rows` if they hold the same rows, `merge_sources: disjoint_keys` if a column of the"
             " key tells them apart, or use placeholders such as {database}",
         )

@@ -63,7 +63,7 @@ def row_problems(
             ("where",),
             f"with merge-engine {merge_engine} and changelog-producer {changelog_producer} it needs the old row of"
             " every update and delete: let the source send whole old rows (PostgreSQL: REPLICA IDENTITY FULL;"
-            " MySQL and MariaDB always do), and say `before: full` in the rule",
+            " MySQL and MariaDB always do), and set `before: full` in the rule",
         )
     if rule.where is not None and leaving is not Leaving.OMITTED:
         yield from ((("where",), text) for text in _filter_problems(rule, options))

@@ -207,7 +207,7 @@ class TableRule(ConfigModel):
             )
             raise refused(text, "history")
         if self.schema_changes is not None and self.schema_changes.truncate == "apply":
-            text = "'apply' needs a primary key: rows of a table with `mode: append` are not deleted; say skip or pause"
+            text = "'apply' needs a primary key: rows of a table with `mode: append` are not deleted; set skip or pause"
             raise refused(text, "schema_changes", "truncate")
         if self.primary_key is not None:
             raise refused("a table with `mode: append` has no primary key; remove it or the mode", "primary_key")

@@ -144,7 +144,7 @@ def rollback(
 ) -> None:
     """Roll the table back, once that is confirmed."""
     if sum(one is not None for one in (snapshot, tag, timestamp)) != 1:
-        raise ConfigError("say where to roll back to: give one of --snapshot, --tag and --timestamp")
+        raise ConfigError("state where to roll back to: give one of --snapshot, --tag and --timestamp")
     table = open_table(path, storage, for_reading=False)
     ctx = table.context
     if not dry_run:

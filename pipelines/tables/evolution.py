@@ -137,7 +137,7 @@ class Evolution:
             olds, names = found.unclear[0] if found.unclear else ((found.changes[0].name,), (found.changes[0].to,))
             raise SchemaChangeRefused(
                 f"{source.topic}: column {', '.join(olds)} is gone, {', '.join(names)} of the same type takes its"
-                " place, and `schema_changes: {rename: pause}`; say apply and resume if it was renamed, or add_and_keep"
+                " place, and `schema_changes: {rename: pause}`; set apply and resume if it was renamed, or add_and_keep"
             ).without_values()
         for _, olds, names in news:
             log.warning(
@@ -163,7 +163,7 @@ class Evolution:
         if stated and rule.schema_changes.default == "pause":
             raise SchemaChangeRefused(
                 f"{source.topic}: column {', '.join(sorted(map(str, stated)))} is new and has a default in the source,"
-                " and `schema_changes: {default: pause}`; say ignore and resume: older rows then have NULL there until"
+                " and `schema_changes: {default: pause}`; set ignore and resume: older rows then have NULL there until"
                 " the table is rebuilt (`tidemark replay --rebuild`) from records that have the default"
             ).without_values()
 
@@ -312,7 +312,7 @@ def check_droppable(rule: TargetRule, schema: TableSchema, name: str, topic: str
     if is_named or rule.columns.stored_as(name) != name:
         raise SchemaChangeRefused(
             f"{topic}: its events have no column {name} any more, and the rule names it, so that"
-            " `schema_changes: {drop: drop}` cannot drop it; take it out of the rule, or say keep_null and resume"
+            " `schema_changes: {drop: drop}` cannot drop it; take it out of the rule, or set keep_null and resume"
         ).without_values()
 
 
@@ -339,7 +339,7 @@ def _word(rule: TargetRule) -> str:
 def _beyond(rule: TargetRule) -> str:
     limit, policy, word = rule.new_columns.max_per_day, rule.new_columns.beyond, rule.schema_changes.add
     if word != "apply":
-        return f"`schema_changes: {{add: {word}}}`; say apply to add it, or declare its type under columns.types"
+        return f"`schema_changes: {{add: {word}}}`; set apply to add it, or declare its type under columns.types"
     what = {
         "quarantine": "records with others go to quarantine",
         "ignore": "other columns are left out",

@@ -86,7 +86,7 @@ def _check_key(
 def _without_key(source: SourceTable, identifier: str, found: str) -> str:
     return (
         f"{source.topic}: its messages have {found}, so table {identifier} has no primary key;"
-        " give the rule a primary_key, say `mode: append` to add a row for every record, or exclude the topic"
+        " give the rule a primary_key, set `mode: append` to add a row for every record, or exclude the topic"
     )
 
 

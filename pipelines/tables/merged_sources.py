@@ -34,7 +34,7 @@ def check_sources(source: SourceTable, sink: TableSink, rule: TargetRule) -> Non
     if others and rule.is_log_assumed:
         raise ConfigError(
             f"table {sink.identifier} is a log of the events of {others[0]}, now events of {new} come:"
-            " say `mode: append` and `on_change: log` in the rule to have several source tables in one log, or give"
+            " set `mode: append` and `on_change: log` in the rule to have several source tables in one log, or give"
             " each its own table, with {database}, {schema}, {table} or {topic} in `into`"
         ).without_values()
     if others:

@@ -350,7 +350,7 @@ class PipelineTables:
             if lost and rule.schema_changes.drop == "pause":
                 text = (
                     f"{source.topic}: its events have no column {', '.join(lost)} any more, and"
-                    " `schema_changes: {drop: pause}`; say keep_null and resume to have NULL there from now on"
+                    " `schema_changes: {drop: pause}`; set keep_null and resume to have NULL there from now on"
                 )
                 raise TableFailure(identifier, SchemaChangeRefused(text).without_values())
             of_source, comments = self._routing.rule_of[source], self._vanished.comments(source)

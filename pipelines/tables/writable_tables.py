@@ -52,7 +52,7 @@ def _check_mode(table: Table, identifier: str, rule: TargetRule) -> None:
         )
     if rule.on_change is None and not schema.primary_keys:
         raise ConfigError(
-            f"table {identifier} exists and has no primary key; say `mode: append` in the rule to add rows to it, or"
+            f"table {identifier} exists and has no primary key; set `mode: append` in the rule to add rows to it, or"
             " write into a new table (another `into`)"
         )
     if rule.on_change is not None and schema.primary_keys:
@@ -70,7 +70,7 @@ def _check_mode(table: Table, identifier: str, rule: TargetRule) -> None:
             )
     if rule.on_change in ("fail", "skip") and all(map(schema.has_column, EVENT_NAMES)):
         raise ConfigError(
-            f"table {identifier} exists as a log of events with the columns {', '.join(EVENT_NAMES)}; say `on_change:"
+            f"table {identifier} exists as a log of events with the columns {', '.join(EVENT_NAMES)}; set `on_change:"
             " log` in the rule, or write into a new table (another `into`)"
         )
 
@@ -79,7 +79,7 @@ def check_same_mode(identifier: str, rule: TargetRule, other: TargetRule) -> Non
     """Refuse a second rule for a table that writes it in another way than the first one."""
     if not rule.writes_like(other):
         raise ConfigError(
-            f"table {identifier} is written by rules of different `mode` or `on_change`; say the same in all of them,"
+            f"table {identifier} is written by rules of different `mode` or `on_change`; state the same in all of them,"
             " or give each its own table (another `into`)"
         )
 
