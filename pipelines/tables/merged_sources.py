@@ -42,7 +42,7 @@ def check_sources(source: SourceTable, sink: TableSink, rule: TargetRule) -> Non
         raise ConfigError(
             f"table {sink.identifier} holds rows of {others[0]}, now rows of {new} come: rows with the"
             f" same key ({key}) would overwrite each other. If both hold the same rows, or it is one table under a new"
-            " topic, say `merge_sources: same_rows` in the rule. If no two of them share a key, say `merge_sources:"
+            " topic, set `merge_sources: same_rows` in the rule. If no two of them share a key, set `merge_sources:"
             " disjoint_keys`. If the same key occurs in several of them, put a column that tells them apart into"
             " primary_key, or give each its own table, with {database}, {schema}, {table} or {topic} in `into`"
         ).without_values()

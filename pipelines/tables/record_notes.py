@@ -310,7 +310,7 @@ _REMEDY = (
 _MISREAD = (
     "pipeline %s: the declared types read numbers of these columns in another unit than they seem to count, which gives"
     " wrong times: %s. Declare the precision that the source column has, and write into a new table (another `into`,"
-    " with `backfill: true`); if the connector has time.precision.mode=connect, say `time_precision: connect`"
+    " with `backfill: true`); if the connector has time.precision.mode=connect, set `time_precision: connect`"
 )
 
 

@@ -32,7 +32,7 @@ def check_keys(table: Table, identifier: str, rule: TargetRule) -> None:
     present = (rule.row_key(schema.primary_keys), tuple(schema.partition_keys))
     for name, want, have in zip(("primary_key", "partition_by"), wanted, present, strict=True):
         if want and tuple(want) != have:
-            stays = f"say `{name}: [{', '.join(have)}]` in the rule" if have else f"take `{name}` out of the rule"
+            stays = f"set `{name}: [{', '.join(have)}]` in the rule" if have else f"take `{name}` out of the rule"
             raise ConfigError(
                 f"table {identifier} exists with {name} [{', '.join(have)}], the rule wants [{', '.join(want)}], and"
                 f" its rows lie by what it has: {stays}, or write into a new table (another `into`, with"
