@@ -237,7 +237,7 @@ class RestClient:
     # ------------------------------------------------------------ what answers mean
 
     def _judged(self, status: int, body: Any, what: str) -> Answer:
-        """The answer; raises for all others than success or a conflict with existing resources."""
+        """The answer for success, 404 and 409; raises for all other statuses."""
         message = _message(body)
         if _is_no_answer(status, body):
             raise Outage(f"catalog server {self._uri} does not answer for now ({what}: status {status}, {message})")
