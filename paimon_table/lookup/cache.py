@@ -29,7 +29,7 @@ _SUFFIX = ".lookup"
 _STALE_TEMPORARY_S = 3600.0
 _UNUSED_S = 7 * 86_400.0
 _LOOK_AROUND_S = 60.0
-"""The directory is cleaned after this time, or when this fraction of its limit was added:"""
+"""The directory is cleaned after this time, or when one ``_PARTS``-th of its limit was added."""
 _PARTS = 64
 _MAX_MAPPED_FILES = 8192
 

@@ -1,9 +1,9 @@
 """Table files on S3 and on stores that speak its protocol.
 
-What is written goes through pyarrow's S3 file system, at a third of the processor time that botocore takes for a
-request. What is read whole, and all publishing, goes through botocore: one request reads an object there, and only it
-can create one on condition that none has the name (``If-None-Match: *``), which makes publishing atomic. A store
-that ignores the condition would let commits overwrite each other, so the first publish of a process tries it out.
+Writes go through pyarrow's S3 file system, at a third of the processor time that botocore takes for a request. Whole
+reads and all publishing go through botocore. It reads an object in one request, and only it can create one on condition
+that none has the name (``If-None-Match: *``), which makes publishing atomic. A store that ignores the condition would
+let commits overwrite each other, so the first publish of a process tries it out.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CONNECTIONS = 128
 
 @dataclass(frozen=True, slots=True)
 class S3Settings:
-    """How to reach the store. What is not set comes from the environment, as for every AWS client."""
+    """How to reach the store. Settings that are not stated come from the environment, as for every AWS client."""
 
     endpoint: str | None = None
     region: str | None = None
@@ -94,7 +94,7 @@ class S3FileIO:
             with _arrow(self.settings).open_output_stream(path.removeprefix("s3://")) as stream:
                 stream.write(data)
             return
-        except (OSError, ValueError):  # once more, with longer retries and a clear error
+        except (OSError, ValueError):  # again, with longer retries and a clear error
             pass
         with translated(path):
             _client(self.settings).put_object(Bucket=bucket, Key=key, Body=data)
@@ -208,13 +208,13 @@ def _split(path: str) -> tuple[str, str]:
 
 
 def _below(directory: str) -> tuple[str, str]:
-    """The bucket and what the keys of all objects in a directory begin with, which may be the whole bucket."""
+    """The bucket and the prefix of all keys in a directory, which may be the whole bucket."""
     bucket, key = _split(directory.rstrip("/"))
     return bucket, f"{key}/" if key else ""
 
 
 def _put_if_absent(settings: S3Settings, bucket: str, key: str, data: bytes) -> bool:
-    """False when the object exists, whoever wrote it: a retried request may have found its own first try."""
+    """False if the object exists, whichever process wrote it: a retried request may have found its own first try."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     for _ in range(_CONFLICT_RETRIES):

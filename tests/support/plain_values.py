@@ -75,7 +75,7 @@ def sorted_pairs(pairs: Iterable[tuple[Plain, Plain]]) -> list[list[Plain]]:
 
 
 def sort_key(value: Plain) -> str:
-    """Text that orders any plain values and tells all different ones apart (also -0.0 from 0.0)."""
+    """Text that orders any plain values and distinguishes all different ones (also -0.0 from 0.0)."""
     return json.dumps(value, ensure_ascii=False)
 
 
