@@ -71,8 +71,7 @@ class TidemarkError(Exception):
 class ConfigError(TidemarkError):
     """The request itself is wrong: fix the YAML, the table options or the command (exit code 2).
 
-    ``option`` is the full name of the table option that is to blame, ``column`` the column that the error is about;
-    None if the error is about no option or no column.
+    ``option`` is the full name of the table option at fault, ``column`` the column at fault; None if there is none.
     """
 
     action = Action.FIX_REQUEST

@@ -96,8 +96,7 @@ class ShownSchema:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Columns of a source table that its target does not have, has with a type that does not hold the source's, or
-    does not remember the form of.
+    """Columns of a source table that its target lacks, has with too narrow a type, or has without a remembered form.
 
     For an unknown source table these are all columns, in source order; none when no event has a row. ``key_columns``
     are the fields of the message key (the default primary key), none of a key without names, None when records carry no

@@ -80,7 +80,7 @@ def tool_of_format(format_: str) -> str:
 
 
 def format_of_fields(fields: Collection[str]) -> str | None:
-    """What ``source.format`` calls the format of another tool that the fields show; None where there is none."""
+    """The word in ``source.format`` for another tool's format that the fields show; None if there is none."""
     return _FORMAT_NAMES.get(other_format(fields) or "")
 
 

@@ -83,7 +83,7 @@ class FormerPlaces:
         except (FileNotFoundError, CorruptFile):
             if self._ctx.snapshots.find(snapshot.id) is not None:
                 raise
-            return False  # it has expired meanwhile
+            return False  # it has expired since
         writer.forget_all_but(self._live.of(bucket).files)
         return len(found) > 0
 

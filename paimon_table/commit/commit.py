@@ -166,8 +166,9 @@ class TableCommit:
         snapshots raises CommitOutcomeUnknown instead of risking a second commit.
 
         Raises CommitConflict (the part is not published: others deleted its files, or the race was lost too often),
-        CommitOutcomeUnknown (repeat the whole commit: it finds out), BucketCountChanged (the rows were written for
-        another number of buckets, or before older ones that wait have theirs), SinkUnavailable, CorruptFile.
+        CommitOutcomeUnknown (repeat the whole commit, which finds the outcome), SinkUnavailable, CorruptFile. Raises
+        BucketCountChanged if the rows were written for another number of buckets, or before older waiting rows got
+        theirs.
         """
         request = Commit(identifier=identifier, properties=properties, watermark=watermark, started_ms=started_ms)
         with self._storage_errors():

@@ -111,7 +111,7 @@ class _Footer:
     first_batch: int
     batch_checksums: list[int]
     frame_checksum: int
-    """Checksum of the parts of the Arrow IPC file that are no batches."""
+    """Checksum of the parts of the Arrow IPC file other than batches."""
     words_checksum: int
     rows_checksum: int
 

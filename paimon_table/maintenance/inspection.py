@@ -123,7 +123,7 @@ def _read(io: FileIO, holder: Holder, needed: NeededFiles) -> None:
             needed.note(holder.path, f"holds snapshot {snapshot.id}", holder)
             return
     except FileNotFoundError:
-        return  # expired or deleted meanwhile
+        return  # expired or deleted since
     except (TidemarkError, OSError) as error:
         needed.note(holder.path, _unreadable(error), holder)
         return

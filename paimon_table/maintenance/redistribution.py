@@ -87,7 +87,7 @@ class Redistribution:
     def run(self, held: Mapping[int, BucketState], present_count: int) -> tuple[CommitMessage, ...]:
         """Messages of the new buckets, all files durable. Level 0 must hold nothing that readers do not see.
 
-        ``held`` are the buckets with files, of ``present_count``. After an exception nothing is left of the work.
+        ``held`` are the buckets with files, of ``present_count``. After an exception no result of the work remains.
         """
         made: list[CommitMessage] = []
         try:

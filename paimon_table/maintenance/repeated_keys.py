@@ -1,7 +1,7 @@
 """Keys with a row in several places, in tables whose rows move between partitions: finding them, leaving one of each.
 
-A table is the truth of where its keys are, so nothing in it says which of two rows counts. Somebody has to: the row of
-the younger file, or the one with the greatest value of a column, such as the time of its last change.
+A table is the truth of where its keys are, so nothing in it says which of two rows counts. The user has to: the row of
+the younger file counts, or the one with the greatest value of a column, such as the time of its last change.
 """
 
 from __future__ import annotations

@@ -241,7 +241,7 @@ class ColumnRange:
     low: Any = None
     high: Any = None
     null_count: int | None = None
-    """None: nobody knows."""
+    """None: unknown."""
     is_null: bool = False
     """All of them are NULL."""
     is_altered: bool = False

@@ -1,8 +1,8 @@
 """Reads records beside the stream of a pipeline, slice by slice: one loop for all purposes.
 
-A ``Reading`` brings the records between two positions of the source to its ``Destination``: a table that is behind, a
-table that reads a range again (``replay``), or a branch that replaces the content of a table. It ends where the last
-batch that Spark has closed ends, or at a named position. It never reads a batch that Spark may run again
+A ``Reading`` brings the records between two positions of the source to its ``Destination``. That is a table that is
+behind, a table that reads a range again (``replay``), or a branch that replaces the content of a table. It ends where
+the last batch that Spark has closed ends, or at a named position. It never reads a batch that Spark may run again
 (docs/INVARIANTS.md, E7).
 
 Exactly once, the argument: each snapshot carries the position of the reading that made it. A slice that is read again

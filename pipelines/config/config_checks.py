@@ -91,7 +91,7 @@ def _spark_warnings(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]
 
 
 def _source_warnings(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
-    """Files that are not there, as whoever checks may do so on another machine; keys that no record and no rule has."""
+    """Missing files, because the check may run on another machine; keys that no record and no rule has."""
     yield from _missing_schemas(config, file)
     yield from _assumed_logs(config, file)
     source = config.source.files

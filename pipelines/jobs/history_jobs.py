@@ -339,7 +339,7 @@ def reset_consumer(path: str, name: str, snapshot: int, create: bool, dry_run: b
     if not dry_run:
         consumers.reset(name, snapshot)
         left = table.snapshots.earliest_id() or 1
-        if snapshot < left:  # whoever expired it may not have seen the consumer
+        if snapshot < left:  # the process that expired it may not have seen the consumer
             raise ConfigError(
                 f"--snapshot {snapshot} of {path} has expired meanwhile; reset consumer {name!r} to {left} or later, "
                 "or delete it: it keeps all snapshots from now on"

@@ -1,8 +1,8 @@
 """A slice of a retry: open records that are read again together, frozen in a file until they are where they belong.
 
-    QUARANTINE/retry-ID/slice-N/records.jsonl   the lines, mended where they were
-    QUARANTINE/retry-ID/slice-N/slice.json      written last: from now on the slice is to be done
-    QUARANTINE/retry-ID/batch-N/...             its records that fail again, as every step leaves them
+    QUARANTINE/retry-ID/slice-N/records.jsonl the lines, with fixes QUARANTINE/retry-ID/slice-N/slice.json written last:
+    from now on the slice is to be done QUARANTINE/retry-ID/batch-N/... its records that fail again, as every step
+    leaves them
 
 The slice is committed by the commit user of its retry under its number, so that it finds its commit when it is applied
 again. The log of facts notes the outcome of its records; then the retry removes ``slice.json``. Edited lines are facts

@@ -1,10 +1,10 @@
 """Rows on stdout as a table for people, as JSON lines or as CSV for programs.
 
-Values in JSON: integers and floats as numbers, NaN and infinities as text, decimals as text with all their digits and
-without exponent, dates, times and timestamps as ISO text (a local-zoned timestamp ends in Z), bytes as base64, arrays
-as lists, rows as objects, maps as objects when their keys are text and else as lists of ``{"key": ..., "value": ...}``.
-CSV holds the same texts; NULL is empty, empty text is ``""``, nested values are JSON. Characters that a terminal would
-act on, such as control characters in names and values, are escaped, except in CSV, which has no escapes.
+Values in JSON: integers and floats are numbers, NaN and infinities text. Decimals are text with all their digits and
+without exponent. Dates, times and timestamps are ISO text; a local-zoned timestamp ends in Z. Bytes are base64, arrays
+lists, rows objects. Maps are objects if their keys are text, else lists of ``{"key": ..., "value": ...}``. CSV holds
+the same texts; NULL is empty, empty text is ``""``, nested values are JSON. Characters that a terminal would act on,
+such as control characters in names and values, are escaped, except in CSV, which has no escapes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Values of a case and of a table brought into one form, in which equal ones are equal.
 
-A table's values come as ``row_output`` prints them; a case writes them as its author likes: a decimal as number or
-text, with or without zeros at its end, a time with a blank or a T, in any zone. What cannot be a value of its column's
-type equals nothing.
+A table's values come as ``row_output`` prints them. The author of a case may write a decimal as number or text, with or
+without trailing zeros, and a time with a blank or a T, in any zone. What cannot be a value of its column's type equals
+nothing.
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ def init(
 
 
 def default_cases(file: Path) -> Path:
-    """The cases of a pipeline file stand beside it; ConfigError where there are none."""
+    """The case files next to a pipeline file; raises ConfigError if there are none."""
     path = file.with_suffix(f".test{file.suffix}")
     if not path.exists():
         raise ConfigError(f"{file} has no test cases: write them to {path}, or name their file with --cases")

@@ -90,7 +90,7 @@ def records_of_text(text: bytes, file: str, position: int) -> pa.RecordBatch:
 
 
 def refused_line(line: bytes, file: str, position: int, problem: NoRecord) -> pa.RecordBatch:
-    """A line that is no record, as ``records_of_text`` gives it."""
+    """A line that is not a record, as ``records_of_text`` gives it."""
     return pa.RecordBatch.from_pylist([_refused_row(line, file, position, problem)], schema=RECORD_SCHEMA)
 
 

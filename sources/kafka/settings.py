@@ -100,7 +100,7 @@ class KafkaSettings:
         return options
 
     def begins_at_or_beyond(self, held: Mapping[Place, int]) -> bool:
-        """Whether ``start`` surely lies nowhere below the offsets ``held``, so that nothing is read twice."""
+        """Whether ``start`` is surely nowhere below the offsets ``held``, so that nothing is read twice."""
         if isinstance(self.start, str | datetime):
             return False
         starts = {place: self.start.get(place, EARLIEST) for place in held}

@@ -47,7 +47,7 @@ def names_of_collection(envelope: Mapping[str, Any]) -> tuple[str | None, str | 
 
 @dataclass(frozen=True, slots=True)
 class DocumentEvents:
-    """Reads the events of one collection; ``target`` is the table that its documents go to, None while there is none.
+    """Reads the events of one collection; ``target`` is the table for its documents, None while there is none.
 
     ``unavailable`` stands in a row for a value that the event does not have.
     """

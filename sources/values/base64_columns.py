@@ -1,6 +1,6 @@
 """Base64 decoding of whole string columns with numpy.
 
-The characters of all entries lie in one buffer; as every well-formed entry has a length divisible by four, one table
+The characters of all entries are in one buffer. Every well-formed entry has a length divisible by four, so one table
 lookup and one reshape decode all texts at once.
 """
 

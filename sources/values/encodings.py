@@ -24,7 +24,7 @@ class Kind(StrEnum):
     DECIMAL = "decimal"
     """String: base64 of the two's complement unscaled value; or a JSON number (``decimal.format=NUMERIC``)."""
     UNSIGNED = "unsigned"
-    """Integer: 64 bits, of which the first is no sign; numbers from 2^63 on are written as negative ones."""
+    """Integer: 64 bits without a sign; numbers from 2^63 on are written as negative ones."""
     VARIABLE_DECIMAL = "variable decimal"
     """Object ``{"scale": int, "value": base64}``."""
     DATE = "date"

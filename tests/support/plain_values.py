@@ -1,7 +1,7 @@
 """Table values as plain JSON-able Python values, the form of the semantics corpus and of all independent readers.
 
-Decimals, dates, times and timestamps are strings, bytes are ``"0x.."``, arrays and rows are lists, maps are lists of
-``[key, value]`` sorted by key (a dict is accepted as input), floats that JSON does not know are the words NaN, Infinity
+Decimals, dates, times and timestamps are strings, bytes are ``"0x.."``. Arrays and rows are lists; maps are lists of
+``[key, value]`` sorted by key (a dict is accepted as input). Floats that JSON does not know are the words NaN, Infinity
 and -Infinity. Two values are equal when their plain forms are.
 """
 

@@ -5,8 +5,8 @@ header names. fastavro encodes and decodes the records. The container is written
 exactly Java's text and equal records give equal bytes.
 
 Damage is noticed as far as the format allows. Frames of zstandard carry their checksum, which every reader of such
-frames verifies. The sync marker, which may be any 16 bytes, is a hash of the header and of the file's name; the key
-``tidemark.file`` of the header says so. Containers of other writers have neither and are read without.
+frames verifies. The sync marker, which may be any 16 bytes, is a hash of the header and of the file's name. The key
+``tidemark.file`` of the header marks such files. Containers of other writers have neither and are read without.
 """
 
 from __future__ import annotations

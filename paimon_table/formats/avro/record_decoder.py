@@ -196,7 +196,7 @@ class _Source:
 
 
 _ZEROS_OF = [(0,) * (byte >> 1) for byte in range(128)] + [()] * 128
-"""By the first byte of an array that says how many items follow: so many zeros, if it says it alone."""
+"""By the first byte of an array, which says how many items follow: that many zeros, if one byte says it."""
 
 _ZEROS = [
     b"\x02\x00" * len(zeros) + b"\x00" if zeros and byte % 2 == 0 else None for byte, zeros in enumerate(_ZEROS_OF)
