@@ -218,7 +218,9 @@ class RestClient:
         known = answer.body.get("defaults"), answer.body.get("overrides")
         if not answer.is_found or not any(isinstance(options, Mapping) for options in known):
             has_words = status == 404 and "message" in answer.body
-            why = f"it has no warehouse {self._settings.warehouse!r}" if has_words else "it is no Paimon REST catalog"
+            why = (
+                f"it has no warehouse {self._settings.warehouse!r}" if has_words else "it is not a Paimon REST catalog"
+            )
             raise ConfigError(
                 f"catalog server {self._uri} does not answer GET /v1/config as expected (status {status}): {why}; check"
                 " catalog.uri and catalog.warehouse"

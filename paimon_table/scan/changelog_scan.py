@@ -105,7 +105,7 @@ def _entries(ctx: TableContext, reader: ManifestReader, snapshot: Snapshot, prod
             raise
         raise ConfigError(
             f"the changes of snapshot {snapshot.id} of {ctx.paths.root} are gone: it was written without a changelog "
-            "producer, and somebody has expired it when the table had one; choose a later range"
+            "producer, and another program expired it when the table had one; choose a later range"
         ) from error
 
 

@@ -164,7 +164,7 @@ def _exposure(directory: str) -> str | None:
     """Why ``directory`` itself is not private; None if it is."""
     status = os.lstat(directory)
     if not stat.S_ISDIR(status.st_mode):
-        return "is a link" if stat.S_ISLNK(status.st_mode) else "is no directory"
+        return "is a link" if stat.S_ISLNK(status.st_mode) else "is not a directory"
     if status.st_uid != os.geteuid():
         return f"belongs to user {status.st_uid}"
     return f"is open to others (mode {stat.S_IMODE(status.st_mode):04o})" if status.st_mode & _OTHERS else None

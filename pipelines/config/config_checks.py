@@ -275,7 +275,8 @@ def _option_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
         ]
         for name, text in mistakes:
             if name in _KEYS_OF_THE_RULE:
-                text = f"'{name}' is no option here; write `{_KEYS_OF_THE_RULE[name]}: [COLUMN, ...]` in the table rule"
+                key = _KEYS_OF_THE_RULE[name]
+                text = f"'{name}' is not an option here; write `{key}: [COLUMN, ...]` in the table rule"
             problem = _problem_of_option(file, path, name, text)
             if problem not in seen:
                 seen.add(problem)

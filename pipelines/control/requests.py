@@ -214,7 +214,7 @@ class Requests:
             return None
         except NOT_AS_WRITTEN as error:
             self.answer(
-                request_id, Answer(State.REFUSED, f"the file is no request ({error!r}); call the command again")
+                request_id, Answer(State.REFUSED, f"the file is not a request ({error!r}); call the command again")
             )
             return None
 

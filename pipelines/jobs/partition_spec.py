@@ -124,8 +124,8 @@ def _parts(spec: str) -> dict[str, str]:
         match = _PART.match(spec, at)
         if match is None or match.group(1) in parts:
             raise ConfigError(
-                f"--partition {spec}: expected COLUMN=VALUE, or several with commas between them; a value with a comma "
-                "stands in single quotes"
+                f"--partition {spec}: expected COLUMN=VALUE, or several with commas between them; put a value with a "
+                "comma in single quotes"
             )
         parts[match.group(1)] = match.group(2).strip()
         at = match.end()

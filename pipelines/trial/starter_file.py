@@ -141,7 +141,7 @@ def _rules(start: Start) -> Iterator[str]:
         yield f"  - match: {{ topic: {_quoted(_literal(topic.topic))} }}"
         yield f"    into: {into}"
         if topic.format == "auto":
-            yield "    # Where the first records are no change events, state the columns of the key: primary_key: [id]"
+            yield "    # If the first records are not change events, state the columns of the key: primary_key: [id]"
         elif topic.format in _KEYED_BY_RULE or topic.key is None:
             yield "    # Every record is a row of a log of events. For the newest row of each key state the columns of"
             yield "    # the key in place of these three lines: primary_key: [id]"

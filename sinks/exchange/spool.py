@@ -80,7 +80,7 @@ class Spool:
             yield
         except OSError as error:
             needs = "a batch needs a local directory with enough space for its rows"
-            raise local_failure("what tasks give each other", self.directory, needs, error) from error
+            raise local_failure("the files between tasks", self.directory, needs, error) from error
 
     def given(self, name: str) -> Any | None:
         """The value left under the name; None if there is none."""

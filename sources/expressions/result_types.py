@@ -111,7 +111,7 @@ def _field(text: str) -> DataField:
     if text.startswith('"'):
         end = re.match(r'"((?:[^"]|"")*)" ', text)
         if end is None:
-            raise NoType(f"{text} is no field")
+            raise NoType(f"{text} is not a field")
         return DataField(-1, end[1].replace('""', '"'), data_type(text[end.end() :]))
     name, _, rest = text.partition(" ")
     return DataField(-1, name, data_type(rest))
