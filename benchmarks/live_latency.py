@@ -4,9 +4,9 @@
                                       [--fetch-wait DEFAULT,500] [--mode upsert]
 
 Starts a broker on loopback, sends events at a steady rate and runs a pipeline over them for some seconds, with one
-setting of ``fetch.max.wait.ms`` after the other in one JVM, pass after pass. ``age`` is how long before the snapshot
-with the rows the newest record of a batch was made; ``read`` how long the slowest reads waited for Spark's records,
-summed over tasks that run side by side. The first third of each pass carries the start and does not count.
+setting of ``fetch.max.wait.ms`` after the other in one JVM, pass after pass. ``age`` is the time from the newest record
+of a batch to the snapshot with its rows. ``read`` is how long the slowest reads waited for Spark's records, summed over
+parallel tasks. The first third of each pass carries the start and does not count.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Ages:
 
 
 def send(broker: KafkaBroker, rate: int, is_over: threading.Event) -> None:
-    """Produce ``rate`` events a second, evenly, until told to end; at most for ``MAX_SECONDS``."""
+    """Produce ``rate`` events a second, evenly, until stopped; at most for ``MAX_SECONDS``."""
     from kafka import KafkaProducer
 
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers, linger_ms=0)

@@ -1,4 +1,4 @@
-"""What one query does beside its stream: tables caught up, replays, and requests of commands."""
+"""The work of one query beside its stream: catching tables up, replays, and requests of commands."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class OfQuery:
-    """What the work beside a query shares with it."""
+    """The values that a query shares with the work beside it."""
 
     spark: SparkSession
     pipeline: PreparedPipeline
@@ -61,7 +61,7 @@ class OfQuery:
     settings: Callable[[], TaskSettings]
     note_commits: Callable[[Mapping[str, TableSink]], None]
     guarded: Callable[[], AbstractContextManager[None]]
-    """Keeps what must end the pipeline."""
+    """Keeps the error that must end the pipeline."""
 
 
 class BesideQuery:
@@ -102,7 +102,7 @@ class BesideQuery:
         return desk
 
     def take_first(self) -> None:
-        """Take what was asked before the pipeline had read anything, once its first batch has opened the tables."""
+        """Take requests from before the first batch, once that batch has opened the tables."""
         self._take_first()
         self._take_first = lambda: None
 

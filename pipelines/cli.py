@@ -1,8 +1,8 @@
 """The command line: `tidemark run | validate | test | plan | init | schema | table | quarantine | version`.
 
 Results go to stdout, progress and messages to stderr. Exit codes: 0 done, 1 failed while running, 2 the request itself
-was wrong. Every command imports what it needs when it is called: Spark for `run` alone, and neither Spark nor Arrow for
-`--help` and for `validate`, so that they answer at once.
+was wrong. Every command imports what it needs when it is called. Only `run` imports Spark; `--help` and `validate`
+import neither Spark nor Arrow, so they answer at once.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class PipelineQuery:
         handlers: Mapping[str, Handler] | None = None,
         seen: PipelineState | None = None,
     ) -> None:
-        """``handlers`` take requests that are for others than this query; ``seen`` hears of work beside the stream."""
+        """``handlers`` take requests that this query does not serve; ``seen`` hears of work beside the stream."""
         self.config = config = pipeline.config
         self.tables: PipelineTables | None = None
         self.failure: BaseException | None = None
@@ -199,7 +199,7 @@ class PipelineQuery:
         self._stopping.set()
 
     def close(self) -> None:
-        """Release what the query, which has ended, holds in this process."""
+        """Release the resources of the ended query in this process."""
         self._reader.stop()
         self._compactions.close()
         if self._called_by is not None:
@@ -224,8 +224,8 @@ class PipelineQuery:
     def _give_batch_up(self) -> None:
         """End the jobs of a batch whose source does not answer; the next start runs the batch again.
 
-        This has the effect of a kill: the next start finds what the batch has committed. Call it until the batch has
-        ended, because the batch may be between two jobs.
+        This has the effect of a kill: the next start finds the commits of the batch. Call it until the batch has ended,
+        because the batch may be between two jobs.
         """
         if not self._is_given_up:
             self._is_given_up = True
@@ -237,7 +237,7 @@ class PipelineQuery:
             self._spark.sparkContext.cancelJobGroup(str(self._query.runId))
 
     def raise_failure(self) -> None:
-        """Raise what ended the query, if it was not a stop that somebody asked for."""
+        """Raise the error that ended the query, unless a stop was requested."""
         with naming(self.config.name):
             self._raise_failure()
 
@@ -374,11 +374,11 @@ class PipelineQuery:
         return self._beside.shown()
 
     def _note_commits(self, sinks: Mapping[str, TableSink]) -> None:
-        """Record in the checkpoint what the tables have now."""
+        """Record the present state of the tables in the checkpoint."""
         self._book.note_commits({name: entry_of(sink) for name, sink in sinks.items() if sink.position.commit_count})
 
     def _note_compactions(self) -> None:
-        """Look whether compactions have failed beside the query."""
+        """Check whether compactions have failed beside the query."""
         if self.failure is None or isinstance(self.failure, StopRequested):
             with suppress(Exception), self._noting_failure():
                 self._compactions.raise_failure()
@@ -397,7 +397,7 @@ class PipelineQuery:
         except BaseException as error:
             self.failure = error
             if isinstance(error, RolledBack) and self.tables is not None:
-                self._note_commits(self.tables.sinks)  # by which the next start notices what the table lacks
+                self._note_commits(self.tables.sinks)  # so the next start notices what the table lacks
             raise
 
     def _open_tables(self, batch: DataFrame) -> PipelineTables:

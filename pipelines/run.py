@@ -49,7 +49,7 @@ JVM_END_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class EndedRun:
-    """What a run of several pipelines has done."""
+    """The result of a run of several pipelines."""
 
     finished: Sequence[FinishedRun]
     """The runs that were started and did not fail."""
@@ -64,7 +64,7 @@ class EndedRun:
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """What one pipeline of a run has done."""
+    """The result of one pipeline of a run."""
 
     config: PipelineConfig
     written_tables: Callable[[], Mapping[str, Table]]
@@ -75,9 +75,9 @@ class FinishedRun:
     standings: Mapping[str, TableStanding]
     """Tables that do not have all that was read."""
     waited_s: float
-    """How long it has waited for trouble to pass."""
+    """How long it has waited for transient failures to end."""
     unfinished: tuple[str, ...] = ()
-    """What was there to read and could not be read to its end, or leads to no table."""
+    """Sources that could not be read to their end, or lead to no table."""
     why_nothing: str | None = None
     """Why there was nothing to read; None where the tables had it all."""
 
@@ -203,7 +203,7 @@ class _JvmEnded(Exception):
 
 
 def _prepared(config: PipelineConfig) -> PreparedPipeline | None:
-    """What is known to be right without Spark; None where that cannot be looked at for now."""
+    """The check that needs no Spark; None if it cannot be made now."""
     try:
         with naming(config.name):
             return prepared(config)
@@ -264,7 +264,7 @@ def _still(doing: str) -> Iterator[None]:
 
 
 def _take_hangups(ask: Callable[[], None]) -> None:
-    """SIGHUP asks for the changed files, unless whoever started this process wants it to be ignored (nohup)."""
+    """SIGHUP asks for the changed files, unless the process was started to ignore it (nohup)."""
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda _number, _frame: ask())
         if was_hung_up():

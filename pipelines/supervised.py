@@ -1,9 +1,8 @@
 """One pipeline from its start to its end, over as many queries as transient failures make necessary.
 
 If a query ends because Kafka or the storage does not answer, a new one begins from its checkpoint, in the same process
-and session. That equals a restart: the identity of the checkpoint shows what is committed. Queries are begun on a
-thread of their own, because looking at a source that does not answer takes long, and a request to stop does not wait
-for it.
+and session. That equals a restart: the identity of the checkpoint shows which batches are committed. Queries start on a
+thread of their own: checking a source that does not answer takes long, and a request to stop must not wait for it.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from sources.reader import SourceReader
 log = logging.getLogger(__name__)
 
 CALM_S = 300.0
-"""A query that has run so long, or brought a batch to its end, has left the trouble before it behind."""
+"""Once a query has run this long, or finished a batch, earlier failures no longer count."""
 
 LAST_BEGIN_S = 10.0
 """How long a request to stop waits for a query that is being begun, where nothing hinders it."""
@@ -78,7 +77,7 @@ class SupervisedPipeline:
         now: Callable[[], float] = time.monotonic,
         handlers: Mapping[str, Handler] | None = None,
     ) -> None:
-        """``pipeline`` is what was looked at before Spark started; belongs to the first query.
+        """``pipeline`` was prepared before Spark started; it belongs to the first query.
 
         ``handlers`` take the requests that are not for a query.
         """
@@ -99,7 +98,7 @@ class SupervisedPipeline:
         self._reader: SourceReader | None = None
         """Records that were lost before they were read."""
         self.waited_s = 0.0
-        """How long it has waited for trouble to pass."""
+        """How long it has waited for transient failures to end."""
         self._begun_s = 0.0
         self._begun: PipelineQuery | Exception | None = None
         self._beginner: threading.Thread | None = None
@@ -107,13 +106,13 @@ class SupervisedPipeline:
         self._wanted: _Wanted | None = None
         """What to continue with when the running query has ended."""
         self._replaced: _Wanted | None = None
-        """What the pipeline returns to if it cannot begin with the changed file."""
+        """The file that the pipeline returns to if it cannot start with the changed one."""
         self._is_back = False
         self._standings: Mapping[str, TableStanding] = {}
         seen.commands = COMMANDS
 
     def start(self) -> None:
-        """Begin a query beside the caller."""
+        """Start a query on a thread of its own."""
         self._begun_s = self._now()
         self._beginner = threading.Thread(target=self._try, name=f"begin-{self.config.name}", daemon=True)
         self._beginner.start()
@@ -136,7 +135,7 @@ class SupervisedPipeline:
 
     @property
     def is_alive(self) -> bool:
-        """Whether there is something to wait for: a query, or the end of trouble."""
+        """Whether there is something to wait for: a query, or the end of a failure."""
         if self._is_running:
             return True
         if self._stop_s is None:
@@ -149,7 +148,7 @@ class SupervisedPipeline:
         return self._stop_s is not None
 
     def request_stop(self) -> None:
-        """Let the running batch finish; what has not begun does not begin."""
+        """Let the running batch finish; start nothing new."""
         if self._stop_s is None:
             self._stop_s = self._now()
             self._seen.enter(Phase.STOPPING)
@@ -216,7 +215,7 @@ class SupervisedPipeline:
         """See ``BatchObserver``."""
 
     def end(self, report: BatchReport) -> None:
-        """See ``BatchObserver``: work that succeeds ends all trouble."""
+        """See ``BatchObserver``: work that succeeds ends all failures."""
         self._trouble = None
 
     def _try(self) -> None:

@@ -1,7 +1,7 @@
-"""Records of before a column was dropped: what they have in it means nothing any more.
+"""Records from before a column was dropped: their values in it no longer count.
 
-A replay brings such records again, and dump files may bring them late. Whether a column of the same name was added
-later does not matter: it is another one, and the offset of a record shows to which of the two its value belongs.
+A replay brings such records again, and dump files may bring them late. A column of the same name that was added later
+is another one: the offset of a record shows to which of the two its value belongs.
 """
 
 from __future__ import annotations

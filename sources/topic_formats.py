@@ -1,4 +1,4 @@
-"""Which format the records of a topic have, by what a few of them look like. Knows shapes, and decodes nothing.
+"""The format of a topic's records, by the looks of a few of them. Knows shapes, and decodes nothing.
 
 ``sources.auto.looks`` distinguishes formats, here as for ``source.format: auto``. What that leaves open gets a format
 to begin with, and the settings that it needs.
@@ -48,7 +48,7 @@ _FEWEST_LINES = 2
 
 @dataclass(frozen=True, slots=True)
 class TopicFormat:
-    """What the records of a topic are. ``format`` is the word of ``source.format``; None where nothing reads them."""
+    """The kind of a topic's records. ``format`` is the word of ``source.format``; None where nothing reads them."""
 
     topic: str
     format: str | None
@@ -59,19 +59,19 @@ class TopicFormat:
     has_schema: bool = False
     """Whether the records bring the types of their columns."""
     settings: Settings = field(default_factory=dict)
-    """What a pipeline file says beside the word of the format."""
+    """The format options for a pipeline file."""
 
 
 @dataclass(slots=True)
 class _Seen:
-    """What the records of one topic were."""
+    """The kinds of one topic's records."""
 
     rows: int = 0
     looks: Counter[str] = field(default_factory=Counter)
     keys: Counter[tuple[str, ...] | None] = field(default_factory=Counter)
     control: Counter[str] = field(default_factory=Counter)
     texts: list[bytes] = field(default_factory=list)
-    """Values that are no JSON."""
+    """Values that are not JSON."""
     with_schema: int = 0
 
 

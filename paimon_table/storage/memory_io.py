@@ -24,7 +24,7 @@ class SimulatedCrash(BaseException):
 
 @dataclass(slots=True)
 class MemoryDisk:
-    """The files and what is needed to share them; outlives the processes that mount it."""
+    """The files and their lock; outlives the processes that mount it."""
 
     files: dict[str, bytes] = field(default_factory=dict)
     volatile: set[str] = field(default_factory=set)
@@ -34,7 +34,7 @@ class MemoryDisk:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def after_power_cut(self) -> MemoryDisk:
-        """What is left for the next process."""
+        """The files that remain for the next process."""
         left = {path: data for path, data in self.files.items() if path not in self.volatile}
         return MemoryDisk(left, modified_ms=dict(self.modified_ms))
 

@@ -1,4 +1,4 @@
-"""What one batch did and where its time went, for its observers: progress lines, totals, benchmarks, live views."""
+"""The work of one batch and where its time went, for its observers: progress lines, totals, benchmarks, live views."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class BatchReport:
     batch_id: int
     record_count: int
     counts: DecodeCounts
-    """What became of the records."""
+    """The records by outcome."""
     tables: tuple[TableReport, ...]
     seconds: Mapping[str, float]
     task_seconds: Mapping[str, float]
@@ -50,7 +50,7 @@ class BatchReport:
     started_s: float
     ended_s: float
     bad_kinds: Mapping[BadKind, int] = field(default_factory=dict)
-    """How many records went to quarantine, by where they come from and for which kind of reason."""
+    """How many records went to quarantine, by source and kind of reason."""
     ends: Mapping[tuple[str, int], int] = field(default_factory=dict)
     """Per (topic, partition) the offset after the last record of the batch."""
     newest_s: Mapping[tuple[str, int], float] = field(default_factory=dict)
@@ -58,11 +58,11 @@ class BatchReport:
     retries: Mapping[str, int] = field(default_factory=dict)
     """How often the batch was planned again, by what for."""
     paused: Mapping[str, str] = field(default_factory=dict)
-    """Tables that the stream leaves out when the batch ends, and why."""
+    """Tables that are not in the stream when the batch ends, and why."""
 
     @property
     def quarantined_reasons(self) -> Mapping[str, int]:
-        """How many records went to quarantine for which kind of reason."""
+        """How many records went to quarantine, by kind of reason."""
         reasons: Counter[str] = Counter()
         for (_, _, reason), count in self.bad_kinds.items():
             reasons[reason] += count
@@ -76,12 +76,12 @@ class BatchReport:
 class BatchObserver(Protocol):
     """Hears of the batches of one pipeline.
 
-    ``begin`` and ``end`` are called on two threads, maybe at the same time; the pipeline waits for them, and what they
-    raise ends it. Every batch that ends has begun; one that fails does not end.
+    ``begin`` and ``end`` run on two threads, possibly at the same time. The pipeline waits for them, and an exception
+    in them ends it. Every batch that ends has begun; one that fails does not end.
     """
 
     def begin(self, batch_id: int) -> None:
-        """A batch begins, maybe not for the first time."""
+        """A batch begins, possibly again."""
         ...
 
     def end(self, report: BatchReport) -> None:

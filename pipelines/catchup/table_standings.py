@@ -1,4 +1,4 @@
-"""Reads how the tables of a pipeline stand, decides by ``standing``, and notes it in one write."""
+"""Reads the state of a pipeline's tables, decides by ``standing``, and notes the result in one write."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NAMES_SHOWN = 5
 
 
 def entry_of(sink: TableSink) -> Entry:
-    """What the checkpoint is to note of a table behind a commit to it."""
+    """The checkpoint's note about a table after a commit to it."""
     topics = sorted({topic for topic, _ in sink.position.offsets})
     position = sink.position
     offsets = nested_offsets(position.offsets)
@@ -91,7 +91,7 @@ class TableStandings:
     def note_paused(self, identifier: str) -> bool:
         """Whether a paused table is caught up from another place than before: it was rolled back, restored or dropped.
 
-        To be called before each step that catches it up. ConfigError as ``standing``.
+        Called before each step that catches it up. ConfigError as ``standing``.
         """
         entry = self.paused.book.entry(identifier)
         if not entry.commits:
@@ -163,7 +163,7 @@ class TableStandings:
         return bool(patterns), _matching(patterns, passed)
 
     def _say_unfilled(self, names: Collection[str], passed: Collection[str] | None, stream: StreamFacts) -> None:
-        """Say which new tables miss what was read before them."""
+        """Log which new tables miss records that were read before they existed."""
         rules = [rule for rule in self.config.tables if rule.into in names and not rule.backfill]
         missing = dict.fromkeys(r.into for r in rules if passed is None or _matching([r.match.topic], passed))
         if missing:

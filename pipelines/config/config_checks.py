@@ -91,7 +91,7 @@ def _spark_warnings(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]
 
 
 def _source_warnings(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
-    """Files that are not there, as whoever checks may do so on another machine; keys that no record and no rule has."""
+    """Missing files, because the check may run on another machine; keys that no record and no rule has."""
     yield from _missing_schemas(config, file)
     yield from _assumed_logs(config, file)
     source = config.source.files
@@ -179,7 +179,7 @@ def _differing_modes(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
             if not mine.writes_like(its):
                 line = file.place(("tables", j, "into"), of_key=True).line
                 text = (
-                    f"{rule.into} is written by the rule in line {line} too, with another `mode` or `on_change`; say"
+                    f"{rule.into} is written by the rule in line {line} too, with another `mode` or `on_change`; state"
                     " the same in both, or give each a table of its own"
                 )
                 yield problem_at(file, ("tables", i, "into"), text)
@@ -205,7 +205,7 @@ def _meeting_sources(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
         yield problem_at(
             file,
             ("tables", i, "into"),
-            f"{config.tables[i].into}: {text}, and rows with the same key would overwrite each other; say"
+            f"{config.tables[i].into}: {text}, and rows with the same key would overwrite each other; set"
             " `merge_sources: same_rows` if they hold the same rows, `merge_sources: disjoint_keys` if a column of the"
             " key tells them apart, or use placeholders such as {database}",
         )
@@ -275,7 +275,8 @@ def _option_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
         ]
         for name, text in mistakes:
             if name in _KEYS_OF_THE_RULE:
-                text = f"'{name}' is no option here; write `{_KEYS_OF_THE_RULE[name]}: [COLUMN, ...]` in the table rule"
+                key = _KEYS_OF_THE_RULE[name]
+                text = f"'{name}' is not an option here; write `{key}: [COLUMN, ...]` in the table rule"
             problem = _problem_of_option(file, path, name, text)
             if problem not in seen:
                 seen.add(problem)
@@ -341,8 +342,8 @@ def option_mistakes(rule: TargetRule) -> Iterator[tuple[str, str]]:
 def _known_schema(rule: TargetRule, options: Mapping[str, str]) -> TableSchema:
     """A schema of the columns that the file names; the others are only known from the events.
 
-    A column without a declared type gets one that every rule allows for its part: mistakes in types that the file does
-    not declare show when the table is made.
+    A column without a declared type gets one that every rule allows. Mistakes in types that the file does not declare
+    show when the table is created.
     """
     if rule.versions is not None and rule.primary_key:
         options = {**options, BUCKET_KEY.name: ",".join(n for n in rule.primary_key if n not in rule.partition_by)}

@@ -36,7 +36,7 @@ _GENERAL_KEYS = frozenset(
         "type",
     )
 )
-"""Keys whose name says little: one in another block of the file is probably not what was meant."""
+"""Keys with common names: the same name in another block of the file is probably not what the user meant."""
 
 
 def problem_lines(file_name: str, problems: Iterable[Problem], kind: str = "") -> str:

@@ -28,14 +28,10 @@ if TYPE_CHECKING:
     from sources.decode_target import Decoder
 
 
-def _words(name: str, form: RecordFormat) -> str:
-    if form.is_word:
-        return f"`{name}`, or `{{{name}: {{option: value}}}}`"
-    needed = "" if form.needed is None else f"{form.needed.name}: {form.needed.shown}, "
-    return f"`{{{name}: {{{needed}option: value}}}}`"
-
-
-FORMAT_WORDS = " or ".join(_words(name, form) for name, form in FORMATS.items()) + "."
+FORMAT_WORDS = (
+    "A word, or a word with its options, such as `{canal-json: {time_zone: UTC}}`. [FORMATS](FORMATS.md) compares the "
+    f"formats. Options are needed for {', '.join(f'`{name}`' for name, form in FORMATS.items() if not form.is_word)}."
+)
 
 
 class ChosenFormat(ConfigModel):

@@ -1,7 +1,7 @@
 """Table options that are only stored: the known names of each family, and what a file that states them should know.
 
-The table engine stores every name of these families for others, whatever stands behind the prefix. A pipeline file is
-written by somebody who means a name that exists.
+The table engine stores every name of these families for others, whatever follows the prefix. The author of a pipeline
+file means a name that exists.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Table options that are only stored: what their values must be for those who read them.
+"""Table options that are only stored: the values that their readers accept.
 
 Paimon and the libraries of its file formats parse such a value when they open, read or write the table, and fail there.
 Only for a value that is neither true nor false, some libraries use the default. Checked against Java for the file
@@ -170,7 +170,7 @@ def without_column(name: str) -> str:
 
 
 def unreadable_values(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """(option, what is wrong) for values that nobody who looks at the option can read."""
+    """(option, what is wrong) for values that no reader of the option can parse."""
     for name, text in options.items():
         parse = PARSERS.get(without_column(name))
         if parse is None:

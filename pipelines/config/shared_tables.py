@@ -27,7 +27,7 @@ _FUNCTION = re.compile(r"fields\..*aggregate-function")
 
 @dataclass(frozen=True, slots=True)
 class SharedTable:
-    """A rule of each of two pipelines, by their numbers, and what they do to the table that both name."""
+    """The numbers of a rule in each of two pipelines that name one table, and the effect on this table."""
 
     rule: int
     other: int
@@ -37,7 +37,7 @@ class SharedTable:
 
 
 def tables_shared(config: PipelineConfig, other: PipelineConfig) -> Iterator[SharedTable]:
-    """The rules of ``config`` that bring into a table what a rule of ``other`` brings into it too."""
+    """The rules of ``config`` that bring records into a table which a rule of ``other`` brings into it too."""
     if config.catalog.place != other.catalog.place:
         return
     for i, mine in enumerate(config.tables):
@@ -53,7 +53,7 @@ def tables_shared(config: PipelineConfig, other: PipelineConfig) -> Iterator[Sha
             if topic is None:
                 continue
             if any(c.source.start_offsets is not None for c in (config, other)):
-                continue  # where the other one stands, at which this one goes on, is known when both run
+                continue  # the position of the other one, where this one continues, is known when both run
             counted = next((text for rule in rules if (text := _counted(rule)) is not None), None)
             if counted is not None:
                 is_sure = mine.match == theirs.match and _is_same_kind(config, other)
@@ -134,7 +134,7 @@ def _is_told_by(rule: TableRule, topic: str) -> bool:
 
 
 def _counted(rule: TargetRule) -> str | None:
-    """What a record that comes twice does; None where its row ends up the same."""
+    """The effect of a record that comes twice; None if its row stays the same."""
     if rule.on_change is not None:
         return "each record adds its row twice"
     if rule.options.get(MERGE_ENGINE, "").strip().lower() not in AGGREGATING:

@@ -1,9 +1,9 @@
 """A YAML file as plain data with the place of every key and value, and with references to the environment resolved.
 
-Reading goes on after a mistake, so that one run reports all of them. ``${env:NAME}`` is a variable that must be set;
+Reading continues after a mistake, so that one run reports all mistakes. ``${env:NAME}`` is a variable that must be set;
 ``${env:NAME:-text}`` uses the text if it is unset or empty. References are resolved in values, not in keys, and give
-text. Anchors, aliases and ``<<`` merges work as usual, within bounds that no pipeline needs: a file cannot take more
-memory or time than its reader expects.
+text. Anchors, aliases and ``<<`` merges work as usual, up to bounds that no pipeline reaches. So a file cannot take
+more memory or time than its reader expects.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class YamlFile:
-    """What a file says. ``environment`` holds, per value, the (variable, content) pairs that went into it."""
+    """The content of a file. ``environment`` holds, per value, the (variable, content) pairs that went into it."""
 
     data: Any
     places: Mapping[KeyPath, Place]
@@ -196,7 +196,7 @@ class _Reader:
     count: int = 0
 
     def file(self, data: Any) -> YamlFile:
-        """What was read so far."""
+        """The content read so far."""
         return YamlFile(
             data, self.places, self.key_places, self.environment_of, tuple(self.problems), frozenset(self.broken)
         )

@@ -25,7 +25,7 @@ _SHELL_REFERENCE = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
 
 
 def syntax_hint(problem: str, line: str) -> str:
-    """What the author of ``line``, at which the parser stopped with ``problem``, should write; empty if unknown."""
+    """A hint for ``line``, at which the parser stopped with ``problem``; empty if there is none."""
     if "'\\t'" in problem or line[: len(line) - len(line.lstrip())].count("\t"):
         return "; indent with blanks, not with tabs"
     braces = _BRACES_THEN_TEXT.search(line)
@@ -40,7 +40,7 @@ def syntax_hint(problem: str, line: str) -> str:
 
 
 def missing_blank(key: str, known: Collection[str]) -> str | None:
-    """What is wrong with a key that holds its value too; None when it is another mistake."""
+    """A hint for a key that contains its value too; None if the mistake is another one."""
     name, colon, value = key.partition(":")
     if not colon or name not in known:
         return None
@@ -56,7 +56,7 @@ def unclosed(problem: str, opened_line: int, line: int) -> str:
 
 
 def reference_problem(text: str) -> str | None:
-    """What is wrong with a reference as shells write it; None without one."""
+    """A hint for a reference as shells write it; None without one."""
     found = _SHELL_REFERENCE.search(text)
     return None if found is None else f"{found[0]} is not a reference here; write ${{env:{found[1]}}}"
 

@@ -205,7 +205,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "tidemark_retries_total",
         ("pipeline", "reason"),
-        "What failed and was done again.",
+        "Retries; `reason` names what failed.",
         _by_word(lambda p: p.retries),
     ),
     Metric(
@@ -227,7 +227,10 @@ METRICS: tuple[Metric, ...] = (
         _of_pipelines(lambda p: p.last_batches[-1].ended_s if p.last_batches else None),
     ),
     Metric(
-        "tidemark_running_batch_seconds", PIPELINE, "How long the running batch takes so far; 0 without.", _running_s
+        "tidemark_running_batch_seconds",
+        PIPELINE,
+        "How long the running batch has taken so far; 0 if none runs.",
+        _running_s,
     ),
     Metric(
         "tidemark_source_silent_seconds",

@@ -145,7 +145,7 @@ def open_table(path: str, storage: Options, *, for_reading: bool = True) -> Tabl
 
 
 def storage_options(path: str, storage: Options) -> dict[str, str]:
-    """ConfigError for what is no option, and for options that the storage of the path does not have."""
+    """Raises ConfigError for text that is not an option, and for options that the path's storage does not have."""
     options: dict[str, str] = {}
     for text in storage or ():
         name, sign, value = text.partition("=")

@@ -25,7 +25,7 @@ def remedies(ctx: TableContext, found: Inspection) -> list[str]:
                 f"'tidemark table expire {root}' removes them once they are old enough"
             )
         return [*steps, _BACKUP]
-    steps = [f"the newest snapshot ({newest}) is damaged: whoever needs one of the files above fails", _BACKUP]
+    steps = [f"the newest snapshot ({newest}) is damaged: reading one of the files above fails", _BACKUP]
     of_newest = _newest(found)
     partitions = sorted({ctx.partition_path(d.partition) for d in of_newest if d.partition is not None} - {""})
     if partitions and all(damage.partition is not None for damage in of_newest):

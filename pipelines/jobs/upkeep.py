@@ -51,7 +51,7 @@ def remove_orphans(path: str, older_than: str, nobody_writes: bool, dry_run: boo
 
 
 def repair(path: str, deep: bool, dry_run: bool, storage: Options) -> None:
-    """Report what is damaged; fix hints unless it is a dry run. Exits with 1 where damage is left."""
+    """Report damage; fix hints unless it is a dry run. Exits with 1 where damage is left."""
     io, root = file_io_for(path, storage_options(path, storage))
     opened = open_despite_damage(io, root)
     with watched() as progress:

@@ -1,6 +1,6 @@
 """`tidemark table remove-orphans | repair | remove-duplicates`: looking after the files of a table, without Spark.
 
-What the commands are called and take; ``upkeep`` and ``duplicates`` do it, and are imported when one is called.
+Names and parameters of the commands; ``upkeep`` and ``duplicates`` do the work and are imported on a call.
 """
 
 from __future__ import annotations

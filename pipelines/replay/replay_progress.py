@@ -48,7 +48,7 @@ class ReplayProgress:
         self._task: TaskID = self.bars.add_task(self._doing, total=None, words="")
 
     def show(self, progress: Progress) -> None:
-        """Note what a step came to."""
+        """Note the result of a step."""
         now_s = self._clock()
         words = self._words(progress, now_s)
         self._first = self._first or (now_s, progress.record_count)

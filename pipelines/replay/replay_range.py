@@ -1,4 +1,4 @@
-"""What `tidemark replay` may read again: which tables take their records once more, and which ranges of their topics.
+"""What `tidemark replay` may read again: which tables can take their records again, and which ranges of their topics.
 
 `--from` and `--to` are earliest, a time, places of partitions, or where a table stood at a snapshot.
 """
@@ -29,7 +29,7 @@ _FORMS = 'earliest, a time (2024-05-01T12:00:00Z), snapshot:ID, or offsets such 
 
 _EARLIEST = "earliest"
 _OTHERS = "*"
-"""Stands for the partitions of a topic that are not named."""
+"""Stands for all other partitions of a topic."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SHOWN = 5
 
@@ -176,7 +176,7 @@ def _check_read(option: str, places: Mapping[str, Mapping[str, Any]], read: Mapp
 
 
 def _check_all_named(option: str, places: Mapping[str, Mapping[str, Any]], read: Mapping[Place, int]) -> None:
-    """Refuse to begin at the first record of partitions that nobody has thought of."""
+    """Refuse to begin at the first record of partitions that the user did not name."""
     missing = [
         f"{topic} partition {partition}"
         for topic, partition in sorted(read)
@@ -194,8 +194,8 @@ def _check_all_named(option: str, places: Mapping[str, Mapping[str, Any]], read:
 def refusal(identifier: str, table: Table, *, ends_early: bool) -> str | None:
     """Why a replay would leave other rows than are right; None where it leaves the same ones.
 
-    Where deletes apply, a row comes back with its insert and goes with its delete, so a replay is right only once it
-    has met the stream: with ``ends_early`` it is to end before.
+    Where deletes apply, a row comes back with its insert and is removed again by its delete. So a replay is right only
+    once it has met the stream; ``ends_early`` says that it ends before.
     """
     options, schema = table.options, table.schema
     if not schema.primary_keys:

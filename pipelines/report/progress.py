@@ -69,7 +69,7 @@ class ProgressLine:
             )
 
     def tick(self, is_busy_beside: bool = False) -> str:
-        """Print what is due; gives what is going on now. ``is_busy_beside`` as for ``Heartbeat.now``."""
+        """Print the lines that are due; gives the current work. ``is_busy_beside`` as for ``Heartbeat.now``."""
         due = self._heartbeat.due(self._now(), is_busy_beside)
         if due is not None:
             log.info("%s: %s", self.pipeline, due, extra={"event": "alive", "pipeline": self.pipeline})
@@ -77,7 +77,7 @@ class ProgressLine:
 
 
 def batch_fields(report: BatchReport, seconds: float) -> Mapping[str, object]:
-    """What a batch did, for machines."""
+    """The result of a batch, for machines."""
     return {
         "batch": report.batch_id,
         "records": report.record_count,
@@ -90,7 +90,7 @@ def batch_fields(report: BatchReport, seconds: float) -> Mapping[str, object]:
 
 
 def slice_fields(report: BatchReport) -> Mapping[str, object]:
-    """What a slice beside the stream did, for machines."""
+    """The result of a slice beside the stream, for machines."""
     return {"records": report.record_count, "quarantined": dict(report.quarantined_reasons)}
 
 

@@ -1,4 +1,4 @@
-"""What a finished `run --once` left in its tables, for the summary."""
+"""The result of a finished `run --once` in its tables, for the summary."""
 
 from __future__ import annotations
 

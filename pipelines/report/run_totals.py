@@ -1,4 +1,4 @@
-"""What the batches of one pipeline brought together since its start."""
+"""The totals of one pipeline's batches since its start."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Totals:
 
     record_count: int = 0
     counts: DecodeCounts = field(default_factory=DecodeCounts)
-    """What became of the records."""
+    """The records by outcome."""
     seconds: float = 0.0
     """Wall time of the batches; they overlap, because one begins while the one before is still compacted."""
     quarantined_reasons: Mapping[str, int] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class Totals:
     unsent: Mapping[str, Unsent] = field(default_factory=dict)
     """Per table: values that the source left out and no row gives for certain."""
     beside: Mapping[str, int] = field(default_factory=dict)
-    """Records that were read for tables beside the stream, by table, including quarantined records."""
+    """Records read for tables beside the stream, by table, including quarantined records."""
     beside_quarantined: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Of these the bad ones, by table and kind of reason."""
 

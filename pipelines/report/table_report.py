@@ -165,7 +165,7 @@ def waiting_row_count(state: TableState) -> int:
 
 
 def waiting_text(count: int, path: str) -> str:
-    """That so many rows wait, and for what."""
+    """How many rows wait, and for what."""
     note = f"{count:,} rows wait in postponed buckets ('bucket' = -2); readers see them after a compaction"
     return f"{note}: tidemark table compact {path}"
 

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 
 def this_connection(spark: SparkSession) -> ClientServerConnection | None:
-    """The connection of the calling thread. Whoever knows that the JVM's thread has ended may end it."""
+    """The connection of the calling thread. Call it only once the JVM's thread has ended."""
     gateway = spark.sparkContext._gateway
     found = None if gateway is None else gateway._gateway_client.get_thread_connection()
     return found if isinstance(found, ClientServerConnection) else None

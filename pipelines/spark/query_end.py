@@ -22,7 +22,7 @@ MOST_S = 6.0
 """How long an interrupted query may take to end; it does nothing any more that counts."""
 
 _ASKS_KAFKA = "Getting offsets from Kafka"
-"""How Spark's word for what a query does begins then. Other sources answer soon, or do not heed an interrupt."""
+"""The beginning of Spark's status text at that time. Other sources answer soon, or do not heed an interrupt."""
 
 
 class QueryEnd:
@@ -60,7 +60,7 @@ class QueryEnd:
             self._interrupt()
 
     def _interrupt(self) -> None:
-        """Beside the caller: Spark's own call returns when the query has ended."""
+        """Runs on a thread of its own, because Spark's call returns when the query has ended."""
         stop = threading.Thread(target=self._stop, name="tidemark-query-end", daemon=True)
         self._stops.append(stop)
         stop.start()

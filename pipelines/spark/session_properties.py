@@ -35,7 +35,7 @@ _DEFAULTS = {
     "spark.python.worker.reuse": "true",
     # An overloaded machine takes longer than Spark's 15 s to connect two processes.
     "spark.python.authenticate.socketTimeout": "120s",
-    # What Spark masks in its logs, its event log and its web page, beside what it masks anyway.
+    # What Spark masks in its logs, its event log and its web page, besides its own defaults.
     "spark.redaction.regex": "(?i)secret|password|passphrase|token|access[.]?key|credential|jaas|keystore[.]key",
     "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|credential|jaas|keystore[.]key",
 }
@@ -47,9 +47,9 @@ _KAFKA = {
     "spark.kafka.consumer.cache.timeout": "2m",
     "spark.kafka.consumer.cache.evictorThreadRunInterval": "20s",
 }
-"""How long the JVM keeps what a query has fetched of a partition and not read (up to 10,000 records), and consumers.
+"""How long the JVM keeps consumers, and records that a query has fetched and not read (up to 10,000 of a partition).
 
-Each slice of a table that catches up is a query of its own: with Spark's 5 minutes what they leave fills the JVM.
+Each slice of a table that catches up is a query of its own. With Spark's 5 minutes their leftovers would fill the JVM.
 """
 
 _WORKERS = {
@@ -166,12 +166,12 @@ def merged_properties(configs: Sequence[PipelineConfig]) -> Mapping[str, str]:
 
 
 def without_sensitive(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties that may stand on a command line, which every user of the machine can read."""
+    """The properties that may be on a command line, which every user of the machine can read."""
     return {name: value for name, value in properties.items() if not _SENSITIVE.search(name)}
 
 
 def names_collector(given: Mapping[str, str]) -> bool:
-    """Whether somebody chooses the JVM's garbage collector; a second choice keeps it from starting."""
+    """Whether the options choose the JVM's garbage collector; a second choice keeps the JVM from starting."""
     properties = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
     variables = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
     texts = [*(given.get(name, "") for name in properties), *(os.environ.get(name, "") for name in variables)]

@@ -62,7 +62,7 @@ def check_order_of(rule: TargetRule, table: Table, identifier: str) -> None:
         if POSITION in present:
             raise ConfigError(
                 f"table {identifier} exists and is ordered by source positions; without them an older row that no"
-                " compaction has met yet would win: say `order_by: source_position` in the rule, or write into a"
+                " compaction has met yet would win: set `order_by: source_position` in the rule, or write into a"
                 " new table (another `into`, with `backfill: true`)"
             )
     elif present not in ((), (POSITION,)) and table.snapshots.latest_id() is not None:

@@ -1,7 +1,7 @@
 """Columns that a rule declares: whether the events of a source table have them, and their types in existing tables.
 
-What the rule says holds, as with options: a column becomes as wide as both types need, where Paimon's ALTER TABLE
-allows it. A type that the table's column cannot become without loss is refused.
+The rule decides, as with options: a column becomes as wide as both types need, if Paimon's ALTER TABLE allows it. A
+type that the table's column cannot become without loss is refused.
 """
 
 from __future__ import annotations

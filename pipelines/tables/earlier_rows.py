@@ -1,4 +1,4 @@
-"""What a rule has made of the rows that a table has: a changed mask, filter or expression holds for later rows alone.
+"""The rules that made the rows of a table: a changed mask, filter or expression applies only to later rows.
 
 The table remembers the rules in the option ``tidemark.column-sources``, so Tidemark reports each change once. The
 option has digests of expressions, because expressions may hold secrets.
@@ -26,7 +26,7 @@ _FILTER = ""
 
 
 def words_of(rules: Iterable[TargetRule]) -> Words:
-    """What the rules of a table say of its rows."""
+    """The rules of a table about its rows."""
     found: dict[str, set[str]] = {}
     for rule in rules:
         texts = {**rule.columns.expressions, **({} if rule.where is None else {_FILTER: rule.where})}
@@ -39,8 +39,8 @@ def words_of(rules: Iterable[TargetRule]) -> Words:
 def with_words_of(rules: Sequence[TargetRule], table: Table, identifier: str, pipeline: str, time_ms: int) -> Table:
     """The table with what its rules make of rows from now on; warns of rows that are there and would be others.
 
-    ``rules`` are all that may write the table, the one that does so now in front. Publishes a schema version where
-    something is new. Idempotent. ConfigError where rows lie by what a rule no longer says.
+    ``rules`` are all rules that may write the table; the one that does so now is first. Publishes a schema version
+    where something is new. Idempotent. Raises ConfigError if rows were placed by a rule that has changed.
     """
     sources = ColumnSources.parsed(table.schema.options.get(OPTION))
     known, wanted = sources.made_by, words_of(rules)
@@ -76,7 +76,7 @@ def with_words_of(rules: Sequence[TargetRule], table: Table, identifier: str, pi
 
 
 def _check_key(replaced: Collection[str], begun: Collection[str], table: Table, identifier: str, pipeline: str) -> None:
-    """ConfigError for another mask or expression of a key column: the old rows would stay beside the new ones.
+    """Raises ConfigError for another mask or expression of a key column: the old rows would stay next to the new ones.
 
     So would those that the pipeline wrote before a mask or an expression ``begun``.
     """

@@ -1,4 +1,4 @@
-"""The schema that a new table gets from its rule and from what the first events of a source table show."""
+"""The schema of a new table, from its rule and the first events of a source table."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def first_schema(source: SourceTable, seen: Seen, identifier: str, rule: TargetR
 def _options_of_versions(
     identifier: str, versions: VersionColumns, primary_key: Sequence[str], partition_by: Sequence[str]
 ) -> dict[str, str]:
-    """All versions of a row lie in one bucket, which their key alone chooses."""
+    """All versions of a row are in one bucket, which depends on their key alone."""
     problem = partition_problem(primary_key, partition_by)
     if problem is not None:
         raise ConfigError(f"table {identifier}: `history: scd2`: {problem}")
@@ -86,7 +86,7 @@ def _check_key(
 def _without_key(source: SourceTable, identifier: str, found: str) -> str:
     return (
         f"{source.topic}: its messages have {found}, so table {identifier} has no primary key;"
-        " give the rule a primary_key, say `mode: append` to add a row for every record, or exclude the topic"
+        " give the rule a primary_key, set `mode: append` to add a row for every record, or exclude the topic"
     )
 
 

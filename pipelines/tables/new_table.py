@@ -1,4 +1,4 @@
-"""A table that is not there yet: whether what the events of a source table show makes one, and with which schema."""
+"""A table that does not exist yet: whether the events of a source table create it, and with which schema."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class NewTable:
     source: SourceTable
     seen: Seen
     blames_records: bool
-    """Whether these records are to blame for what does not fit, and not the file: it has no rule for the table, or the
-    rule has made another one for the topic."""
+    """Whether the records are at fault for the mismatch, and not the file. In that case the file has no rule for the
+    table, or the rule has made another table for the topic."""
 
     def schema(self, evolution: Evolution, now_ms: int) -> TableSchema:
         """The first schema; Rejected where the records make none, ConfigError where the rule does not fit them.
@@ -63,7 +63,7 @@ class NewTable:
         return self.schema_of_stored(evolution, now_ms)
 
     def _with_stored_columns(self) -> NewTable:
-        """The table as its rule stores what the events show."""
+        """The table as its rule stores the observed columns."""
         layout = first_layout(self.rule, self.seen.columns)
         if layout.all_lacking and not self.seen.has_rows:
             missing, place = next(iter(layout.all_lacking.items()))

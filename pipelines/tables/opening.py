@@ -1,4 +1,4 @@
-"""How a table is opened or made for a batch: as its rule says, for the stream or for work beside it."""
+"""Opens or creates a table for a batch: as its rule says, for the stream or for work beside it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Opening:
     def open_or_create(
         self, name: TableName, rule: TargetRule, source: SourceTable, seen: Seen, *, feeds_one: bool, is_keyed: bool
     ) -> Table:
-        """The table as its rule says, made with what a source table shows where there is none yet.
+        """The table as its rule says; created from what a source table shows if it does not exist.
 
         ``feeds_one`` says whether the topic of the source feeds a table already, ``is_keyed`` whether it has records
         with keys. Raises ConfigError where rule and table do not go together, Rejected where the source does not show
@@ -64,7 +64,7 @@ class Opening:
         """
         identifier = str(name)
         table = self._catalog.find(name)
-        # Beside records with keys in the topic, those without one are stray ones rather than a log.
+        # If the topic has records with keys, those without one are strays rather than a log.
         message_key = () if is_keyed and seen.key_columns is None else seen.key_columns
         rule = rule.for_keys(message_key) if table is None else rule.for_table(table.schema)
         if table is None:
@@ -142,13 +142,13 @@ class Opening:
         return sink
 
     def _known(self, identifier: str, table: Table) -> Entry:
-        """What the checkpoint knows of a table."""
+        """The checkpoint's entry of a table."""
         known = UNKNOWN if self._book is None else self._book.entry(identifier)
         return known if known.created_ms == table.created_ms else UNKNOWN
 
 
 def changed_by_rule(config: PipelineConfig, rule: TargetRule, table: Table, identifier: str) -> Table:
-    """The table with the columns, types and options that its rule says, without any record; ConfigError where it cannot
+    """The table with the columns, types and options of its rule, without any record. Raises ConfigError if it cannot
     have them."""
     pipeline, at_ms = config.name, now_ms()
     changed = with_types_of(rule, table, identifier, pipeline, at_ms)

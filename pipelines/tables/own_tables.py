@@ -1,4 +1,4 @@
-"""A pipeline's own tables: which they are, how far each has come, and what is noted of one before rows go into it."""
+"""A pipeline's own tables: their names, their positions, and the note about each before its first rows."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class OwnTables:
         return OwnPositions({str(table.name): table.position for table in written}, frozenset(unreadable))
 
     def go_on_with(self, tables: Iterable[tuple[str, Table]]) -> None:
-        """Record what was found, and that these tables are written under this checkpoint too."""
+        """Record the tables found, and that they are written under this checkpoint too."""
         if self._record is not None:
             self._record.add(tables, found=map(str, self.names()))
 

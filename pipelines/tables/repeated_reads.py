@@ -110,7 +110,7 @@ def _places(offsets: Offsets) -> str:
 
 
 def _counted(table: Table) -> str | None:
-    """What a record that comes twice does; None where its row ends up the same."""
+    """The effect of a record that comes twice; None if its row stays the same."""
     if not table.schema.primary_keys:
         return "each adds its row again"
     columns = table.write_traits.accumulating

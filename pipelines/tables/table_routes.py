@@ -209,7 +209,7 @@ class TableRoutes:
             check_sources(source, sink, rule)
         except ConfigError as error:
             is_named = self._config.has_rule_for(source.database, source.schema, source.table, source.topic)
-            if source.topic in self.topics or not is_named:  # nobody has asked for these records in this table
+            if source.topic in self.topics or not is_named:  # no rule leads these records to this table
                 raise Rejected(Rejection(str(error))) from error
             raise
         if rule.backfill and self._misses_older(sink, source):
@@ -236,7 +236,7 @@ class TableRoutes:
         return opened
 
     def _open_or_create(self, source: SourceTable, seen: Seen, target: TableName, rule: TargetRule) -> _Opened:
-        """Open a table, or make it with what a source table shows."""
+        """Open a table, or create it from what a source table shows."""
         rule = self.rules.get(str(target), rule)
         feeds_one, is_keyed = source.topic in self.topics, source.topic in self.keyed_topics
         table = self._opening.open_or_create(target, rule, source, seen, feeds_one=feeds_one, is_keyed=is_keyed)
@@ -256,7 +256,7 @@ class TableRoutes:
         return True
 
     def take_continued(self, identifier: str) -> None:
-        """Let rules know of columns that go on in others."""
+        """Tell rules about columns that continue in others."""
         schema = self.sinks[identifier].table.schema
         self.rules[identifier] = self.rules[identifier].for_table(schema)
         for source, name in self.routes.items():
@@ -290,7 +290,7 @@ class TableRoutes:
             self.sinks[identifier] = self._opening.sink(
                 identifier, table if rule is None else self._opening.followed(rule, table, identifier)
             )
-        # Its next events lead to it: what is known of its sources may be from before it was paused.
+        # Its next events lead to it: the known facts about its sources may be from before its pause.
         self.routes = {source: name for source, name in self.routes.items() if name != identifier}
         return table
 

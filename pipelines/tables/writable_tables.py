@@ -32,7 +32,7 @@ def check_keys(table: Table, identifier: str, rule: TargetRule) -> None:
     present = (rule.row_key(schema.primary_keys), tuple(schema.partition_keys))
     for name, want, have in zip(("primary_key", "partition_by"), wanted, present, strict=True):
         if want and tuple(want) != have:
-            stays = f"say `{name}: [{', '.join(have)}]` in the rule" if have else f"take `{name}` out of the rule"
+            stays = f"set `{name}: [{', '.join(have)}]` in the rule" if have else f"take `{name}` out of the rule"
             raise ConfigError(
                 f"table {identifier} exists with {name} [{', '.join(have)}], the rule wants [{', '.join(want)}], and"
                 f" its rows lie by what it has: {stays}, or write into a new table (another `into`, with"
@@ -52,7 +52,7 @@ def _check_mode(table: Table, identifier: str, rule: TargetRule) -> None:
         )
     if rule.on_change is None and not schema.primary_keys:
         raise ConfigError(
-            f"table {identifier} exists and has no primary key; say `mode: append` in the rule to add rows to it, or"
+            f"table {identifier} exists and has no primary key; set `mode: append` in the rule to add rows to it, or"
             " write into a new table (another `into`)"
         )
     if rule.on_change is not None and schema.primary_keys:
@@ -70,7 +70,7 @@ def _check_mode(table: Table, identifier: str, rule: TargetRule) -> None:
             )
     if rule.on_change in ("fail", "skip") and all(map(schema.has_column, EVENT_NAMES)):
         raise ConfigError(
-            f"table {identifier} exists as a log of events with the columns {', '.join(EVENT_NAMES)}; say `on_change:"
+            f"table {identifier} exists as a log of events with the columns {', '.join(EVENT_NAMES)}; set `on_change:"
             " log` in the rule, or write into a new table (another `into`)"
         )
 
@@ -79,7 +79,7 @@ def check_same_mode(identifier: str, rule: TargetRule, other: TargetRule) -> Non
     """Refuse a second rule for a table that writes it in another way than the first one."""
     if not rule.writes_like(other):
         raise ConfigError(
-            f"table {identifier} is written by rules of different `mode` or `on_change`; say the same in all of them,"
+            f"table {identifier} is written by rules of different `mode` or `on_change`; state the same in all of them,"
             " or give each its own table (another `into`)"
         )
 
@@ -93,7 +93,7 @@ def check_new(schema: TableSchema, identifier: str, pipeline: str) -> None:
 
 
 def check_writable(table: Table, identifier: str) -> None:
-    """Refuse a table of a kind that Tidemark cannot write; a warning where others will fail with what it stores."""
+    """Refuse a table of a kind that Tidemark cannot write; warn if others will fail with what it stores."""
     try:
         validate_table(table.schema)
     except ConfigError as error:
@@ -134,7 +134,7 @@ def rule_of_found(config: PipelineConfig, found: WrittenTable, table: Table) -> 
 def check_own_tables(config: PipelineConfig, own: OwnTables, paused: Collection[str]) -> None:
     """Check the tables that the pipeline has written but those that are ``paused``, which stop no start.
 
-    What cannot be read is left to the start, which goes on without such a table.
+    A table that cannot be read is left to the start, which continues without it.
     """
     for found in own.written(lambda _name, _error: None):
         if str(found.name) in paused:

@@ -40,7 +40,8 @@ class AvroSchema:
     named: Mapping[str, Any]
 
     def framed(self, value: Any, where: str) -> bytes:
-        """The bytes of a value behind the id of its schema. ConfigError for what the schema does not take."""
+        """The bytes of a value behind the id of its schema. Raises ConfigError for values that the schema does not
+        take."""
         out = io.BytesIO()
         try:
             fastavro.schemaless_writer(out, self.parsed, self._plain(self.parsed, value, ()))
@@ -105,7 +106,7 @@ def _path(at: Sequence[str]) -> str:
 
 
 def avro_schema(number: int, schema: Any, where: str) -> AvroSchema:
-    """A schema of a case file, which is as the registry has it. ConfigError for what is no schema."""
+    """A schema of a case file, which is as the registry has it. Raises ConfigError for text that is not a schema."""
     named: dict[str, Any] = {}
     try:
         given = json.loads(json.dumps(schema))

@@ -1,4 +1,4 @@
-"""Compares what a case expects with its result: pure comparisons that return readable differences."""
+"""Compares a case's expectation with its result: pure comparisons that return readable differences."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Difference:
 
 
 def differences(expected: Expectation, found: Outcome) -> list[Difference]:
-    """What is not as expected; nothing when the case holds."""
+    """The differences from the expectation; none if the case passes."""
     return [
         *_of_error(expected, found),
         *_of_paused(expected, found),
@@ -163,7 +163,7 @@ def _of_rows(at: tuple[str | int, ...], table: str, wanted: Sequence[Row], found
 def _row_lines(
     missing: Sequence[tuple[int, Row]], extra: Sequence[Row], names: Sequence[str], found: FoundTable
 ) -> Iterator[str]:
-    """Expected rows, each above the one that has its key."""
+    """Expected rows, each above the actual row with its key."""
     key = found.primary_key if {*found.primary_key} <= {*names} else ()
     by_key: defaultdict[Hashable, list[Row]] = defaultdict(list)
     for row in extra:

@@ -34,7 +34,7 @@ class CaseRecords:
         self._count = 0
 
     def batch(self, records: Sequence[Record], *at: str | int) -> pa.RecordBatch:
-        """The records of a batch, which stands at a path of the case."""
+        """The records of a batch at a path of the case."""
         rows = [row for i, record in enumerate(records) for row in self._rows(record, (*at, i))]
         rows.sort(key=lambda row: (row["topic"], row["partition"], row["offset"]))
         return pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)

@@ -1,4 +1,4 @@
-"""One case played: its batches through the pipeline on trial, and what is not as expected after them."""
+"""Plays one case: its batches through the pipeline on trial, then the differences from the expectation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CaseResult:
     seconds: float
     differences: tuple[Difference, ...]
     warnings: tuple[str, ...]
-    """What the pipeline warned of meanwhile."""
+    """The pipeline's warnings during the case."""
 
     @property
     def name(self) -> str:
@@ -38,7 +38,7 @@ class CaseResult:
         return not self.differences
 
     def place(self, difference: Difference) -> str:
-        """FILE:LINE of what a difference is about."""
+        """FILE:LINE of the subject of a difference."""
         return f"{self.loaded.path}:{self.loaded.line('expect', *difference.at)}"
 
 

@@ -1,6 +1,6 @@
 """What hinders a pipeline from running, or will: found without changing anything.
 
-``error`` stands for what a run refuses or loses records by, ``warning`` for what may go wrong later.
+``error``: a run would refuse this, or lose records. ``warning``: it may go wrong later.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _check_writable(config: PipelineConfig, what: str, location: str) -> None:
 
 
 def source_findings(config: PipelineConfig, sample: Sample) -> Iterator[Finding]:
-    """What the topics show: rights that are missing, records that are gone, or soon may be."""
+    """Findings about the topics: missing rights, records that are gone or soon may be."""
     for topic, why in sample.unreadable.items():
         yield Finding("error", f"topic {topic} cannot be read: {why}")
     checkpoint, kafka = Checkpoint(config), config.source.kafka
@@ -126,9 +126,9 @@ def _days(ms: int) -> str:
 def preview_findings(
     config: PipelineConfig, sample: Sample, preview: Preview, known: Collection[Finding]
 ) -> Iterator[Finding]:
-    """What the sample shows: what would stop the pipeline or pause a table, and what compaction takes away.
+    """Findings in the sample: what would stop the pipeline or pause a table, and what compaction removes.
 
-    What is ``known`` to stop it is not reported again.
+    A cause that is ``known`` to stop it is not reported again.
     """
     if preview.error is not None and Finding("error", preview.error) not in known:
         yield Finding("error", f"the pipeline would stop: {preview.error}")
@@ -151,7 +151,7 @@ def preview_findings(
 
 
 _WITHOUT_ROWS = (SKIPS["tombstones"], SKIPS["control"])
-"""What a sample may have beside records that are to give rows."""
+"""What a sample may have besides records that should give rows."""
 
 
 def _only_bad(sample: Sample, preview: Preview) -> Iterator[Finding]:

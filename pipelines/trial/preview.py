@@ -1,4 +1,4 @@
-"""What a pipeline would do: its real batches over a sample of the source, into a warehouse that is thrown away.
+"""Previews a pipeline: its real batches over a sample of the source, into a warehouse that is then deleted.
 
 Tables that are there are tried with their schemas and without their rows. Nothing of the pipeline is written: not its
 warehouse, checkpoint or quarantine, and nothing in Kafka.
@@ -49,7 +49,7 @@ class ColumnPreview:
     origin: str
     """Where the type comes from."""
     looks_like: str | None = None
-    """What the values of a guessed column most probably stand for, where JSON does not show it."""
+    """The probable meaning of the values in a guessed column, where JSON does not show it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class BadKindPreview:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What the sample shows."""
+    """The findings in the sample."""
 
     tables: tuple[TablePreview, ...] = ()
     quarantine: tuple[BadKindPreview, ...] = ()
@@ -104,7 +104,7 @@ class Preview:
 
 @dataclass(slots=True)
 class _Seen:
-    """What the decode tasks have observed."""
+    """The observations of the decode tasks."""
 
     observations: list[Observation] = field(default_factory=list)
 

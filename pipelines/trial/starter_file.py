@@ -1,4 +1,4 @@
-"""The pipeline file that `tidemark init` writes: what was seen of the topics, and comments on what is to decide."""
+"""The pipeline file that `tidemark init` writes: findings about the topics, and comments on open decisions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SECRET = re.compile(r"password|secret|jaas|token|(?:^|\.)key$|certificate", re.
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What the file begins with, as its author has said."""
+    """The beginning of the file, from the author's options."""
 
     name: str
     source: Mapping[str, str]
@@ -47,7 +47,7 @@ class Start:
 
     @property
     def settings(self) -> Settings:
-        """What the format needs beside its name."""
+        """The options of the format."""
         return self.read[0].settings if self.read else {}
 
 
@@ -141,7 +141,7 @@ def _rules(start: Start) -> Iterator[str]:
         yield f"  - match: {{ topic: {_quoted(_literal(topic.topic))} }}"
         yield f"    into: {into}"
         if topic.format == "auto":
-            yield "    # Where the first records are no change events, state the columns of the key: primary_key: [id]"
+            yield "    # If the first records are not change events, state the columns of the key: primary_key: [id]"
         elif topic.format in _KEYED_BY_RULE or topic.key is None:
             yield "    # Every record is a row of a log of events. For the newest row of each key state the columns of"
             yield "    # the key in place of these three lines: primary_key: [id]"

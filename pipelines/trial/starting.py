@@ -30,7 +30,7 @@ SAMPLED = 200
 
 
 def start_from_kafka(servers: str, topics: TopicSelection, properties: Mapping[str, str], name: str) -> Start:
-    """What a cluster holds; ConfigError where it has no topic that can be read."""
+    """The topics of a cluster; raises ConfigError if none can be read."""
     from sources.kafka.sampling import KafkaSampler
 
     sampler = KafkaSampler(KafkaSettings(servers, topics, resolved(properties)))

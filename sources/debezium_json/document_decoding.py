@@ -111,7 +111,7 @@ class _Documents:
         return self._readers[names]
 
     def key(self, index: int) -> Any:
-        """A message key parsed: None where there is none, a MalformedRecord for one that is no JSON."""
+        """A parsed message key: None without a key, a MalformedRecord if it is not JSON."""
         return unwrapped_key(self._outcome.parsed("key", int(self._records.positions[index])))
 
     def parsed(self, column: str, position: int) -> Any:

@@ -149,7 +149,7 @@ def _parsed_shapes(
 
 
 def _members(tail: bytes) -> Mapping[str, Any] | None:
-    """What a tail says; None for one that holds row images too, or no event."""
+    """The content of a tail; None if it holds row images too, or no event."""
     try:
         members = parse_json(b"{" + tail[1:])
     except MalformedRecord:

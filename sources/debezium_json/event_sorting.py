@@ -1,7 +1,7 @@
 """Sorting the records of one topic partition by source table, before their rows are read.
 
-This module also handles everything that is no event of a table. Malformed records go to quarantine; tombstones, control
-records and messages are counted.
+This module also handles everything that is not an event of a table. Malformed records go to quarantine; tombstones,
+control records and messages are counted.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def halved(parts: list[TableEvents]) -> tuple[list[TableEvents], list[TableEvent
 
 
 class EventSorter:
-    """Sorts texts; ``events`` has what was found, by source table in order of first sight.
+    """Sorts texts; ``events`` has the events by source table, in order of first sight.
 
     With ``parts_documents``, events of MongoDB are in ``documents`` instead, in parts.
     """

@@ -24,7 +24,7 @@ from sources.debezium_json.envelopes import unwrapped_key
 from sources.json_changes.exact_parse import parse_json, scan_json
 
 KeyFields = tuple[str, ...] | None
-"""The names of a key's fields in their order; none for a key that is no JSON object; None where there is no key."""
+"""The names of a key's fields in order; empty if the key is not a JSON object; None without a key."""
 
 Mask = npt.NDArray[np.bool_]
 
@@ -95,7 +95,7 @@ def _shape_of(key: bytes | None, fields: KeyFields, are_utf8: bool) -> _Shape | 
 
 
 class KeyForms(Protocol):
-    """What is known of the keys of a batch; see ``MessageKeys``."""
+    """The known facts about the keys of a batch; see ``MessageKeys``."""
 
     @property
     def fields(self) -> list[KeyFields]: ...

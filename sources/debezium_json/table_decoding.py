@@ -241,7 +241,7 @@ class TableDecoding:
         )
 
     def _reject(self, source: SourceTable, rejection: Rejection, parts: list[TableEvents]) -> None:
-        """Quarantine the records; of a table that can still be made, report what they show and count its deletes."""
+        """Quarantine the records; if the table can still be created, report their columns and count its deletes."""
         if rejection.is_unmade:
             positions = np.concatenate([part.texts.positions for part in parts])
             columns, shapes = self._all_columns(positions)
@@ -310,7 +310,7 @@ class TableDecoding:
         return with_values_of_keys(events, target, self.schema, self.outcome, self.shape)
 
     def _with_known_keys(self, events: Events, target: DecodeTarget) -> Events:
-        """The events without those that change a row whose key in the table nobody knows."""
+        """The events without those that change a row whose key in the table is unknown."""
         if target.keys is None:
             return events
         key = set(target.primary_key)

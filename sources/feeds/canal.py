@@ -214,7 +214,7 @@ def _is_named(head: Head) -> bool:
 def _spread(
     old: pa.Array, counts: npt.NDArray[np.int64], paired: npt.NDArray[np.bool_], text_of: npt.NDArray[np.int64]
 ) -> pa.StructArray:
-    """The entries of ``old`` beside the rows that they belong to; NULL for rows without one."""
+    """The entries of ``old``, each next to its row; NULL for rows without one."""
     firsts = np.cumsum(counts) - counts
     starts = np.concatenate(([0], np.flatnonzero(np.diff(text_of)) + 1)) if len(text_of) else np.empty(0, np.int64)
     within = np.arange(len(text_of)) - np.repeat(starts, np.diff(np.concatenate((starts, [len(text_of)]))))

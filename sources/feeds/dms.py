@@ -1,4 +1,4 @@
-"""The JSON of AWS Database Migration Service: one row a record, and what it is in ``metadata``.
+"""The JSON of AWS Database Migration Service: one row a record, with its kind in ``metadata``.
 
     {"data": {"id": 1, "note": "new"},
      "metadata": {"timestamp": "2024-05-01T10:00:00.000000Z", "record-type": "data", "operation": "update",

@@ -1,6 +1,6 @@
-"""What a replication tool's JSON format gives the shared decoder: the contract of the formats in this folder.
+"""The contract between the shared decoder and a replication tool's JSON format in this folder.
 
-A record is read in two steps. Its head (names, operation, key) says what it is; records with equal heads are judged
+A record is read in two steps. Its head (names, operation, key) shows its kind; records with equal heads are judged
 once. Its row images are read later, with the columns of the table that they go to.
 """
 
@@ -24,7 +24,7 @@ from sources.places_of_change import PlaceOfChange
 from sources.values.iso_time import parse_timestamp
 
 Head: TypeAlias = Mapping[str, Any]
-"""What a record says of itself, without its rows; values are texts, truth values or None."""
+"""The head of a record, without its rows; values are texts, truth values or None."""
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -71,7 +71,7 @@ class OfTable:
 
 @dataclass(frozen=True, slots=True)
 class NoRows:
-    """The record is none of a table; ``kind`` (a noun in the singular) says what it is instead."""
+    """The record does not belong to a table; ``kind`` (a noun in the singular) says what it is instead."""
 
     kind: str
 
@@ -97,7 +97,7 @@ class VectorRows:
 
     ``text_of`` has the text of each row, in rising order. ``new`` is the row after an INSERT or UPDATE, and the row
     before a DELETE. ``old`` has the values before an UPDATE, NULL for those that the record does not have; None if no
-    row has one. ``doubt`` marks the texts to be read exactly instead. ``absent`` marks the rows of UPDATEs that lack a
+    row has one. ``doubt`` marks the texts to read exactly instead. ``absent`` marks the rows of UPDATEs that lack a
     column.
     """
 
@@ -169,7 +169,7 @@ class Feed(Protocol):
         ...
 
     def raw_times(self, table: pa.Table) -> pa.Array:
-        """The time of each change as the records have it."""
+        """The time of each change, as in the records."""
         ...
 
     def raw_time_of(self, value: Row) -> Any:
@@ -228,7 +228,7 @@ def joined_names(names: pa.Array) -> pa.Array:
 
 
 def join_names(names: Any) -> str | None:
-    """The same of one list; None for what is no list of names."""
+    """The same for one list; None if it is not a list of names."""
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return None
     return _BETWEEN.join(names)
@@ -245,7 +245,8 @@ _BETWEEN = "\x1f"
 
 
 def epoch_ms(texts: pa.Array, zone: str) -> pa.Array:
-    """Milliseconds since the epoch (int64); NULL for values that are no time. Texts without a zone are in ``zone``."""
+    """Milliseconds since the epoch (int64); NULL for values that are not a time. Texts without a zone are in
+    ``zone``."""
     encoded = texts.dictionary_encode()
     found: list[int | None] = []
     for text in encoded.dictionary.to_pylist():

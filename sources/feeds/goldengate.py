@@ -3,9 +3,9 @@
     {"table": "SHOP.ORDERS", "op_type": "U", "op_ts": "2024-05-01 10:00:00.000000", "pos": "00000000000000002928",
      "primary_keys": ["ID"], "before": {"ID": 1, "NOTE": "a"}, "after": {"ID": 1, "NOTE": "new"}}
 
-An update that was compressed in the trail has its key and the columns that changed; all others keep their values.
-Older versions write every column, and beside it whether it is missing (``NOTE_isMissing``). With ``omitNullValues`` a
-column is missing where it is NULL: only the option ``missing_columns`` distinguishes that from one that did not change.
+An update that was compressed in the trail has its key and the columns that changed; all others keep their values. Older
+versions write every column, with a flag whether it is missing (``NOTE_isMissing``). With ``omitNullValues`` a column is
+missing where it is NULL: only the option ``missing_columns`` distinguishes that from one that did not change.
 """
 
 from __future__ import annotations

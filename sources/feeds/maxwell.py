@@ -3,9 +3,9 @@
     {"database": "shop", "table": "orders", "type": "update", "ts": 1700000000, "primary_key_columns": ["id"],
      "data": {"id": 1, "note": "new"}, "old": {"note": "a"}}
 
-``old`` has the earlier values of the columns that changed. Where Maxwell writes no NULLs (``output_nulls=false``), a
-column that is in ``old`` and not in ``data`` became NULL, and one that is in neither did not change. Where records do
-not name the primary key, the message keys do: ``{"database": .., "table": .., "pk.id": 1}``.
+``old`` has the earlier values of the columns that changed. If Maxwell writes no NULLs (``output_nulls=false``), a
+column in ``old`` and not in ``data`` became NULL. A column in neither did not change. Where records do not name the
+primary key, the message keys do: ``{"database": .., "table": .., "pk.id": 1}``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sorting the records of one topic partition by source table, from their heads alone.
 
-Heads of one table are alike but for their times, so each distinct one is judged once. Whatever is no record of a table
-is dealt with here: bad records go to quarantine, tombstones and control records are counted.
+Heads of one table are alike but for their times, so each distinct one is judged once. Handles everything that is not a
+record of a table: bad records go to quarantine, tombstones and control records are counted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TableRecords:
     """Records of one source table: texts, operation codes, raw times, and per record the index of its key's columns in
     ``key_fields`` and of the types that it names in ``type_sets``.
 
-    Texts do not have the object with the types; where its index is ``NOT_CUT``, nobody has looked for it.
+    Texts do not have the object with the types; if its index is ``NOT_CUT``, it was not searched for.
     """
 
     texts: Texts
@@ -95,7 +95,7 @@ class ParsedRows:
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """Records and what they are: ``verdict_of`` has the index of each one's verdict."""
+    """Records and their kinds: ``verdict_of`` has the index of each one's verdict."""
 
     texts: Texts
     verdicts: list[Verdict]

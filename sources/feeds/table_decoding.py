@@ -226,7 +226,7 @@ class FeedDecoding:
         return events if good.all() else events.chosen(good)
 
     def _with_keys(self, events: Events, target: DecodeTarget, plan: Plan) -> Events:
-        """The events without those whose row is under a key that nobody knows."""
+        """The events without those whose row is under an unknown key."""
         if not target.primary_key:
             return events
         key = target.primary_key
@@ -323,7 +323,7 @@ class FeedDecoding:
             self.outcome.note_newest(source, target, last, shown)
 
     def _reject(self, source: SourceTable, rejection: Rejection, records: TableRecords) -> None:
-        """Quarantine the records; of a table that can still be made, report what they show and count its deletes."""
+        """Quarantine the records; if the table can still be created, report their columns and count its deletes."""
         if rejection.is_unmade:
             shows_columns = self._observe_whole(source, records)
             if shows_columns and rejection.is_empty and not np.isin(records.ops, (DELETE, TRUNCATE)).all():
@@ -376,7 +376,7 @@ def _as_columns(fields: Sequence[str], columns: set[str]) -> tuple[str, ...]:
 
 
 def _without_looks(columns: Sequence[ObservedColumn]) -> tuple[ObservedColumn, ...]:
-    """Without guesses of what values stand for: these tools write no encoded numbers."""
+    """Without guesses about the meaning of values: these tools write no encoded numbers."""
     return tuple(replace(column, looks_like=None) for column in columns)
 
 

@@ -1,4 +1,4 @@
-"""Gathers what becomes of the records of one batch."""
+"""Gathers the outcome of one batch's records."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Outcome:
         return other
 
     def take(self, attempt: Outcome) -> None:
-        """All that became of records in an attempt."""
+        """The whole outcome of an attempt."""
         for position, (reason, source) in attempt._quarantined.items():
             self._quarantined.setdefault(position, (reason, source))
         for place, tables in attempt._changes.items():
@@ -160,13 +160,13 @@ class Outcome:
         self._newest[place] = row.after(self._newest.get(place))
 
     def refuse(self, source: SourceTable, position: int, reason: str, *, is_rebuilt: bool = False) -> None:
-        """``is_rebuilt``: the table may be rebuilt from what is behind the record."""
+        """``is_rebuilt``: the table may be rebuilt from the records after this one."""
         time = self.cell("timestamp", position) if is_rebuilt else None
         partition = self.cell("partition", position)
         self._refusals[position] = Refusal(source, partition, self.offset(position), reason, time)
 
     def truncate(self, source: SourceTable, target: DecodeTarget, position: int, op_name: str) -> None:
-        """Do what the policy of the table says of a TRUNCATE, for which the source has the word ``op_name``."""
+        """Apply the table's policy to a TRUNCATE, for which the source has the word ``op_name``."""
         self.count(truncates=1)
         if target.on_truncate == "apply":
             self._truncations[position] = Truncation(source, self.cell("partition", position), self.offset(position))

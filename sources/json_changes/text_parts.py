@@ -29,7 +29,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def ended_with(end: bytes, texts: pa.Array) -> pa.Array:
-    """The texts, which nobody else has seen yet, with their last bytes replaced."""
+    """The texts, which have no other user yet, with their last bytes replaced."""
     data = np.frombuffer(texts.buffers()[2], np.uint8)
     ends = np.frombuffer(texts.buffers()[1], np.int32)[1 : len(texts) + 1]
     for distance, char in enumerate(reversed(end), start=1):

@@ -46,7 +46,7 @@ def _timestamps(messages: Sequence[Message]) -> pa.Array:
 
 
 def _headers(messages: Sequence[Message]) -> pa.Array:
-    # Typed as what may be produced; what was consumed has a list of pairs.
+    # Typed for producing; a consumed message has a list of pairs.
     found: list[list[tuple[str, bytes | None]] | None] = [message.headers() for message in messages]
     if not any(found):
         return pa.nulls(len(found), _HEADERS)

@@ -53,7 +53,7 @@ _NOT_THERE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_
 
 
 class OffsetsNotThere(Exception):
-    """Kafka does not hold offsets that were planned, and losses are refused. The driver finds out what is lost."""
+    """Kafka does not hold offsets that were planned, and losses are refused. The driver finds the lost records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class KafkaShareReader:
     """Those of librdkafka. Secrets stay where they are if the process of the task has them."""
     goes_on_after_loss: bool
     patience_s: float
-    """How long no progress is taken for trouble that passes."""
+    """How long missing progress counts as a transient failure."""
 
     def __call__(self, shares: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
         for share in shares:
@@ -79,7 +79,7 @@ class KafkaShareReader:
 
 @dataclass(slots=True)
 class _Range:
-    """What is left of the range of one partition."""
+    """The rest of one partition's range."""
 
     next: int
     end: int
@@ -226,7 +226,7 @@ class _Reading:
             self._seek(place, begin)
         elif begin >= left.end or end <= left.next:
             self._finish(place)
-        else:  # cut off in the middle of the range: what is left has come
+        else:  # cut off in the middle of the range: all remaining records have come
             self._finish(place)
 
     def _seek(self, place: Place, offset: int) -> None:
@@ -259,7 +259,7 @@ _consumers: dict[tuple[tuple[str, str], ...], tuple[Consumer, Trouble, FileState
 
 
 def _consumer(reader: KafkaShareReader) -> tuple[Consumer, Trouble]:
-    """The one of these properties, made anew where files that they name were replaced."""
+    """The consumer with these properties, recreated if files that they name were replaced."""
     properties = {n: value.reveal() if isinstance(value, Secret) else value for n, value in reader.properties.items()}
     key, files = tuple(sorted(properties.items())), file_states(properties)
     held = _consumers.pop(key, None)

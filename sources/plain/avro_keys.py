@@ -1,4 +1,4 @@
-"""Message keys in Avro, beside values in Avro."""
+"""Message keys in Avro, of values in Avro."""
 
 from __future__ import annotations
 

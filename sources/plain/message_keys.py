@@ -45,7 +45,7 @@ class OwnKeys(Protocol):
 
 
 class NoKeys:
-    """Says of all records that they have no message key: plain rows are what they are without one."""
+    """Says that no record has a message key: plain rows do not need one."""
 
     def __init__(self) -> None:
         self.fields: list[KeyFields] = [None]

@@ -33,7 +33,7 @@ Positions = npt.NDArray[np.int64]
 
 _NO_TIME = (
     "history: scd2: a record without a value does not tell when the source deleted the row: let the connector write"
-    " deletes as rows (delete.tombstone.handling.mode=rewrite), and say `on_tombstone: skip`. If rows carry no time of"
+    " deletes as rows (delete.tombstone.handling.mode=rewrite), and set `on_tombstone: skip`. If rows carry no time of"
     " the source either, name their metadata fields in `add_fields`, such as `add_fields: op`"
 )
 
@@ -128,7 +128,7 @@ class _Partition:
                 decoding.decode_sorted({source: [part.events]}, self.of.targets)
 
     def _orders_by_other_times(self, goal: Goal) -> bool:
-        """Whether rows may tell when the source made them: the time of a record without a value is later.
+        """Whether rows may have the time in the source: the time of a record without a value is later.
 
         In a table that orders versions by time it would end one that the source made since.
         """

@@ -92,7 +92,7 @@ def _name(field: str) -> bytes:
 
 
 def _hold_metadata(heads: pa.Array, shape: FlatRows) -> npt.NDArray[np.bool_]:
-    """Which heads have fields themselves that say what became of the row."""
+    """Which heads have fields themselves that give the operation of the row."""
     names = b"|".join(_quoted(_name(name)) for name in shape.metadata.roles)
     return np.asarray(pc.match_substring_regex(heads, b"(" + names + b"):"))
 
@@ -137,7 +137,7 @@ class _Tails:
             self.usable[same] &= stands_at(self._data, self._cuts[same] + tail.index(literal), literal)
 
     def _members(self, tail: bytes) -> Mapping[str, Any] | None:
-        """What a tail says; None for one that holds columns too."""
+        """The content of a tail; None if it holds columns too."""
         try:
             members = parse_json(b"{" + tail[1:])
         except MalformedRecord:
@@ -146,7 +146,8 @@ class _Tails:
         return members if is_metadata else None
 
     def _literals(self, members: Mapping[str, Any], tail: bytes) -> list[bytes] | None:
-        """Texts with digits that must be the same in all tails; None if they do not stand there literally and once."""
+        """Texts with digits that must be the same in all tails; None if a tail does not have them literally and
+        once."""
         literals = []
         for name, role in self._metadata.roles.items():
             value = members.get(name)

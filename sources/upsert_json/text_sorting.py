@@ -59,7 +59,7 @@ class TextSorter:
             self._sort_whole(texts)
 
     def _sort_split(self, texts: Texts, split: SplitRows) -> None:
-        """Sort split texts by what the shapes of their tails say."""
+        """Sort split texts by the shapes of their tails."""
         codes = pa.array(split.shape_of)
         fields = {
             name: pa.array([field_text(shape.get(name)) for shape in split.shapes], pa.string()).take(codes)
@@ -80,7 +80,7 @@ class TextSorter:
             self._sort_plain(texts)
 
     def _sort_strange(self, texts: Texts) -> None:
-        """Texts that are parsed one by one to see what they are."""
+        """Texts that are parsed one by one to find their kind."""
         self._sorter.sort_values(texts, [unwrapped(parse_exactly(text)) for text in texts.values.to_pylist()])
 
     @property

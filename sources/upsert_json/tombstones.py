@@ -39,7 +39,7 @@ def deleted_rows(
 
     ``keys`` are the message keys of these positions, all in UTF-8.
 
-    A key that is no object is the value of the primary key, if that is one column.
+    A key that is not an object is the value of the primary key, if that is one column.
     """
     column = goal.primary_key[0] if isinstance(goal, DecodeTarget) and len(goal.primary_key) == 1 else None
     is_text = column is not None and isinstance(goal, DecodeTarget) and dict(goal.columns)[column].root in CHARACTERS

@@ -32,7 +32,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PlainPolicies:
-    """Options of the format beside the forms of values."""
+    """Options of the format besides the forms of values."""
 
     on_tombstone: str = option("delete", "What a record without a value does.", "ignore")
 

@@ -24,7 +24,7 @@ class Clock:
 
 
 class Supervised:
-    """A pipeline whose queries are scripted: an error stands for a query that cannot be begun."""
+    """A pipeline whose queries are scripted: an error stands for a query that cannot start."""
 
     def __init__(self, script: Sequence[Any], **retry: str) -> None:
         self.clock = Clock()

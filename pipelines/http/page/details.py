@@ -1,4 +1,5 @@
-"""What the page shows when somebody asks: buckets, history, some rows and changes of a table; the newest bad records.
+"""The details that the page shows on request: buckets, history, some rows and changes of a table; the newest bad
+records.
 
 Buckets come from memory. The rest is a bounded read from the storage, as plain data for JSON.
 """
@@ -28,7 +29,7 @@ RECORDS_READ = 10_000
 """The newest records of a quarantine."""
 
 LONGEST_VALUE = 500
-"""Characters of a value; beside them stands how many there are."""
+"""Characters shown of a value, with their total number."""
 
 
 def buckets(table: Table, state: TableState, *, with_values: bool) -> dict[str, Any]:
