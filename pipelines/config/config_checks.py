@@ -35,7 +35,6 @@ from pipelines.config.options_without_effect import (
 from pipelines.config.source_config import StartTimestamp
 from pipelines.config.spark_properties import master_problem, misspelt_properties, unknown_properties
 from pipelines.config.storage_checks import place_warnings, storage_problems
-from pipelines.config.table_match import PLACEHOLDER
 from pipelines.config.table_name import alike_text, folded
 from pipelines.config.table_rules import TargetRule
 from pipelines.config.yaml_file import KeyPath, Problem, YamlFile
@@ -171,7 +170,7 @@ def _differing_modes(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
     """Rules that write one table in another way than one before, as far as the file alone says how they do."""
     for i, rule in enumerate(config.tables):
         for j, earlier in enumerate(config.tables[:i]):
-            if rule.into != earlier.into or PLACEHOLDER.search(rule.into):
+            if rule.into != earlier.into or not rule.names_one_table:
                 continue
             mine, its = config.target_rule(rule), config.target_rule(earlier)
             if mine.without_keys or its.without_keys:

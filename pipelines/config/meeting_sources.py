@@ -5,20 +5,16 @@ Most rules leave it open: how many source tables a pattern matches shows only wh
 
 from __future__ import annotations
 
-import re
-
 from pipelines.config.config import PipelineConfig
+from pipelines.config.table_match import PLAIN
 from pipelines.config.table_rules import TableRule
-from sources.topics import any_matches
-
-_PLAIN = re.compile(r"[\w.-]+")
 
 
 def sources_that_meet(config: PipelineConfig) -> dict[int, int | str]:
     """Per rule that needs ``merge_sources`` and lacks it: the number of the rule that it meets, or what it matches."""
     found: dict[int, int | str] = {}
     for i, rule in enumerate(config.tables):
-        if "{" in rule.into or rule.mode == "append":
+        if not rule.names_one_table or rule.mode == "append":
             continue
         met = [j for j in range(i) if config.tables[j].into == rule.into and _are_apart(config.tables[j], rule)]
         topics = _named_topics(config, rule)
@@ -32,7 +28,7 @@ def sources_that_meet(config: PipelineConfig) -> dict[int, int | str]:
 def _are_apart(one: TableRule, other: TableRule) -> bool:
     """Whether no source table is for both rules: they want different plain names in one place."""
     pairs = zip(one.match.by_name.values(), other.match.by_name.values(), strict=True)
-    return any(not {*a} & {*b} and all(map(_PLAIN.fullmatch, (*a, *b))) for a, b in pairs if a and b)
+    return any(not {*a} & {*b} and all(map(PLAIN.fullmatch, (*a, *b))) for a, b in pairs if a and b)
 
 
 def _named_topics(config: PipelineConfig, rule: TableRule) -> list[str]:
@@ -43,8 +39,4 @@ def _named_topics(config: PipelineConfig, rule: TableRule) -> list[str]:
     if match.topic is None or match.database or match.schema_ or match.table or match.exclude:
         return []
     earlier = config.tables[: config.tables.index(rule)]
-    return [n for n in names if any_matches(match.topic, n) and not any(_may_take(r, n) for r in earlier)]
-
-
-def _may_take(rule: TableRule, topic: str) -> bool:
-    return rule.match.topic is None or any_matches(rule.match.topic, topic)
+    return [n for n in names if match.takes_topic(n) and not any(r.match.takes_topic(n) for r in earlier)]

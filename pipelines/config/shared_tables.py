@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from paimon_table.options.field_options import AGGREGATING
 from paimon_table.options.names import BUCKET, MERGE_ENGINE, SEQUENCE_FIELD
 from pipelines.config.config import PipelineConfig
-from pipelines.config.table_match import PLACEHOLDER, Match
+from pipelines.config.table_match import PLAIN, Match
 from pipelines.config.table_rules import TableRule, TargetRule
 from sources.topics import TopicSelection, any_matches, name_matches
 
@@ -21,7 +21,6 @@ _ONE_JOB = (
     " and planned again, and a pipeline that always loses ends"
 )
 
-_PLAIN = re.compile(r"[\w.-]+")
 _FUNCTION = re.compile(r"fields\..*aggregate-function")
 
 
@@ -45,7 +44,7 @@ def tables_shared(config: PipelineConfig, other: PipelineConfig) -> Iterator[Sha
             if mine.into != theirs.into:
                 continue
             rules = config.target_rule(mine), other.target_rule(theirs)
-            if PLACEHOLDER.search(mine.into) is None and any(map(_places_keys, rules)):
+            if mine.names_one_table and any(map(_places_keys, rules)):
                 yield SharedTable(i, j, _ONE_JOB, False, "let one pipeline write it, or take a fixed number of buckets")
             if not _meet(mine.match, theirs.match):
                 continue
@@ -73,9 +72,9 @@ def _meet(mine: Match, theirs: Match) -> bool:
 
 def _may_be_same(a: str, b: str) -> bool:
     """Whether a name may match both patterns; where both are more than names, that stays open."""
-    if _PLAIN.fullmatch(a):
+    if PLAIN.fullmatch(a):
         return name_matches(b, a)
-    return name_matches(a, b) if _PLAIN.fullmatch(b) else True
+    return name_matches(a, b) if PLAIN.fullmatch(b) else True
 
 
 def _shared_topic(config: PipelineConfig, mine: TableRule, other: PipelineConfig, theirs: TableRule) -> str | None:
@@ -86,7 +85,7 @@ def _shared_topic(config: PipelineConfig, mine: TableRule, other: PipelineConfig
     bring = "bring" if _is_same_kind(config, other) else "may bring"
     rules = (mine, theirs)
     said = (*_said_names(own), *_said_names(its))
-    both = [t for t in said if own.selects(t) and its.selects(t) and all(_may_take(rule, t) for rule in rules)]
+    both = [t for t in said if own.selects(t) and its.selects(t) and all(rule.match.takes_topic(t) for rule in rules)]
     named = next((topic for topic in both if all(_is_told_by(rule, topic) for rule in rules)), None)
     if named is None and len({*both}) == 1:
         named = both[0]
@@ -116,15 +115,11 @@ def _is_same_place(config: PipelineConfig, other: PipelineConfig) -> bool:
 def _said_names(choice: TopicSelection) -> tuple[str, ...]:
     """The names that are given, and the patterns that can be of one name alone."""
     plain = (pattern.replace("\\.", ".") for pattern in choice.include)
-    return (*choice.names, *filter(_PLAIN.fullmatch, plain))
+    return (*choice.names, *filter(PLAIN.fullmatch, plain))
 
 
 def _is_same_choice(own: TopicSelection, its: TopicSelection) -> bool:
     return own == its and not own.names
-
-
-def _may_take(rule: TableRule, topic: str) -> bool:
-    return rule.match.topic is None or any_matches(rule.match.topic, topic)
 
 
 def _is_told_by(rule: TableRule, topic: str) -> bool:

@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from paimon_table import Catalog, Table, TableName
 from paimon_table.errors import ConfigError, TidemarkError
 from pipelines.config.config import PipelineConfig
-from pipelines.config.table_match import PLACEHOLDER
 from pipelines.tables.known_routes import known_sources
 from sinks.commit.known_positions import KnownPositions
 from sinks.commit.pipeline_mark import marking_pipelines
@@ -52,10 +51,10 @@ def check_stored_reads(config: PipelineConfig, catalog: Catalog, topic_ids: Mapp
 
     ``topic_ids`` are the topics that will be read. Tables whose names come from events are looked at with these.
     """
-    for into in dict.fromkeys(rule.into for rule in config.tables):
-        name = None if PLACEHOLDER.search(into) else TableName.of(into)
-        table = None if name is None else _found(catalog, name)
-        if name is None or table is None:
+    for into in config.fixed_names:
+        name = TableName.of(into)
+        table = _found(catalog, name)
+        if table is None:
             continue
         others = [mark for mark in marking_pipelines(table.io, table.paths) if mark != config.name]
         positions = KnownPositions(table.snapshots).newest(config.name, *others) if others else {}

@@ -153,7 +153,7 @@ def check_tables_of_others(config: PipelineConfig, own: OwnTables) -> None:
 
     What cannot be read is left to the table's first record.
     """
-    named = [rule for rule in config.tables if "{" not in rule.into]
+    named = [rule for rule in config.tables if rule.names_one_table]
     written = {*own.names()} if named else set()
     for rule in named:
         name = TableName.of(rule.into)
