@@ -149,4 +149,4 @@ def _places_keys(rule: TargetRule) -> bool:
 def _keeps_newest(rule: TargetRule) -> bool:
     """Whether a row that comes late loses against a newer one of its key."""
     engine = rule.options.get(MERGE_ENGINE, "").strip().lower()
-    return bool(rule.options.get(SEQUENCE_FIELD)) or engine == "first-row"
+    return bool(rule.options.get(SEQUENCE_FIELD)) or engine == "first-row" or rule.versions is not None
