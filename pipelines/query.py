@@ -341,7 +341,8 @@ class PipelineQuery:
 
     def _ended(self, report: BatchReport) -> None:
         self._closed_batches.appended_batch = report.batch_id
-        self._pace.done(report.record_count, report.seconds_since(self._last_ended_s))
+        report = report.after(self._last_ended_s)
+        self._pace.done(report.record_count, report.wall_s)
         self._last_ended_s = report.ended_s
         self._reader.read_to(dict(report.ends), report.newest_s)
         opened = self.open_tables()
