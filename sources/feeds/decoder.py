@@ -10,17 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pyarrow as pa
 
 from sources.changes import Decoded, SourceTable
 from sources.debezium_json.message_keys import MessageKeys
+from sources.debezium_json.present_texts import present_texts
 from sources.decode_target import DecodeTarget, Goal
 from sources.feeds.feed import Feed
 from sources.feeds.feed_options import FeedOptions
 from sources.feeds.moved_rows import with_other_keys
 from sources.feeds.mysql_types import LATIN1_BYTES
-from sources.feeds.sorting import Expected, RecordSorter, readable_texts
+from sources.feeds.record_reasons import strange_bytes
+from sources.feeds.sorting import Expected, RecordSorter
 from sources.feeds.table_decoding import FeedDecoding, reading_plan
 from sources.json_changes.outcome import Outcome
 from sources.json_changes.partitions import topic_partitions
@@ -42,7 +45,8 @@ class FeedDecoder:
         outcome = Outcome(batch)
         keys = MessageKeys(batch.column("key"))
         for topic, partition, positions in topic_partitions(batch):
-            texts = readable_texts(batch, positions, self.feed, outcome)
+            texts, nulls = present_texts(batch, positions, outcome, partial(strange_bytes, tool=self.feed.tool))
+            outcome.count(tombstones=len(nulls))
             sorter = RecordSorter(self.feed, topic, keys, outcome, self._expected(topic, targets))
             for source, records in sorter.sort(texts).items():
                 decoding = FeedDecoding(
