@@ -27,9 +27,9 @@ from pipelines.report.table_report import (
     schema_rows,
     show_table,
     snapshot_rows,
-    waiting_row_count,
     waiting_text,
 )
+from pipelines.views.table_shape import table_shape
 from sources.wording import first_of
 
 TABLE_FORMAT_LIMIT = 100
@@ -172,7 +172,7 @@ def _named_by_options(table: Table) -> Snapshot | None:
 def _tell_postponed(table: Table, snapshot: Snapshot | None) -> None:
     if table.schema.options.get("bucket") != str(POSTPONED):
         return
-    waiting = waiting_row_count(table.state(snapshot))
+    waiting = table_shape(table.state(snapshot), table.options).waiting_rows
     if waiting:
         say(waiting_text(waiting, table.paths.root), err=True)
 

@@ -14,7 +14,8 @@ from pipelines.catchup.shown_standing import TableStanding
 from pipelines.config.config import PipelineConfig
 from pipelines.report.run_totals import Totals
 from pipelines.report.summary import RunSummary, TableSample, TableSummary
-from pipelines.report.table_report import all_snapshots, bucket_count, kinds_first, waiting_row_count
+from pipelines.report.table_report import all_snapshots, kinds_first
+from pipelines.views.table_shape import table_shape
 from sources.loss import Losses
 
 SAMPLE_ROWS = 5
@@ -66,19 +67,18 @@ def _readable_sample(identifier: str, table: Table, unread: dict[str, str]) -> T
 def _table_summary(identifier: str, table: Table) -> TableSummary:
     snapshots = all_snapshots(table)
     latest = snapshots[-1] if snapshots else None
-    state = table.state(latest)
-    stored = sum(file.row_count for files in state.files.values() for file in files)
-    is_counted = stored <= COUNTED_ROWS
+    shape = table_shape(table.state(latest), table.options)
+    is_counted = shape.stored_rows <= COUNTED_ROWS
     key = list(table.schema.trimmed_primary_keys[:1])
     return TableSummary(
         identifier,
         table.paths.root,
-        sum(part.num_rows for part in table.read(key)) if is_counted else stored,
-        bucket_count(state),
+        sum(part.num_rows for part in table.read(key)) if is_counted else shape.stored_rows,
+        shape.buckets,
         len(snapshots),
         sum(snapshot.changelog_record_count or 0 for snapshot in snapshots),
         is_counted,
-        waiting_row_count(state),
+        shape.waiting_rows,
     )
 
 
