@@ -15,7 +15,7 @@ from pipelines.batch.batch_report import BatchReport, TableReport
 from pipelines.batch.decode_report import kind_of_reason
 from pipelines.config.config_file import load_pipeline
 from pipelines.report.progress import ProgressLine, progress_line, reasons_text
-from pipelines.report.run_summary import summarize
+from pipelines.report.run_summary import FinishedRun, summarize
 from pipelines.report.run_totals import RunTotals, Totals
 from pipelines.report.summary import (
     RunSummary,
@@ -235,7 +235,7 @@ def test_the_summary_reads_the_tables_that_the_pipeline_wrote(tmp_path: Path) ->
         "version: 1\nname: shop\nsource: { files: { path: d }, format: debezium-json }\n"
         "checkpoint: state\ncatalog: { warehouse: lake }\notherwise: create\n"
     )
-    summary = summarize(load_pipeline(file), {"shop.orders": small.table}, Totals())
+    summary = summarize(FinishedRun(load_pipeline(file), lambda: {"shop.orders": small.table}, Totals()), "shop.yaml")
     (table,) = summary.tables
     assert (table.identifier, table.row_count, table.changelog_row_count) == ("shop.orders", 19, 23)
     assert summary.sample is not None
@@ -256,7 +256,7 @@ def test_a_table_that_cannot_be_read_is_said_in_the_summary(monkeypatch: pytest.
     table = SmallTable(tmp_path / "lake.db" / "t", tmp_path / "work").table
     monkeypatch.setattr("pipelines.report.run_summary._table_summary", refuse)
     config = load_pipeline(Path("configs/quickstart.yaml"))
-    text = printed(summarize(config, {"lake.t": table}, Totals()))
+    text = printed(summarize(FinishedRun(config, lambda: {"lake.t": table}, Totals()), "shop.yaml"))
     assert "lake.t was written, but cannot be read: table /data/t: the key {'id': 2} has a -D" in text
 
 
