@@ -296,9 +296,8 @@ def validate(files: PipelineFiles) -> None:
     Prints the bucket mode of each rule's tables, and a line file:line:column for each problem. Exits with 2 if there
     are problems.
     """
-    from pipelines.config.bucket_words import bucket_words
     from pipelines.config.config_file import check_together, load_pipeline
-    from pipelines.config.config_notes import notes_on
+    from pipelines.config.config_notes import bucket_words, notes_on
     from pipelines.config.expression_checks import computed_lines
 
     configs, failures = [], []

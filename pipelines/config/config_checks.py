@@ -21,7 +21,6 @@ from pipelines.config.expression_checks import expression_problems
 from pipelines.config.kafka_checks import property_mistakes, property_warnings, server_mistakes
 from pipelines.config.kept_options import misspelt_options, options_for_others
 from pipelines.config.kept_values import unreadable_values
-from pipelines.config.meeting_sources import sources_that_meet
 from pipelines.config.option_columns import expressions_in_keys, misspelt_columns, misspelt_keys
 from pipelines.config.options_replaced import options_replaced
 from pipelines.config.options_without_effect import (
@@ -32,6 +31,7 @@ from pipelines.config.options_without_effect import (
     options_without_effect,
     values_out_of_range,
 )
+from pipelines.config.shared_tables import sources_that_meet
 from pipelines.config.source_config import StartTimestamp
 from pipelines.config.spark_properties import master_problem, misspelt_properties, unknown_properties
 from pipelines.config.storage_checks import place_warnings, storage_problems
