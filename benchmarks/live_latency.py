@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.events import TOPIC, events
 from benchmarks.throughput import pipeline, rule
-from pipelines.batch.batch_report import BatchReport
+from pipelines.batch.batch_report import BatchObserver, BatchReport
 from pipelines.config.config import PipelineConfig
 from pipelines.prepared import prepared
 from pipelines.query import PipelineQuery
@@ -34,14 +34,11 @@ MAX_RATE = 20_000
 MAX_SECONDS = 600
 
 
-class Ages:
-    """A ``BatchObserver`` that keeps (age of the newest record in s, time of reading in s) of each batch."""
+class Ages(BatchObserver):
+    """Keeps (age of the newest record in s, time of reading in s) of each batch."""
 
     def __init__(self) -> None:
         self.found: list[tuple[float, float]] = []
-
-    def begin(self, batch_id: int) -> None:
-        """Nothing is kept of a batch that has not ended."""
 
     def end(self, report: BatchReport) -> None:
         if report.newest_s:

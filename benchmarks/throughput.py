@@ -38,7 +38,7 @@ from pyspark.sql import SparkSession
 from benchmarks.events import COLUMN_TYPES, TOPIC, events
 from benchmarks.standalone_cluster import ON_LOOPBACK, standalone_cluster
 from benchmarks.topic_filling import fill
-from pipelines.batch.batch_report import BatchReport
+from pipelines.batch.batch_report import BatchObserver, BatchReport
 from pipelines.config.config import PipelineConfig
 from pipelines.prepared import prepared
 from pipelines.query import PipelineQuery
@@ -231,17 +231,14 @@ def _kind(command: str) -> str:
     return next((kind for sign, kind in _KINDS.items() if sign in command), "others")
 
 
-class Rates:
-    """A ``BatchObserver`` that prints each batch and keeps its (records, seconds since the batch before)."""
+class Rates(BatchObserver):
+    """Prints each batch and keeps its (records, seconds since the batch before)."""
 
     def __init__(self) -> None:
         self.of_batches: list[tuple[int, float]] = []
         self.cpu_s = [cpu_seconds()]
         """Before the first batch, and after each."""
         self._ended_at = time.perf_counter()
-
-    def begin(self, batch_id: int) -> None:
-        """Time runs from the end of the batch before."""
 
     def end(self, report: BatchReport) -> None:
         now = time.perf_counter()

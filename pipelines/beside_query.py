@@ -25,7 +25,7 @@ from pipelines.checkpoint.book import Cause, Pause
 from pipelines.control.request_desk import Handler, NotYet, RequestDesk, Tell
 from pipelines.control.requests import Answer, Request, Requests
 from pipelines.control.turns import Turns
-from pipelines.prepared import PreparedPipeline
+from pipelines.prepared import PreparedPipeline, known_tables
 from pipelines.quarantine import applying
 from pipelines.replay.replay_slices import COMMAND as REPLAY_SLICE
 from pipelines.replay.replay_slices import GIVE_UP, ReplaySlices, ShownReplays, giving_up
@@ -152,9 +152,7 @@ class BesideQuery:
 
     def _known_tables(self) -> set[str]:
         tables = self._of.tables()
-        fixed = {rule.into for rule in self.config.tables if "{" not in rule.into}
-        named = {*map(str, self._own.names()), *(() if tables is None else tables.sinks), *fixed}
-        return named - self.paused.ruleless
+        return known_tables(self.config, self._own, self._book) | (set() if tables is None else {*tables.sinks})
 
     def _pause(self, identifier: str, reason: str) -> None:
         """Pause a table by hand from the next batch on, which may have run before."""

@@ -94,10 +94,12 @@ def own_tables(config: PipelineConfig) -> OwnTables:
     return OwnTables(config, catalog, CheckpointRecord(config, Checkpoint(config), catalog))
 
 
+def known_tables(config: PipelineConfig, own: OwnTables, book: Book) -> set[str]:
+    """The tables that a pipeline writes: written before, paused before their first rows, or named by a rule."""
+    ruleless = {name for name, pause in book.pauses.items() if not pause.has_rule}
+    return {*map(str, own.names()), *book.tables, *config.fixed_names} - ruleless
+
+
 def table_names(config: PipelineConfig) -> set[str]:
-    """The tables that a pipeline knows: written, paused before their first rows, or named by a rule."""
-    noted = [
-        name for name, entry in Book(Checkpoint(config)).tables.items() if entry.pause is None or entry.pause.has_rule
-    ]
-    named = [rule.into for rule in config.tables if "{" not in rule.into]
-    return {*map(str, own_tables(config).names()), *noted, *named}
+    """The same, for a command beside its runs."""
+    return known_tables(config, own_tables(config), Book(Checkpoint(config)))

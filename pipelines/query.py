@@ -46,8 +46,7 @@ from pipelines.control.request_desk import Handler
 from pipelines.prepared import PreparedPipeline
 from pipelines.report.run_log import in_pipeline, naming
 from pipelines.report.start_line import start_line
-from pipelines.spark.callbacks import end_connection, this_connection
-from pipelines.spark.query_end import QueryEnd
+from pipelines.spark.query_end import QueryEnd, end_connection, this_connection
 from pipelines.spark.session import lookup_root, spool, write_slots
 from pipelines.spark.spark_errors import first_cause, second_run, task_failure
 from pipelines.spark.stream_progress import ClosedBatches
@@ -341,7 +340,8 @@ class PipelineQuery:
 
     def _ended(self, report: BatchReport) -> None:
         self._closed_batches.appended_batch = report.batch_id
-        self._pace.done(report.record_count, report.seconds_since(self._last_ended_s))
+        report = report.after(self._last_ended_s)
+        self._pace.done(report.record_count, report.wall_s)
         self._last_ended_s = report.ended_s
         self._reader.read_to(dict(report.ends), report.newest_s)
         opened = self.open_tables()

@@ -6,7 +6,7 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +16,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from paimon_table import Table
 from paimon_table.errors import SinkUnavailable, TidemarkError
-from pipelines.catchup.shown_standing import TableStanding
 from pipelines.checkpoint.lock import held_checkpoints, run_comes_first
 from pipelines.config.config import PipelineConfig
 from pipelines.early_signals import was_hung_up
@@ -28,7 +26,8 @@ from pipelines.reloading import Reloading
 from pipelines.report.heartbeat import duration_words
 from pipelines.report.progress import ProgressLine
 from pipelines.report.run_log import Activity, naming
-from pipelines.report.run_totals import RunTotals, Totals
+from pipelines.report.run_summary import FinishedRun
+from pipelines.report.run_totals import RunTotals
 from pipelines.spark.jvm_output import JVM_OUTPUT
 from pipelines.spark.kafka_reading import say_reader
 from pipelines.spark.session import jvm_has_ended, open_session
@@ -37,7 +36,6 @@ from pipelines.supervised import SupervisedPipeline
 from pipelines.trouble import may_pass
 from pipelines.version import version
 from pipelines.views.run_state import RunState
-from sources.loss import Losses
 
 log = logging.getLogger(__name__)
 
@@ -60,26 +58,6 @@ class EndedRun:
     def spoils_others(self) -> bool:
         """Whether pipelines have ended that nothing is wrong with: the request as a whole was not wrong."""
         return self.failure is not None and bool(self.finished)
-
-
-@dataclass(frozen=True, slots=True)
-class FinishedRun:
-    """The result of one pipeline of a run."""
-
-    config: PipelineConfig
-    written_tables: Callable[[], Mapping[str, Table]]
-    """The tables that the pipeline has written in this run or before, by identifier; looks at the storage."""
-    totals: Totals
-    losses: Losses
-    """Records that were lost before they were read."""
-    standings: Mapping[str, TableStanding]
-    """Tables that do not have all that was read."""
-    waited_s: float
-    """How long it has waited for transient failures to end."""
-    unfinished: tuple[str, ...] = ()
-    """Sources that could not be read to their end, or lead to no table."""
-    why_nothing: str | None = None
-    """Why there was nothing to read; None where the tables had it all."""
 
 
 def run_pipelines(

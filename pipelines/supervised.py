@@ -63,7 +63,7 @@ class _Wanted:
 Begin = Callable[[PreparedPipeline], PipelineQuery]
 
 
-class SupervisedPipeline:
+class SupervisedPipeline(BatchObserver):
     """Polled by the main thread. ``observers`` hear of the batches of all its queries."""
 
     def __init__(
@@ -207,12 +207,6 @@ class SupervisedPipeline:
     def why_nothing(self) -> str | None:
         """Why there was nothing to read; see ``SourceReader``."""
         return None if self._reader is None else self._reader.why_nothing
-
-    def beside(self, identifier: str, report: BatchReport) -> None:
-        """See ``BatchObserver``."""
-
-    def begin(self, batch_id: int) -> None:
-        """See ``BatchObserver``."""
 
     def end(self, report: BatchReport) -> None:
         """See ``BatchObserver``: work that succeeds ends all failures."""

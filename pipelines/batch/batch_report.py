@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from sinks.write.unsent import Unsent
 from sources.changes import DecodeCounts
@@ -36,7 +36,8 @@ class TableReport:
 class BatchReport:
     """What one batch did. ``seconds`` holds wall time per step of the driver.
 
-    ``started_s`` and ``ended_s`` are readings of one monotonic clock. A batch may end after the next one has started.
+    ``started_s`` and ``ended_s`` are readings of one monotonic clock. A batch may end after the next one has started:
+    observers get it as if it had begun at the end of the one before.
     """
 
     batch_id: int
@@ -68,13 +69,18 @@ class BatchReport:
             reasons[reason] += count
         return reasons
 
-    def seconds_since(self, ended_s: float) -> float:
-        """Wall time of the batch without what it shares with one that ended at ``ended_s``."""
-        return self.ended_s - max(self.started_s, ended_s)
+    @property
+    def wall_s(self) -> float:
+        """Wall time of the batch."""
+        return self.ended_s - self.started_s
+
+    def after(self, ended_s: float) -> BatchReport:
+        """The report without the time that the batch shares with one that ended at ``ended_s``."""
+        return replace(self, started_s=max(self.started_s, ended_s))
 
 
-class BatchObserver(Protocol):
-    """Hears of the batches of one pipeline.
+class BatchObserver:
+    """Hears of the batches of one pipeline; overrides what it wants to hear.
 
     ``begin`` and ``end`` run on two threads, possibly at the same time. The pipeline waits for them, and an exception
     in them ends it. Every batch that ends has begun; one that fails does not end.
@@ -82,15 +88,12 @@ class BatchObserver(Protocol):
 
     def begin(self, batch_id: int) -> None:
         """A batch begins, possibly again."""
-        ...
 
     def end(self, report: BatchReport) -> None:
         """Rows, compactions and changelog of a batch are in the tables."""
-        ...
 
     def beside(self, identifier: str, report: BatchReport) -> None:
         """A slice that is read beside the stream is in its table; called while no batch runs."""
-        ...
 
 
 class Stopwatch:

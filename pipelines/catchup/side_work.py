@@ -275,7 +275,7 @@ class TableRequests:
 
     def _table_of(self, request: Request) -> str:
         identifier = request.text("table")
-        known = sorted({*self._known(), *self._paused.tables})
+        known = sorted(self._known())
         if identifier not in known and self._paused.is_first_batch:
             raise ConfigError(
                 f"the pipeline has no table {identifier!r} yet, because its first batch has not ended. Nothing was"

@@ -317,6 +317,11 @@ class PipelineConfig(ConfigModel):
         """Whether a rule of the file matches, and not only `otherwise`."""
         return any(rule.matches(database, schema, table, topic) for rule in self.tables)
 
+    @property
+    def fixed_names(self) -> tuple[str, ...]:
+        """The tables that rules name without placeholders, each once, in their order."""
+        return tuple(dict.fromkeys(rule.into for rule in self.tables if rule.names_one_table))
+
     def target_rule(self, rule: TableRule) -> TargetRule:
         """A rule with its effective options."""
         target = TargetRule(

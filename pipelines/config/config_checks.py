@@ -21,7 +21,6 @@ from pipelines.config.expression_checks import expression_problems
 from pipelines.config.kafka_checks import property_mistakes, property_warnings, server_mistakes
 from pipelines.config.kept_options import misspelt_options, options_for_others
 from pipelines.config.kept_values import unreadable_values
-from pipelines.config.meeting_sources import sources_that_meet
 from pipelines.config.option_columns import expressions_in_keys, misspelt_columns, misspelt_keys
 from pipelines.config.options_replaced import options_replaced
 from pipelines.config.options_without_effect import (
@@ -32,10 +31,10 @@ from pipelines.config.options_without_effect import (
     options_without_effect,
     values_out_of_range,
 )
+from pipelines.config.shared_tables import sources_that_meet
 from pipelines.config.source_config import StartTimestamp
 from pipelines.config.spark_properties import master_problem, misspelt_properties, unknown_properties
 from pipelines.config.storage_checks import place_warnings, storage_problems
-from pipelines.config.table_match import PLACEHOLDER
 from pipelines.config.table_name import alike_text, folded
 from pipelines.config.table_rules import TargetRule
 from pipelines.config.yaml_file import KeyPath, Problem, YamlFile
@@ -171,7 +170,7 @@ def _differing_modes(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
     """Rules that write one table in another way than one before, as far as the file alone says how they do."""
     for i, rule in enumerate(config.tables):
         for j, earlier in enumerate(config.tables[:i]):
-            if rule.into != earlier.into or PLACEHOLDER.search(rule.into):
+            if rule.into != earlier.into or not rule.names_one_table:
                 continue
             mine, its = config.target_rule(rule), config.target_rule(earlier)
             if mine.without_keys or its.without_keys:

@@ -227,6 +227,11 @@ class TableRule(ConfigModel):
         keyed = own or any(word is not None for word in words)
         return self.mode is not None or keyed or without_key_options(stated) != stated
 
+    @property
+    def names_one_table(self) -> bool:
+        """Whether `into` is the name of a table, whatever the names of the source are."""
+        return PLACEHOLDER.search(self.into) is None
+
     def matches(self, database: str | None, schema: str | None, table: str | None, topic: str) -> bool:
         return self.match.matches(database, schema, table, topic)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from pipelines.batch.batch_report import BatchReport
+from pipelines.batch.batch_report import BatchObserver, BatchReport
 from sinks.write.unsent import Unsent
 from sources.changes import DecodeCounts
 
@@ -33,31 +32,25 @@ class Totals:
     """Of these the bad ones, by table and kind of reason."""
 
 
-class RunTotals:
-    """A ``BatchObserver`` that adds up."""
+class RunTotals(BatchObserver):
+    """Adds up."""
 
     def __init__(self) -> None:
         self.totals = Totals()
-        self._ended_s = -math.inf
-
-    def begin(self, batch_id: int) -> None:
-        """Only batches that end count."""
+        self._is_first = True
 
     def end(self, report: BatchReport) -> None:
-        seconds = report.seconds_since(self._ended_s)
-        so_far = self.totals
-        is_first = self._ended_s == -math.inf
+        so_far, is_first, self._is_first = self.totals, self._is_first, False
         self.totals = replace(
             so_far,
             record_count=so_far.record_count + report.record_count,
             counts=so_far.counts + report.counts,
-            seconds=so_far.seconds + seconds,
+            seconds=so_far.seconds + report.wall_s,
             quarantined_reasons=dict(Counter(so_far.quarantined_reasons) + Counter(report.quarantined_reasons)),
             first_record_count=report.record_count if is_first else so_far.first_record_count,
-            first_seconds=seconds if is_first else so_far.first_seconds,
+            first_seconds=report.wall_s if is_first else so_far.first_seconds,
             unsent=_with_unsent(so_far.unsent, report),
         )
-        self._ended_s = report.ended_s
 
     def beside(self, identifier: str, report: BatchReport) -> None:
         so_far = self.totals

@@ -7,12 +7,16 @@ answer: a second interrupt ends this wait too.
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
+from py4j.clientserver import ClientServerConnection
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 PATIENCE_S = 3.0
@@ -70,3 +74,17 @@ class QueryEnd:
             self._query.stop()
         except (PySparkException, Py4JError, OSError):
             return  # it takes longer than Spark waits for it, or the JVM has ended
+
+
+def this_connection(spark: SparkSession) -> ClientServerConnection | None:
+    """The connection of the calling thread. Whoever knows that the JVM's thread has ended may end it."""
+    gateway = spark.sparkContext._gateway
+    found = None if gateway is None else gateway._gateway_client.get_thread_connection()
+    return found if isinstance(found, ClientServerConnection) else None
+
+
+def end_connection(connection: ClientServerConnection) -> None:
+    """Let the thread behind the connection end; it waits for a call, and closes the connection then itself."""
+    if connection.socket is not None:
+        with suppress(OSError):
+            connection.socket.shutdown(socket.SHUT_RDWR)

@@ -17,7 +17,6 @@ from paimon_table.errors import ConfigError
 from pipelines.checkpoint.book import FILE, Book, Contents
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
-from pipelines.config.table_match import PLACEHOLDER
 from pipelines.storage import catalog_of
 from pipelines.tables.known_routes import may_write
 from pipelines.tables.written_tables import WrittenTable, written_tables
@@ -118,8 +117,7 @@ class CheckpointRecord:
         if commit_user is None or planned is None:
             return
         # A copy from before a table's first commit does not name it.
-        fixed = (rule.into for rule in self._config.tables if not PLACEHOLDER.search(rule.into))
-        names = [TableName.of(name) for name in dict.fromkeys((*written, *fixed))]
+        names = [TableName.of(name) for name in dict.fromkeys((*written, *self._config.fixed_names))]
         found = list(written_tables(self._catalog, self._config.name, names, lambda *_: None))
         self._check_slices(found, commit_user)
         for table in found:

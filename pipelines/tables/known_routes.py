@@ -50,8 +50,8 @@ def topics_for(config: PipelineConfig, name: TableName, topics: Collection[str])
     created = config.created_rule()
     if created is not None and _names_in(created.into, name) is not None:
         return set(topics)
-    patterns = [rule.match.topic for rule in config.tables if _names_in(rule.into, name) is not None]
-    return {topic for topic in topics for one in patterns if one is None or any_matches(one, topic)}
+    rules = [rule for rule in config.tables if _names_in(rule.into, name) is not None]
+    return {topic for topic in topics if any(rule.match.takes_topic(topic) for rule in rules)}
 
 
 def may_write(config: PipelineConfig, name: TableName) -> bool:

@@ -9,15 +9,19 @@ from collections.abc import Collection
 
 from paimon_table import Table, TableName, TableSchema, validate_new_table, validate_table
 from paimon_table.errors import ConfigError, TidemarkError
+from paimon_table.surroundings import now_ms
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_checks import warn_once
 from pipelines.config.kept_values import unreadable_values
 from pipelines.config.table_rules import TargetRule
-from pipelines.tables.declared_columns import check_types_of
-from pipelines.tables.known_routes import agreed_rule, known_sources, rules_for
+from pipelines.tables.added_columns import with_deleted_at, with_order_of
+from pipelines.tables.declared_columns import with_types_of
+from pipelines.tables.earlier_rows import with_words_of
+from pipelines.tables.known_routes import agreed_rule, known_sources, possible_rules, rules_for
 from pipelines.tables.own_tables import OwnTables
-from pipelines.tables.row_checks import check_computed
-from pipelines.tables.rule_options import check_options_of
+from pipelines.tables.row_checks import with_computed_of
+from pipelines.tables.rule_changes import RuleChanges
+from pipelines.tables.rule_options import with_options_of
 from pipelines.tables.watermarks import check_event_time
 from pipelines.tables.written_tables import WrittenTable
 from sinks.exchange.version_columns import HISTORY_OPTION
@@ -109,16 +113,32 @@ def check_writable(table: Table, identifier: str) -> None:
         )
 
 
-def check_rule(rule: TargetRule, table: Table, identifier: str, pipeline: str) -> None:
-    """ConfigError when a table cannot be written as its rule says; changes nothing."""
+def following(
+    config: PipelineConfig, rule: TargetRule, table: Table, identifier: str, *, publishes: bool = True
+) -> Table:
+    """The table with the columns, types and options that its rule says, without any record.
+
+    ConfigError when the rule is about another table, or when it cannot be written as its rule says. Publishes schema
+    versions only if ``publishes``.
+    """
     rule = rule.for_table(table.schema)
     check_keys(table, identifier, rule)
-    check_types_of(rule, table, identifier, pipeline)
-    check_options_of(rule, table, identifier, pipeline)
+    by = RuleChanges(config.name, identifier, now_ms(), publishes)
+    changed = with_types_of(rule, table, by)
     if rule.changes_rows:
-        check_computed(rule, table.schema)
-    check_event_time(rule, table.schema, identifier)
-    check_writable(table, identifier)
+        changed = with_computed_of(rule, changed, by)
+    changed = with_words_of((rule, *possible_rules(config, TableName.of(identifier))), changed, by)
+    changed = with_deleted_at(rule, changed, by)
+    changed = with_order_of(rule, changed, by)
+    changed = with_options_of(rule, changed, by)
+    check_event_time(rule, changed.schema, identifier)
+    check_writable(changed, identifier)
+    return changed
+
+
+def check_rule(config: PipelineConfig, rule: TargetRule, table: Table, identifier: str) -> None:
+    """Raise what ``following`` would, and change nothing."""
+    following(config, rule, table, identifier, publishes=False)
 
 
 def rule_of_found(config: PipelineConfig, found: WrittenTable, table: Table) -> TargetRule | None:
@@ -145,7 +165,7 @@ def check_own_tables(config: PipelineConfig, own: OwnTables, paused: Collection[
             continue
         rule = rule_of_found(config, found, table)
         if rule is not None:
-            check_rule(rule, table, str(found.name), config.name)
+            check_rule(config, rule, table, str(found.name))
 
 
 def check_tables_of_others(config: PipelineConfig, own: OwnTables) -> None:
@@ -153,7 +173,7 @@ def check_tables_of_others(config: PipelineConfig, own: OwnTables) -> None:
 
     What cannot be read is left to the table's first record.
     """
-    named = [rule for rule in config.tables if "{" not in rule.into]
+    named = [rule for rule in config.tables if rule.names_one_table]
     written = {*own.names()} if named else set()
     for rule in named:
         name = TableName.of(rule.into)
@@ -164,4 +184,4 @@ def check_tables_of_others(config: PipelineConfig, own: OwnTables) -> None:
         except TidemarkError:
             continue
         if table is not None:
-            check_rule(config.target_rule(rule), table, str(name), config.name)
+            check_rule(config, config.target_rule(rule), table, str(name))

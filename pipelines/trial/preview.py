@@ -26,9 +26,8 @@ from pipelines.config.table_rules import TargetRule
 from pipelines.storage import catalog_of
 from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.observed_columns import merged
-from pipelines.tables.opening import changed_by_rule
 from pipelines.tables.own_tables import OwnTables
-from pipelines.tables.writable_tables import rule_of_found
+from pipelines.tables.writable_tables import following, rule_of_found
 from pipelines.trial.case_checks import plain_rows
 from pipelines.trial.ddl import alter_table, create_table
 from pipelines.trial.kept_warnings import kept_warnings
@@ -154,7 +153,7 @@ def _follow_rules(config: PipelineConfig, pipeline: TrialPipeline) -> Iterator[t
         table = catalog.load(found.name)
         rule = rule_of_found(config, found, table)
         if rule is not None:
-            changed_by_rule(config, rule, table, str(found.name))
+            following(config, rule, table, str(found.name))
             yield str(found.name), rule
 
 

@@ -6,7 +6,6 @@ to the storage or the source.
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections import Counter, deque
@@ -14,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from paimon_table.errors import WHERE_MORE
-from pipelines.batch.batch_report import BatchReport
+from pipelines.batch.batch_report import BatchObserver, BatchReport
 from pipelines.catchup.shown_standing import Standing
 from pipelines.config.config import PipelineConfig
 from pipelines.tables.target_names import NO_TABLE, TargetNames
@@ -54,8 +53,11 @@ class SourceView(Protocol):
         ...
 
 
-class PipelineState:
-    """Fed by the pipeline's threads, seen by others. ``now`` is the wall clock."""
+class PipelineState(BatchObserver):
+    """Fed by the pipeline's threads, seen by others. ``now`` is the wall clock.
+
+    ``slice_done`` gets the report of a slice together with its table.
+    """
 
     def __init__(self, name: str, checkpoint: str = "", now: Callable[[], float] = time.time) -> None:
         self.name = name
@@ -73,7 +75,6 @@ class PipelineState:
         self._counts_at_most: Counter[float] = Counter()
         self._batch_count, self._batch_seconds = 0, 0.0
         self._running: dict[int, float] = {}
-        self._ended_s = -math.inf
         self._batches: deque[BatchView] = deque(maxlen=BATCHES_KEPT)
         self._tables: dict[str, TableCounts] = {}
         self._history: deque[Point] = deque(maxlen=POINTS_KEPT)
@@ -173,9 +174,6 @@ class PipelineState:
         with self._lock:
             self._retries[what] += 1
 
-    def beside(self, identifier: str, report: BatchReport) -> None:
-        """See ``BatchObserver``; ``slice_done`` gets the report together with the table."""
-
     def begin(self, batch_id: int) -> None:
         """See ``BatchObserver``."""
         with self._lock:
@@ -183,9 +181,8 @@ class PipelineState:
 
     def end(self, report: BatchReport) -> None:
         """See ``BatchObserver``."""
-        seconds = report.seconds_since(self._ended_s)
+        seconds = report.wall_s
         with self._lock:
-            self._ended_s = report.ended_s
             self._running.pop(report.batch_id, None)
             self._records += report.record_count
             self._skipped.update(report.counts.skipped)

@@ -19,12 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sources.changes import SourceTable
-from sources.debezium_json.message_keys import KeyFields
 from sources.feeds.feed import (
     ABSENT,
     SNAPSHOT,
     TRUNCATE,
     Bad,
+    Feed,
     Head,
     NoRows,
     OfTable,
@@ -41,7 +41,6 @@ from sources.feeds.feed import (
 from sources.json_changes.change_rows import DELETE, INSERT, UPDATE
 from sources.json_changes.column_plan import Plan
 from sources.json_changes.gaps import Mask
-from sources.places_of_change import UNKNOWN_PLACE, PlaceOfChange
 
 _ROW = TRUNCATE + 1
 _OPS = {"INSERT": INSERT, "UPDATE": UPDATE, "DELETE": DELETE, "INIT": SNAPSHOT, "ROW": _ROW}
@@ -63,14 +62,13 @@ _LARGE = (
 
 
 @dataclass(frozen=True, slots=True)
-class CanalFeed:
-    """See ``feed.Feed``."""
+class CanalFeed(Feed):
+    """Canal's messages."""
 
-    tool: str = "Canal"
-    op_names: tuple[str, ...] = ("INSERT", "UPDATE", "DELETE", "INIT", "TRUNCATE", "ROW")
-    tells_every_column: bool = True
-    types_field: str | None = "mysqlType"
-    old_is_image: bool = False
+    tool = "Canal"
+    op_names = ("INSERT", "UPDATE", "DELETE", "INIT", "TRUNCATE", "ROW")
+    tells_every_column = True
+    types_field = "mysqlType"
 
     @property
     def head_schema(self) -> pa.Schema:
@@ -125,10 +123,6 @@ class CanalFeed:
         database = head["database"]
         return SourceTable(topic, database if isinstance(database, str) and database else None, None, head["table"])
 
-    def key_of(self, fields: KeyFields, raw: bytes | None) -> KeyFields:
-        """Nothing: Canal's message keys name no columns."""
-        return None
-
     def raw_times(self, table: pa.Table) -> pa.Array:
         """See ``feed.Feed``."""
         return table.column("es").combine_chunks()
@@ -142,10 +136,6 @@ class CanalFeed:
         """See ``feed.Feed``; rows that were read from the table have the time 0."""
         usable = pc.and_(pc.greater(raw, 0), pc.less(raw, 1 << 53))
         return pc.if_else(usable, raw, pa.scalar(None, pa.int64()))
-
-    def place_of(self, value: Row) -> PlaceOfChange:
-        """See ``feed.Feed``."""
-        return UNKNOWN_PLACE
 
     def image_fields(self, plan: Plan) -> list[pa.Field]:
         """See ``feed.Feed``."""

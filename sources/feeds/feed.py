@@ -20,7 +20,7 @@ from sources.debezium_json.message_keys import KeyFields
 from sources.json_changes.change_rows import DELETE, UPDATE
 from sources.json_changes.column_plan import Plan
 from sources.json_changes.gaps import Mask
-from sources.places_of_change import PlaceOfChange
+from sources.places_of_change import UNKNOWN_PLACE, PlaceOfChange
 from sources.values.iso_time import parse_timestamp
 
 Head: TypeAlias = Mapping[str, Any]
@@ -117,39 +117,25 @@ class RowChange:
 
 
 class Feed(Protocol):
-    """One format. Stateless and picklable."""
+    """One format. Stateless and picklable. Formats override what they have."""
 
-    @property
-    def tool(self) -> str:
-        """Who writes the records, for reasons."""
-        ...
+    tool: str
+    """Who writes the records, for reasons."""
+    op_names: Sequence[str]
+    """The tool's word for each operation code."""
+    types_field: str | None = None
+    """The field with the source's types of the columns, an object of texts; None if the format has none.
 
-    @property
-    def op_names(self) -> Sequence[str]:
-        """The tool's word for each operation code."""
-        ...
-
-    @property
-    def types_field(self) -> str | None:
-        """The field with the source's types of the columns, an object of texts; None if the format has none.
-
-        Records without it are read exactly.
-        """
-        ...
+    Records without it are read exactly.
+    """
+    tells_every_column: bool = False
+    """Whether a row without a column, other than of an update, shows that the source has none of that name."""
+    old_is_image: bool = False
+    """Whether the values before an update stand alone: a column that they lack is unknown. Else it is unchanged."""
 
     @property
     def head_schema(self) -> pa.Schema:
         """The fields that Arrow reads for the head."""
-        ...
-
-    @property
-    def tells_every_column(self) -> bool:
-        """Whether a row without a column, other than of an update, shows that the source has none of that name."""
-        ...
-
-    @property
-    def old_is_image(self) -> bool:
-        """Whether the values before an update stand alone: a column that they lack is unknown. Else it is unchanged."""
         ...
 
     def heads(self, table: pa.Table) -> dict[str, pa.Array]:
@@ -166,7 +152,7 @@ class Feed(Protocol):
 
     def key_of(self, fields: KeyFields, raw: bytes | None) -> KeyFields:
         """The primary key that a message key gives, by its fields and, where these say nothing, its bytes."""
-        ...
+        return None
 
     def raw_times(self, table: pa.Table) -> pa.Array:
         """The time of each change, as in the records."""
@@ -182,7 +168,7 @@ class Feed(Protocol):
 
     def place_of(self, value: Row) -> PlaceOfChange:
         """The position of a change in the log of the source, from a record parsed exactly."""
-        ...
+        return UNKNOWN_PLACE
 
     def image_fields(self, plan: Plan) -> list[pa.Field]:
         """The fields that Arrow reads for the rows."""
@@ -203,7 +189,7 @@ class Feed(Protocol):
 
     def types_of(self, value: Row) -> Mapping[str, str] | None:
         """The source's types of the columns, as one record parsed exactly gives them."""
-        ...
+        return None
 
 
 def images_in(feed: Feed, value: Any) -> list[Row]:

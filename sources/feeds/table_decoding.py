@@ -37,7 +37,7 @@ from sources.json_changes.observing import (
     told_forms,
     with_forms,
 )
-from sources.json_changes.outcome import RECORD_FAULTS, Outcome, fault_text
+from sources.json_changes.outcome import Outcome, decode_bounded
 from sources.json_changes.table_rows import TableRows
 from sources.observed_columns import merged
 from sources.places_of_change import UNKNOWN_PLACE
@@ -62,21 +62,12 @@ class FeedDecoding:
     """Rows of the topic partition that were read with the heads of their records."""
 
     def decode(self, source: SourceTable, records: TableRecords, goals: Mapping[SourceTable, Goal]) -> None:
-        """Decode; where the code has no way with a record, that one goes to quarantine."""
-        attempt = self.outcome.attempt()
-        try:
-            replace(self, outcome=attempt)._decode(source, records, goals)
-        except pa.ArrowMemoryError:
-            raise
-        except RECORD_FAULTS as error:
-            halves = records.halved()
-            if halves is None:
-                reason = f"the record cannot be decoded: {fault_text(error)}; please report it"
-                self.outcome.quarantine(int(records.texts.positions[0]), reason)
-            for half in halves or ():
-                self.decode(source, half, goals)
-        else:
-            self.outcome.take(attempt)
+        """Decode all records."""
+
+        def decode(outcome: Outcome, some: TableRecords) -> None:
+            replace(self, outcome=outcome)._decode(source, some, goals)
+
+        decode_bounded(self.outcome, records, decode, TableRecords.halved, lambda some: int(some.texts.positions[0]))
 
     def _decode(self, source: SourceTable, records: TableRecords, goals: Mapping[SourceTable, Goal]) -> None:
         if source not in goals:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,8 @@ from sources.observed_columns import merged, merged_keys, merged_schemas
 from sources.record_rows import record_row, timestamp_ms_of
 from sources.wording import truncated
 
+T = TypeVar("T")
+
 RECORD_FAULTS = (pa.ArrowException, ArithmeticError, RecursionError, ValueError, MalformedRecord)
 """What decoding raises for values that it cannot handle; any other class is a fault that must not be hidden."""
 
@@ -51,6 +53,32 @@ def fault_text(error: BaseException) -> str:
     """Class and first line of an error."""
     lines = str(error).splitlines() or [""]
     return f"{type(error).__name__}: {lines[0]}"
+
+
+def decode_bounded(
+    outcome: Outcome,
+    records: T,
+    decode: Callable[[Outcome, T], None],
+    halved: Callable[[T], tuple[T, T] | None],
+    first: Callable[[T], int],
+) -> None:
+    """Decode records of one source table; a record that the code cannot handle goes to quarantine.
+
+    ``halved`` gives the records in two shares, None for a single record, and ``first`` the position of that one.
+    """
+    attempt = outcome.attempt()
+    try:
+        decode(attempt, records)
+    except pa.ArrowMemoryError:
+        raise
+    except RECORD_FAULTS as error:
+        halves = halved(records)
+        if halves is None:
+            outcome.quarantine(first(records), f"the record cannot be decoded: {fault_text(error)}; please report it")
+        for half in halves or ():
+            decode_bounded(outcome, half, decode, halved, first)
+    else:
+        outcome.take(attempt)
 
 
 class Outcome:

@@ -200,8 +200,8 @@ class FlatRows:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyRows:
-    """The shape of message keys that stand for the rows which they delete."""
+class WholeRows:
+    """The shape of rows whose fields all count: whole rows, and message keys that stand for the rows they delete."""
 
     has_old_rows: bool = False
 

@@ -8,9 +8,9 @@ import pytest
 
 from paimon_table.errors import ConfigError
 from pipelines import cli
+from pipelines.report.run_summary import FinishedRun
 from pipelines.report.run_totals import Totals
-from pipelines.run import EndedRun, FinishedRun
-from sources.loss import Losses
+from pipelines.run import EndedRun
 from tests.support.command import tidemark
 from tests.support.s3_server import s3_server
 
@@ -55,7 +55,7 @@ def test_good_pipelines_have_their_summary_when_another_fails(
         file.write_text(text.replace("shop", file.stem).replace("checkpoint: state", f"checkpoint: {file.stem}-state"))
 
     def runs(configs: list[object], *_: object) -> EndedRun:
-        finished = [FinishedRun(config, dict, Totals(), Losses(), {}, 0.0) for config in configs[1:]]  # type: ignore[arg-type]
+        finished = [FinishedRun(config, dict, Totals()) for config in configs[1:]]  # type: ignore[arg-type]
         return EndedRun(finished, ConfigError("pipeline bad: the first batch shows that the rule is wrong"))
 
     monkeypatch.setattr("pipelines.run.run_pipelines", runs)
