@@ -174,6 +174,8 @@ def _run(
                 activity.show(" | ".join(shown))
             time.sleep(POLL_S)
         ended = _ended(runs, sums)
+        if once and ended.failure is None and not stop.is_set():
+            _tell_unmatched(runs)
         if ended.failure is not None and (not isinstance(ended.failure, TidemarkError) or jvm_has_ended(spark)):
             raise ended.failure  # it concerns them all
         return ended
@@ -196,6 +198,12 @@ def _run(
     finally:
         if not jvm_has_ended(spark):
             spark.stop()
+
+
+def _tell_unmatched(runs: Sequence[SupervisedPipeline]) -> None:
+    for run in runs:
+        for text in () if run.query is None else run.query.unmatched():
+            log.warning("%s: %s", run.config.name, text)
 
 
 class _JvmEnded(Exception):

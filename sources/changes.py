@@ -297,6 +297,8 @@ class Decoded:
     truncations: tuple[Truncation, ...] = ()
     """Those to apply."""
     counts: DecodeCounts = field(default_factory=DecodeCounts)
+    skipped: tuple[tuple[SourceTable, int], ...] = ()
+    """The source tables that the pipeline leaves out, and how many records of each."""
     newest: tuple[NewestRow, ...] = ()
     """One per known source table and partition that has rows."""
     control: tuple[ControlRecord, ...] = ()

@@ -65,6 +65,8 @@ class DecodeReport:
     """Partition and offset of the first bad record of each."""
     bad_looks: dict[tuple[str, SourceTable | None], str] = field(default_factory=dict)
     """What it looks like."""
+    skipped: Counter[SourceTable] = field(default_factory=Counter)
+    """Records of source tables that the pipeline leaves out."""
     taken: Counter[SourceTable] = field(default_factory=Counter)
     """Records that gave rows."""
     observations: list[Observation] = field(default_factory=list)

@@ -118,6 +118,35 @@ def test_the_document_has_the_same_for_programs(tmp_path: Path) -> None:
     assert document["prerequisites"] == []
 
 
+def test_what_no_rule_takes_and_rules_that_take_nothing_are_named(tmp_path: Path) -> None:
+    rules = (
+        PIPELINE.replace("types: { n: INT } }", "drop: [secret] }") + "  - match: { table: ordrs }\n    into: lake.x\n"
+    )
+    lines = [
+        line(n, {"id": n}, topic) for n, topic in enumerate([TOPIC, "shop.public.b", "shop.public.a", "shop.public.b"])
+    ]
+    file = write(tmp_path, lines, rules)
+    assert tidemark("plan", file).stdout.splitlines()[-11:-1] == [
+        "Skipped of the sample: 3 of skipped tables",
+        "",
+        "Source tables that no rule takes:",
+        "  public.b (topic shop.public.b): 2 records",
+        "  public.a (topic shop.public.a): 1 record",
+        "",
+        "Warnings of a run:",
+        f"  rule into lake.orders: columns.drop: 'secret' matches no column of {TOPIC}: correct or remove it;"
+        " there are id",
+        "  rule into lake.x: no source table matches it (table ordrs): correct or remove it; did you mean 'orders'?",
+        "",
+    ]
+    ran(tmp_path, file)
+    lines = [line(n + 4, {"id": n}, "shop.public.b") for n in range(2)]
+    file = write(tmp_path, lines, rules)
+    assert planned(file)[1]["notes"] == [
+        "rule into lake.x: no source table matches it (table ordrs): correct or remove it; did you mean 'orders'?"
+    ]
+
+
 def test_a_table_without_a_key_does_not_take_the_buckets_of_the_file(tmp_path: Path) -> None:
     dump = json.dumps({"topic": TOPIC, "partition": 0, "offset": 0, "key": None, "payload": '{"id": 1}'})
     file = write(tmp_path, [dump])
