@@ -134,7 +134,8 @@ the digits in them belong to a table, a topic or a file.
 _PLACE = re.compile(r"^byte \d+ of .*?: ")
 """Where a line of a dump stands: a long path would leave no room for what is wrong with it."""
 
-_KIND_LENGTH = 80
+_KIND_LENGTH = 400
+"""Room for what is wrong and its remedy; it bounds what names of columns and messages of others make of a reason."""
 
 
 def kind_of_reason(reason: str) -> str:

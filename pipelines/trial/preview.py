@@ -101,6 +101,7 @@ class Preview:
     error: str | None = None
     """What would stop the pipeline."""
     notes: tuple[str, ...] = ()
+    """What a run would warn of beside that."""
 
     @property
     def has_changes(self) -> bool:
@@ -138,6 +139,7 @@ def preview(config: PipelineConfig, sample: Sample) -> Preview:
             earlier = OwnTables(config, real, CheckpointRecord(config, Checkpoint(config), real)).sources()
             met = {**dict.fromkeys(earlier), **pipeline.routes.met}
             warnings += unmatched(config, met, sample.counts)
+        told = [text for text in (error, *pipeline.paused.values()) if text is not None]
         left = sum((Counter(report.skipped) for report in pipeline.reports), Counter[SourceTable]())
         return Preview(
             tables,
@@ -146,7 +148,7 @@ def preview(config: PipelineConfig, sample: Sample) -> Preview:
             {source_words(as_fed(source)): count for source, count in left.most_common()},
             dict(pipeline.paused),
             error,
-            tuple(warnings),
+            tuple(line for line in warnings if not any(text in line for text in told)),
         )
 
 

@@ -229,8 +229,8 @@ def test_what_would_stop_the_pipeline_is_an_error(tmp_path: Path) -> None:
     assert document["prerequisites"] == [
         {
             "level": "error",
-            "text": f"on_bad_record: fail: the pipeline would stop at {TOPIC} partition 0 offset 1:"
-            ' column n INT: string "x" does not fit INT',
+            "text": f"on_bad_record: fail: the pipeline would stop at the bad record {TOPIC} partition 0 offset 1;"
+            " fix the record, or the pipeline file, before a run",
         }
     ]
     lines = [line(n, {"id": n, "n": "x"}) for n in range(4)]
@@ -275,6 +275,19 @@ def test_a_source_without_files_is_an_error(tmp_path: Path) -> None:
     assert f"error: source.files.path: no file matches {tmp_path}/none/*.jsonl" in done.stdout
 
 
+def test_a_reason_stands_once_and_with_its_remedy(tmp_path: Path) -> None:
+    pipeline = PIPELINE.replace("debezium-json", "canal-json").replace("    columns: { types: { n: INT } }\n", "")
+    lines = [line(n, {"id": n}, source={"table": "orders"}) for n in range(4)]
+    reason = "value is not a record of Canal but an envelope of Debezium: set source.format to debezium-json"
+    paused = tidemark("plan", write(tmp_path, lines, pipeline)).stdout
+    quarantined = tidemark("plan", write(tmp_path, lines[:2], pipeline)).stdout
+    stopped = tidemark(
+        "plan", write(tmp_path, lines, pipeline.replace("-json }", "-json, on_bad_record: fail }"))
+    ).stdout
+    assert [text.count(reason) for text in (paused, quarantined, stopped)] == [1, 1, 1]
+    assert "error: table lake.orders would be paused: nearly all records are bad" in paused
+
+
 def test_a_line_that_is_no_record_goes_to_quarantine(tmp_path: Path) -> None:
     code, document = planned(write(tmp_path, [line(0, {"id": 1, "n": 1}), "{"]))
     assert code == 3
@@ -289,7 +302,7 @@ def test_a_sample_of_bad_records_alone_is_an_error(tmp_path: Path) -> None:
     code, document = planned(write(tmp_path, [*bad, tombstone], pipeline))
     (finding,) = document["prerequisites"]
     assert (code, finding["level"]) == (1, "error")
-    assert finding["text"].startswith("no record of the sample gives a row, and 3 records would go to quarantine: ")
+    assert finding["text"].startswith("no record of the sample gives a row, and 3 records would go to quarantine; ")
 
     others = [line(n, {"id": n, "n": 1}, topic="shop.public.other") for n in range(2)]
     pipeline = pipeline + "  - match: { table: other }\n    into: lake.other\n"
