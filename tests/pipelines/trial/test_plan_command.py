@@ -288,6 +288,21 @@ def test_a_reason_stands_once_and_with_its_remedy(tmp_path: Path) -> None:
     assert "error: table lake.orders would be paused: nearly all records are bad" in paused
 
 
+@pytest.mark.parametrize("key", ["", "    primary_key: [id]\n"])
+def test_envelopes_that_are_read_as_rows_are_told_with_their_format(tmp_path: Path, key: str) -> None:
+    pipeline = PIPELINE.replace("debezium-json", "json").replace("    columns: { types: { n: INT } }\n", key)
+    file = write(tmp_path, [line(n, {"id": n}, source={"table": "orders"}) for n in range(2)], pipeline)
+    code, document = planned(file)
+    assert code == 1
+    assert [found["text"] for found in document["prerequisites"]] == [
+        f"the pipeline would stop: {TOPIC}: its records are envelopes of Debezium (op, before, after, source), not"
+        " rows; set source.format to debezium-json, or to debezium-avro if they are in Avro. To store them as they are,"
+        " say `mode: append`"
+    ]
+    file.write_text(pipeline.replace(key, "    mode: append\n") if key else pipeline + "    mode: append\n")
+    assert planned(file)[0] == 3
+
+
 def test_a_line_that_is_no_record_goes_to_quarantine(tmp_path: Path) -> None:
     code, document = planned(write(tmp_path, [line(0, {"id": 1, "n": 1}), "{"]))
     assert code == 3
