@@ -17,6 +17,7 @@ from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_layout import names_decoded
 from pipelines.tables.known_routes import is_ruleless, possible_rules
 from pipelines.tables.merged_sources import check_sources, fed_by, source_words
+from pipelines.tables.missing_names import refusal_of_names, warnings_of_names
 from pipelines.tables.new_table import Rejected
 from pipelines.tables.observed_columns import Seen
 from pipelines.tables.opening import Opening
@@ -37,6 +38,15 @@ log = logging.getLogger(__name__)
 
 _Opened: TypeAlias = tuple[TargetRule, TableSink]
 """A table that was opened or made, and its rule."""
+
+
+def _target(rule: TargetRule, source: SourceTable) -> TableName:
+    """The table of a source table; ConfigError for one without a name that the rule needs."""
+    target = rule.target(source.database, source.schema, source.table, source.topic)
+    refusal = refusal_of_names(rule, source)
+    if refusal is not None:
+        raise ConfigError(f"table {target}: {refusal}")
+    return target
 
 
 class TableRoutes:
@@ -86,7 +96,7 @@ class TableRoutes:
         names = (source.database, source.schema, source.table, source.topic)
         rule = self._config.rule_for(*names)
         try:
-            target = None if rule is None else rule.target(*names)
+            target = None if rule is None else _target(rule, source)
         except ConfigError:
             return None
         if rule is None or target is None or self._only not in (None, str(target)) or str(target) in self.sinks:
@@ -142,7 +152,7 @@ class TableRoutes:
             log.info("source table %s: no rule matches, its records are skipped", source_words(fed_by(source)))
             return
         try:
-            target = rule.target(*names)
+            target = _target(rule, source)
         except ConfigError as error:
             raise Rejected(Rejection(str(error))) from error
         identifier = str(target)
@@ -225,6 +235,8 @@ class TableRoutes:
         sink.feed(fed_by(source), key if {*key} <= {*seen.columns, *names_decoded(rule, sink.table)} else ())
         if self._beside is None:
             self.key_warnings.note(sink, rule, key, source.topic)
+            for text in warnings_of_names(rule, source):
+                log.warning("%s: %s", source.topic, text)
         self.routes[source] = identifier
         self.rule_of[source] = rule
 

@@ -66,7 +66,11 @@ def _of_match(rule: TableRule, taken: Collection[SourceTable], known: Collection
             return
         wanted = match.table or match.topic or match.schema_ or match.database or ()
         names = {getattr(source, "table" if match.table else "topic") for source in known}
-        yield f"no source table matches it ({match}): {_remedy(' '.join(wanted), names)}"
+        remedy, of_any = _remedy(" ".join(wanted), names), match.model_copy(update={"database": None})
+        for one in known:
+            if match.database and not one.database and of_any.matches(None, one.schema, one.table, one.topic):
+                remedy = one.lack_of("database", "`match.{}`")
+        yield f"no source table matches it ({match}): {remedy}"
         return
     for key, patterns in match.by_name.items():
         names = {name for source in taken if (name := getattr(source, key)) is not None}

@@ -303,6 +303,43 @@ def test_envelopes_that_are_read_as_rows_are_told_with_their_format(tmp_path: Pa
     assert planned(file)[0] == 3
 
 
+def flat(root: Path, rule: str) -> tuple[int, list[str]]:
+    """The exit code, and what a plan says of a rule for flattened rows of MySQL without `__db`."""
+    record = {"topic": "crm.eu.staff", "partition": 0, "ts": 0, "key": '{"id": 1}', "payload": '{"id": 1, "__op": "c"}'}
+    rules = f"  - match: {{ table: staff }}\n    into: lake.staff\n{rule}"
+    pipeline = PIPELINE.replace("debezium-json", "upsert-json").partition("  - match")[0]
+    code, found = planned(write(root, [json.dumps({**record, "offset": n}) for n in range(3)], pipeline + rules))
+    return code, [*found["notes"], *(one["text"] for one in found["prerequisites"])]
+
+
+LACK = (
+    "neither the records of topic crm.eu.staff nor its name say the database; let the connector write it"
+    " (`add.fields=db` of ExtractNewRecordState, format upsert-json or -avro), or take "
+)
+
+
+def test_a_database_that_flattened_rows_do_not_name_is_told_with_its_remedy(tmp_path: Path) -> None:
+    code, told = flat(tmp_path, "    columns: { add: { shard: $database } }\n")
+    assert (code, told) == (
+        3,
+        [f"crm.eu.staff: rule into lake.staff: column shard: $database is NULL: {LACK}$schema, which is eu"],
+    )
+    code, told = flat(tmp_path, "    primary_key: [shard, id]\n    columns: { add: { shard: $database } }\n")
+    assert code == 1
+    key = "column shard of the primary key would be NULL"
+    assert [f"{key}: {LACK}$schema, which is eu" in text for text in told[:2]] == [True, True]
+    both = "    columns: { add: { shard: 'coalesce($database, $schema)' } }\n"
+    assert flat(tmp_path, both) == (3, [])
+    assert flat(tmp_path, "    columns: { add: { shard: $schema } }\n") == (3, [])
+
+
+def test_a_match_of_a_database_that_rows_do_not_name_is_told_with_its_remedy(tmp_path: Path) -> None:
+    more = "  - match: { database: eu, table: staff }\n    into: lake.eu\n"
+    assert flat(tmp_path, more)[1] == [
+        f"rule into lake.eu: no source table matches it (database eu, table staff): {LACK}`match.schema`, which is eu"
+    ]
+
+
 def test_a_line_that_is_no_record_goes_to_quarantine(tmp_path: Path) -> None:
     code, document = planned(write(tmp_path, [line(0, {"id": 1, "n": 1}), "{"]))
     assert code == 3
