@@ -190,7 +190,7 @@ def test_requests_that_cannot_be_met_are_told(
 def test_topics_that_nothing_reads_are_told(tmp_path: Path) -> None:
     done = tidemark("init", "--files", dump(tmp_path, ("t", None, "<xml/>")))
     assert done.returncode == 2
-    assert "(t: neither JSON objects nor binary values with a schema registry)" in done.stderr
+    assert "(t: texts that are neither JSON objects nor lines of CSV); write the file by hand" in done.stderr
 
 
 PLAIN_TOPICS: dict[str, tuple[list[tuple[str, Any, Any]], list[str], list[dict[str, Any]]]] = {
