@@ -175,11 +175,11 @@ def _block(name: str, format_: RecordFormat, default: Any) -> Any:
     model = create_model(
         f"Options of {name}",
         __base__=ConfigModel,
-        __doc__=f"{format_.title}.",
+        __doc__=f"How Tidemark reads {format_.title}.",
         __validators__=_checks(format_.problem_of),
         **options,
     )
-    return (model, Field(default=default, alias=name, description=f"{format_.title}."))
+    return (model, Field(default=default, alias=name, description=f"{format_.title[0].upper()}{format_.title[1:]}."))
 
 
 def _option(option: FormatOption, above: str) -> Any:
