@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -201,9 +201,11 @@ def _run(
 
 
 def _tell_unmatched(runs: Sequence[SupervisedPipeline]) -> None:
+    """Warn of what the files name and the sources do not have; the run has done its work whatever this meets."""
     for run in runs:
-        for text in () if run.query is None else run.query.unmatched():
-            log.warning("%s: %s", run.config.name, text)
+        with suppress(TidemarkError, OSError):
+            for text in () if run.query is None else run.query.unmatched():
+                log.warning("%s: %s", run.config.name, text)
 
 
 class _JvmEnded(Exception):

@@ -52,10 +52,14 @@ def _takes(rule: TableRule, source: SourceTable) -> bool:
 
 
 def _topics(config: PipelineConfig, topics: Collection[str]) -> Iterator[str]:
-    where = "kafka" if config.source.kafka is not None else "files"
-    for pattern in config.source.reader.topics.include:
+    where, selection = "kafka" if config.source.kafka is not None else "files", config.source.reader.topics
+    for name in selection.names:
+        if name not in topics:
+            yield f"source.{where}.topics: '{name}' is no topic with records: {_remedy(name, topics)}"
+    for pattern in selection.include:
         if not any(name_matches(pattern, topic) for topic in topics):
-            yield f"source.{where}.topics.include: '{pattern}' matches no topic: {_remedy(pattern, topics)}"
+            remedy = _remedy(pattern, topics)
+            yield f"source.{where}.topics.include: '{pattern}' matches no topic with records: {remedy}"
 
 
 def _of_match(rule: TableRule, taken: Collection[SourceTable], known: Collection[SourceTable]) -> Iterator[str]:
@@ -88,6 +92,7 @@ def _of_columns(rules: ColumnRules, columns: Collection[str], of: str) -> Iterat
     """The columns of the source under their own names, and under those that they have in the table."""
     stored = {*columns, *rules.rename.values(), *rules.add, *rules.paths}
     keys: list[tuple[str, Iterable[str], Collection[str]]] = [
+        ("rename", rules.rename, columns),
         ("keep", rules.keep, columns),
         ("drop", rules.drop, columns),
         ("types", [key for key in rules.types if pattern_of(key) is not None], stored),

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from pipelines.config.config_file import load_pipeline
 from pipelines.tables.unmatched_rules import unmatched
@@ -22,11 +21,11 @@ def told(
     *rules: Mapping[str, Any],
     sources: Mapping[SourceTable, Collection[str] | None] | None = None,
     topics: Collection[str] = (),
-    include: Collection[str] = (".*",),
+    **selected: list[str],
 ) -> list[str]:
-    source = {"files": {"path": "dumps", "topics": {"include": [*include]}}, "format": "debezium-json"}
+    source = {"files": {"path": "dumps", "topics": selected or {"include": [".*"]}}, "format": "debezium-json"}
     text = {"version": 1, "name": "p", "source": source, "checkpoint": "c", "catalog": {"warehouse": "w"}}
-    (root / "p.yaml").write_text(yaml.safe_dump({**text, "tables": [*rules]}))
+    (root / "p.yaml").write_text(json.dumps({**text, "tables": [*rules]}))
     known = {ORDERS: COLUMNS, CUSTOMERS: COLUMNS} if sources is None else sources
     return list(unmatched(load_pipeline(root / "p.yaml"), known, topics))
 
@@ -55,8 +54,8 @@ def test_a_rule_behind_those_that_take_its_tables_is_told(tmp_path: Path) -> Non
 def test_each_name_of_a_list_is_told_if_it_matches_nothing(tmp_path: Path) -> None:
     match = {"table": ["orders", "custmers"], "schema": "public", "exclude": ["x", "customers"]}
     assert told(tmp_path, rule(match), include=["shop.*", "crm"], topics=["shop.empty"]) == [
-        "source.files.topics.include: 'crm' matches no topic: correct or remove it; there are shop.customers,"
-        " shop.empty, shop.orders",
+        "source.files.topics.include: 'crm' matches no topic with records: correct or remove it; there are"
+        " shop.customers, shop.empty, shop.orders",
         "rule into lake.{table}: match.table: 'custmers' matches no source table: correct or remove it;"
         " did you mean 'customers'?",
         "rule into lake.{table}: match.exclude: 'x' matches no source table: correct or remove it;"
@@ -64,9 +63,15 @@ def test_each_name_of_a_list_is_told_if_it_matches_nothing(tmp_path: Path) -> No
     ]
 
 
+def test_each_listed_topic_without_records_is_told(tmp_path: Path) -> None:
+    assert told(tmp_path, rule({"table": ".*"}), names=["shop.orders", "shop.item"], topics=["shop.items"]) == [
+        "source.files.topics: 'shop.item' is no topic with records: correct or remove it; did you mean 'shop.items'?"
+    ]
+
+
 def test_each_key_of_columns_is_told_if_it_matches_nothing(tmp_path: Path) -> None:
     columns = {
-        "rename": {"total": "amount"},
+        "rename": {"total": "amount", "mail": "address"},
         "types": {"/amou.*/": "DECIMAL(10, 2)", "/.*_at/": "TIMESTAMP(3)", "later": "INT"},
         "drop": ["/e.*/", "/sec/"],
         "decimal_formats": {"amount": "text", "ttal": "text"},
@@ -74,6 +79,7 @@ def test_each_key_of_columns_is_told_if_it_matches_nothing(tmp_path: Path) -> No
     assert told(tmp_path, rule({"table": "orders"}, columns=columns)) == [
         f"rule into lake.{{table}}: columns.{key} matches no column of shop.orders: correct or remove it; {hint}"
         for key, hint in [
+            ("rename: 'mail'", "did you mean 'email'?"),
             ("drop: '/sec/'", "there are email, id, total"),
             ("types: '/.*_at/'", "there are email, id, total"),
             ("decimal_formats: 'ttal'", "did you mean 'total'?"),
