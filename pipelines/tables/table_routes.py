@@ -40,15 +40,6 @@ _Opened: TypeAlias = tuple[TargetRule, TableSink]
 """A table that was opened or made, and its rule."""
 
 
-def _target(rule: TargetRule, source: SourceTable) -> TableName:
-    """The table of a source table; ConfigError for one without a name that the rule needs."""
-    target = rule.target(source.database, source.schema, source.table, source.topic)
-    refusal = refusal_of_names(rule, source)
-    if refusal is not None:
-        raise ConfigError(f"table {target}: {refusal}")
-    return target
-
-
 class TableRoutes:
     """The routes of one pipeline from source tables to tables, and the tables that are open."""
 
@@ -96,10 +87,12 @@ class TableRoutes:
         names = (source.database, source.schema, source.table, source.topic)
         rule = self._config.rule_for(*names)
         try:
-            target = None if rule is None else _target(rule, source)
+            target = None if rule is None else rule.target(*names)
         except ConfigError:
             return None
         if rule is None or target is None or self._only not in (None, str(target)) or str(target) in self.sinks:
+            return None
+        if refusal_of_names(rule, source) is not None:
             return None
         paused = self._paused
         if paused is not None and str(target) in paused.tables | paused.ruleless:
@@ -152,7 +145,7 @@ class TableRoutes:
             log.info("source table %s: no rule matches, its records are skipped", source_words(fed_by(source)))
             return
         try:
-            target = _target(rule, source)
+            target = rule.target(*names)
         except ConfigError as error:
             raise Rejected(Rejection(str(error))) from error
         identifier = str(target)
@@ -163,6 +156,9 @@ class TableRoutes:
             self._paused.add_topics(identifier, [source.topic])
             self.routes[source] = identifier
             return
+        unnamed = refusal_of_names(rule, source)
+        if unnamed is not None:
+            raise Rejected(Rejection(f"table {identifier}: {unnamed}", is_unmade=True))
         if rule.backfill and self._paused is not None and self._is_late(identifier, source.topic):
             self.rules.setdefault(identifier, rule)
             self._paused.pause(identifier, Cause.NEW, FILLED, 0, [source.topic], from_start=True, public_reason=FILLED)

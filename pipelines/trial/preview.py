@@ -139,7 +139,7 @@ def preview(config: PipelineConfig, sample: Sample) -> Preview:
             earlier = OwnTables(config, real, CheckpointRecord(config, Checkpoint(config), real)).sources()
             met = {**dict.fromkeys(earlier), **pipeline.routes.met}
             warnings += unmatched(config, met, sample.counts)
-        told = [text for text in (error, *pipeline.paused.values()) if text is not None]
+        told = [error or "", *pipeline.paused.values(), *(kind.reason for kind in bad)]
         left = sum((Counter(report.skipped) for report in pipeline.reports), Counter[SourceTable]())
         return Preview(
             tables,
@@ -148,8 +148,14 @@ def preview(config: PipelineConfig, sample: Sample) -> Preview:
             {source_words(as_fed(source)): count for source, count in left.most_common()},
             dict(pipeline.paused),
             error,
-            tuple(line for line in warnings if not any(text in line for text in told)),
+            tuple(line for line in warnings if not _is_told(line, told)),
         )
+
+
+def _is_told(line: str, told: Iterable[str]) -> bool:
+    """Whether a warning repeats a reason, or has it behind the name of a topic."""
+    reason = kind_of_reason(line.partition(": ")[2])
+    return any(bool(text) and (text in line or (bool(reason) and reason in text)) for text in told)
 
 
 def _formats(config: PipelineConfig, real: Catalog) -> Mapping[str, str]:
