@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -53,6 +54,7 @@ from pipelines.spark.stream_progress import ClosedBatches
 from pipelines.storage import quarantine_of, quarantine_under
 from pipelines.tables.repeated_reads import check_stored_reads
 from pipelines.tables.tables import PipelineTables
+from pipelines.tables.unmatched_rules import unmatched
 from pipelines.tidying.tidier import Tidier, compact_left, found_tables
 from pipelines.views.pipeline_state import PipelineState
 from pipelines.views.table_views import Beside
@@ -93,6 +95,8 @@ class PipelineQuery:
         self._pace = Pace(config.source.reader.max_records_per_batch, target_s, FIRST_RECORDS)
         self._last_ended_s = 0.0
         self._observers = observers
+        self._topics: set[str] = set()
+        """Topics with records in this run."""
         self._stopping = threading.Event()
         self._is_in_batch = False
         self._is_given_up = False
@@ -187,6 +191,14 @@ class PipelineQuery:
     def unreadable_topics(self) -> tuple[str, ...]:
         """Topics that lead to no table and of which nearly all records are bad, in words."""
         return () if self.tables is None else tuple(self.tables.unreadable.values())
+
+    def unmatched(self) -> Sequence[str]:
+        """What the file names and the source does not have, in words; nothing where no batch ran."""
+        if self.tables is None:
+            return ()
+        met = {**dict.fromkeys(self._own.sources()), **self.tables.met}
+        topics = {place.topic for place in self._reader.lag.places(time.time())} | self._topics
+        return list(unmatched(self.config, met, topics))
 
     def _tidied_tables(self) -> dict[str, Table]:
         """The tables that are looked after. Safe from any thread."""
@@ -329,7 +341,9 @@ class PipelineQuery:
             self._is_in_batch = False
 
     def _check_read(self, batch_id: int, reports: Sequence[DecodeReport]) -> None:
-        self._reader.note_read({topic for report in reports for topic, _ in report.read})
+        topics = {topic for report in reports for topic, _ in report.read}
+        self._topics |= topics
+        self._reader.note_read(topics)
         if self._reader.wants_readings:
             readings = [
                 ReadRange(place, begin, report.ends[place], tuple(report.gaps[place]))

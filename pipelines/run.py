@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -152,6 +152,8 @@ def _run(
                 activity.show(" | ".join(shown))
             time.sleep(POLL_S)
         ended = _ended(runs, sums)
+        if once and ended.failure is None and not stop.is_set():
+            _tell_unmatched(runs)
         if ended.failure is not None and (not isinstance(ended.failure, TidemarkError) or jvm_has_ended(spark)):
             raise ended.failure  # it concerns them all
         return ended
@@ -174,6 +176,14 @@ def _run(
     finally:
         if not jvm_has_ended(spark):
             spark.stop()
+
+
+def _tell_unmatched(runs: Sequence[SupervisedPipeline]) -> None:
+    """Warn of what the files name and the sources do not have; the run has done its work whatever this meets."""
+    for run in runs:
+        with suppress(TidemarkError, OSError):
+            for text in () if run.query is None else run.query.unmatched():
+                log.warning("%s: %s", run.config.name, text)
 
 
 class _JvmEnded(Exception):

@@ -41,8 +41,9 @@ from sources.reader import SourceReader
 
 log = logging.getLogger(__name__)
 
-CALM_S = 300.0
-"""Once a query has run this long, or finished a batch, earlier failures no longer count."""
+CALM_S = 20.0
+"""Once a query has run this long without a batch under way, or has finished a batch, earlier failures no longer count.
+"""
 
 LAST_BEGIN_S = 10.0
 """How long a request to stop waits for a query that is being begun, where nothing hinders it."""
@@ -94,6 +95,8 @@ class SupervisedPipeline(BatchObserver):
         self._now = now
         self._stop_s: float | None = None
         self._trouble: Trouble | None = None
+        self._has_ended_batch = False
+        """Whether the running query has brought a batch to its end."""
         self.losses = Losses()
         self._reader: SourceReader | None = None
         """Records that were lost before they were read."""
@@ -210,7 +213,7 @@ class SupervisedPipeline(BatchObserver):
 
     def end(self, report: BatchReport) -> None:
         """See ``BatchObserver``: work that succeeds ends all failures."""
-        self._trouble = None
+        self._has_ended_batch = True
 
     def _try(self) -> None:
         try:
@@ -229,11 +232,11 @@ class SupervisedPipeline(BatchObserver):
         match self._begun:
             case PipelineQuery() as query:
                 self.query, self._is_running, self._begun_s = query, True, self._now()
+                self._has_ended_batch = False
                 if self._stopping:
                     query.request_stop()
-                elif self._trouble is not None:
-                    self._tell_end(self._trouble)
-                self._seen.enter(Phase.RUNNING)
+                if self._trouble is None:
+                    self._seen.enter(Phase.RUNNING)
                 if self._replaced is not None and not self._is_back:
                     self._tell_taken(self._replaced)
                 self._replaced, self._is_back = None, False
@@ -249,6 +252,9 @@ class SupervisedPipeline(BatchObserver):
             query.request_stop()
         self._show(query.standings())
         self._seen.put_beside(query.beside())
+        is_calm = self._now() - self._begun_s > CALM_S and not query.is_in_turn
+        if self._has_ended_batch or (is_calm and not query.has_failed):
+            self._end_trouble()
         if query.is_running:
             query.poll()
             return
@@ -256,9 +262,8 @@ class SupervisedPipeline(BatchObserver):
         query.close()
         try:
             query.raise_failure()
+            self._end_trouble()
         except Exception as error:
-            if self._now() - self._begun_s > CALM_S:
-                self._trouble = None
             self._failed(error, self._now())
 
     def _show(self, standings: Mapping[str, TableStanding]) -> None:
@@ -347,8 +352,13 @@ class SupervisedPipeline(BatchObserver):
             },
         )
 
-    def _tell_end(self, trouble: Trouble) -> None:
-        waited_s = self._now() - trouble.since_s
+    def _end_trouble(self) -> None:
+        """Say once that trouble is over: a query that was begun may fail for the same reason."""
+        trouble, self._trouble = self._trouble, None
+        if trouble is None or self._stopping:
+            return
+        self._seen.enter(Phase.RUNNING)
+        waited_s = self._begun_s - trouble.since_s
         self.waited_s += waited_s
         log.warning(
             "%s: continues after %s of waiting, at try %d",

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 class RecordFormat:
     """A format of records.
 
-    ``title`` names its records in the plural. ``groups`` are the dataclasses (see ``format_options``) whose fields are
-    the options of the format; ``make`` and ``problem`` get one filled value of each, in this order. ``names_keys`` is
-    False where no record names the columns of its key.
+    ``title`` names its records in the plural, as inside of a sentence. ``groups`` are the dataclasses (see
+    ``format_options``) whose fields are the options of the format; ``make`` and ``problem`` get one filled value of
+    each, in this order. ``names_keys`` is False where no record names the columns of its key.
     """
 
     title: str
@@ -229,7 +229,7 @@ FORMATS: Mapping[str, RecordFormat] = {
         untold=_ORDER_HERE,
     ),
     "json": RecordFormat(
-        "Plain JSON objects",
+        "plain JSON objects",
         (PlainOptions, PlainForms),
         _json,
         reads_paths=True,
@@ -240,7 +240,7 @@ FORMATS: Mapping[str, RecordFormat] = {
         untold=_EVENTS,
     ),
     "avro": RecordFormat(
-        "Plain Avro records",
+        "plain Avro records",
         (AvroPlainOptions, AvroSchemas),
         _avro,
         reads_paths=True,
@@ -249,10 +249,10 @@ FORMATS: Mapping[str, RecordFormat] = {
         untold=_EVENTS,
     ),
     "csv": RecordFormat(
-        "Lines of CSV", (PlainOptions, CsvOptions), _csv, problem=csv_problem, tells_positions=False, untold=_EVENTS
+        "lines of CSV", (PlainOptions, CsvOptions), _csv, problem=csv_problem, tells_positions=False, untold=_EVENTS
     ),
     "protobuf": RecordFormat(
-        "Messages of Protocol Buffers",
+        "messages of Protocol Buffers",
         (PlainOptions, ProtobufSchemas),
         _protobuf,
         reads_paths=True,
@@ -261,7 +261,7 @@ FORMATS: Mapping[str, RecordFormat] = {
         untold=_EVENTS,
     ),
     "auto": RecordFormat(
-        "Records of each topic in the format that its first ones show",
+        "the records of each topic in the format that its first ones show",
         (AutoOptions,),
         _auto,
         time_precision="adaptive",

@@ -84,6 +84,26 @@ def format_of_fields(fields: Collection[str]) -> str | None:
     return _FORMAT_NAMES.get(other_format(fields) or "")
 
 
+def envelope_words(columns: Collection[str]) -> str | None:
+    """What columns that are no row show, and what to do: the fields of Debezium's envelope, and no other."""
+    if not _ENVELOPE <= {*columns} <= _ENVELOPE | _BESIDE:
+        return None
+    return (
+        f"its records are envelopes of Debezium ({', '.join(columns)}), not rows; set source.format to debezium-json,"
+        " or to debezium-avro if they are in Avro"
+    )
+
+
+_ENVELOPE = frozenset({"before", "after", "source", "op"})
+_BESIDE = frozenset({"ts_ms", "ts_us", "ts_ns", "transaction"})
+
+
+def other_words(columns: Collection[str]) -> str:
+    """An aside if columns look like the records of another tool, with what to do; else nothing."""
+    other = other_format(columns)
+    return "" if other is None else f" (they look like {other}: {remedy(other)})"
+
+
 def remedy(other: str) -> str:
     """What to do about records of another format: to read them as such, where this version can."""
     name = format_named(other)

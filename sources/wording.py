@@ -53,6 +53,7 @@ _BAD_REASONS = (
     (BadReason.VALUE, r"value is a message "),
     (
         BadReason.NOT_AN_EVENT,
+        r"\S+: its records are |"
         r"value is not an? |op \S+ without (a row|before and after|(a|the) document)|op \S+: old does not"
         r"|op u (changes|shortens) |\w+ holds no document|removedFields |the document has a field",
     ),

@@ -176,6 +176,7 @@ def compact_batch(
         greatest(report.newest_s for report in result.reports),
         appended.retries,
         tables.reasons_paused,
+        sum((r.skipped for r in result.reports), Counter()),
     )
 
 

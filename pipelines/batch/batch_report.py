@@ -13,6 +13,7 @@ from sources.changes import DecodeCounts
 
 if TYPE_CHECKING:
     from pipelines.batch.decode_report import BadKind
+    from sources.changes import SourceTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,8 @@ class BatchReport:
     """How often the batch was planned again, by what for."""
     paused: Mapping[str, str] = field(default_factory=dict)
     """Tables that are not in the stream when the batch ends, and why."""
+    skipped: Mapping[SourceTable, int] = field(default_factory=dict)
+    """How many records came from source tables that no rule takes."""
 
     @property
     def quarantined_reasons(self) -> Mapping[str, int]:

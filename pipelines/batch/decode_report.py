@@ -65,6 +65,8 @@ class DecodeReport:
     """Partition and offset of the first bad record of each."""
     bad_looks: dict[tuple[str, SourceTable | None], str] = field(default_factory=dict)
     """What it looks like."""
+    skipped: Counter[SourceTable] = field(default_factory=Counter)
+    """Records of source tables that the pipeline leaves out."""
     taken: Counter[SourceTable] = field(default_factory=Counter)
     """Records that gave rows."""
     observations: list[Observation] = field(default_factory=list)
@@ -132,7 +134,8 @@ the digits in them belong to a table, a topic or a file.
 _PLACE = re.compile(r"^byte \d+ of .*?: ")
 """The place of a line in a dump, shortened: a long path would leave no room for the reason."""
 
-_KIND_LENGTH = 80
+_KIND_LENGTH = 400
+"""Room for what is wrong and its remedy; it bounds what names of columns and messages of others make of a reason."""
 
 
 def kind_of_reason(reason: str) -> str:

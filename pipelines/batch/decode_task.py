@@ -143,6 +143,8 @@ class DecodeTask:
         for first in decoded.control:
             report.control.setdefault((first.topic, first.kind), first)
         report.looks.extend(decoded.looks)
+        for source, count in decoded.skipped:
+            report.skipped[source] += count
         report.refusals.extend(decoded.refusals)
         report.truncations.extend(decoded.truncations)
         bad = self._bad((*malformed, *decoded.quarantine))

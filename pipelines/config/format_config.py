@@ -20,6 +20,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from paimon_table.errors import ConfigError
+from paimon_table.nearest_name import nearest
 from pipelines.config.config_values import ConfigModel, Duration, Location, Text, duration_text, refused
 from sources.format_options import Check, FormatOption, filled, options_of
 from sources.formats import FORMATS, PLANNED, RecordFormat
@@ -50,7 +51,9 @@ class ChosenFormat(ConfigModel):
             if value in cls.NOT_YET:
                 raise refused(f"format {value} is not supported yet; {cls.NOT_YET[value]}")
             if value not in cls.formats:
-                raise refused(f"unknown format; supported: {', '.join(cls.formats)}")
+                close = nearest(value, cls.formats)
+                known = f"supported: {', '.join(cls.formats)}" if close is None else f"did you mean '{close}'?"
+                raise refused(f"unknown format; {known}")
             return {value: {}}
         return value
 
@@ -168,11 +171,11 @@ def _block(name: str, format_: RecordFormat, default: Any) -> Any:
     model = create_model(
         f"Options of {name}",
         __base__=ConfigModel,
-        __doc__=f"{format_.title}.",
+        __doc__=f"How Tidemark reads {format_.title}.",
         __validators__=_checks(format_.problem_of),
         **options,
     )
-    return (model, Field(default=default, alias=name, description=f"{format_.title}."))
+    return (model, Field(default=default, alias=name, description=f"{format_.title[0].upper()}{format_.title[1:]}."))
 
 
 def _option(option: FormatOption, above: str) -> Any:

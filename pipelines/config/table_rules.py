@@ -26,6 +26,7 @@ from pipelines.config.table_match import PLACEHOLDER, PLACEHOLDERS, Into, Match
 from pipelines.config.table_name import name_problem
 from pipelines.config.watermark import Watermark
 from sinks.exchange.version_columns import VersionColumns
+from sources.changes import SourceTable
 from sources.column_sources import OPTION as COLUMN_SOURCES
 from sources.column_sources import ColumnSources
 from sources.event_columns import EVENT_COLUMNS, TIME_TYPE, OnChange
@@ -409,11 +410,8 @@ class TargetRule:
         def value_of(placeholder: re.Match[str]) -> str:
             name = names[placeholder[1]]
             if name is None:
-                raise ConfigError(
-                    f"into: {self.into!r} uses {{{placeholder[1]}}}, which the name of topic {topic} does not "
-                    f"contain; "
-                    "write the name out in a rule that matches this topic"
-                )
+                lack = SourceTable(topic, database, schema, table or "").lack_of(placeholder[1], "{{{}}}")
+                raise ConfigError(f"into: {self.into!r} uses {{{placeholder[1]}}}: {lack}")
             return name
 
         name = TableName(*(PLACEHOLDER.sub(value_of, part) for part in _split_into(self.into)))

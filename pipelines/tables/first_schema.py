@@ -17,6 +17,7 @@ from pipelines.tables.observed_columns import Seen
 from sinks.exchange.version_columns import HISTORY_OPTION, VersionColumns
 from sources.changes import SourceTable
 from sources.column_forms import OPTION, ColumnForms
+from sources.record_look import other_words
 
 _NESTED = frozenset({Root.ARRAY, Root.MAP, Root.MULTISET, Root.ROW})
 
@@ -25,7 +26,7 @@ def first_schema(source: SourceTable, seen: Seen, identifier: str, rule: TargetR
     """The schema of a new table: declared types win over what the events show; only key columns are NOT NULL."""
     primary_key = primary_key_of(rule, seen)
     if not primary_key and rule.on_change is None:
-        raise ConfigError(_without_key(source, identifier, "no key"))
+        raise ConfigError(_without_key(source, identifier, f"no key{other_words(seen.columns)}"))
     of_key = {name: t for name, t in seen.key_only.items() if name in primary_key}
     shown = {**seen.columns, **of_key}
     types = {name: t for name, t in shown.items() if t is not None} | rule.declared(shown)

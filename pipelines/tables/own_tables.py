@@ -14,6 +14,7 @@ from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.written_tables import WrittenTable, marks_of, search_tables, written_tables
 from sinks.commit.pipeline_mark import write_mark
 from sinks.commit.positions import Position
+from sources.changes import SourceTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,11 @@ class OwnTables:
         ``skip`` hears of tables that cannot be read for reasons of their own; without it these are raised.
         """
         return list(written_tables(self.catalog, self._config.name, self.names(), skip))
+
+    def sources(self) -> set[SourceTable]:
+        """The source tables that have fed the tables of earlier runs, as far as these can be read."""
+        fed = {source for found in self.written(lambda _name, _error: None) for source in found.position.sources}
+        return {SourceTable(one.topic, one.database, one.schema, one.table) for one in fed}
 
     def positions(self) -> OwnPositions:
         """How far each table of earlier runs has come, and which tables cannot be read."""

@@ -17,6 +17,7 @@ from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_layout import names_decoded
 from pipelines.tables.known_routes import is_ruleless, possible_rules
 from pipelines.tables.merged_sources import check_sources, fed_by, source_words
+from pipelines.tables.missing_names import refusal_of_names, warnings_of_names
 from pipelines.tables.new_table import Rejected
 from pipelines.tables.observed_columns import Seen
 from pipelines.tables.opening import Opening
@@ -91,6 +92,8 @@ class TableRoutes:
             return None
         if rule is None or target is None or self._only not in (None, str(target)) or str(target) in self.sinks:
             return None
+        if refusal_of_names(rule, source) is not None:
+            return None
         paused = self._paused
         if paused is not None and str(target) in paused.tables | paused.ruleless:
             return None
@@ -153,6 +156,9 @@ class TableRoutes:
             self._paused.add_topics(identifier, [source.topic])
             self.routes[source] = identifier
             return
+        unnamed = refusal_of_names(rule, source)
+        if unnamed is not None:
+            raise Rejected(Rejection(f"table {identifier}: {unnamed}", is_unmade=True))
         if rule.backfill and self._paused is not None and self._is_late(identifier, source.topic):
             self.rules.setdefault(identifier, rule)
             self._paused.pause(identifier, Cause.NEW, FILLED, 0, [source.topic], from_start=True, public_reason=FILLED)
@@ -225,6 +231,8 @@ class TableRoutes:
         sink.feed(fed_by(source), key if {*key} <= {*seen.columns, *names_decoded(rule, sink.table)} else ())
         if self._beside is None:
             self.key_warnings.note(sink, rule, key, source.topic)
+            for text in warnings_of_names(rule, source):
+                log.warning("%s: %s", source.topic, text)
         self.routes[source] = identifier
         self.rule_of[source] = rule
 

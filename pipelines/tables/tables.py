@@ -88,6 +88,8 @@ class PipelineTables:
         self._routing = TableRoutes(scope, self._opening)
         self._vanished = VanishedColumns()
         self._repeated = RepeatedOffsets()
+        self._met: dict[SourceTable, set[str]] = {}
+        """The source tables whose first records came in this process, with all their columns."""
         self.unsent_warnings = UnsentWarnings()
         self.late_row_notes = LateRowNotes()
         self.control_notes = ControlNotes()
@@ -120,6 +122,11 @@ class PipelineTables:
     def rejections(self) -> dict[SourceTable, Rejection]:
         """Source tables without a route, and why."""
         return self._routing.rejections
+
+    @property
+    def met(self) -> dict[SourceTable, Collection[str] | None]:
+        """The known source tables with their columns; None where an earlier run has met their first records."""
+        return {**dict.fromkeys(self.routes), **self._met}
 
     def topics_of(self, identifier: str) -> set[str]:
         """The topics that are known to feed a table."""
@@ -175,6 +182,8 @@ class PipelineTables:
         with_keys_first = sorted(found.items(), key=lambda item: not item[1].key_columns)
         self._routing.open_ahead(with_keys_first)
         for source, seen in with_keys_first:
+            if source not in self.routes or source in self._met:
+                self._met.setdefault(source, set()).update(seen.columns, seen.key_only, hidden[source])
             if source not in self.routes:
                 changed |= self._routing.route(source, seen)
                 if source in self.rejections or self.is_paused(self.routes[source]):

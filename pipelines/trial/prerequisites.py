@@ -133,10 +133,11 @@ def preview_findings(
     if preview.error is not None and Finding("error", preview.error) not in known:
         yield Finding("error", f"the pipeline would stop: {preview.error}")
     for table, reason in preview.paused.items():
-        yield Finding("error", f"table {table} would be paused: {reason}")
+        yield Finding("error", f"table {table} would be paused: {reason.removeprefix(f'{table}: ')}")
     if preview.quarantine and config.source.on_bad_record == "fail":
         first = preview.quarantine[0]
-        yield Finding("error", f"on_bad_record: fail: the pipeline would stop at {first.first}: {first.reason}")
+        text = f"on_bad_record: fail: the pipeline would stop at the bad record {first.first}"
+        yield Finding("error", f"{text}; fix the record, or the pipeline file, before a run")
     else:
         yield from _only_bad(sample, preview)
     for seen in preview.tables:
@@ -158,12 +159,8 @@ def _only_bad(sample: Sample, preview: Preview) -> Iterator[Finding]:
     """Samples, of all topics or of one, that have nothing but bad records: the file does not fit the records."""
     bad = sum(kind.count for kind in preview.quarantine)
     if bad and bad + sum(preview.skipped.get(word, 0) for word in _WITHOUT_ROWS) == sample.record_count:
-        first = preview.quarantine[0]
-        yield Finding(
-            "error",
-            f"no record of the sample gives a row, and {counted(bad, 'record')} would go to quarantine:"
-            f" {first.reason} (first: {first.first}); fix the pipeline file, or the records, before a run",
-        )
+        text = f"no record of the sample gives a row, and {counted(bad, 'record')} would go to quarantine"
+        yield Finding("error", f"{text}; fix the pipeline file, or the records, before a run")
         return
     sampled: Counter[str] = Counter()
     for batch in sample.batches:

@@ -25,8 +25,11 @@ from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import TargetRule
 from pipelines.storage import catalog_of
 from pipelines.tables.checkpoint_record import CheckpointRecord
+from pipelines.tables.merged_sources import fed_by as as_fed
+from pipelines.tables.merged_sources import source_words
 from pipelines.tables.observed_columns import merged
 from pipelines.tables.own_tables import OwnTables
+from pipelines.tables.unmatched_rules import unmatched
 from pipelines.tables.writable_tables import following, rule_of_found
 from pipelines.trial.case_checks import plain_rows
 from pipelines.trial.ddl import alter_table, create_table
@@ -90,11 +93,14 @@ class Preview:
     tables: tuple[TablePreview, ...] = ()
     quarantine: tuple[BadKindPreview, ...] = ()
     skipped: Mapping[str, int] = field(default_factory=dict)
+    skipped_tables: Mapping[str, int] = field(default_factory=dict)
+    """Source tables that no rule takes, in words, and how many records of the sample are theirs."""
     paused: Mapping[str, str] = field(default_factory=dict)
     """Tables that would be paused, and why."""
     error: str | None = None
     """What would stop the pipeline."""
     notes: tuple[str, ...] = ()
+    """What a run would warn of beside that."""
 
     @property
     def has_changes(self) -> bool:
@@ -128,7 +134,27 @@ def preview(config: PipelineConfig, sample: Sample) -> Preview:
             error = str(stopped)
         tables = tuple(_tables(config, pipeline, real, rules, seen.observations))
         bad = _bad_kinds(pipeline)
-        return Preview(tables, bad, dict(pipeline.skipped), dict(pipeline.paused), error, tuple(warnings))
+        if error is None:
+            earlier = OwnTables(config, real, CheckpointRecord(config, Checkpoint(config), real)).sources()
+            met = {**dict.fromkeys(earlier), **pipeline.routes.met}
+            warnings += unmatched(config, met, sample.counts)
+        told = [error or "", *pipeline.paused.values(), *(kind.reason for kind in bad)]
+        left = sum((Counter(report.skipped) for report in pipeline.reports), Counter[SourceTable]())
+        return Preview(
+            tables,
+            bad,
+            dict(pipeline.skipped),
+            {source_words(as_fed(source)): count for source, count in left.most_common()},
+            dict(pipeline.paused),
+            error,
+            tuple(line for line in warnings if not _is_told(line, told)),
+        )
+
+
+def _is_told(line: str, told: Iterable[str]) -> bool:
+    """Whether a warning repeats a reason, or has it behind the name of a topic."""
+    reason = kind_of_reason(line.partition(": ")[2])
+    return any(bool(text) and (text in line or (bool(reason) and reason in text)) for text in told)
 
 
 def _formats(config: PipelineConfig, real: Catalog) -> Mapping[str, str]:

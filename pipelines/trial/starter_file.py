@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pipelines.config.yaml_hints import is_secret
 from sources.changes import SourceTable
 from sources.topic_formats import Settings, TopicFormat
 from sources.wording import counted
@@ -17,7 +18,6 @@ _IS_DECIMAL = "(p, s)"
 """In what values look like, where they may be decimals."""
 _KEYED_BY_RULE = ("json", "csv")
 """Formats whose message keys never make the primary key of a table."""
-_SECRET = re.compile(r"password|secret|jaas|token|(?:^|\.)key$|certificate", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +198,6 @@ def _name(text: str) -> str:
 def _literal(topic: str) -> str:
     """A pattern that the name of a topic alone matches."""
     return re.sub(r"\.", r"\\.", topic)
-
-
-def is_secret(name: str) -> bool:
-    """Whether the value of a property of Kafka's client is kept out of a file."""
-    return _SECRET.search(name) is not None
 
 
 def variable_of(name: str) -> str:

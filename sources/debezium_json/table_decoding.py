@@ -118,7 +118,7 @@ class TableDecoding:
             return
         match goals[source]:
             case None:
-                self.outcome.count(skipped_tables=sum(len(part.ops) for part in parts))
+                self.outcome.skip(source, sum(len(part.ops) for part in parts))
             case Behind():
                 self.outcome.count(tables_behind=sum(len(part.ops) for part in parts))
             case Rejection() as rejection:

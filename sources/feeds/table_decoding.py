@@ -80,7 +80,7 @@ class FeedDecoding:
             return
         match goals[source]:
             case None:
-                self.outcome.count(skipped_tables=len(records))
+                self.outcome.skip(source, len(records))
             case Behind():
                 self.outcome.count(tables_behind=len(records))
             case Rejection() as rejection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -97,6 +98,7 @@ class Outcome:
         self._refusals: dict[int, Refusal] = {}
         self._control: dict[tuple[str, str], ControlRecord] = {}
         self._counts = DecodeCounts()
+        self._skipped: Counter[SourceTable] = Counter()
         self._truncations: dict[int, Truncation] = {}
 
     def quarantine(self, position: int, reason: str) -> None:
@@ -133,6 +135,12 @@ class Outcome:
         for first in attempt._control.values():
             self._control.setdefault((first.topic, first.kind), first)
         self._counts += attempt._counts
+        self._skipped += attempt._skipped
+
+    def skip(self, source: SourceTable, records: int) -> None:
+        """Count records of a source table that the pipeline leaves out."""
+        self.count(skipped_tables=records)
+        self._skipped[source] += records
 
     def count(self, **numbers: int) -> None:
         self._counts += DecodeCounts(**numbers)
@@ -281,6 +289,7 @@ class Outcome:
             refusals=tuple(refusal for _, refusal in sorted(self._refusals.items())),
             truncations=tuple(truncation for _, truncation in sorted(self._truncations.items())),
             counts=replace(self._counts, quarantined=len(quarantine)),
+            skipped=tuple(self._skipped.items()),
             newest=tuple(self._newest.values()),
             control=tuple(self._control.values()),
         )

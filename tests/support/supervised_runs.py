@@ -86,6 +86,7 @@ class Query(PipelineQuery):
         return self.runs_on
 
     has_failed = False
+    is_in_turn = False
 
     def open_tables(self) -> dict[str, Any]:
         return {}
