@@ -47,15 +47,6 @@ class SourceTable:
         parts = topic.split(".")
         return cls(topic, parts[-3] if len(parts) > 3 else None, parts[-2] if len(parts) > 2 else None, parts[-1])
 
-    def lack_of(self, part: str, form: str) -> str:
-        """Why it has no ``database`` or ``schema``, and what to do; ``form`` is how the file writes names (`${}`)."""
-        told = f"neither the records of topic {self.topic} nor its name say the {part}"
-        if part == "schema":
-            return f"{told}; " + (f"take {form.format('database')}" if self.database else "write the name out")
-        field = "let the connector write it (`add.fields=db` of ExtractNewRecordState, format upsert-json or -avro)"
-        other = f"take {form.format('schema')}, which is {self.schema}" if self.schema else "write the name out"
-        return f"{told}; {field}, or {other}"
-
 
 @dataclass(frozen=True, slots=True)
 class ObservedColumn:

@@ -87,6 +87,16 @@ def truncated(op: str) -> str:
     )
 
 
+def lack_of_name(part: str, topic: str, database: str | None, schema: str | None, form: str) -> str:
+    """Why a source table has no ``database`` or ``schema``, and what to do; ``form`` is how a file writes names."""
+    told = f"neither the records of topic {topic} nor its name say the {part}"
+    if part == "schema":
+        return f"{told}; " + (f"take {form.format('database')}" if database else "write the name out")
+    field = "let the connector write it (`add.fields=db` of ExtractNewRecordState, format upsert-json or -avro)"
+    other = f"take {form.format('schema')}, which is {schema}" if schema else "write the name out"
+    return f"{told}; {field}, or {other}"
+
+
 def first_of(names: Sequence[str], shown: int, kind: str = "") -> list[str]:
     """The first ``shown`` names and, in place of all others, how many ``kind`` they are: ``and 3 more tables``."""
     others = len(names) - shown

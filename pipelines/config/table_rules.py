@@ -26,11 +26,11 @@ from pipelines.config.table_match import PLACEHOLDER, PLACEHOLDERS, Into, Match
 from pipelines.config.table_name import name_problem
 from pipelines.config.watermark import Watermark
 from sinks.exchange.version_columns import VersionColumns
-from sources.changes import SourceTable
 from sources.column_sources import OPTION as COLUMN_SOURCES
 from sources.column_sources import ColumnSources
 from sources.event_columns import EVENT_COLUMNS, TIME_TYPE, OnChange
 from sources.position_kinds import POSITION
+from sources.wording import lack_of_name
 
 MergeSources = Literal["same_rows", "disjoint_keys"]
 """Why rows of several source tables may meet in one table."""
@@ -410,7 +410,7 @@ class TargetRule:
         def value_of(placeholder: re.Match[str]) -> str:
             name = names[placeholder[1]]
             if name is None:
-                lack = SourceTable(topic, database, schema, table or "").lack_of(placeholder[1], "{{{}}}")
+                lack = lack_of_name(placeholder[1], topic, database, schema, "{{{}}}")
                 raise ConfigError(f"into: {self.into!r} uses {{{placeholder[1]}}}: {lack}")
             return name
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pipelines.config.table_rules import TargetRule
 from sources.changes import SourceTable
 from sources.expressions.computed import metadata_of
+from sources.wording import lack_of_name
 
 _PARTS = ("database", "schema")
 
@@ -18,9 +19,10 @@ _PARTS = ("database", "schema")
 def refusal_of_names(rule: TargetRule, source: SourceTable) -> str | None:
     """Why no row of a source table has a key: a column of the primary key is a name that the records do not have."""
     for column in rule.primary_key or ():
-        part = rule.columns.expressions.get(column, "").strip().removeprefix("$")
-        if part in _PARTS and getattr(source, part) is None:
-            return f"column {column} of the primary key would be NULL: {source.lack_of(part, '${}')}"
+        text = rule.columns.expressions.get(column, "").strip()
+        part = text[1:]
+        if text.startswith("$") and part in _PARTS and getattr(source, part) is None:
+            return f"column {column} of the primary key would be NULL: {_lack(source, part)}"
     return None
 
 
@@ -32,5 +34,9 @@ def warnings_of_names(rule: TargetRule, source: SourceTable) -> Iterator[str]:
     for place, text in texts.items():
         parts = [part for part in metadata_of(text) if part in _PARTS]
         if len(parts) == 1 and getattr(source, parts[0]) is None:
-            lack = source.lack_of(parts[0], "${}")
+            lack = _lack(source, parts[0])
             yield f"rule into {rule.into}: {place}: ${parts[0]} is NULL: {lack}"
+
+
+def _lack(source: SourceTable, part: str) -> str:
+    return lack_of_name(part, source.topic, source.database, source.schema, "${}")

@@ -15,6 +15,7 @@ from pipelines.config.table_rules import TableRule
 from sources.changes import SourceTable
 from sources.topics import name_matches
 from sources.wording import first_of as first_names
+from sources.wording import lack_of_name
 
 _SHOWN = 10
 
@@ -73,7 +74,7 @@ def _of_match(rule: TableRule, taken: Collection[SourceTable], known: Collection
         remedy, of_any = _remedy(" ".join(wanted), names), match.model_copy(update={"database": None})
         for one in known:
             if match.database and not one.database and of_any.matches(None, one.schema, one.table, one.topic):
-                remedy = one.lack_of("database", "`match.{}`")
+                remedy = lack_of_name("database", one.topic, one.database, one.schema, "`match.{}`")
         yield f"no source table matches it ({match}): {remedy}"
         return
     for key, patterns in match.by_name.items():
