@@ -113,8 +113,15 @@ def remove_repeated(table: Table, job: Job, found: RepeatedKeys) -> int | None:
             messages.append(_deleting(ctx, found.live, job, bucket, gather(found.keys, positions)))
         commit = job.commit_to(table)
         commit.refresh()
+    except BaseException:
+        # Unreferenced: nothing of this was given to a commit.
+        remove_unpublished(ctx, messages)
+        raise
+    if not messages:
+        return None
+    try:
         started_ms = job.environment.clock_ms()
-        result = commit.commit(next(job.identifiers), messages, {}, started_ms=started_ms) if messages else None
+        result = commit.commit(next(job.identifiers), messages, {}, started_ms=started_ms)
     except CommitConflict as conflict:
         # Unreferenced: a conflict publishes nothing.
         remove_unpublished(ctx, messages)
@@ -122,11 +129,7 @@ def remove_repeated(table: Table, job: Job, found: RepeatedKeys) -> int | None:
             f"{ctx.paths.root}: other writers have committed since the search for keys ({conflict}); nothing was"
             " deleted: stop the pipelines that write the table, then call again"
         ) from conflict
-    except BaseException:
-        # Unreferenced: nothing of this was given to a commit.
-        remove_unpublished(ctx, messages)
-        raise
-    newest = None if result is None else result.compact or result.append
+    newest = result.compact or result.append
     return None if newest is None else newest.id
 
 

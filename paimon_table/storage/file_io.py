@@ -327,7 +327,10 @@ def file_io_for(uri: str, options: Mapping[str, str] | None = None) -> tuple[Fil
     if parts.scheme in {"s3", "s3a"}:
         from paimon_table.storage.s3_io import s3_file_io
 
-        return s3_file_io(options or {}), f"s3://{parts.netloc}{parts.path}".rstrip("/")
+        names = [name for name in parts.path.split("/") if name]
+        if {".", ".."} & {*names}:
+            raise ConfigError(f"{uri!r}: a path on S3 has no '.' or '..'; write the whole path")
+        return s3_file_io(options or {}), "/".join((f"s3://{parts.netloc}", *names))
     if parts.scheme == "file":
         if parts.netloc not in {"", "localhost"}:
             raise ConfigError(f"{uri!r} names the host {parts.netloc!r}; write file:///path with three slashes")

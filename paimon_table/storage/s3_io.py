@@ -1,7 +1,8 @@
 """Table files on S3 and on stores that speak its protocol.
 
-Requests go through obstore, which takes a tenth of the processor time that botocore takes for one. botocore finds out
-where the store is and who asks: regions, profiles, roles and certificates, as for every AWS client. Files that are read
+Reading and writing goes through obstore, which takes a tenth of the processor time that botocore takes for a request.
+botocore finds out where the store is and who asks: regions, profiles, roles and certificates, as for every AWS client.
+It also lists and deletes, because obstore refuses keys that are no paths, such as ``directory/``. Files that are read
 in pieces go through pyarrow's S3 file system, which reads pieces side by side.
 
 Publishing creates an object on condition that none has the name (``If-None-Match: *``), which makes it atomic. A store
@@ -16,11 +17,12 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
+from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from paimon_table.errors import CommitOutcomeUnknown, ConfigError
@@ -36,15 +38,18 @@ if TYPE_CHECKING:
 _CONFLICT_RETRIES = 5
 _CONFLICT_WAIT_S = 0.1
 _WRITES_AT_ONCE = 8
-_PART_BYTES = 10 << 20
+_DELETES_AT_ONCE = 8
+_PART_BYTES = 8 << 20
 """A file up to this size is one request; a larger one goes in parts of it."""
+_PARTS: Mapping[str, Any] = {"chunk_size": _PART_BYTES, "max_concurrency": 2}
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _ATTEMPTS = 3
 """Of a request, unless the settings of AWS say otherwise."""
 _LOGIN_AGE = timedelta(minutes=5)
-"""How long botocore's answer is used before it is asked again; it renews logins 10 minutes before they end."""
+"""How long botocore's answer is good at most; it renews logins 10 minutes before they end."""
 _CONNECT_TIME = timedelta(seconds=20)
-_SILENT_TIME = timedelta(seconds=60)
-"""Without a byte of an answer, until a request has failed."""
+_SILENT_TIME = timedelta(minutes=3)
+"""Until a request without an answer has failed. It includes the time to send a part."""
 _REQUEST_TIME = timedelta(minutes=10)
 
 _T = TypeVar("_T")
@@ -108,7 +113,7 @@ class S3FileIO:
         import obstore
 
         store, key = self._at(path)
-        _asked(path, lambda: obstore.put(store, key, data, chunk_size=_PART_BYTES))
+        _asked(path, lambda: obstore.put(store, key, data, **_PARTS))
 
     def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
         if len(files) == 1:
@@ -120,19 +125,24 @@ class S3FileIO:
 
     @contextmanager
     def open_output(self, path: str) -> Iterator[pa.NativeFile]:
+        """Nothing is sent before the block ends. A large file waits on the local disk."""
         import obstore
         import pyarrow as pa
 
         store, key = self._at(path)
-        writer = obstore.open_writer(store, key, buffer_size=_PART_BYTES)
-        try:
-            with translated(path), pa.PythonFile(_Uploading(writer), mode="w") as stream:
+        with SpooledTemporaryFile(max_size=_PART_BYTES, prefix="tidemark-upload-") as file:
+            with pa.PythonFile(_LeftOpen(file), mode="w") as stream:
                 yield stream
-            _asked(path, writer.close)
-        except BaseException:
-            # Closing may have completed the upload. Unreferenced: the caller never learned that the file is complete.
-            self.delete(path)
-            raise
+            is_small = file.tell() <= _PART_BYTES
+            file.seek(0)
+            try:
+                content = file.read() if is_small else file
+                _asked(path, lambda: obstore.put(store, key, content, **_PARTS))
+            except BaseException:
+                # The store may have the file all the same. Unreferenced: the caller never learned that it is complete.
+                with suppress(OSError):
+                    self.delete(path)
+                raise
 
     def sync(self) -> None:
         """Uploads are durable when they are complete."""
@@ -150,29 +160,44 @@ class S3FileIO:
         return True
 
     def list_names(self, directory: str) -> list[str]:
-        found, below, start = self._children(directory)
-        return sorted({path[start:] for path in (*(one["path"] for one in found), *below)} - {""})
+        _, prefix = _below(directory)
+        names: set[str] = set()
+        for page in self._pages(directory, Delimiter="/"):
+            names.update(found["Key"][len(prefix) :] for found in page.get("Contents", ()))
+            names.update(found["Prefix"][len(prefix) :].rstrip("/") for found in page.get("CommonPrefixes", ()))
+        return sorted(names - {""})
 
     def list_files(self, directory: str) -> list[FoundFile]:
         from paimon_table.storage.file_io import FoundFile  # Arrow comes with it
 
-        found, _, start = self._children(directory)
-        return [FoundFile(one["path"][start:], one["size"], _ms(one["last_modified"])) for one in found]
+        _, prefix = _below(directory)
+        return [
+            FoundFile(one["Key"][len(prefix) :], one["Size"], _ms(one["LastModified"]))
+            for page in self._pages(directory, Delimiter="/")
+            for one in page.get("Contents", ())
+            if one["Key"] != prefix
+        ]
+
+    def _pages(self, directory: str, **more: str) -> Iterator[Any]:
+        """The pages of a listing. botocore reads them: obstore refuses a listing for one key that is no path."""
+        bucket, prefix = _below(directory)
+        with translated(directory):
+            pages = _aws(self.settings)[1].get_paginator("list_objects_v2")
+            yield from pages.paginate(Bucket=bucket, Prefix=prefix, **more)
 
     def delete(self, path: str) -> None:
-        self.delete_all([path])
+        bucket, key = _split(path)
+        with translated(path):
+            _aws(self.settings)[1].delete_object(Bucket=bucket, Key=key)
 
     def delete_all(self, paths: Sequence[str]) -> None:
         """One request per object, a few at a time: not every store takes the request that removes many."""
-        import obstore
-
-        keys: dict[str, list[str]] = {}
-        for path in paths:
-            bucket, key = _split(path)
-            keys.setdefault(bucket, []).append(key)
-        for bucket, of_bucket in keys.items():
-            delete = partial(obstore.delete, _store(self.settings, bucket), of_bucket)
-            _asked(paths[0], delete)
+        if paths:
+            with ThreadPoolExecutor(
+                min(_DELETES_AT_ONCE, len(paths)), thread_name_prefix="tidemark-deletes"
+            ) as threads:
+                for _ in threads.map(self.delete, paths):
+                    pass
 
     def delete_if_empty(self, directory: str) -> bool:
         """Keys need no directories."""
@@ -182,11 +207,11 @@ class S3FileIO:
         return _ms(self._head(path)["last_modified"])
 
     def delete_tree(self, directory: str) -> None:
-        import obstore
-
-        store, key = self._at(directory.rstrip("/"))
-        found = _asked(directory, lambda: [one["path"] for page in obstore.list(store, key) for one in page])
-        _asked(directory, lambda: obstore.delete(store, found))
+        """One request per object: not every store takes the request that removes many."""
+        bucket, _ = _below(directory)
+        for page in self._pages(directory):
+            for found in page.get("Contents", ()):
+                self.delete(f"s3://{bucket}/{found['Key']}")
 
     def is_link(self, path: str) -> bool:
         """Object stores have none."""
@@ -208,29 +233,20 @@ class S3FileIO:
         store, key = self._at(path)
         return _asked(path, lambda: obstore.head(store, key))
 
-    def _children(self, directory: str) -> tuple[Sequence[Any], Sequence[str], int]:
-        """The objects and the directories in a directory, and where their names begin in their paths."""
-        import obstore
 
-        store, key = self._at(directory.rstrip("/"))
-        start = len(key) + 1 if key else 0
-        found = _asked(directory, lambda: obstore.list_with_delimiter(store, key or None))
-        return [one for one in found["objects"] if len(one["path"]) > start], found["common_prefixes"], start
-
-
-class _Uploading:
-    """What Arrow needs of a file to write into it. Closing does nothing: a failed upload must not be completed."""
+class _LeftOpen:
+    """What Arrow needs of a file to write into it; closing leaves it open."""
 
     closed = False
 
-    def __init__(self, writer: Any) -> None:
-        self._writer = writer
+    def __init__(self, file: SpooledTemporaryFile[bytes]) -> None:
+        self._file = file
 
     def write(self, data: Any) -> int:
-        return int(self._writer.write(memoryview(data).cast("B")))
+        return self._file.write(data)
 
     def flush(self) -> None:
-        """Parts are sent when they are full."""
+        """The file is read in this process alone."""
 
     def close(self) -> None:
         self.closed = True
@@ -245,6 +261,12 @@ def _split(path: str) -> tuple[str, str]:
     return bucket, key
 
 
+def _below(directory: str) -> tuple[str, str]:
+    """The bucket and the prefix of all keys in a directory, which may be the whole bucket."""
+    bucket, key = _split(directory.rstrip("/"))
+    return bucket, f"{key}/" if key else ""
+
+
 def _put_if_absent(store: S3Store, key: str, path: str, data: bytes) -> bool:
     """False when the object exists, whoever wrote it: a retried request may have found its own first try."""
     import obstore
@@ -254,18 +276,17 @@ def _put_if_absent(store: S3Store, key: str, path: str, data: bytes) -> bool:
         try:
             _heard(lambda: obstore.put(store, key, data, mode="create", use_multipart=False))
             return True
-        except (BaseError, OSError) as error:
-            status = _status(error)
-            if status == 409:  # another writer is at this key right now
-                time.sleep(_CONFLICT_WAIT_S)
-            elif isinstance(error, AlreadyExistsError):
+        except AlreadyExistsError as error:
+            if _answer(error).status != 409:
                 return False
-            elif status is not None and 400 <= status < 500:
-                raise _os_error(error, path) from error
-            else:
-                raise CommitOutcomeUnknown(
-                    f"{path} may or may not have been created ({_short(error)}); read it before retrying"
-                ) from error
+            time.sleep(_CONFLICT_WAIT_S)  # another writer is at this key right now
+        except (BaseError, OSError) as error:
+            answer = _answer(error)
+            if answer.is_refused and not answer.is_repeated:
+                raise answer.os_error(path) from None
+            raise CommitOutcomeUnknown(
+                f"{path} may or may not have been created ({answer.text}); read it before retrying"
+            ) from None
     raise CommitOutcomeUnknown(f"other writers keep writing {path}; read it before retrying")
 
 
@@ -313,7 +334,12 @@ def _aws(settings: S3Settings, region: str | None = None) -> tuple[Any, Any]:
             aws_access_key_id=_revealed(settings.access_key),
             aws_secret_access_key=_revealed(settings.secret_key),
             aws_session_token=_revealed(settings.session_token),
-            config=Config(connect_timeout=5, read_timeout=5),
+            config=Config(
+                user_agent="tidemark",  # the one of botocore is worked out again for each request
+                request_checksum_calculation="when_required",
+                retries={"mode": "standard"},
+                max_pool_connections=_DELETES_AT_ONCE,
+            ),
         )
     except (BotoCoreError, ValueError) as error:
         raise ConfigError(
@@ -325,59 +351,76 @@ def _aws(settings: S3Settings, region: str | None = None) -> tuple[Any, Any]:
 
 @lru_cache(maxsize=64)
 def _store(settings: S3Settings, bucket: str) -> S3Store:
+    from obstore.exceptions import BaseError
     from obstore.store import S3Store
 
+    if not _BUCKET.fullmatch(bucket):
+        raise ConfigError(f"{bucket!r} is no name of a bucket; write s3://BUCKET/PATH")
     session, client = _aws(settings)
-    if client.meta.endpoint_url.endswith(".amazonaws.com"):
+    is_aws = ".amazonaws.com" in client.meta.endpoint_url
+    if is_aws:
         session, client = _aws(settings, region_of(client, bucket))
+    scheme, _, host = client.meta.endpoint_url.partition("://")
+    in_host = is_aws and not settings.path_style_access and "." not in bucket
     authority = session.get_config_variable("ca_bundle")
-    return S3Store(
-        bucket,
-        endpoint=client.meta.endpoint_url,
-        region=client.meta.region_name,
-        virtual_hosted_style_request=False,
-        disable_bulk_delete=True,
-        client_options={
-            "allow_http": client.meta.endpoint_url.startswith("http:"),
-            "user_agent": "tidemark",
-            "connect_timeout": _CONNECT_TIME,
-            "read_timeout": _SILENT_TIME,
-            "timeout": _REQUEST_TIME,
-            **({"root_certificate": Path(authority).read_bytes()} if authority else {}),
-        },
-        retry_config={"max_retries": int(session.get_config_variable("max_attempts") or _ATTEMPTS) - 1},
-        credential_provider=_Login(client._request_signer._credentials, bucket),
-    )
+    try:
+        return S3Store(
+            bucket,
+            endpoint=f"{scheme.lower()}://{bucket}.{host}" if in_host else f"{scheme.lower()}://{host}",
+            region=client.meta.region_name,
+            virtual_hosted_style_request=in_host,
+            conditional_put="etag",
+            skip_signature=False,
+            client_options={
+                "allow_http": scheme.lower() == "http",
+                "user_agent": "tidemark",
+                "connect_timeout": _CONNECT_TIME,
+                "read_timeout": _SILENT_TIME,
+                "timeout": _REQUEST_TIME,
+                **({"root_certificate": Path(authority).read_bytes()} if authority else {}),
+            },
+            retry_config={"max_retries": int(session.get_config_variable("max_attempts") or _ATTEMPTS) - 1},
+            credential_provider=_Login(client._request_signer._credentials, bucket),
+        )
+    except (BaseError, OSError, ValueError, NotImplementedError) as error:
+        raise ConfigError(
+            f"cannot create a client for bucket {bucket!r} ({_first_line(error)}); check s3.endpoint, the certificates"
+            " (AWS_CA_BUNDLE) and the AWS settings of the environment"
+        ) from error
 
 
 def region_of(client: Any, bucket: str) -> str:
-    """The region in which AWS has a bucket; the configured one if AWS does not say."""
-    from botocore.exceptions import BotoCoreError, ClientError
+    """The region in which AWS has a bucket; the configured one if it does not say. Raises OSError without an answer."""
+    from botocore.exceptions import ClientError
 
-    try:
-        answer = client.head_bucket(Bucket=bucket)
-    except ClientError as error:  # a refusal names the region too
-        answer = error.response
-    except BotoCoreError:  # the requests for objects will say what is wrong
-        answer = {}
+    with translated(f"s3://{bucket}"):
+        try:
+            answer = client.head_bucket(Bucket=bucket)
+        except ClientError as error:  # a refusal names the region too
+            answer = error.response
     headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
     return str(headers.get("x-amz-bucket-region") or client.meta.region_name)
 
 
 class _Login:
-    """Gives obstore the keys that botocore finds, again and again, since those of a role end."""
+    """Gives obstore the keys that botocore finds, whenever it asks: those of a role end."""
 
     def __init__(self, credentials: Any, bucket: str) -> None:
         self._credentials = credentials
         self._bucket = bucket
 
     def __call__(self) -> S3Credential:
-        if self._credentials is None:
+        from botocore.exceptions import BotoCoreError
+
+        try:
+            keys = None if self._credentials is None else self._credentials.get_frozen_credentials()
+        except BotoCoreError as error:
+            raise PermissionError(f"{_NO_LOGIN} for bucket {self._bucket!r}: {error}") from error
+        if keys is None:
             raise PermissionError(
-                f"no AWS credentials were found for bucket {self._bucket!r}; set s3.access-key and s3.secret-key, or"
+                f"{_NO_LOGIN} were found for bucket {self._bucket!r}; set s3.access-key and s3.secret-key, or"
                 " credentials of AWS in the environment"
             )
-        keys = self._credentials.get_frozen_credentials()
         return {
             "access_key_id": keys.access_key,
             "secret_access_key": keys.secret_key,
@@ -427,44 +470,87 @@ def _heard(ask: Callable[[], _T]) -> _T:
 
 @contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Errors of obstore as the OSErrors that FileIO promises."""
+    """Errors of obstore and botocore as the OSErrors that FileIO promises."""
+    from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoCredentialsError
+    from botocore.exceptions import ConnectionError as NotReached
     from obstore.exceptions import BaseError
 
     try:
         yield
-    except FileNotFoundError as error:
-        raise FileNotFoundError(f"{path}: {_short(error)}") from error
-    except (BaseError, ValueError) as error:
-        raise _os_error(error, path) from error
+    except (BaseError, FileNotFoundError) as error:
+        # Without the error itself: its text repeats the whole answer, which may hold a token.
+        raise _answer(error).os_error(path) from None
+    except ValueError as error:  # a name that cannot be a key
+        raise OSError(f"{path}: {_first_line(error)}") from error
+    except ClientError as error:
+        told = error.response.get("Error", {})
+        status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+        raise _Answer(str(error), status, told.get("Code"), is_repeated=False).os_error(path) from error
+    except (HTTPClientError, NotReached) as error:  # not reached, not answered in time, cut off
+        raise ConnectionError(f"{path}: {error}") from error
+    except NoCredentialsError as error:
+        raise PermissionError(f"{path}: {error}") from error
+    except BotoCoreError as error:
+        raise OSError(f"{path}: {error}") from error
 
 
-_STATUS = re.compile(r"status code: (\d{3})")
-_CODE = re.compile(r"<Code>(\w+)</Code>")
-_PASSING = frozenset(("SlowDown", "Throttling", "ThrottlingException", "RequestLimitExceeded", "RequestTimeout"))
-"""Codes with which stores ask for patience, whatever the status."""
+_NO_LOGIN = "no AWS credentials"
+_STATUS = re.compile(r"status code: ((\d{3})[^:<\n]*)")
+_CODE, _MESSAGE = re.compile(r"<Code>(.*?)</Code>"), re.compile(r"<Message>(.*?)</Message>", re.DOTALL)
+_CAUSE = re.compile(r'(?:message|error): "([^"]+)"|(invalid peer certificate: \w+|invalid peer certificate\(\w+\))')
+_REPEATED = re.compile(r"after (\d+) retries")
+_LOGIN = re.compile(rf"{_NO_LOGIN} [^\n]*")
+_PASSING = frozenset(
+    ("SlowDown", "Throttling", "ThrottlingException", "RequestLimitExceeded", "RequestTimeout", "NoSuchUpload")
+)
+"""Codes with which stores ask for patience, or forget the beginning of an upload, whatever the status."""
 
 
-def _short(error: BaseException) -> str:
-    """Its first paragraph; the rest repeats it in the words of the library's data structures."""
-    return str(error).split("\n\n", 1)[0].strip()
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What the store has said to a request that failed."""
+
+    text: str
+    status: int | None
+    """None if it has said nothing."""
+    code: str | None
+    is_repeated: bool
+    """Whether this was not the first try, so an earlier one may have been carried out."""
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the request was not carried out."""
+        return self.text.startswith(_NO_LOGIN) or (self.status is not None and 400 <= self.status < 500)
+
+    def os_error(self, path: str) -> OSError:
+        text = f"{path}: {self.text}"
+        if self.text.startswith(_NO_LOGIN) or self.status in {401, 403}:
+            return PermissionError(text)
+        if self.status is None or self.status in {408, 429} or self.status >= 500 or self.code in _PASSING:
+            return ConnectionError(text)
+        return FileNotFoundError(text) if self.status == 404 else OSError(text)
 
 
-def _status(error: BaseException) -> int | None:
-    """The status of the store's answer; None if there was none."""
-    found = _STATUS.search(_short(error))
-    return int(found[1]) if found else None
+def _answer(error: BaseException) -> _Answer:
+    """What an error of obstore says, which has it only as text. Nothing but code and message of the answer is taken."""
+    text = str(error)
+    login = _LOGIN.search(text)
+    status, code, message = _STATUS.search(text), _CODE.search(text), _MESSAGE.search(text)
+    cause = _CAUSE.search(text)
+    if login is not None:
+        said = login[0].rstrip("' )")
+    elif status is not None:
+        said = ", ".join([f"status code {status[1].strip()}", *(found[1] for found in (code, message) if found)])
+    else:
+        said = f"{_first_line(error)}{f' ({cause[1] or cause[2]})' if cause else ''}"
+    repeated = _REPEATED.search(text)
+    return _Answer(
+        said,
+        None if status is None else int(status[2]),
+        None if code is None else code[1],
+        is_repeated=repeated is not None and int(repeated[1]) > 0,
+    )
 
 
-def _os_error(error: BaseException, path: str) -> OSError:
-    text = f"{path}: {_short(error)}"
-    status, code = _status(error), _CODE.search(text)
-    if status == 404:
-        return FileNotFoundError(text)
-    if status in {401, 403} or "no AWS credentials" in text:
-        return PermissionError(text)
-    if isinstance(error, ValueError):  # a name that cannot be a key
-        return OSError(text)
-    if status is None:  # not reached, not answered in time, cut off
-        return ConnectionError(text)
-    is_passing = status in {408, 429} or status >= 500 or (code is not None and code[1] in _PASSING)
-    return ConnectionError(text) if is_passing else OSError(text)
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), "")

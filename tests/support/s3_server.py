@@ -44,6 +44,10 @@ class S3Server(ThreadingHTTPServer):
         """How much later each request is answered, as by a store that is far away."""
         self.answers_with: int | None = None
         """Status of the answer to every request, which is not carried out."""
+        self.refused_method: str | None = None
+        """The only method that is answered so."""
+        self.detail = ""
+        """More text of such an answer."""
         self.lock = threading.Lock()
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -119,8 +123,10 @@ class _Handler(BaseHTTPRequestHandler):
             raise ConnectionAbortedError
         if self.server.delay_s:
             time.sleep(self.server.delay_s)
-        if self.server.answers_with is not None:
-            self._answer(self.server.answers_with, b"<Error><Code>Refused</Code></Error>", Connection="close")
+        if self.server.answers_with is not None and self.server.refused_method in {None, self.command}:
+            self._body()
+            text = f"<Error><Code>Refused</Code><Message>not now</Message>{self.server.detail}</Error>"
+            self._answer(self.server.answers_with, text.encode(), Connection="close")
             self.wfile.flush()
             raise ConnectionAbortedError
         parts = urlsplit(self.path)
