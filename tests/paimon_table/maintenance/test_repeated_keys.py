@@ -105,6 +105,25 @@ def test_rows_that_came_meanwhile_are_not_decided_about(tmp_path: Path) -> None:
     assert table.snapshots.latest_id() == before
 
 
+def test_files_stay_if_nobody_knows_whether_a_snapshot_names_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = cross_table()
+    driver = two_writers(table, tmp_path)
+    found = find_repeated(table, job(tmp_path), "at")
+    publish = MemoryFileIO.publish
+
+    def interrupted(io: MemoryFileIO, path: str, data: bytes) -> bool:
+        publish(io, path, data)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(MemoryFileIO, "publish", interrupted)
+        remove_repeated(table, job(tmp_path), found)
+
+    assert len(driver.content()) == 7
+
+
 @pytest.mark.parametrize(
     ("options", "column", "text"),
     [
