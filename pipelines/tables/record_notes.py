@@ -16,7 +16,7 @@ from pipelines.tables.observed_columns import Seen
 from sinks.commit.table_sink import TableSink
 from sinks.write.unsent import Became, Unsent, unsent_texts
 from sources.changes import ControlRecord, NewestRow, SourceTable
-from sources.column_sources import place_key
+from sources.column_sources import Firsts, place_key
 from sources.wording import counted
 
 log = logging.getLogger(__name__)
@@ -155,6 +155,11 @@ class VanishedColumns:
         """The row of a source table that was produced last; rows of other partitions may be from before a change."""
         rows = self._newest[source].values()
         return max(rows, key=lambda row: (row.timestamp_ms or 0, row.offset), default=None)
+
+    def behind_newest(self, source: SourceTable) -> Firsts:
+        """The place behind the newest row of a source table, and the time of that row."""
+        row = self.newest(source)
+        return {} if row is None else {place_key(source.topic, row.partition): (row.offset + 1, row.timestamp_ms)}
 
     def ends(
         self, source: SourceTable, lost: Sequence[str], partitions: Collection[int]

@@ -14,8 +14,9 @@ from paimon_table.types import DataType
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_changes import name_refusal
 from pipelines.tables.column_layout import Layout, first_layout
+from pipelines.tables.merged_sources import fed_by, source_words
 from pipelines.tables.observed_columns import Seen
-from sources.changes import ShownSchema
+from sources.changes import ShownSchema, SourceTable
 from sources.column_sources import OPTION, ColumnSources
 
 Columns = Sequence[tuple[str, DataType]]
@@ -86,8 +87,6 @@ class Followed:
     changes: tuple[RenameColumn, ...]
     sources: ColumnSources
     unclear: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
-    old_names: frozenset[str] = frozenset()
-    """Names that mean no column of their own."""
     order: tuple[str, ...] = ()
     """The columns of the source in their order."""
 
@@ -114,19 +113,23 @@ class _Following:
         self.known = known
         self.changes: list[RenameColumn] = []
         self.unclear: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
-        self.old_names: set[str] = set()
 
     def take(self, number: int, shown: ShownSchema) -> None:
-        newer = (other for other in self._schemas[number + 1 :] if other.is_behind(shown))
-        later = {name for other in newer for name, _ in other.columns}
+        names = [name for name, _ in shown.columns]
+        self.known = self.known.with_reused(names, shown.firsts)
+        if self.known.is_past(names, shown.firsts):
+            return
+        newer = [other.columns for other in self._schemas[number + 1 :] if other.is_behind(shown)]
         left_out = {name for name, _ in shown.columns if self._rule.columns.stored_as(name) != name}
-        not_gone, not_new = {*self.known.gone, *self._lost}, {*self.known.renamed, *self._named, *left_out}
+        there = {self.known.renamed.get(name, name) for name in names}
+        not_gone, not_new = {*self.known.gone, *self._lost, *there}, {*self.known.renamed, *self._named, *left_out}
         told = renames(self.columns, shown.columns, not_gone, not_new)
         self.unclear += told.unclear
         for old, new in told.found:
-            if old not in later:
+            later = next((columns for columns in newer if old in dict(columns)), None)
+            if later is None or _has(later, new, shown.columns, old):
                 self._rename(old, new)
-        names = [name for name, _ in shown.columns]
+        self.known = self.known.with_reused(names, shown.firsts)
         for name, t in shown.columns:
             if name not in dict(self.columns) and name not in not_new:
                 self.columns.append((name, t))
@@ -142,7 +145,11 @@ class _Following:
             self.changes.append(change)
         self.columns = [(new if name == old else name, t) for name, t in self.columns]
         self.known = self.known.with_rename(old, new)
-        self.old_names.add(old)
+
+
+def _has(columns: Columns, name: str, before: Columns, other: str) -> bool:
+    """Whether ``columns`` still have one of the columns ``before``, if only under a new name that is not ``other``."""
+    return name in dict(columns) or name in dict(renames(before, columns, (), {other}).found)
 
 
 def followed(
@@ -160,21 +167,21 @@ def followed(
     following = _Following(schema, rule, layout, schemas, known)
     for number, shown in enumerate(schemas):
         following.take(number, shown)
-    old_names = frozenset(following.old_names)
     order = tuple(name for name, _ in following.columns)
-    return Followed(tuple(following.changes), following.known, tuple(following.unclear), old_names, order)
+    return Followed(tuple(following.changes), following.known, tuple(following.unclear), order)
 
 
-def with_renames(rule: TargetRule, seen: Seen) -> tuple[TargetRule, Seen]:
+def with_renames(rule: TargetRule, seen: Seen, source: SourceTable) -> tuple[TargetRule, Seen]:
     """The rule for a new table and what it is made of, where its first records have columns under several names."""
     if rule.schema_changes.rename != "apply" or rule.merge_sources is not None or len(seen.schemas) < 2:
         return rule, seen
     layout = first_layout(rule, seen.columns) if rule.changes_rows else None
     found = followed(None, rule, layout, seen.schemas, ColumnSources())
-    if not found.old_names:
+    if found.sources == ColumnSources():
         return rule, seen
-    options = {**rule.options, OPTION: found.sources.text}
-    kept = seen.without(found.old_names)
+    sources = replace(found.sources, source=source_words(fed_by(source)))
+    options = {**rule.options, OPTION: sources.text}
+    kept = seen.without({*found.sources.renamed, *found.sources.past})
     order = [*(name for name in found.order if name in kept.columns), *kept.columns]
     return replace(rule, options=options), replace(kept, columns={name: kept.columns[name] for name in order})
 

@@ -371,17 +371,19 @@ class PipelineTables:
 
     def _without_lost(self, sink: TableSink, source: SourceTable, rule: TargetRule, lost: Sequence[str]) -> bool:
         """Drop columns that the newest rows of all partitions lack, or remember that they are gone."""
+        behind, is_news = self._vanished.behind_newest(source), False
+        if rule.schema_changes.follows_renames:
+            is_news = self._evolution.keep_gone(sink, source, lost, behind, now_ms())
         if rule.schema_changes.drop != "drop":
-            return rule.schema_changes.follows_renames and self._evolution.keep_gone(sink, lost, now_ms())
+            return is_news
         partitions = {partition for topic, partition in sink.position.offsets if topic == source.topic}
         ends, waiting = self._vanished.ends(source, lost, partitions)
         self._vanished.note_waiting(source.topic, sink.identifier, waiting, sink.table.schema)
         if not ends:
-            return False
+            return is_news
         for name in ends:
             check_droppable(rule, sink.table.schema, name, source.topic)
-        ids = {name: id_ for name, id_ in sink.topic_ids.items() if name == source.topic}
-        self._evolution.drop(sink, ends, ids, now_ms())
+        self._evolution.drop(sink, source, ends, now_ms())
         return True
 
     def note_newest(self, rows: Iterable[NewestRow]) -> None:
