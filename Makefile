@@ -16,9 +16,16 @@ TEST_WORKERS ?= 4
 FAST_WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < $(TEST_WORKERS) ? cores + 1 : $(TEST_WORKERS))))
 PYTEST := $(BIN)/python -m pytest --dist loadgroup --no-loadscope-reorder --show-failures-at-once
 FAST := not slow and not spark and not stack and not interop and not crash
+# Types are checked while the tests run: mypy has work for one core.
+define beside_types
+	@mkdir -p build
+	$(BIN)/mypy >build/mypy.log 2>&1 & mypy=$$!; failed=0; \
+	$(1) || failed=1; \
+	wait $$mypy || failed=1; cat build/mypy.log; exit $$failed
+endef
 PYPAIMON_LOCK := tests/interop/requirements-pypaimon.lock
 
-.PHONY: help demo test check try lint static coverage bench bench-smoke docs pages fmt lock venv venv-dev java clean
+.PHONY: help demo test check try lint coverage bench bench-smoke docs pages fmt lock venv venv-dev java clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -26,15 +33,12 @@ help: ## list the targets
 demo: java venv ## replay a dump of shop events into Paimon tables
 	@$(BIN)/tidemark run configs/quickstart.yaml --once
 
-test: java venv-dev static ## everything: static checks and all tests
+test: java venv-dev lint ## everything: static checks and all tests
 	-$(BIN)/python -m tests.stack.class_archive
-	$(PYTEST) -n $(TEST_WORKERS) --durations=15
+	$(call beside_types,$(PYTEST) -n $(TEST_WORKERS) --durations=15)
 
 check: java venv-dev lint ## format, lint, types, layers and the fast tests
-	@mkdir -p build
-	$(BIN)/mypy >build/mypy.log 2>&1 & mypy=$$!; failed=0; \
-	$(PYTEST) -n $(FAST_WORKERS) -m "$(FAST)" || failed=1; \
-	wait $$mypy || failed=1; cat build/mypy.log; exit $$failed
+	$(call beside_types,$(PYTEST) -n $(FAST_WORKERS) -m "$(FAST)")
 
 try: venv-dev ## the fast tests of T, such as T="tests/paimon_table/merge -x"
 	$(BIN)/python -m pytest -q -m "$(FAST)" $(T)
@@ -42,9 +46,6 @@ try: venv-dev ## the fast tests of T, such as T="tests/paimon_table/merge -x"
 lint: venv-dev
 	$(BIN)/ruff format --check $(PYTHON_FILES)
 	$(BIN)/ruff check $(PYTHON_FILES)
-
-static: lint
-	$(BIN)/mypy
 
 coverage: java venv-dev ## lines and branches that the fast tests run, in build/coverage
 	mkdir -p build/coverage

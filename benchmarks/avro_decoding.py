@@ -1,4 +1,4 @@
-"""What one core needs to decode the same Debezium events in Avro and in JSON, and their rows alone in Avro.
+"""Time of one core to decode the same Debezium events in Avro and in JSON, and their rows alone in Avro.
 
 python -m benchmarks.avro_decoding [EVENTS]
 """

@@ -1,4 +1,4 @@
-"""What rules with expressions, filters and masks cost in decoding, beside the same events without them.
+"""Cost of rules with expressions, filters and masks in decoding, compared with the same events without them.
 
 python -m benchmarks.column_rules [EVENTS]
 """

@@ -1,4 +1,4 @@
-"""Debezium events made without a database: what the PostgreSQL connector would write, as lines of `kcat -J`.
+"""Debezium events made without a database, as the PostgreSQL connector would write them, in lines of `kcat -J`.
 
 The form (key order, encodings, snapshot marks, tombstones, headers of key changes) follows topics recorded from
 connector 3.7 with the JSON converter and schemas switched off.
@@ -31,8 +31,8 @@ Row = Mapping[str, Any]
 class SourceTable:
     """A table of the simulated database; `full_identity` is REPLICA IDENTITY FULL. Compared by identity.
 
-    `columns` has, for every column, what the connector puts there when only a deleted row's key is in PostgreSQL's log:
-    NULL where the column may be NULL, else a made-up value.
+    `columns` has, for every column, the value that the connector writes if PostgreSQL's log has only the key of a
+    deleted row. That is NULL if the column may be NULL, else an invented value.
     """
 
     name: str

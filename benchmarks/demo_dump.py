@@ -79,7 +79,7 @@ def _write_lines(path: Path, lines: list[str]) -> None:
 
 
 def main() -> None:
-    """Write both directories and print what they hold."""
+    """Write both directories and print their content."""
     dump = simulate()
     for topic, lines in dump.events.items():
         _write_lines(DUMP_DIR / f"{topic}.jsonl.gz", lines)

@@ -1,18 +1,17 @@
-"""Dynamic buckets beside a large index: time per batch and memory with 1, 20 and 100 million indexed keys.
+"""Dynamic buckets with a large index: time per batch and memory with 1, 20 and 100 million indexed keys.
 
     python -m benchmarks.dynamic_index [--keys MILLIONS ...] [--batches N] [--rows N]
 
-Each size runs in a process of its own. The index is made of the hashes of that many keys, as a table that has got them
-would have it; data files there are none. A batch is ``--rows`` rows (100 000), nine of ten for keys that are there, all
-over the table, one of ten for new ones. "assign" is everything that dynamic buckets add to it: lanes, the index of each
-lane, buckets, and the durable index files of the buckets that grow. Every batch writes these anew as a whole, as the
-format has it: how large they are follows from how full the newest buckets are, which hold 2,000,000 keys each at most,
-and not from the keys there are, so what they take is shown on its own too. "batch" has the data files and the commit
-on top, for rows of the keys that came last (rows all over the table touch more buckets the larger it is, as with fixed
-ones).
-What comes before both is decoding: the first line says what one core needs for as many Debezium events.
-"first" is the first batch of a process, which reads and merges the index. "restart" is that of another process on the
-same machine, which finds it merged. Memory is that of the process: what is its own, and with the mapped index.
+Each size runs in a process of its own. The index has the hashes of that many keys, as in a table with these keys; there
+are no data files. A batch is ``--rows`` rows (100 000), nine of ten for keys that are there, all over the table, one of
+ten for new ones. "assign" is everything that dynamic buckets add to it: lanes, the index of each lane, buckets, and the
+durable index files of the buckets that grow. Every batch rewrites these as a whole, as the format demands. Their size
+depends on the newest buckets, which hold at most 2,000,000 keys each, and not on the number of all keys. So their time
+is also shown on its own. "batch" has the data files and the commit on top, for rows of the keys that came last (rows
+all over the table touch more buckets the larger it is, as with fixed ones). Decoding comes before both: the first line
+has the time of one core for as many Debezium events. "first" is the first batch of a process, which reads and merges
+the index. "restart" is that of another process on the same machine, which finds it merged. Memory is that of the
+process: its own, and with the mapped index.
 """
 
 from __future__ import annotations

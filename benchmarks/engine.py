@@ -1,14 +1,14 @@
-"""The table engine alone, one core: rows per second of write and compaction, with Java Paimon's core writer beside it.
+"""The table engine alone, one core: rows per second of write and compaction, compared with Java Paimon's core writer.
 
     python -m benchmarks.engine [--rows N] [--keys N] [--only WORD ...] [--no-java]
     python -m benchmarks.engine --at-size
 
 A pass is ``--rows`` rows (1 000 000) in 5 commits over ``--keys`` random keys (500 000). The first pass inserts, the
-second updates and is the one that counts. A commit is timed from the first row handed to the writer of the one bucket
-to the published snapshot, compaction waited for; making the rows and choosing the bucket are not counted on either
-side. Both run on the same core, one after the other, with equal rows (engine_rows.py, JavaWriter.java) and equal
-options; the process allocates as the workers of a pipeline do (``pipelines.spark.session``). Java is left out where no
-JDK is installed.
+second updates and is the one that counts. A commit is timed from the first row in the writer of the one bucket to the
+published snapshot, compaction included. Making the rows and choosing the bucket do not count on either side. Both run
+on the same core, one after the other, with equal rows (engine_rows.py, JavaWriter.java) and equal options. The process
+allocates memory as the workers of a pipeline do (``pipelines.spark.session``). Java is left out where no JDK is
+installed.
 
 ``--at-size`` asks whether a commit costs the same in a large table: it times commits of 10 000 updates in tables of
 500 000 and of 5 000 000 rows.
@@ -48,7 +48,7 @@ class Workload:
     target: int = 100_000
     in_halves: bool = False
     full_every: int = 0
-    """A full compaction ends every so many commits; 0 for never."""
+    """A full compaction after this number of commits; 0 for never."""
     primary_key: tuple[str, ...] = ("k",)
 
 

@@ -1,4 +1,4 @@
-"""Batches with expiry on leave a bounded number of files: how many lie there as they go on, and what expiry costs.
+"""Batches with expiry leave a bounded number of files: measures their number over time, and the cost of expiry.
 
     python -m benchmarks.expiry [--batches 300] [--rows 2000] [--retained 1s] [--producer lookup]
 

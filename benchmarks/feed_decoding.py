@@ -1,4 +1,4 @@
-"""What one core needs to decode the JSON of other replication tools, beside Debezium's JSON of the same rows.
+"""Time of one core to decode the JSON of other replication tools, compared with Debezium's JSON of the same rows.
 
 python -m benchmarks.feed_decoding [EVENTS]
 """

@@ -1,8 +1,8 @@
-"""Whether a curve is flat: what it was in the second third of the time, and what it is in the last one.
+"""Whether a curve is flat: compares the last third of the time with the second.
 
 The rule: the median of the last third is at most that of the second one, plus a share of it, plus a fixed amount. The
-first third warms up. Curves of a process start over with each life of it; of those the lives are judged that have
-enough points, each on its own, and the worst one counts.
+first third warms up. Curves of a process start over with each life of it. Each life with enough points is judged on its
+own, and the worst one counts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How many files lie below a directory, and how large they are, while others write and remove there."""
+"""Number and size of the files below a directory, while others write and remove there."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class FolderUse:
-    """What lies below a directory at one moment; nothing, if it is not there."""
+    """The content of a directory at one moment; nothing if it does not exist."""
 
     files: int
     size_bytes: int
 
 
 def folder_use(directory: Path) -> FolderUse:
-    """Files and bytes below ``directory``; what vanishes meanwhile does not count."""
+    """Files and bytes below ``directory``; files that vanish at the same time do not count."""
     sizes = list(_sizes(str(directory)))
     return FolderUse(len(sizes), sum(sizes))
 

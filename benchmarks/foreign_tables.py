@@ -1,4 +1,4 @@
-"""Tables of a warehouse that somebody else writes, as far as their snapshots show it; for what a start costs."""
+"""Tables of a warehouse that another program writes, as far as their snapshots show it; for the cost of a start."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""One hot table beside cool ones in a batch: when the changelog of each is there.
+"""One hot table among cool ones in a batch: when the changelog of each is published.
 
     python -m benchmarks.hot_table [--rows 400000] [--cool 3] [--cool-rows 2000] [--master 'local[2]']
 
-A dump is read as two batches, inserts, then updates of the same keys, with ``changelog-producer: lookup``; the rows of
-the hot table lie in one bucket. Shown is how long after the first rows of the second batch (APPEND) each table has its
-changelog (COMPACT). Published together, all would have it when the last one has.
+A dump is read as two batches, inserts, then updates of the same keys, with ``changelog-producer: lookup``. The rows of
+the hot table are in one bucket. Shown is how long after the first rows of the second batch (APPEND) each table has its
+changelog (COMPACT). If they were published together, all would have it when the last one has.
 """
 
 from __future__ import annotations

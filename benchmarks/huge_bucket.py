@@ -5,7 +5,7 @@
 
 A bucket of that many gigabytes of Parquet (rows of about 100 bytes over random keys) is made of level-0 files,
 compacted fully, and gets a fifth as many changes, uncompacted. Each compaction runs in a process of its own that
-allocates as the workers of a pipeline do, and nothing of it is committed, so that all start from the same files. With
+allocates memory as the workers of a pipeline do. Its result is not committed, so all start from the same files. With
 ``--batch-rows`` the rows arrive as one batch instead. Needs about five times the size of the bucket on disk.
 """
 

@@ -1,6 +1,6 @@
-"""What one core needs to decode Debezium JSON events, and what the alternatives need (docs/decisions/0003).
+"""Time of one core to decode Debezium JSON events, and the time of alternatives (docs/decisions/0003).
 
-The same events flattened, as rows keyed by their message, stand beside them.
+It also decodes the same events flattened, as rows under message keys.
 
 python -m benchmarks.json_decoding [EVENTS]
 """

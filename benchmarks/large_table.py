@@ -1,10 +1,10 @@
-"""A table with very many data files and snapshots: what a small batch and the plan of a filtered scan take.
+"""A table with very many data files and snapshots: the time of a small batch and of the plan of a filtered scan.
 
     python -m benchmarks.large_table [--files 100000] [--snapshots 10000] [--partitions 500] [--keep DIRECTORY]
 
-The history is committed snapshot by snapshot as a writer would, with the metadata of files that are not there: nothing
-but the metadata of a table is read by what is measured, save for the rows of the small batches, which are real. Each
-line that says "new process" includes opening the table and reading its manifests; "limit" is what is promised.
+The history is committed snapshot by snapshot, as a writer would, with the metadata of files that do not exist. The
+measured steps read only the metadata of the table, except for the rows of the small batches, which are real. Each line
+with "new process" includes opening the table and reading its manifests; "limit" is the promised time.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ COLUMNS = (
 
 @dataclass
 class Times:
-    """What was measured, against what is promised."""
+    """The measured times and the promised ones."""
 
     over: list[str] = field(default_factory=list)
 

@@ -53,7 +53,7 @@ def draw(path: Path, heading: str, panels: Sequence[Panel], marks: Sequence[Mark
 
 
 class _Frame:
-    """Where a panel lies on the canvas, and how its values become places."""
+    """The place of a panel on the canvas, and the scale of its values."""
 
     def __init__(self, canvas: ImageDraw.ImageDraw, left: float, top: float, end: float, highest: float) -> None:
         self._canvas, self._end = canvas, end

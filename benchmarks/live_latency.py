@@ -4,9 +4,9 @@
                                       [--fetch-wait DEFAULT,500] [--mode upsert]
 
 Starts a broker on loopback, sends events at a steady rate and runs a pipeline over them for some seconds, with one
-setting of ``fetch.max.wait.ms`` after the other in one JVM, pass after pass. ``age`` is how long before the snapshot
-with the rows the newest record of a batch was made; ``read`` how long the slowest reads waited for Spark's records,
-summed over tasks that run side by side. The first third of each pass carries the start and does not count.
+setting of ``fetch.max.wait.ms`` after the other in one JVM, pass after pass. ``age`` is the time from the newest record
+of a batch to the snapshot with its rows. ``read`` is how long the slowest reads waited for Spark's records, summed over
+parallel tasks. The first third of each pass carries the start and does not count.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.events import TOPIC, events
 from benchmarks.throughput import pipeline, rule
-from pipelines.batch.batch_report import BatchReport
+from pipelines.batch.batch_report import BatchObserver, BatchReport
 from pipelines.config.config import PipelineConfig
 from pipelines.prepared import prepared
 from pipelines.query import PipelineQuery
@@ -34,14 +34,11 @@ MAX_RATE = 20_000
 MAX_SECONDS = 600
 
 
-class Ages:
-    """A ``BatchObserver`` that keeps (age of the newest record in s, time of reading in s) of each batch."""
+class Ages(BatchObserver):
+    """Keeps (age of the newest record in s, time of reading in s) of each batch."""
 
     def __init__(self) -> None:
         self.found: list[tuple[float, float]] = []
-
-    def begin(self, batch_id: int) -> None:
-        """Nothing is kept of a batch that has not ended."""
 
     def end(self, report: BatchReport) -> None:
         if report.newest_s:
@@ -50,7 +47,7 @@ class Ages:
 
 
 def send(broker: KafkaBroker, rate: int, is_over: threading.Event) -> None:
-    """Produce ``rate`` events a second, evenly, until told to end; at most for ``MAX_SECONDS``."""
+    """Produce ``rate`` events a second, evenly, until stopped; at most for ``MAX_SECONDS``."""
     from kafka import KafkaProducer
 
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers, linger_ms=0)

@@ -3,8 +3,8 @@
     python -m benchmarks.many_partitions [--partitions 2000] [--rows 200000] [--producer none] [--buckets 1]
 
 A dump of Debezium events whose rows lie in that many partitions is read as two batches, each of which touches all of
-them: inserts, then updates of the same keys. It runs as ``tidemark run --once`` with ``local[2]``; what the processes
-take is looked at from outside.
+them: inserts, then updates of the same keys. It runs as ``tidemark run --once`` with ``local[2]``; the memory of the
+processes is measured from outside.
 """
 
 from __future__ import annotations

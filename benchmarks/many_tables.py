@@ -1,14 +1,14 @@
-"""The same records over one table and over many: what a batch costs for each table that it touches.
+"""The same records over one table and over many: the cost of a batch for each table that it touches.
 
     python -m benchmarks.many_tables [--on disk,s3] [--tables 1,10,100,500] [--records 20000] [--batches 3] [--rounds 1]
                                      [--latency-ms 50] [--producer lookup] [--requests] [--one-job] [--profile]
 
 Brings batches in through ``process_batch`` with all tasks in this process, without Spark. The first batches make the
-tables and are not counted; "first s" is what the very first one took. CPU seconds tell what a busy machine hides;
-requests and syncs per table and batch do not depend on the machine at all. ``s3`` is a server on loopback that answers
-each request so much later, in a process of its own: its CPU seconds do not count. "beside" compares a number of tables
-with the first one of the same run. The numbers of tables take turns, round after round. ``--requests`` says what a
-table asks of the store in a batch.
+tables and are not counted; "first s" is what the very first one took. CPU seconds show what a busy machine hides;
+requests and syncs per table and batch do not depend on the machine at all. ``s3`` is a server on loopback that delays
+each answer, in a process of its own: its CPU seconds do not count. "beside" compares a number of tables with the first
+one of the same run. The numbers of tables take turns, round after round. ``--requests`` prints the requests of a table
+to the store in a batch.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from sources.changes import RECORD_SCHEMA
 from sources.debezium_json.decoder import DebeziumJsonDecoder
 
 WARM_BATCHES = 2
-"""The first makes the tables, the second is the first one that goes on from rows."""
+"""The first creates the tables; the second is the first one that continues from rows."""
 SLOTS = 2
 DECODED_AT_ONCE = 10_000
 """Records, as readers of Kafka hand them on."""
@@ -53,7 +53,7 @@ DECODED_AT_ONCE = 10_000
 
 @dataclass(slots=True)
 class Cost:
-    """What the counted batches of one number of tables took together."""
+    """The total of the counted batches for one number of tables."""
 
     tables: int
     batches: int = 0
@@ -64,7 +64,7 @@ class Cost:
     requests: Counter[str] = field(default_factory=Counter)
     steps_s: Counter[str] = field(default_factory=Counter)
     first_s: float = 0.0
-    """What the batch took that made the tables, in the last round; it is not counted."""
+    """The time of the batch that created the tables, in the last round; it is not counted."""
 
     def add(self, other: Cost) -> None:
         for name in ("batches", "records", "wall_s", "cpu_s", "syncs"):

@@ -4,9 +4,9 @@
                                      [--keys 200000] [--producer lookup] [--latency-ms 0]
 
 Each table has a topic of its own with one partition, one table two partitions of one topic. All numbers of tables get
-the same records. They take turns in one JVM, pass after pass; the first pass carries what the JVM compiles. With
-``--latency-ms`` the warehouse is a local S3 server that answers each request so much later. Where ``many_tables``
-measures the batches without Spark, in one process, this one has the tasks in processes of their own.
+the same records. They take turns in one JVM, pass after pass; the first pass includes the JVM's compilation. With
+``--latency-ms`` the warehouse is a local S3 server that delays each answer. Where ``many_tables`` measures the batches
+without Spark, in one process, this one has the tasks in processes of their own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Tables whose rows move between partitions: how fast the index of keys is built, and what a batch costs at its size.
+"""Tables whose rows move between partitions: the speed of building the index of keys, and the cost of a batch at its
+size.
 
     python -m benchmarks.moving_rows [--keys N ...] [--batch N] [--batches N]
 

@@ -14,10 +14,10 @@ _PERIOD_S = 0.01
 
 @dataclass(frozen=True, slots=True)
 class ProcessUse:
-    """What one process takes at one moment.
+    """The memory of one process at one moment.
 
-    ``own_bytes`` is memory that belongs to the process alone; ``resident_bytes`` has the pages of mapped files as well,
-    which the system takes back when it needs them.
+    ``own_bytes`` is memory that belongs to the process alone. ``resident_bytes`` also has the pages of mapped files,
+    which the system can reclaim.
     """
 
     own_bytes: int
@@ -27,7 +27,7 @@ class ProcessUse:
 
 
 def process_use(pid: int) -> ProcessUse:
-    """Linux only. OSError where the process is not there, or ends meanwhile."""
+    """Linux only. Raises OSError if the process does not exist, or ends at the same time."""
     proc = Path(f"/proc/{pid}")
     numbers = {}
     for line in (proc / "status").read_text().splitlines():
@@ -46,7 +46,7 @@ def process_use(pid: int) -> ProcessUse:
 
 @dataclass(slots=True)
 class Peaks:
-    """Use as a context manager; the numbers are there when the block has ended. ``ProcessUse`` says what they are."""
+    """Use as a context manager; the numbers are there when the block has ended. ``ProcessUse`` describes them."""
 
     own_bytes: int = 0
     resident_bytes: int = 0

@@ -1,4 +1,4 @@
-"""What one core needs to decode plain rows of each format, beside Debezium's JSON of the same rows.
+"""Time of one core to decode plain rows of each format, compared with Debezium's JSON of the same rows.
 
 python -m benchmarks.plain_decoding [EVENTS]
 """

@@ -89,7 +89,7 @@ class Shop:
         self._order_counts: dict[int, int] = {}
 
     def open(self, customers: int, products: int, orders: int) -> None:
-        """Fill the database with what the connector finds when it takes its snapshot."""
+        """Fill the database with the rows for the connector's snapshot."""
         for _ in range(customers):
             self._apply([self._sign_up()])
         for _ in range(products):

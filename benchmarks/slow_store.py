@@ -1,4 +1,4 @@
-"""An S3 server on loopback, in a process of its own, that answers each request so much later; counts the requests."""
+"""An S3 server on loopback, in a process of its own, that delays each answer and counts the requests."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SlowStore:
     _line: Connection
 
     def requests(self) -> Counter[str]:
-        """What was asked since the last call, as ``METHOD kind of file``."""
+        """The requests since the last call, as ``METHOD kind of file``."""
         self._line.send(None)
         asked: list[str] = self._line.recv()
         return Counter(f"{method} {kind_of_file(path)}" for method, path in (one.split(" ", 1) for one in asked))

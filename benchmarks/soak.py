@@ -134,7 +134,7 @@ def _conditions(soak: Soak, batches: Sequence[Batch]) -> dict[str, Any]:
 
 
 def _told(verdicts: Sequence[Verdict], wrong: Sequence[str]) -> int:
-    """Print the table and what is wrong; gives the exit code."""
+    """Print the table and the faults; gives the exit code."""
     print(f"{'curve':28} {'middle third':>14} {'last third':>14} {'at most':>14}")
     for verdict in verdicts:
         word = {True: "flat", False: "NOT FLAT", None: "too short to say"}[verdict.is_flat]

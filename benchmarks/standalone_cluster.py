@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.stack.process import ServerProcess, free_port, port_is_open
 
 ON_LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-"""What a driver in client mode needs to be found by the executors."""
+"""The settings by which executors find a driver in client mode."""
 
 _START_TIMEOUT_S = 120
 

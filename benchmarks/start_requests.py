@@ -1,9 +1,9 @@
-"""What a start asks of the storage in a warehouse that is full of the tables of others.
+"""The requests of a start to the storage, in a warehouse full of other pipelines' tables.
 
     python -m benchmarks.start_requests [--tables 200] [--snapshots 1000]
 
-Counts the requests of a start up to the first batch, and of the summary behind ``--once``, by how the pipeline comes to
-know its own tables. The warehouse is in memory: the count does not depend on the storage.
+Counts the requests of a start up to the first batch, and of the summary after ``--once``, for each way in which the
+pipeline finds its own tables. The warehouse is in memory: the count does not depend on the storage.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def warehouse_of_others(table_count: int, snapshot_count: int) -> MemoryDisk:
 
 
 def start(config: PipelineConfig, catalog: FilesystemCatalog) -> OwnTables:
-    """What the driver does before the first batch, as far as it concerns tables."""
+    """The driver's work on tables before the first batch."""
     checkpoint = Checkpoint(config)
     record = CheckpointRecord(config, checkpoint, catalog)
     own = OwnTables(config, catalog, record)
@@ -73,7 +73,7 @@ def start(config: PipelineConfig, catalog: FilesystemCatalog) -> OwnTables:
 
 
 def reading_through(config: PipelineConfig, catalog: FilesystemCatalog) -> None:
-    """The same without marks and record: every table tells by its snapshots."""
+    """The same without marks and record: the snapshots of every table decide."""
     for name in catalog.names():
         newest_position(catalog.files(name).snapshots, config.name)
 

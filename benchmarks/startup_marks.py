@@ -50,7 +50,7 @@ class Marks:
 
 
 class _Hook:
-    """Lets imports go on as ever, and calls a function with a module that was just loaded."""
+    """Leaves imports unchanged, and calls a function with a module that was just loaded."""
 
     def __init__(self, loaded: dict[str, Callable[[ModuleType], None]]) -> None:
         self._loaded = loaded

@@ -5,15 +5,15 @@
                                    [--master local,standalone]
 
 Starts a broker on loopback, fills a topic, runs the pipeline over it in batches and prints one line per batch. The
-first batches carry the start of Spark's workers and the run under an unknown table; the last half counts. The JVM goes
-on compiling Spark for minutes, which takes a tenth of the cores: one million events show the first minute of a service,
-and the second pass over ten million, by a new pipeline into a new table in the same JVM, how it runs from then on.
+first batches carry the start of Spark's workers and the run under an unknown table; the last half counts. The JVM
+compiles Spark for minutes, which takes a tenth of the cores. So one million events show the first minute of a service.
+The second pass over ten million, by a new pipeline into a new table in the same JVM, shows how it runs from then on.
 "read" to "write" are milliseconds inside tasks, summed over tasks that run side by side.
 
 Modes and readers take turns, pass after pass. ``upsert:none`` has another changelog producer than ``--producer`` says;
 ``append`` is an event log (``on_change: log``), ``append:skip`` leaves updates and deletes out. Events are those that
 were read, rows or not. ``standalone`` is a cluster on loopback with as many workers of one core each as ``local`` has
-cores. CPU seconds are those of all processes with the broker: they tell what a busy machine hides.
+cores. CPU seconds are those of all processes with the broker: they show what a busy machine hides.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from pyspark.sql import SparkSession
 from benchmarks.events import COLUMN_TYPES, TOPIC, events
 from benchmarks.standalone_cluster import ON_LOOPBACK, standalone_cluster
 from benchmarks.topic_filling import fill
-from pipelines.batch.batch_report import BatchReport
+from pipelines.batch.batch_report import BatchObserver, BatchReport
 from pipelines.config.config import PipelineConfig
 from pipelines.prepared import prepared
 from pipelines.query import PipelineQuery
@@ -54,7 +54,7 @@ def fill_topic(broker: KafkaBroker, count: int, keys: int, partitions: int) -> i
 
 
 def rule(mode: str, buckets: int, producer: str) -> Mapping[str, object]:
-    """What the table rule says beside the source table; events are inserts, updates and deletes."""
+    """The settings of the table rule besides the source table; events are inserts, updates and deletes."""
     kind, _, more = mode.partition(":")
     match kind:
         case "upsert":
@@ -224,24 +224,21 @@ _KINDS = {
     "daemon": "workers",
     "kafka": "broker",
 }
-"""Kinds of processes by what stands in their commands."""
+"""Kinds of processes by words in their commands."""
 
 
 def _kind(command: str) -> str:
     return next((kind for sign, kind in _KINDS.items() if sign in command), "others")
 
 
-class Rates:
-    """A ``BatchObserver`` that prints each batch and keeps its (records, seconds since the batch before)."""
+class Rates(BatchObserver):
+    """Prints each batch and keeps its (records, seconds since the batch before)."""
 
     def __init__(self) -> None:
         self.of_batches: list[tuple[int, float]] = []
         self.cpu_s = [cpu_seconds()]
         """Before the first batch, and after each."""
         self._ended_at = time.perf_counter()
-
-    def begin(self, batch_id: int) -> None:
-        """Time runs from the end of the batch before."""
 
     def end(self, report: BatchReport) -> None:
         now = time.perf_counter()

@@ -4,8 +4,8 @@
     table = Table.open_for_reading("/data/warehouse/lake.db/orders")
     rows = table.to_arrow(columns=["id", "total"])
 
-What is listed in ``__all__`` is the face of the engine; a contract in ``pyproject.toml`` names the modules that others
-may import beside it. Nothing is imported before it is used: modules that need no Arrow stay without it.
+``__all__`` is the public surface of the engine. A contract in ``pyproject.toml`` names the other modules that may be
+imported. Nothing is imported before it is used: modules that need no Arrow stay without it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The error tree. Each class stands for what the caller should do, not for where it happened.
+"""The error tree. Each class stands for the action of the caller, not for the place of the error.
 
-Text of every error: what happened, to which thing, what to do next. What a caller decides by is never in the text
-alone: it is the class, its ``action``, or an attribute. Errors keep their attributes when they are pickled.
+Text of every error: what happened, to which thing, what to do next. A caller never decides by the text: it uses the
+class, its ``action``, or an attribute. Errors keep their attributes when they are pickled.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Action(Enum):
 
     @property
     def blames_input(self) -> bool:
-        """Whether what was asked for or read is at fault, so that all else can go on without it."""
+        """Whether the request or the read data is at fault, so that all other work can continue without it."""
         return self in (Action.FIX_REQUEST, Action.QUARANTINE)
 
 
@@ -71,8 +71,7 @@ class TidemarkError(Exception):
 class ConfigError(TidemarkError):
     """The request itself is wrong: fix the YAML, the table options or the command (exit code 2).
 
-    ``option`` is the full name of the table option that is to blame, ``column`` the column that the error is about;
-    None if the error is about no option or no column.
+    ``option`` is the full name of the table option at fault, ``column`` the column at fault; None if there is none.
     """
 
     action = Action.FIX_REQUEST
@@ -93,7 +92,7 @@ class UnsupportedFeature(ConfigError):
 class BucketCountChanged(ConfigError):
     """A partition has another number of buckets than rows were written for: rescale it, or look at the table again.
 
-    The second where somebody else rescales the table right now: its option follows its files at once.
+    The second if another process rescales the table right now: its option follows its files at once.
     """
 
 
@@ -116,7 +115,7 @@ class CommitConflict(TidemarkError):
 
 
 class RolledBack(CommitConflict):
-    """The table was rolled back behind commits of this writer: it starts over from what the table has."""
+    """The table was rolled back behind commits of this writer, which starts over from the table's state."""
 
     public_words = "the table was rolled back while it was written"
 
@@ -136,7 +135,7 @@ class SinkUnavailable(TidemarkError):
 
 
 class Outage(SinkUnavailable):
-    """Storage or source does not answer for now: what was tried may be tried again as it is until it goes well."""
+    """Storage or source does not answer for now: the same step may be retried until it succeeds."""
 
     public_words = "storage or source does not answer"
 
@@ -192,7 +191,7 @@ class BrokenInvariant(TidemarkError):
 
 
 def public_text(error: BaseException) -> str:
-    """What an error says to those who may not see rows."""
+    """The text of an error for people who may not see rows."""
     if isinstance(error, TidemarkError):
         return error.public_text
     if isinstance(error, OSError) and error.errno:  # its text has paths, and these have partitions

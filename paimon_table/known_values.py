@@ -1,4 +1,4 @@
-"""What is worked out once for a value that many batches have in common, such as the schema of a table.
+"""Results computed once for a value that many batches share, such as the schema of a table.
 
 A batch of many tables with few rows each spends most of its time on what depends on the schemas alone. Schemas and
 options are frozen, but hold mappings and so have no hash: identity distinguishes them. For that they stay the same
@@ -17,7 +17,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _MOST = 4096
-"""So many values are remembered, for example one schema of each of as many tables."""
+"""How many values are remembered, for example one schema for each of as many tables."""
 
 
 def once_for_each(work_out: Callable[[K], V], most: int = _MOST) -> Callable[[K], V]:

@@ -1,4 +1,4 @@
-"""What is known of one option: its name, how its text is read, and how readers, ALTER TABLE and pipelines treat it.
+"""The facts about one option: its name, how its text is read, and how readers, ALTER TABLE and pipelines treat it.
 
 An option is declared once, where its typed value is (or by what acts on it); all tables of options are derived from the
 declarations.
@@ -45,7 +45,7 @@ def never(change: OptionChange) -> None:
 
 
 def stays_true(change: OptionChange) -> None:
-    """What was left out while the option was true is not there later."""
+    """Data left out while the option was true is missing later."""
     if (change.old or "").lower() == "true":
         raise ConfigError(
             f"option {change.name!r} cannot change from true to false once the table holds data; keep true",
@@ -92,16 +92,16 @@ class Need:
 
     option: str
     values: tuple[str, ...] = ()
-    """In lower case; none stands for any that is stated."""
+    """In lower case; an empty set stands for any stated value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Meant:
-    """The numbers among which every one lies that somebody can mean; more are read."""
+    """The range of sensible numbers; others are read too."""
 
     values: range
     otherwise: str
-    """What is said behind another number."""
+    """The addition to the message for another number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,8 @@ class Declaration:
     follows: str | None = None
     """The option that the default is derived from."""
     waits_for_compaction: tuple[str, ...] | None = None
-    """The values with which only compaction completes what a batch writes, none for any; None when it never does."""
+    """The values with which only compaction completes the rows of a batch; empty for any value; None if it never
+    does."""
     with_key: bool | None = None
     """Whether only tables with a primary key look at it, or only those without; None for both."""
 

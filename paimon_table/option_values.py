@@ -29,7 +29,7 @@ _NUMBER_WITH_UNIT = re.compile(r"\s*([0-9]+)\s*([a-zA-Z]*)\s*")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _FRACTION = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _MOST_DIGITS = 400
-"""Longer texts are no numbers that anyone means; Python refuses to read very long ones."""
+"""Longer texts are not sensible numbers; Python refuses to read very long ones."""
 
 INT_MAX = (1 << 31) - 1
 """The largest value of Java's Integer, which most of Paimon's options are."""

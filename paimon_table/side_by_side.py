@@ -1,8 +1,8 @@
-"""Work on several tables or buckets at the same time: while one waits for the disk or a store, another goes on.
+"""Work on several tables or buckets at the same time: while one waits for the disk or a store, another continues.
 
 Threads of one process share its interpreter, so this hides waits and does not make computing faster. Work that shares a
-value with other work locks it. Each piece runs with the context of the thread that starts it, so that what it logs
-belongs to the same pipeline.
+value with other work locks it. Each piece runs with the context of the thread that starts it, so that its log lines
+belong to the same pipeline.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ def waits_at_once(root: str) -> int:
 
 
 class Start(Protocol):
-    """Begins a piece of work; a failure is for whoever asks for the result."""
+    """Begins a piece of work; reading its result raises its failure."""
 
     def __call__(self, work: Callable[[], T], /) -> Future[T]: ...
 
 
 @contextmanager
 def side_by_side(at_once: int, *, finishes: bool = False) -> Iterator[Start]:
-    """Do what is started in this block, up to ``at_once`` pieces at a time; all have ended when the block is left.
+    """Run the pieces started in this block, up to ``at_once`` at a time; all have ended when the block is left.
 
-    With ``at_once`` 1 each is done by the caller's thread before ``start`` returns. When the block is left with an
-    error, what has not begun is left out, unless it ``finishes`` all that was started.
+    With ``at_once`` 1 each is done by the caller's thread before ``start`` returns. If the block is left with an error,
+    pieces that have not begun are dropped, unless it ``finishes`` all of them.
     """
     if at_once == 1:
         yield _done

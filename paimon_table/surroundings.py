@@ -1,4 +1,4 @@
-"""What the engine takes from the process around it: the time, random ids, and that its garbage is not looked for."""
+"""What the engine takes from its process: the time, random ids, and the switch of the garbage collector."""
 
 from __future__ import annotations
 

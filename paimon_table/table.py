@@ -79,8 +79,8 @@ class Table:
         """Open a table that is only read: options that matter to its writers alone are neither checked nor known.
 
         Where the table's options name a snapshot (``scan.snapshot-id``, ``scan.tag-name``, ``scan.version``,
-        ``scan.timestamp-millis``), reading without a choice gives the rows of that snapshot.
-        Writing through it would ignore them. Raises ConfigError when there is no table.
+        ``scan.timestamp-millis``), reading without a choice gives the rows of that snapshot. Writing through it would
+        ignore them. Raises ConfigError if there is no table.
         """
         storage, root = _storage(path, io_options, io)
         table = _load(storage, TablePaths(root), reading_options)
@@ -98,7 +98,7 @@ class Table:
 
     @staticmethod
     def open_line(io: FileIO, paths: TablePaths) -> Table | None:
-        """Open what has its schemas and snapshots at these paths, a branch for one; None when there is no schema."""
+        """Open the table with schemas and snapshots at these paths, such as a branch; None if there is no schema."""
         return _load(io, paths, _writing_options)
 
     @staticmethod
@@ -137,7 +137,7 @@ class Table:
         return Table.open(path, io_options, io)
 
     def through(self, publisher: Publisher, newest: NewestSnapshot | None) -> Table:
-        """The same table, whose versions somebody else than its files makes visible."""
+        """The same table, if something else than its files makes its versions visible."""
         return replace(self, publisher=publisher, context=replace(self.context, newest=newest))
 
     @property
@@ -238,7 +238,7 @@ class Table:
         return changes_of(self.context, snapshot, columns)
 
     def appended_rows(self, snapshot: Snapshot, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """What one APPEND snapshot has written, unmerged and with the kinds of rows, in pieces of bounded size."""
+        """The rows that one APPEND snapshot has written, unmerged and with their kinds, in pieces of bounded size."""
         return appended_rows(self.context, snapshot, columns)
 
     # ------------------------------------------------------------ writing
@@ -258,13 +258,13 @@ class Table:
         own: OwnCommits | None = None,
         before: TableCommit | None = None,
     ) -> TableCommit:
-        """A committer for ``user``, who numbers its commits; it starts from a ``state`` of the table that is known.
+        """A committer for ``user``, which numbers its commits; it starts from a known ``state`` of the table.
 
         ``before`` is the committer of the same user that it takes the place of, under another schema.
 
-        ``is_new_user``: nobody has ever committed under this name, so that no snapshot that is there is the user's.
-        ``after``: snapshots up to this one are not the user's, or of commits that are not asked about any more.
-        ``own`` knows which commits the table has, in place of the user's snapshots with their identifiers.
+        ``is_new_user``: this name has never committed, so no existing snapshot is the user's. ``after``: snapshots up
+        to this one are not the user's, or of commits that are not asked about any more. ``own`` knows which commits the
+        table has, in place of the user's snapshots with their identifiers.
         """
         return TableCommit(
             self.context,
@@ -290,7 +290,7 @@ class Table:
 
     @property
     def write_traits(self) -> WriteTraits:
-        """What it makes of the rows that come."""
+        """Its treatment of arriving rows."""
         return write_traits(self.context)
 
     def due_compactions(
@@ -302,7 +302,7 @@ class Table:
         return due_compactions(state, self.options, fully=fully, is_appended=is_appended, expiry=expiry, kept=kept)
 
     def bucket_writer(self, bucket: BucketId, state: BucketState, environment: WriterEnvironment) -> Writer:
-        """A writer of one bucket that goes on from ``state``; its messages are for ``TableCommit.commit``.
+        """A writer of one bucket that continues from ``state``; its messages are for ``TableCommit.commit``.
 
         Raises ConfigError for a table that takes no rows of Tidemark, see ``check_takes_rows``.
         """
@@ -310,7 +310,7 @@ class Table:
         return open_writer(self.context, bucket, state, environment)
 
     def refreshed(self) -> Table:
-        """The table with schema versions that others have published meanwhile; itself when there are none."""
+        """The table with schema versions that others have published since; itself if there are none."""
         if not self.io.exists(self.paths.schema_file(self.schema.id + 1)):
             return self
         return self._opened_again()
@@ -318,9 +318,9 @@ class Table:
     def evolve(self, changes: Sequence[SchemaChange], time_ms: int, *, rows_fit: bool = False) -> Table:
         """Publish the next schema version; itself when the changes are in the latest one already.
 
-        ``rows_fit``: whoever calls it sees to it that rows are stored as the changed options say, also those for which
-        options cannot change otherwise once there are rows.
-        Safe against concurrent evolution: the changes are applied again to the winner's version.
+        ``rows_fit``: the caller guarantees that rows are stored as the changed options say. This allows changes that
+        are otherwise refused for a table with rows. Safe against concurrent evolution: the changes are applied again to
+        the winner's version.
         """
         table = self.refreshed()
         for _ in range(_EVOLVE_ATTEMPTS):
@@ -350,7 +350,7 @@ def _storage(path: str, io_options: Mapping[str, str] | None, io: FileIO | None)
 
 
 def _load(io: FileIO, paths: TablePaths, options_of: Callable[[TableSchema], TableOptions]) -> Table | None:
-    """Read all schema versions; None when there is no schema file."""
+    """Read all schema versions; None if there is no schema file."""
     ids = schema_ids(io, paths)
     if not ids:
         return None

@@ -148,7 +148,7 @@ def sql(t: DataType) -> str:
 
 
 def type_json(t: DataType) -> str | dict[str, Any]:
-    """The type as it stands in a schema file."""
+    """The type as in a schema file."""
     if not t.is_nested:
         return sql(t)
     name = str(t.root) if t.nullable else f"{t.root} NOT NULL"
@@ -162,7 +162,7 @@ def type_json(t: DataType) -> str | dict[str, Any]:
 
 
 def field_json(f: DataField) -> dict[str, Any]:
-    """A field as it stands in a schema file; optional keys are left out when unset."""
+    """A field as in a schema file; unset optional keys are left out."""
     out: dict[str, Any] = {"id": f.id, "name": f.name, "type": type_json(f.type)}
     if f.description is not None:
         out["description"] = f.description
@@ -185,8 +185,8 @@ def field_from_json(obj: Mapping[str, Any]) -> DataField:
 def parse_type(spec: str | Mapping[str, Any]) -> DataType:
     """Parse the JSON form of a schema file or SQL text; case is ignored, ``ARRAY<INT>`` is accepted as text.
 
-    Fields of a ROW given as SQL text get id -1 (ids are assigned when the table is created).
-    Raises ConfigError for text that is no type, UnsupportedFeature for types that Tidemark does not write.
+    Fields of a ROW given as SQL text get id -1 (ids are assigned when the table is created). Raises ConfigError for
+    text that is not a type, UnsupportedFeature for types that Tidemark does not write.
     """
     if isinstance(spec, str):
         return _TypeText(spec).parse()
@@ -428,7 +428,7 @@ def _known(value: _T | None) -> _T:
 def assign_ids(columns: Sequence[tuple[str, DataType]], highest_id: int = -1) -> tuple[tuple[DataField, ...], int]:
     """Give ids to new columns, continuing after ``highest_id``; returns the fields and the new highest id.
 
-    A column takes the next id and its nested ROW fields the ones right after; inside a ROW the children of a field are
+    A column takes the next id and its nested ROW fields the ones right after. Inside a ROW the children of a field are
     numbered before the field itself.
     """
     fields: list[DataField] = []

@@ -1,4 +1,4 @@
-"""What one query does beside its stream: tables caught up, replays, and requests of commands."""
+"""The work of one query beside its stream: catching tables up, replays, and requests of commands."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pipelines.checkpoint.book import Cause, Pause
 from pipelines.control.request_desk import Handler, NotYet, RequestDesk, Tell
 from pipelines.control.requests import Answer, Request, Requests
 from pipelines.control.turns import Turns
-from pipelines.prepared import PreparedPipeline
+from pipelines.prepared import PreparedPipeline, known_tables
 from pipelines.quarantine import applying
 from pipelines.replay.replay_slices import COMMAND as REPLAY_SLICE
 from pipelines.replay.replay_slices import GIVE_UP, ReplaySlices, ShownReplays, giving_up
@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class OfQuery:
-    """What the work beside a query shares with it."""
+    """The values that a query shares with the work beside it."""
 
     spark: SparkSession
     pipeline: PreparedPipeline
@@ -61,7 +61,7 @@ class OfQuery:
     settings: Callable[[], TaskSettings]
     note_commits: Callable[[Mapping[str, TableSink]], None]
     guarded: Callable[[], AbstractContextManager[None]]
-    """Keeps what must end the pipeline."""
+    """Keeps the error that must end the pipeline."""
 
 
 class BesideQuery:
@@ -102,7 +102,7 @@ class BesideQuery:
         return desk
 
     def take_first(self) -> None:
-        """Take what was asked before the pipeline had read anything, once its first batch has opened the tables."""
+        """Take requests from before the first batch, once that batch has opened the tables."""
         self._take_first()
         self._take_first = lambda: None
 
@@ -152,9 +152,7 @@ class BesideQuery:
 
     def _known_tables(self) -> set[str]:
         tables = self._of.tables()
-        fixed = {rule.into for rule in self.config.tables if "{" not in rule.into}
-        named = {*map(str, self._own.names()), *(() if tables is None else tables.sinks), *fixed}
-        return named - self.paused.ruleless
+        return known_tables(self.config, self._own, self._book) | (set() if tables is None else {*tables.sinks})
 
     def _pause(self, identifier: str, reason: str) -> None:
         """Pause a table by hand from the next batch on, which may have run before."""

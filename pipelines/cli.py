@@ -1,8 +1,8 @@
 """The command line: `tidemark run | validate | test | plan | init | schema | table | quarantine | version`.
 
 Results go to stdout, progress and messages to stderr. Exit codes: 0 done, 1 failed while running, 2 the request itself
-was wrong. Every command imports what it needs when it is called: Spark for `run` alone, and neither Spark nor Arrow for
-`--help` and for `validate`, so that they answer at once.
+was wrong. Every command imports what it needs when it is called. Only `run` imports Spark; `--help` and `validate`
+import neither Spark nor Arrow, so they answer at once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +28,7 @@ from pipelines.report.output import checked_output, quiet_pipe
 from pipelines.report.safe_text import shown
 from pipelines.trial import trial_commands
 from pipelines.version import version
+from sources.wording import counted
 
 WRONG_REQUEST = 2
 _INTERRUPTED = 130
@@ -146,16 +146,7 @@ def run(
     if once:
         file_of = {config.name: str(file) for config, file in zip(configs, files, strict=True)}
         for done in ended.finished:
-            summary = summarize(
-                done.config,
-                done.written_tables(),
-                done.totals,
-                done.losses,
-                done.standings,
-                done.unfinished,
-                done.why_nothing,
-            )
-            print_summary(replace(summary, waited_s=done.waited_s, file=file_of[done.config.name]))
+            print_summary(summarize(done, file_of[done.config.name]))
     drained = [done for done in ended.finished if once or done.config.trigger.available_now]
     unfinished = [f"pipeline {done.config.name}: {text}" for done in drained for text in done.unfinished]
     paused = [text for done in ended.finished if once for text in failed_words(done.config.name, done.standings)]
@@ -305,9 +296,8 @@ def validate(files: PipelineFiles) -> None:
     Prints the bucket mode of each rule's tables, and a line file:line:column for each problem. Exits with 2 if there
     are problems.
     """
-    from pipelines.config.bucket_words import bucket_words
     from pipelines.config.config_file import check_together, load_pipeline
-    from pipelines.config.config_notes import notes_on
+    from pipelines.config.config_notes import bucket_words, notes_on
     from pipelines.config.expression_checks import computed_lines
 
     configs, failures = [], []
@@ -318,7 +308,7 @@ def validate(files: PipelineFiles) -> None:
             failures.append(str(error))
         else:
             configs.append(config)
-            typer.echo(f"{file}: valid, pipeline {config.name} with {_count(len(config.tables), 'table rule')}")
+            typer.echo(f"{file}: valid, pipeline {config.name} with {counted(len(config.tables), 'table rule')}")
             for rule in config.tables:
                 typer.echo(f"{file}:   {config.name_of(rule)}: {bucket_words(config.target_rule(rule))}")
             if (created := config.created_rule()) is not None:
@@ -393,10 +383,6 @@ def _fail(text: str, code: int) -> None:
     safe = "\n".join(shown(line) for line in text.split("\n"))  # names in it come from topics
     typer.echo(failure_line(text) if _failures.as_json else safe, err=True)
     sys.exit(code)
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 if __name__ == "__main__":

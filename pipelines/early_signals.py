@@ -22,7 +22,7 @@ def hold_signals() -> None:
 
 
 def was_hung_up() -> bool:
-    """Whether SIGHUP came meanwhile, after which files may have changed that were read already."""
+    """Whether SIGHUP arrived: files that were already read may have changed since."""
     return _hung_up
 
 

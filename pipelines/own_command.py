@@ -13,7 +13,7 @@ from pathlib import Path
 def own_command(
     started_as: str | None = None, python: str = sys.executable, which: Callable[[str], str | None] = shutil.which
 ) -> str:
-    """``tidemark`` where the PATH leads to this very command, else what was typed, else ``python -m tidemark``."""
+    """``tidemark`` if the PATH leads to this command, else the typed command, else ``python -m tidemark``."""
     typed = Path(sys.argv[0] if started_as is None else started_as)
     if typed.name != "tidemark" or not typed.is_file():
         return f"{'python' if which('python') == python else _shell_word(python)} -m tidemark"

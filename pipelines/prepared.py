@@ -21,7 +21,7 @@ from sources.reader import SourceReader
 
 @dataclass(frozen=True, slots=True)
 class PreparedPipeline:
-    """What one run of a pipeline works with; belongs to that run alone."""
+    """The parts of one run of a pipeline; they belong to that run alone."""
 
     config: PipelineConfig
     checkpoint: Checkpoint
@@ -38,9 +38,9 @@ def prepared(config: PipelineConfig) -> PreparedPipeline:
     """Check checkpoint and source, once per run and before Spark starts, so that mistakes show at once.
 
     Raises CorruptFile for a checkpoint that Spark would fail on or misread. Raises ConfigError if the checkpoint
-    belongs to another pipeline or to other tables, if an existing table does not fit its rule, or if there is nothing
-    to read. Raises SinkUnavailable for a catalog that cannot be reached, and a warehouse or a quarantine that cannot
-    be written.
+    belongs to another pipeline or to other tables. Also raises it if an existing table does not fit its rule, or if
+    there is nothing to read. Raises SinkUnavailable for a catalog that cannot be reached, and a warehouse or a
+    quarantine that cannot be written.
     """
     checkpoint = Checkpoint(config)
     checkpoint.check()
@@ -79,7 +79,7 @@ def _check_writable(config: PipelineConfig) -> None:
 
 
 def _probe(what: str, location: str, io: FileIO, path: str) -> None:
-    """Write a file beside the tables and delete it again. Nobody reads it: names with a dot are no databases."""
+    """Write a file next to the tables and delete it again. No reader sees it: names with a dot are not databases."""
     file = f"{path}/{PROBE}-{uuid.uuid4().hex}"
     try:
         io.write(file, b"", durable=False)
@@ -89,15 +89,17 @@ def _probe(what: str, location: str, io: FileIO, path: str) -> None:
 
 
 def own_tables(config: PipelineConfig) -> OwnTables:
-    """The tables of a pipeline, for a command that looks at them beside its runs."""
+    """The tables of a pipeline, for a command that reads them besides its runs."""
     catalog = catalog_of(config)
     return OwnTables(config, catalog, CheckpointRecord(config, Checkpoint(config), catalog))
 
 
+def known_tables(config: PipelineConfig, own: OwnTables, book: Book) -> set[str]:
+    """The tables that a pipeline writes: written before, paused before their first rows, or named by a rule."""
+    ruleless = {name for name, pause in book.pauses.items() if not pause.has_rule}
+    return {*map(str, own.names()), *book.tables, *config.fixed_names} - ruleless
+
+
 def table_names(config: PipelineConfig) -> set[str]:
-    """The tables that a pipeline knows: written, paused before their first rows, or named by a rule."""
-    noted = [
-        name for name, entry in Book(Checkpoint(config)).tables.items() if entry.pause is None or entry.pause.has_rule
-    ]
-    named = [rule.into for rule in config.tables if "{" not in rule.into]
-    return {*map(str, own_tables(config).names()), *noted, *named}
+    """The same, for a command beside its runs."""
+    return known_tables(config, own_tables(config), Book(Checkpoint(config)))

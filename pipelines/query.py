@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -46,14 +47,14 @@ from pipelines.control.request_desk import Handler
 from pipelines.prepared import PreparedPipeline
 from pipelines.report.run_log import in_pipeline, naming
 from pipelines.report.start_line import start_line
-from pipelines.spark.callbacks import end_connection, this_connection
-from pipelines.spark.query_end import QueryEnd
+from pipelines.spark.query_end import QueryEnd, end_connection, this_connection
 from pipelines.spark.session import lookup_root, spool, write_slots
 from pipelines.spark.spark_errors import first_cause, second_run, task_failure
 from pipelines.spark.stream_progress import ClosedBatches
 from pipelines.storage import quarantine_of, quarantine_under
 from pipelines.tables.repeated_reads import check_stored_reads
 from pipelines.tables.tables import PipelineTables
+from pipelines.tables.unmatched_rules import unmatched
 from pipelines.tidying.tidier import Tidier, compact_left, found_tables
 from pipelines.views.pipeline_state import PipelineState
 from pipelines.views.table_views import Beside
@@ -85,7 +86,7 @@ class PipelineQuery:
         handlers: Mapping[str, Handler] | None = None,
         seen: PipelineState | None = None,
     ) -> None:
-        """``handlers`` take requests that are for others than this query; ``seen`` hears of work beside the stream."""
+        """``handlers`` take requests that this query does not serve; ``seen`` hears of work beside the stream."""
         self.config = config = pipeline.config
         self.tables: PipelineTables | None = None
         self.failure: BaseException | None = None
@@ -94,6 +95,8 @@ class PipelineQuery:
         self._pace = Pace(config.source.reader.max_records_per_batch, target_s, FIRST_RECORDS)
         self._last_ended_s = 0.0
         self._observers = observers
+        self._topics: set[str] = set()
+        """Topics with records in this run."""
         self._stopping = threading.Event()
         self._is_in_batch = False
         self._is_given_up = False
@@ -189,6 +192,14 @@ class PipelineQuery:
         """Topics that lead to no table and of which nearly all records are bad, in words."""
         return () if self.tables is None else tuple(self.tables.unreadable.values())
 
+    def unmatched(self) -> Sequence[str]:
+        """What the file names and the source does not have, in words; nothing where no batch ran."""
+        if self.tables is None:
+            return ()
+        met = {**dict.fromkeys(self._own.sources()), **self.tables.met}
+        topics = {place.topic for place in self._reader.lag.places(time.time())} | self._topics
+        return list(unmatched(self.config, met, topics))
+
     def _tidied_tables(self) -> dict[str, Table]:
         """The tables that are looked after. Safe from any thread."""
         known = {name: sink.table for name, sink in self.open_tables().items()}
@@ -199,7 +210,7 @@ class PipelineQuery:
         self._stopping.set()
 
     def close(self) -> None:
-        """Release what the query, which has ended, holds in this process."""
+        """Release the resources of the ended query in this process."""
         self._reader.stop()
         self._compactions.close()
         if self._called_by is not None:
@@ -224,8 +235,8 @@ class PipelineQuery:
     def _give_batch_up(self) -> None:
         """End the jobs of a batch whose source does not answer; the next start runs the batch again.
 
-        This has the effect of a kill: the next start finds what the batch has committed. Call it until the batch has
-        ended, because the batch may be between two jobs.
+        This has the effect of a kill: the next start finds the commits of the batch. Call it until the batch has ended,
+        because the batch may be between two jobs.
         """
         if not self._is_given_up:
             self._is_given_up = True
@@ -237,7 +248,7 @@ class PipelineQuery:
             self._spark.sparkContext.cancelJobGroup(str(self._query.runId))
 
     def raise_failure(self) -> None:
-        """Raise what ended the query, if it was not a stop that somebody asked for."""
+        """Raise the error that ended the query, unless a stop was requested."""
         with naming(self.config.name):
             self._raise_failure()
 
@@ -330,7 +341,9 @@ class PipelineQuery:
             self._is_in_batch = False
 
     def _check_read(self, batch_id: int, reports: Sequence[DecodeReport]) -> None:
-        self._reader.note_read({topic for report in reports for topic, _ in report.read})
+        topics = {topic for report in reports for topic, _ in report.read}
+        self._topics |= topics
+        self._reader.note_read(topics)
         if self._reader.wants_readings:
             readings = [
                 ReadRange(place, begin, report.ends[place], tuple(report.gaps[place]))
@@ -341,7 +354,8 @@ class PipelineQuery:
 
     def _ended(self, report: BatchReport) -> None:
         self._closed_batches.appended_batch = report.batch_id
-        self._pace.done(report.record_count, report.seconds_since(self._last_ended_s))
+        report = report.after(self._last_ended_s)
+        self._pace.done(report.record_count, report.wall_s)
         self._last_ended_s = report.ended_s
         self._reader.read_to(dict(report.ends), report.newest_s)
         opened = self.open_tables()
@@ -374,11 +388,11 @@ class PipelineQuery:
         return self._beside.shown()
 
     def _note_commits(self, sinks: Mapping[str, TableSink]) -> None:
-        """Record in the checkpoint what the tables have now."""
+        """Record the present state of the tables in the checkpoint."""
         self._book.note_commits({name: entry_of(sink) for name, sink in sinks.items() if sink.position.commit_count})
 
     def _note_compactions(self) -> None:
-        """Look whether compactions have failed beside the query."""
+        """Check whether compactions have failed beside the query."""
         if self.failure is None or isinstance(self.failure, StopRequested):
             with suppress(Exception), self._noting_failure():
                 self._compactions.raise_failure()
@@ -397,7 +411,7 @@ class PipelineQuery:
         except BaseException as error:
             self.failure = error
             if isinstance(error, RolledBack) and self.tables is not None:
-                self._note_commits(self.tables.sinks)  # by which the next start notices what the table lacks
+                self._note_commits(self.tables.sinks)  # so the next start notices what the table lacks
             raise
 
     def _open_tables(self, batch: DataFrame) -> PipelineTables:

@@ -134,7 +134,7 @@ class CheckpointStanding:
             Replays(self._checkpoint).end_with(topics)
 
     def _move_others(self, places: Mapping[Place, int | None]) -> None:
-        """Change where all go on that are not in the stream."""
+        """Change where all tables outside the stream continue."""
         self._book.move(places)
         Replays(self._checkpoint).end_with({topic for (topic, _), end in places.items() if end is None})
 

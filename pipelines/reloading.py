@@ -39,7 +39,7 @@ class Reloading:
         self._asked.put((None, _log_answer))
 
     def handlers(self, name: str) -> Mapping[str, Handler]:
-        """What the pipeline ``name`` does with requests to take its changed file."""
+        """How the pipeline ``name`` handles requests to take its changed file."""
         return {COMMAND: partial(self._request, name)}
 
     def work(self, runs: Sequence[SupervisedPipeline]) -> None:

@@ -6,8 +6,8 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -16,9 +16,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from paimon_table import Table
 from paimon_table.errors import SinkUnavailable, TidemarkError
-from pipelines.catchup.shown_standing import TableStanding
 from pipelines.checkpoint.lock import held_checkpoints, run_comes_first
 from pipelines.config.config import PipelineConfig
 from pipelines.early_signals import was_hung_up
@@ -28,16 +26,16 @@ from pipelines.reloading import Reloading
 from pipelines.report.heartbeat import duration_words
 from pipelines.report.progress import ProgressLine
 from pipelines.report.run_log import Activity, naming
-from pipelines.report.run_totals import RunTotals, Totals
+from pipelines.report.run_summary import FinishedRun
+from pipelines.report.run_totals import RunTotals
 from pipelines.spark.jvm_output import JVM_OUTPUT
-from pipelines.spark.kafka_reading import reads_directly, say_reader
+from pipelines.spark.kafka_reading import say_reader
 from pipelines.spark.session import jvm_has_ended, open_session
 from pipelines.spark.warm_workers import warm_workers
 from pipelines.supervised import SupervisedPipeline
 from pipelines.trouble import may_pass
 from pipelines.version import version
 from pipelines.views.run_state import RunState
-from sources.loss import Losses
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +47,7 @@ JVM_END_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class EndedRun:
-    """What a run of several pipelines has done."""
+    """The result of a run of several pipelines."""
 
     finished: Sequence[FinishedRun]
     """The runs that were started and did not fail."""
@@ -60,26 +58,6 @@ class EndedRun:
     def spoils_others(self) -> bool:
         """Whether pipelines have ended that nothing is wrong with: the request as a whole was not wrong."""
         return self.failure is not None and bool(self.finished)
-
-
-@dataclass(frozen=True, slots=True)
-class FinishedRun:
-    """What one pipeline of a run has done."""
-
-    config: PipelineConfig
-    written_tables: Callable[[], Mapping[str, Table]]
-    """The tables that the pipeline has written in this run or before, by identifier; looks at the storage."""
-    totals: Totals
-    losses: Losses
-    """Records that were lost before they were read."""
-    standings: Mapping[str, TableStanding]
-    """Tables that do not have all that was read."""
-    waited_s: float
-    """How long it has waited for trouble to pass."""
-    unfinished: tuple[str, ...] = ()
-    """What was there to read and could not be read to its end, or leads to no table."""
-    why_nothing: str | None = None
-    """Why there was nothing to read; None where the tables had it all."""
 
 
 def run_pipelines(
@@ -126,7 +104,7 @@ def _run(
 ) -> EndedRun:
     pipelines = [_prepared(config) for config in configs]
     try:
-        spark = _started(configs, once, activity)
+        spark = _started(configs, activity)
     except SinkUnavailable:
         if stop.is_set():
             return EndedRun(())
@@ -174,6 +152,8 @@ def _run(
                 activity.show(" | ".join(shown))
             time.sleep(POLL_S)
         ended = _ended(runs, sums)
+        if once and ended.failure is None and not stop.is_set():
+            _tell_unmatched(runs)
         if ended.failure is not None and (not isinstance(ended.failure, TidemarkError) or jvm_has_ended(spark)):
             raise ended.failure  # it concerns them all
         return ended
@@ -198,12 +178,20 @@ def _run(
             spark.stop()
 
 
+def _tell_unmatched(runs: Sequence[SupervisedPipeline]) -> None:
+    """Warn of what the files name and the sources do not have; the run has done its work whatever this meets."""
+    for run in runs:
+        with suppress(TidemarkError, OSError):
+            for text in () if run.query is None else run.query.unmatched():
+                log.warning("%s: %s", run.config.name, text)
+
+
 class _JvmEnded(Exception):
     """Spark's JVM has ended, and no query reports it."""
 
 
 def _prepared(config: PipelineConfig) -> PreparedPipeline | None:
-    """What is known to be right without Spark; None where that cannot be looked at for now."""
+    """The check that needs no Spark; None if it cannot be made now."""
     try:
         with naming(config.name):
             return prepared(config)
@@ -233,17 +221,15 @@ def _ended(runs: Sequence[SupervisedPipeline], sums: Sequence[RunTotals]) -> End
     return EndedRun(finished, failure)
 
 
-def _started(configs: Sequence[PipelineConfig], once: bool, activity: Activity) -> SparkSession:
+def _started(configs: Sequence[PipelineConfig], activity: Activity) -> SparkSession:
     log.info("tidemark %s: %s", version(), ", ".join(f"pipeline {config.name}" for config in configs))
     log.info("starting Spark ...")
     activity.show("starting Spark")
     began_s = time.monotonic()
     for config in configs:
         say_reader(config)
-    past_jvm = all(c.source.files is not None or reads_directly(c) for c in configs)
-    is_short = past_jvm and all(once or c.trigger.available_now for c in configs)
     with _still("starting Spark"):
-        spark = open_session(configs, is_short)
+        spark = open_session(configs)
     warm_workers(spark)
     log.info("Spark %s on %s started in %.1f s", spark.version, spark.sparkContext.master, time.monotonic() - began_s)
     return spark
@@ -266,7 +252,7 @@ def _still(doing: str) -> Iterator[None]:
 
 
 def _take_hangups(ask: Callable[[], None]) -> None:
-    """SIGHUP asks for the changed files, unless whoever started this process wants it to be ignored (nohup)."""
+    """SIGHUP asks for the changed files, unless the process was started to ignore it (nohup)."""
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda _number, _frame: ask())
         if was_hung_up():

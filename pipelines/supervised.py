@@ -1,9 +1,8 @@
 """One pipeline from its start to its end, over as many queries as transient failures make necessary.
 
 If a query ends because Kafka or the storage does not answer, a new one begins from its checkpoint, in the same process
-and session. That equals a restart: the identity of the checkpoint shows what is committed. Queries are begun on a
-thread of their own, because looking at a source that does not answer takes long, and a request to stop does not wait
-for it.
+and session. That equals a restart: the identity of the checkpoint shows which batches are committed. Queries start on a
+thread of their own: checking a source that does not answer takes long, and a request to stop must not wait for it.
 """
 
 from __future__ import annotations
@@ -42,8 +41,9 @@ from sources.reader import SourceReader
 
 log = logging.getLogger(__name__)
 
-CALM_S = 300.0
-"""A query that has run so long, or brought a batch to its end, has left the trouble before it behind."""
+CALM_S = 20.0
+"""Once a query has run this long without a batch under way, or has finished a batch, earlier failures no longer count.
+"""
 
 LAST_BEGIN_S = 10.0
 """How long a request to stop waits for a query that is being begun, where nothing hinders it."""
@@ -64,7 +64,7 @@ class _Wanted:
 Begin = Callable[[PreparedPipeline], PipelineQuery]
 
 
-class SupervisedPipeline:
+class SupervisedPipeline(BatchObserver):
     """Polled by the main thread. ``observers`` hear of the batches of all its queries."""
 
     def __init__(
@@ -78,7 +78,7 @@ class SupervisedPipeline:
         now: Callable[[], float] = time.monotonic,
         handlers: Mapping[str, Handler] | None = None,
     ) -> None:
-        """``pipeline`` is what was looked at before Spark started; belongs to the first query.
+        """``pipeline`` was prepared before Spark started; it belongs to the first query.
 
         ``handlers`` take the requests that are not for a query.
         """
@@ -95,11 +95,13 @@ class SupervisedPipeline:
         self._now = now
         self._stop_s: float | None = None
         self._trouble: Trouble | None = None
+        self._has_ended_batch = False
+        """Whether the running query has brought a batch to its end."""
         self.losses = Losses()
         self._reader: SourceReader | None = None
         """Records that were lost before they were read."""
         self.waited_s = 0.0
-        """How long it has waited for trouble to pass."""
+        """How long it has waited for transient failures to end."""
         self._begun_s = 0.0
         self._begun: PipelineQuery | Exception | None = None
         self._beginner: threading.Thread | None = None
@@ -107,13 +109,13 @@ class SupervisedPipeline:
         self._wanted: _Wanted | None = None
         """What to continue with when the running query has ended."""
         self._replaced: _Wanted | None = None
-        """What the pipeline returns to if it cannot begin with the changed file."""
+        """The file that the pipeline returns to if it cannot start with the changed one."""
         self._is_back = False
         self._standings: Mapping[str, TableStanding] = {}
         seen.commands = COMMANDS
 
     def start(self) -> None:
-        """Begin a query beside the caller."""
+        """Start a query on a thread of its own."""
         self._begun_s = self._now()
         self._beginner = threading.Thread(target=self._try, name=f"begin-{self.config.name}", daemon=True)
         self._beginner.start()
@@ -136,7 +138,7 @@ class SupervisedPipeline:
 
     @property
     def is_alive(self) -> bool:
-        """Whether there is something to wait for: a query, or the end of trouble."""
+        """Whether there is something to wait for: a query, or the end of a failure."""
         if self._is_running:
             return True
         if self._stop_s is None:
@@ -149,7 +151,7 @@ class SupervisedPipeline:
         return self._stop_s is not None
 
     def request_stop(self) -> None:
-        """Let the running batch finish; what has not begun does not begin."""
+        """Let the running batch finish; start nothing new."""
         if self._stop_s is None:
             self._stop_s = self._now()
             self._seen.enter(Phase.STOPPING)
@@ -209,15 +211,9 @@ class SupervisedPipeline:
         """Why there was nothing to read; see ``SourceReader``."""
         return None if self._reader is None else self._reader.why_nothing
 
-    def beside(self, identifier: str, report: BatchReport) -> None:
-        """See ``BatchObserver``."""
-
-    def begin(self, batch_id: int) -> None:
-        """See ``BatchObserver``."""
-
     def end(self, report: BatchReport) -> None:
-        """See ``BatchObserver``: work that succeeds ends all trouble."""
-        self._trouble = None
+        """See ``BatchObserver``: work that succeeds ends all failures."""
+        self._has_ended_batch = True
 
     def _try(self) -> None:
         try:
@@ -236,11 +232,11 @@ class SupervisedPipeline:
         match self._begun:
             case PipelineQuery() as query:
                 self.query, self._is_running, self._begun_s = query, True, self._now()
+                self._has_ended_batch = False
                 if self._stopping:
                     query.request_stop()
-                elif self._trouble is not None:
-                    self._tell_end(self._trouble)
-                self._seen.enter(Phase.RUNNING)
+                if self._trouble is None:
+                    self._seen.enter(Phase.RUNNING)
                 if self._replaced is not None and not self._is_back:
                     self._tell_taken(self._replaced)
                 self._replaced, self._is_back = None, False
@@ -256,6 +252,9 @@ class SupervisedPipeline:
             query.request_stop()
         self._show(query.standings())
         self._seen.put_beside(query.beside())
+        is_calm = self._now() - self._begun_s > CALM_S and not query.is_in_turn
+        if self._has_ended_batch or (is_calm and not query.has_failed):
+            self._end_trouble()
         if query.is_running:
             query.poll()
             return
@@ -263,9 +262,8 @@ class SupervisedPipeline:
         query.close()
         try:
             query.raise_failure()
+            self._end_trouble()
         except Exception as error:
-            if self._now() - self._begun_s > CALM_S:
-                self._trouble = None
             self._failed(error, self._now())
 
     def _show(self, standings: Mapping[str, TableStanding]) -> None:
@@ -354,8 +352,13 @@ class SupervisedPipeline:
             },
         )
 
-    def _tell_end(self, trouble: Trouble) -> None:
-        waited_s = self._now() - trouble.since_s
+    def _end_trouble(self) -> None:
+        """Say once that trouble is over: a query that was begun may fail for the same reason."""
+        trouble, self._trouble = self._trouble, None
+        if trouble is None or self._stopping:
+            return
+        self._seen.enter(Phase.RUNNING)
+        waited_s = self._begun_s - trouble.since_s
         self.waited_s += waited_s
         log.warning(
             "%s: continues after %s of waiting, at try %d",

@@ -1,4 +1,4 @@
-"""Trouble of one pipeline: whether it passes, how long it lasts, when to try again. Decides; does nothing."""
+"""Failures of one pipeline: whether they are transient, how long they last, when to retry. Decides; does nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FIRST_WAIT_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long trouble is waited out, and the longest wait between two tries."""
+    """How long to wait for a failure to end, and the longest wait between two tries."""
 
     max_elapsed_s: float
     max_wait_s: float

@@ -10,7 +10,7 @@ DISTRIBUTION = "tidemark-cdc"
 
 
 def version() -> str:
-    """The version that is installed; a checkout that nobody installed has none."""
+    """The installed version; a checkout that is not installed has none."""
     try:
         return installed_version(DISTRIBUTION)
     except PackageNotFoundError:

@@ -3,15 +3,15 @@
 Three things cost more than many of our tasks need, and are avoided here before Spark's own daemon takes over:
 
 - Every Python task of Spark clears the import caches. The path of its workers holds pyspark as a zip file and Spark's
-  own jar, and clearing the caches reads the directories of such archives again: 40 ms per archive and task. The daemon
-  drops the archives from the path where the same packages are installed beside it.
-- After every task Spark's worker collects garbage, which visits each object of each imported module. What the tasks
-  use is imported once before the fork and frozen, so that only what the tasks left is visited.
+  own jar. Clearing the caches reads the directories of such archives again: 40 ms per archive and task. The daemon
+  drops the archives from the path if the same packages are installed in its environment.
+- After every task Spark's worker collects garbage, which visits each object of each imported module. The modules of the
+  tasks are imported once before the fork and frozen, so that only objects of the tasks are visited.
 - Spark's end of the socket holds small writes back until the last one was acknowledged, and Linux acknowledges up to
   40 ms later. Workers ask for acknowledgements at once.
 
-Daemon and workers leave SIGTERM to the driver, which lets the running batch finish: a service manager or a shell may
-send it to all processes at once. They end when the JVM closes their input.
+Daemon and workers ignore SIGTERM, which a service manager or a shell may send to all processes at once. The driver lets
+the running batch finish. They end when the JVM closes their input.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Where decode tasks put records that cannot be decoded or converted: JSON lines, whole and with the reason.
 
-A line is the whole record in the form of a dump (as ``kcat -J`` prints it) with the reason, so that it can be mended
-and read again. A file is no fact yet: its records are in the quarantine once the driver has sealed the step, which
+A line is the whole record in the form of a dump (as ``kcat -J`` prints it) with the reason, so that it can be fixed and
+read again. A file alone is not a fact. Its records are in the quarantine once the driver has sealed the step, which
 names the file in the log of facts (``pipelines.bad_records.log``). A batch that runs again, or that must not fill the
-quarantine, leaves files behind that no log names; nobody reads them, and they are removed.
+quarantine, leaves files that no log names. They are never read, and are removed.
 
 Files are named after the topic, partition and offset of their first record, the task, its stretch of records and the
 run of the batch. So two never meet, and a task that Spark tries again within a run writes the same ones.
@@ -38,7 +38,7 @@ class SourceNames(Protocol):
 
 
 class BadRecord(Protocol):
-    """What the quarantine needs to know of a record."""
+    """The facts about a record for the quarantine."""
 
     @property
     def topic(self) -> str: ...
@@ -69,7 +69,7 @@ class Quarantine:
     task: int = 0
     """Number of the decode task in its job."""
     takes_bad: bool = True
-    """False: a bad record stops the pipeline (``on_bad_record: fail``); what is here from before stays in order."""
+    """False: a bad record stops the pipeline (``on_bad_record: fail``); earlier records stay."""
     run: str = ""
     """Distinguishes the files of this run of the step from the files of its earlier runs."""
 

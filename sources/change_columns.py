@@ -12,11 +12,11 @@ UNAVAILABLE_COLUMN = "_UNAVAILABLE"
 
 OTHER_KEY_COLUMN = "_OTHER_KEY"
 """Optional column of change rows: the other key of a change of the primary key, as JSON text of a list in primary key
-order: of a delete the new key, of a row with values that were not sent the old one. NULL everywhere else."""
+order. A delete has the new key, a row with values that were not sent has the old one. NULL everywhere else."""
 
 WEAK_COLUMN = "_WEAK"
-"""Column of change rows of a table that keeps versions: whether a row leaves no trace where it changes nothing, as the
-snapshot read of a row that is there."""
+"""Column of change rows of a table that keeps versions: whether a row without a change leaves no trace, such as the
+snapshot read of a stored row."""
 
 ORDERED_COLUMN = "_ORDERED"
 """Optional column of change rows: whether a delete has its own sequence columns, because it is an update in the source.

@@ -1,4 +1,4 @@
-"""What decoding Kafka records gives: change rows per source table, bad records, and what was learned on the way.
+"""The result of decoding Kafka records: change rows per source table, bad records, and observations.
 
 These values are the contract between the sources and the pipelines; ``sources.decode_target`` has what records are
 decoded for. Everything is immutable and picklable; rows are Arrow tables.
@@ -44,7 +44,7 @@ class SourceTable:
 
     @classmethod
     def of_topic(cls, topic: str) -> SourceTable:
-        """What the topic's name alone gives: ``[...database.]schema.table`` by its last dotted parts."""
+        """The names in the topic's name alone: ``[...database.]schema.table`` by its last dotted parts."""
         parts = topic.split(".")
         return cls(topic, parts[-3] if len(parts) > 3 else None, parts[-2] if len(parts) > 2 else None, parts[-1])
 
@@ -61,7 +61,7 @@ class ObservedColumn:
     form: str | None = field(default=None, compare=False)
     """How the source writes it (``sources.column_forms``), where that is known."""
     looks_like: str | None = field(default=None, compare=False)
-    """What the values of a column without schema most probably stand for, where JSON does not show it."""
+    """The probable meaning of the values in a column without schema, where JSON does not show it."""
     fits_double: bool = field(default=False, compare=False)
     """Whether the type is guessed from values of which DOUBLE holds every integer exactly."""
     has_default: bool = field(default=False, compare=False)
@@ -99,8 +99,7 @@ class ShownSchema:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Columns of a source table that its target does not have, has with a type that does not hold the source's, or
-    does not remember the form of.
+    """Columns of a source table that its target lacks, has with too narrow a type, or has without a remembered form.
 
     For an unknown source table these are all columns, in source order; none when no event has a row. ``key_columns``
     are the fields of the message key (the default primary key), none of a key without names, None when records carry no
@@ -124,7 +123,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class NewestRow:
-    """What the newest row of a source table in a stretch of one partition lacks."""
+    """The columns that the newest row of a source table lacks, in a stretch of one partition."""
 
     source: SourceTable
     partition: int
@@ -189,7 +188,7 @@ class Refusal:
     offset: Offset
     reason: str
     rebuilt_from: datetime | None = None
-    """Kafka's time of the record, where the table may be rebuilt from what is behind it."""
+    """Kafka's time of the record, if the table may be rebuilt from the records after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +234,7 @@ class DecodeCounts:
     without_table: int = 0
     """Deletes and truncates of source tables whose table is not made yet."""
     without_effect: int = 0
-    """Events that take back what was never stored."""
+    """Events that retract rows which were never stored."""
     filtered: int = 0
     """Records that the rule's ``where`` leaves out."""
     already_stored: int = 0
@@ -276,13 +275,13 @@ SKIPS = {
 
 @dataclass(frozen=True, slots=True)
 class TopicLook:
-    """What the first records of one topic partition look like, as far as a task has read it."""
+    """The looks of the first records in one topic partition, as far as a task has read it."""
 
     topic: str
     partition: int
     offset: Offset
     seen: Mapping[str, int]
-    """Records by format, or by words for what they are instead; "" stands for those that show nothing."""
+    """Records by format, or by words for what they are instead; "" stands for those that show no format."""
 
     @property
     def tells(self) -> bool:
@@ -300,6 +299,8 @@ class Decoded:
     truncations: tuple[Truncation, ...] = ()
     """Those to apply."""
     counts: DecodeCounts = field(default_factory=DecodeCounts)
+    skipped: tuple[tuple[SourceTable, int], ...] = ()
+    """The source tables that the pipeline leaves out, and how many records of each."""
     newest: tuple[NewestRow, ...] = ()
     """One per known source table and partition that has rows."""
     control: tuple[ControlRecord, ...] = ()

@@ -4,7 +4,7 @@ The JSON of a value is the same with and without an embedded schema, and only th
 ``"MDk="`` is a number or four characters. A table keeps the form of each column as one option of its schema. So records
 without a schema are read like earlier records with one, and a column never holds two forms of the same value.
 
-A form is a short text. Only ``sources.values.form_texts`` knows what the forms of embedded schemas mean.
+A form is a short text. Only ``sources.values.form_texts`` knows the meaning of embedded schemas' forms.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ OPTION = "tidemark.column-forms"
 """The table option that holds them, as a JSON object."""
 
 RAW = "raw"
-"""Records without a schema came first: text columns hold the JSON as the source wrote it, and go on to do so."""
+"""Records without a schema came first: text columns hold the JSON as the source wrote it, and continue to do so."""
 VALUE = "value"
 """The schema gives the value another meaning than JSON has: none."""
 TEXT = "text"
-"""The schema says that the value is a text: ``"1234"`` is no base64."""
+"""The schema says that the value is a text: ``"1234"`` is not base64."""
 SEVERAL = "several"
 """Embedded schemas have said different things: a record without one cannot be read."""
 TEXT_DECIMALS = "text decimals"
@@ -48,7 +48,7 @@ class ColumnForms:
 
     @classmethod
     def parsed(cls, text: str | None) -> ColumnForms:
-        """From the option; of a text that is no JSON object of lists of names nothing is known."""
+        """From the option; empty if the text is not a JSON object of lists of names."""
         try:
             found = json.loads(text or "{}")
         except ValueError:

@@ -1,4 +1,4 @@
-"""What a table remembers about its source beyond the names of columns: the option ``OPTION``.
+"""What a table remembers about its source besides the names of columns: the option ``OPTION``.
 
 The option records schema changes of the source: former column names, columns that continue in another column of the
 table, and dropped columns. So records from before a change are read correctly as long as the table exists, even if the
@@ -57,10 +57,10 @@ class ColumnSources:
     topics: Mapping[str, str] = field(default_factory=dict)
     """The ids of the topics that these offsets are of, as far as they were known."""
     gone: tuple[str, ...] = ()
-    """Columns that the source has lost and the table keeps: they are not what a later column was called before."""
+    """Columns that the source has lost and the table keeps: they are not former names of a later column."""
     left_out: tuple[str, ...] = ()
-    """Columns of the newest records that ``columns.drop`` means, or masks that have had only NULL so far: a column that
-    comes in their place may be theirs."""
+    """Columns of the newest records that ``columns.drop`` names, or masked ones with only NULL so far. A column that
+    comes in their place may be the same one under a new name."""
     lacking: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Where several source tables meet: which masked or dropped columns the newest records of one lack, by its name."""
     made_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class ColumnSources:
 
     @classmethod
     def parsed(cls, text: str | None) -> ColumnSources:
-        """From the option; what is no such text says nothing."""
+        """From the option; any other text says nothing."""
         try:
             found = json.loads(text or "{}")
             return cls(

@@ -76,7 +76,7 @@ FindUnstorable: TypeAlias = Callable[[pa.Array], Mapping[int, str]]
 
 
 OnTruncate: TypeAlias = Literal["apply", "skip", "pause"]
-"""What a TRUNCATE of the source table does: a Truncation, nothing, or a Refusal."""
+"""The effect of a TRUNCATE of the source table: a Truncation, nothing, or a Refusal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,8 @@ class DecodeTarget:
     primary_key: tuple[str, ...]
     emit_update_before: bool = False
     counted_again: frozenset[str] = frozenset()
-    """Columns whose value would count twice if a row repeated it: what the source did not send stays NULL there."""
+    """Columns whose value would count twice if a row repeated it: values that the source did not send stay NULL
+    there."""
     declared: frozenset[str] = frozenset()
     """Columns whose type the user fixed: never reported as widened."""
     refused: Mapping[str, str] = field(default_factory=dict)
@@ -121,14 +122,14 @@ class DecodeTarget:
     follows_retypes: bool = False
     """Whether values that no wider type of their column holds change more than where their record goes."""
     leaves_out: Callable[[str], bool] | None = None
-    """Tells (picklable) which columns of the source the rule leaves out: they are no news. None: none of them."""
+    """Says (picklable) which columns of the source the rule leaves out: they are not news. None: none of them."""
     masked: frozenset[str] = frozenset()
     """The columns of the source that the rule masks."""
     drops: Callable[[str], bool] | None = None
     """Tells (picklable) which columns of the source ``columns.drop`` means: newest rows say which they have."""
     ordering: tuple[tuple[str, DataType], ...] = ()
-    """The columns that the rows have behind their own where deletes have their order: ``POSITION`` first where source
-    positions tell it, others stay NULL."""
+    """The columns after those of the rows if deletes have their order: ``POSITION`` first if source positions give it;
+    others stay NULL."""
     tells_events: bool = False
     """The rows have the event columns after their own, whichever event columns the table stores."""
     tells_places: bool = False
@@ -259,7 +260,7 @@ class DecodeTarget:
         return of_versions + of_deletes + tuple(name for name, _ in self.ordering)
 
     def refusal(self, column: str) -> str | None:
-        """Why a value in a column that the table lacks cannot be left out in silence; None if there is no reason."""
+        """Why a value in a column that the table lacks cannot be left out silently; None if there is no reason."""
         if self.leaves_out is not None and self.leaves_out(column):
             return None
         return self.refused.get(column) or (None if self.ignores_new else self.beyond)
@@ -279,7 +280,7 @@ def _is_left_out(but: frozenset[str], others: Callable[[str], bool] | None, name
 class Rejection:
     """Why a source table has no target: its records go to quarantine with this reason.
 
-    ``is_unmade`` means that a table can be made as soon as events show what it needs: they are observed each time.
+    ``is_unmade`` means that the table can be created as soon as events show what it needs: they are observed each time.
     ``is_empty`` means that no event had a row so far: deletes and truncates change nothing and are counted.
     """
 
@@ -299,7 +300,7 @@ Goal: TypeAlias = DecodeTarget | Rejection | Behind | None
 
 @dataclass(frozen=True, slots=True)
 class TopicFormats:
-    """What is known of the formats of topics, where their first records tell them."""
+    """The known formats of topics, if their first records decide them."""
 
     chosen: Mapping[str, str] = field(default_factory=dict)
     """By topic."""

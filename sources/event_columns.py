@@ -32,10 +32,10 @@ TIME_TYPE = parse_type("TIMESTAMP_LTZ(3)")
 EVENT_NAMES = tuple(name for name, _ in EVENT_COLUMNS)
 
 TOLD_COLUMNS = tuple((f"_{name.upper()}", t) for name, t in EVENT_COLUMNS)
-"""The same on the way to a transform, beside columns of the source that may have any name."""
+"""The same as input of a transform, next to columns of the source that may have any name."""
 
 PLACE_NAMES = ("position", "transaction", "total_order", "data_collection_order")
-"""What an event says about its place in the log of its source."""
+"""The place of an event in the log of its source."""
 
 PLACE_COLUMNS = tuple(
     (f"_EVENT_{name.upper()}", DataType(Root.BIGINT) if name.endswith("order") else string()) for name in PLACE_NAMES

@@ -1,6 +1,6 @@
 """How a format of records declares its options: as fields of frozen dataclasses.
 
-Whoever reads pipeline files takes name, form, default and meaning of an option from its field.
+The reader of pipeline files takes name, form, default and meaning of an option from its field.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ Check: TypeAlias = Callable[[str], str | None]
 """Why a text cannot be the value of an option; None if it can."""
 
 Form: TypeAlias = Literal["text", "characters", "secret", "location", "duration", "texts", "group"]
-"""What an option holds: a text; one that may be blank, such as a tab; one that no message and no log may show; the
-place of a file; a time with its unit (timedelta); one text or a list of them; options of its own."""
+"""The value of an option: a text; one that may be blank, such as a tab; one that no message or log may show; the place
+of a file; a time with its unit (timedelta); one text or a list of them; options of its own."""
 
 Problem: TypeAlias = Callable[..., "tuple[str, str] | None"]
-"""From filled groups of options to the one at fault (or "") and what is wrong; None where nothing is."""
+"""From filled groups of options to the one at fault (or "") and its fault; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)

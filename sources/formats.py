@@ -1,7 +1,7 @@
 """The formats of records, by the name that ``source.format`` of a pipeline file gives them.
 
-A format is one entry here: what it is called, the options it takes, and how its decoder is made. Reading this table
-imports no decoder.
+A format is one entry here: its name, its options, and the function that creates its decoder. Reading this table imports
+no decoder.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 class RecordFormat:
     """A format of records.
 
-    ``title`` names its records in the plural. ``groups`` are the dataclasses (see ``format_options``) whose fields are
-    the options of the format; ``make`` and ``problem`` get one filled value of each, in this order. ``names_keys`` is
-    False where no record names the columns of its key.
+    ``title`` names its records in the plural, as inside of a sentence. ``groups`` are the dataclasses (see
+    ``format_options``) whose fields are the options of the format; ``make`` and ``problem`` get one filled value of
+    each, in this order. ``names_keys`` is False where no record names the columns of its key.
     """
 
     title: str
@@ -43,7 +43,7 @@ class RecordFormat:
     reads_paths: bool = False
     """Whether columns may be filled from inside of nested fields."""
     problem: Problem | None = None
-    """What is asked of the filled groups together."""
+    """The check of the filled groups together."""
     time_precision: str | None = None
     """How times are read of a format that has no option of this name, where it is known."""
     names_keys: bool = True
@@ -54,7 +54,7 @@ class RecordFormat:
     tells_drops: bool = True
     """Whether a record can show that a column is gone, and not only NULL."""
     tells_positions: bool = True
-    """Whether records may tell their place in the log of a source (``sources.position_kinds``)."""
+    """Whether records may have their place in the log of a source (``sources.position_kinds``)."""
     untold: frozenset[str] = frozenset()
     """The metadata (``sources.expressions.rule_words``) that no record of the format has."""
 
@@ -74,11 +74,11 @@ class RecordFormat:
         return self.needed is None and self.problem_of({}) is None
 
     def problem_of(self, given: Mapping[str, Any]) -> tuple[str, str] | None:
-        """The option at fault (or "") and what is wrong with the options that a pipeline file gives, or None."""
+        """The option at fault (or "") and the fault of a pipeline file's options, or None."""
         return None if self.problem is None else self.problem(*(filled(group, given) for group in self.groups))
 
     def decoder(self, given: Mapping[str, Any]) -> Decoder:
-        """The decoder under the options that a pipeline file gives; defaults stand for the others."""
+        """The decoder under the options of a pipeline file; the others have their defaults."""
         return self.make(*(filled(group, given) for group in self.groups))
 
 
@@ -229,7 +229,7 @@ FORMATS: Mapping[str, RecordFormat] = {
         untold=_ORDER_HERE,
     ),
     "json": RecordFormat(
-        "Plain JSON objects",
+        "plain JSON objects",
         (PlainOptions, PlainForms),
         _json,
         reads_paths=True,
@@ -240,7 +240,7 @@ FORMATS: Mapping[str, RecordFormat] = {
         untold=_EVENTS,
     ),
     "avro": RecordFormat(
-        "Plain Avro records",
+        "plain Avro records",
         (AvroPlainOptions, AvroSchemas),
         _avro,
         reads_paths=True,
@@ -249,10 +249,10 @@ FORMATS: Mapping[str, RecordFormat] = {
         untold=_EVENTS,
     ),
     "csv": RecordFormat(
-        "Lines of CSV", (PlainOptions, CsvOptions), _csv, problem=csv_problem, tells_positions=False, untold=_EVENTS
+        "lines of CSV", (PlainOptions, CsvOptions), _csv, problem=csv_problem, tells_positions=False, untold=_EVENTS
     ),
     "protobuf": RecordFormat(
-        "Messages of Protocol Buffers",
+        "messages of Protocol Buffers",
         (PlainOptions, ProtobufSchemas),
         _protobuf,
         reads_paths=True,
@@ -261,7 +261,7 @@ FORMATS: Mapping[str, RecordFormat] = {
         untold=_EVENTS,
     ),
     "auto": RecordFormat(
-        "Records of each topic in the format that its first ones show",
+        "the records of each topic in the format that its first ones show",
         (AutoOptions,),
         _auto,
         time_precision="adaptive",

@@ -1,4 +1,4 @@
-"""Records that are gone before they were read, and what a run has lost so far."""
+"""Records that disappeared before they were read, and the losses of a run so far."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class How(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Offsets of one partition that nobody can read any more, from ``begin`` up to but without ``end``.
+    """Offsets of one partition that can no longer be read, from ``begin`` up to but without ``end``.
 
     Without an ``end`` it is everything from there on that the topic had before it ended.
     """
@@ -47,7 +47,7 @@ class Loss:
 
 
 class Losses:
-    """What was lost since the start of the process; seen by other threads."""
+    """The losses since the start of the process; other threads read them."""
 
     def __init__(self) -> None:
         self.newest: deque[Loss] = deque(maxlen=MOST_KEPT)

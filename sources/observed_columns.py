@@ -1,4 +1,4 @@
-"""Joining what was seen of the same columns in different places."""
+"""Merges observations of the same columns from different places."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def merged(columns: Sequence[Sequence[ObservedColumn]]) -> tuple[ObservedColumn,
 def joined(left: ObservedColumn, right: ObservedColumn) -> ObservedColumn:
     """One column seen twice: with the common type if there is one.
 
-    Else it is text if the types were guessed from values, and if schemas say them, the type of the most records. What
-    the column then does not hold goes to quarantine when it is decoded.
+    Else it is text if the types were guessed from values, and if schemas say them, the type of the most records. Values
+    that do not fit the column then go to quarantine when they are decoded.
     """
     is_alike = left.looks_like == right.looks_like or right.type is None
     looks_like = right.looks_like if left.type is None else left.looks_like if is_alike else None

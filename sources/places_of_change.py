@@ -1,7 +1,7 @@
-"""Where a change stands in the log of its source, and in which transaction, as people know it there.
+"""The place of a change in the log of its source, and its transaction, as users of that source know them.
 
-Both are read from the envelope of an event: ``source`` has the place in fields that depend on the kind of source,
-``transaction`` what a connector with ``provide.transaction.metadata`` writes.
+Both are read from the envelope of an event. ``source`` has the place in fields that depend on the kind of source;
+``transaction`` has the metadata of a connector with ``provide.transaction.metadata``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A streaming source whose batches are planned in this process and read by the first Python step of their tasks.
 
-Spark's own way to write a source in Python starts a process for each thing that it asks: to find the source, to make
-it, to plan a stream and to plan a read. Here Spark asks this process, over the connection that ``foreachBatch`` uses,
-and the tasks get their share of the batch as a row with one binary column: the records never pass the JVM.
+Spark's own interface for sources in Python starts a process for each step: to find the source, to create it, to plan a
+stream and to plan a read. Here Spark asks this process, over the connection that ``foreachBatch`` uses, and the tasks
+get their share of the batch as a row with one binary column: the records never pass the JVM.
 
 Spark's interfaces (``SupportsRead`` and what it leads to) are public; how a relation is made of an object, and how rows
 get into partitions, are Spark's internals: ``_Internals`` has what differs between 4.0 and 4.2.
@@ -92,7 +92,7 @@ class HoldablePlanner(Planner, Protocol):
     """A planner that can drain its source as it is at one moment, for the trigger ``availableNow``."""
 
     def hold_end(self) -> None:
-        """Plan nothing behind what is there now."""
+        """Plan nothing beyond the present end."""
 
 
 class _Stream:

@@ -20,12 +20,12 @@ FIELDS = (*NUMBERS, *TEXTS)
 """The fields of ``source`` in an event that positions are made of; numbers may come as texts and the other way."""
 
 FORM_PREFIX = "position "
-"""Begins the form (``sources.column_forms``) of the column: the kind of its positions stands behind."""
+"""Prefix of the column's form (``sources.column_forms``): the kind of its positions follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class PositionKind:
-    """One form of positions, of these fields. ``needs`` says in words what a record must have."""
+    """One form of positions, of these fields. ``needs`` describes what a record must have."""
 
     name: str
     fields: Sequence[str]

@@ -1,4 +1,4 @@
-"""Places in topics: partitions, how far they are read, what they hold."""
+"""Places in topics: partitions, how far they are read, their bounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Positions = dict[Place, int]
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What the tables of a pipeline say of how far it has read."""
+    """How far a pipeline has read, by its tables."""
 
     positions: Positions
     """The lowest of each partition; 0 where a table has read an earlier topic of that name."""
@@ -27,7 +27,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What one partition holds: ``begin`` is the first offset, ``end`` the one after the last.
+    """The bounds of one partition: ``begin`` is the first offset, ``end`` the one after the last.
 
     ``readable_end`` is the end for our isolation level: with an open transaction it lies before ``end``.
     """
@@ -39,7 +39,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one task read of one partition: the offsets from ``begin`` up to ``end``, but for ``gaps``.
+    """The offsets that one task read in one partition: from ``begin`` up to ``end``, without ``gaps``.
 
     Gaps are (begin, end) pairs; markers of transactions and compacted records leave them too.
     """
@@ -52,7 +52,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class ReadOffsets:
-    """What a batch has read of one partition of a topic."""
+    """The offsets that a batch has read in one partition of a topic."""
 
     lowest: int
     end: int

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 OnStart: TypeAlias = Callable[[str, bool], None]
-"""Gets words for what is read, and whether reading goes on from the positions of the tables."""
+"""Gets a description of the source, and whether reading continues from the positions of the tables."""
 
 
 ShareReader: TypeAlias = "Callable[[Iterable[bytes]], Iterator[pa.RecordBatch]]"
@@ -39,7 +39,7 @@ class Standing(Protocol):
 
     @property
     def on_lost_checkpoint(self) -> str:
-        """``resume``, ``fail`` or ``restart``: what a new checkpoint means where tables have positions."""
+        """``resume``, ``fail`` or ``restart``: the policy for a new checkpoint if tables have positions."""
         ...
 
     @property
@@ -86,7 +86,7 @@ class Standing(Protocol):
         ...
 
     def move(self, places: Mapping[Place, int | None]) -> None:
-        """Let reading go on durably at other offsets; with None a partition counts as one that is new."""
+        """Let reading continue durably at other offsets; with None a partition counts as new."""
         ...
 
     def cut(self, ends: Mapping[Place, int]) -> None:
@@ -114,7 +114,7 @@ class SourceReader(Protocol):
 
     @property
     def is_drained_by_spark(self) -> bool:
-        """Whether Spark's trigger ``availableNow`` reads what is there when the query starts, and ends it then."""
+        """Whether Spark's trigger ``availableNow`` reads the records that exist when the query starts, then ends it."""
         ...
 
     @property
@@ -129,7 +129,7 @@ class SourceReader(Protocol):
 
     @property
     def failure(self) -> TidemarkError | None:
-        """Why reading must not go on, found beside the running query."""
+        """Why reading must not continue, found beside the running query."""
         ...
 
     @property
@@ -154,12 +154,12 @@ class SourceReader(Protocol):
 
     @property
     def unfinished(self) -> Sequence[str]:
-        """What is there and could not be read, as it is not whole, in words; it may be whole later."""
+        """A description of incomplete input that could not be read; it may be complete later."""
         ...
 
     @property
     def why_nothing(self) -> str | None:
-        """Why this query finds nothing to read, unless records come meanwhile; None where the tables have it all."""
+        """Why this query finds nothing to read, unless new records come; None if the tables have everything."""
         ...
 
     def note_read(self, topics: Collection[str]) -> None:
@@ -171,7 +171,7 @@ class SourceReader(Protocol):
         ...
 
     def check(self) -> None:
-        """Raise ConfigError for what is known to be wrong without Spark. Called once, before the first ``stream``.
+        """Raise ConfigError for faults that show without Spark. Called once, before the first ``stream``.
 
         Raises Outage for a source that does not answer.
         """
@@ -194,10 +194,10 @@ class SourceReader(Protocol):
         ...
 
     def check_read(self, planned: Mapping[Place, tuple[int, int]], readings: Sequence[Reading]) -> None:
-        """Check what the tasks of a batch have read, before the batch commits anything.
+        """Check the reading of a batch's tasks before the batch commits anything.
 
         ``planned`` are the offsets (begin, end) of each partition in the batch. Raises an error if the batch must not
-        go on; reports records that no longer exist.
+        continue; reports records that no longer exist.
         """
         ...
 
@@ -206,7 +206,7 @@ class SourceReader(Protocol):
         ...
 
     def slices(self) -> SliceReader:
-        """Reads again what the stream has passed; once ``stream`` or ``attach`` was called."""
+        """Reads records again that the stream has passed; available after ``stream`` or ``attach``."""
         ...
 
     def explained(self, text: str) -> TidemarkError | None:
@@ -214,5 +214,5 @@ class SourceReader(Protocol):
         ...
 
     def stop(self) -> None:
-        """End what runs beside the query."""
+        """End the work beside the query."""
         ...

@@ -1,4 +1,4 @@
-"""What a record that cannot be read looks like, without its values: enough to see which system wrote it."""
+"""The look of an unreadable record, without its values: enough to see which system wrote it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _AVRO_HEADER = 5
 
 
 def record_look(value: bytes | None) -> str:
-    """In words what the value of a record is like: its fields, and the format that they show."""
+    """A description of a record's value: its fields, and the format that they show."""
     if value is None:
         return "no value"
     if len(value) > _AVRO_HEADER and value[0] == _AVRO_MAGIC:
@@ -42,7 +42,7 @@ def record_look(value: bytes | None) -> str:
         return "no JSON: let the connector write JSON (value.converter), or state the format that it writes"
     if not isinstance(parsed, dict):
         return f"a JSON {_KINDS.get(type(parsed), 'number')}, and no object"
-    # A connector may write a schema beside the payload.
+    # A connector may write a schema next to the payload.
     fields = parsed["payload"] if isinstance(parsed.get("payload"), dict) else parsed
     return f"JSON with the fields {_names(fields)}{_format_of(fields)}"
 
@@ -80,8 +80,28 @@ def tool_of_format(format_: str) -> str:
 
 
 def format_of_fields(fields: Collection[str]) -> str | None:
-    """What ``source.format`` calls the format of another tool that the fields show; None where there is none."""
+    """The word in ``source.format`` for another tool's format that the fields show; None if there is none."""
     return _FORMAT_NAMES.get(other_format(fields) or "")
+
+
+def envelope_words(columns: Collection[str]) -> str | None:
+    """What columns that are no row show, and what to do: the fields of Debezium's envelope, and no other."""
+    if not _ENVELOPE <= {*columns} <= _ENVELOPE | _BESIDE:
+        return None
+    return (
+        f"its records are envelopes of Debezium ({', '.join(columns)}), not rows; set source.format to debezium-json,"
+        " or to debezium-avro if they are in Avro"
+    )
+
+
+_ENVELOPE = frozenset({"before", "after", "source", "op"})
+_BESIDE = frozenset({"ts_ms", "ts_us", "ts_ns", "transaction"})
+
+
+def other_words(columns: Collection[str]) -> str:
+    """An aside if columns look like the records of another tool, with what to do; else nothing."""
+    other = other_format(columns)
+    return "" if other is None else f" (they look like {other}: {remedy(other)})"
 
 
 def remedy(other: str) -> str:

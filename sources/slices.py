@@ -1,4 +1,4 @@
-"""Reading a stretch of a source again beside the stream: bounded pieces between two positions.
+"""Reads a stretch of a source again beside the stream: bounded pieces between two positions.
 
 A table that is behind, or that is to be filled again, is brought up with them. Positions are the texts in which Spark's
 checkpoint keeps them for the source; None stands for the first record that there is.

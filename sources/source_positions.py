@@ -62,7 +62,7 @@ class _Events:
         return _padded(self.text(name, _DIGITS))
 
     def part(self, name: str, pattern: str, group: str) -> pa.Array:
-        """What a group of the pattern finds in a field, as a number; NULL where it finds nothing."""
+        """The match of a group of the pattern in a field, as a number; NULL without a match."""
         values = _as_texts(self.fields.get(name))
         if values is None:
             return pa.nulls(len(self.offsets), pa.string())
@@ -86,7 +86,7 @@ def _postgresql(events: _Events) -> pa.Array:
     """A transaction comes after those that were committed before it, whatever the places of its changes are.
 
     A row of a snapshot without lastCommitLsn comes before every change. A change without it is of the first transaction
-    that its connector has seen, or of a connector that writes its own place alone: that stands in.
+    that its connector has seen, or of a connector that writes only its own place, which is used instead.
     """
     commit = events.part("sequence", _SEQUENCE, "commit")
     lsn = pc.coalesce(events.part("sequence", _SEQUENCE, "lsn"), events.number("lsn"))

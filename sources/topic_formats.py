@@ -1,4 +1,4 @@
-"""Which format the records of a topic have, by what a few of them look like. Knows shapes, and decodes nothing.
+"""The format of a topic's records, by the looks of a few of them. Knows shapes, and decodes nothing.
 
 ``sources.auto.looks`` distinguishes formats, here as for ``source.format: auto``. What that leaves open gets a format
 to begin with, and the settings that it needs.
@@ -34,7 +34,11 @@ Settings: TypeAlias = Mapping[str, Any]
 """Options of a format by name: texts, lists of texts, and groups of these."""
 
 REGISTRY: Settings = {"registry": {"url": "${env:SCHEMA_REGISTRY_URL:-http://localhost:8081}"}}
-_UNREADABLE = "neither JSON objects nor binary values with a schema registry"
+_TEXTS = "texts that are neither JSON objects nor lines of CSV"
+_BYTES = (
+    "binary values without a schema registry; if they are Protocol Buffers, a file of its own reads them, with format:"
+    " { protobuf: { descriptor_file: FILE, message: NAME } }"
+)
 _WORDS = {
     DEBEZIUM: "Debezium envelopes",
     UPSERT: "rows without an envelope,",
@@ -48,7 +52,7 @@ _FEWEST_LINES = 2
 
 @dataclass(frozen=True, slots=True)
 class TopicFormat:
-    """What the records of a topic are. ``format`` is the word of ``source.format``; None where nothing reads them."""
+    """The kind of a topic's records. ``format`` is the word of ``source.format``; None where nothing reads them."""
 
     topic: str
     format: str | None
@@ -59,19 +63,19 @@ class TopicFormat:
     has_schema: bool = False
     """Whether the records bring the types of their columns."""
     settings: Settings = field(default_factory=dict)
-    """What a pipeline file says beside the word of the format."""
+    """The format options for a pipeline file."""
 
 
 @dataclass(slots=True)
 class _Seen:
-    """What the records of one topic were."""
+    """The kinds of one topic's records."""
 
     rows: int = 0
     looks: Counter[str] = field(default_factory=Counter)
     keys: Counter[tuple[str, ...] | None] = field(default_factory=Counter)
     control: Counter[str] = field(default_factory=Counter)
     texts: list[bytes] = field(default_factory=list)
-    """Values that are no JSON."""
+    """Values that are not JSON."""
     with_schema: int = 0
 
 
@@ -114,13 +118,21 @@ def _of_topic(topic: str, seen: _Seen) -> TopicFormat:
     elif format_ is not None:
         words = tool_of_format(format_)
     elif told is not None:
-        words = _UNREADABLE if shape == NO_JSON else told
+        words = (_TEXTS if _is_text(seen.texts) else _BYTES) if shape == NO_JSON else told
     elif seen.control:
         words = f"control records ({seen.control.most_common(1)[0][0]})"
     else:
         words = "no records with a value" if seen.rows else "no records"
     key = seen.keys.most_common(1)[0][0] if format_ is not None else None
     return TopicFormat(topic, format_, words, key, has_schema and format_ is not None, settings)
+
+
+def _is_text(values: Sequence[bytes]) -> bool:
+    """Whether values have what texts have alone: UTF-8 without control characters, but for white space."""
+    try:
+        return all(character.isprintable() or character.isspace() for v in values for character in v.decode("utf-8"))
+    except UnicodeDecodeError:
+        return False
 
 
 def _key_fields(key: bytes | None) -> tuple[str, ...] | None:

@@ -42,6 +42,15 @@ class TopicSelection:
         included = not self.include or any_matches(self.include, topic)
         return included and not any_matches(self.exclude, topic)
 
+    @property
+    def words(self) -> str:
+        """What is read: ``shop.a, shop.b``, or ``topics that match 'shop.*' and not 'shop.c'``."""
+        if self.names:
+            return ", ".join(self.names)
+        said = {"match": self.include or (".*",), "and not": self.exclude}
+        patterns = (f"{word} {' or '.join(map(repr, given))}" for word, given in said.items() if given)
+        return f"topics that {' '.join(patterns)}"
+
     def subscribe_pattern(self) -> str:
         """One regular expression in Java's syntax with the same meaning, for Spark's `subscribePattern`.
 

@@ -53,6 +53,7 @@ _BAD_REASONS = (
     (BadReason.VALUE, r"value is a message "),
     (
         BadReason.NOT_AN_EVENT,
+        r"\S+: its records are |"
         r"value is not an? |op \S+ without (a row|before and after|(a|the) document)|op \S+: old does not"
         r"|op u (changes|shortens) |\w+ holds no document|removedFields |the document has a field",
     ),
@@ -84,6 +85,16 @@ def truncated(op: str) -> str:
         f"the source table was truncated (op {op}). Set `schema_changes: {{truncate: apply}}` in its rule to delete all"
         " rows of the table, or `skip` to keep them; run `tidemark reload FILE`, then resume the table"
     )
+
+
+def lack_of_name(part: str, topic: str, database: str | None, schema: str | None, form: str) -> str:
+    """Why a source table has no ``database`` or ``schema``, and what to do; ``form`` is how a file writes names."""
+    told = f"neither the records of topic {topic} nor its name say the {part}"
+    if part == "schema":
+        return f"{told}; " + (f"take {form.format('database')}" if database else "write the name out")
+    field = "let the connector write it (`add.fields=db` of ExtractNewRecordState, format upsert-json or -avro)"
+    other = f"take {form.format('schema')}, which is {schema}" if schema else "write the name out"
+    return f"{told}; {field}, or {other}"
 
 
 def first_of(names: Sequence[str], shown: int, kind: str = "") -> list[str]:

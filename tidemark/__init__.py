@@ -5,7 +5,7 @@
     tidemark.run("shop.yaml", once=True)
     orders = tidemark.read_table("/data/warehouse/lake.db/orders").to_pandas()
 
-What is not listed in ``__all__`` may change with every version. Nothing is imported before it is used.
+Names outside of ``__all__`` may change with every version. Nothing is imported before it is used.
 """
 
 from __future__ import annotations

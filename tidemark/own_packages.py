@@ -1,7 +1,7 @@
 """Tidemark's other packages have general names (`pipelines`, `sources`, `sinks`), which a project may use as well.
 
-The command line sets such a project's directory aside: its process runs nothing but Tidemark. Inside somebody else's
-process that would be wrong; there a clear error says which package is in the way.
+The command line sets such a project's directory aside: its process runs nothing but Tidemark. Inside another program's
+process that would be wrong; there a clear error names the package that is in the way.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Tidemark beside Paimon on Flink, Iceberg and Delta; see ``__main__``."""
+"""Tidemark compared with Paimon on Flink, Iceberg and Delta; see ``__main__``."""

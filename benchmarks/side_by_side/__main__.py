@@ -1,4 +1,4 @@
-"""Tidemark beside what users would take instead: the same topic, in turn, tables checked before a time counts.
+"""Tidemark compared with its alternatives: the same topic, in turn, tables checked before a time counts.
 
     python -m benchmarks.side_by_side [--events N] [--workloads uniform,wide,read-all] [--systems tidemark,delta]
                                       [--turns N] [--publish]
@@ -127,7 +127,7 @@ class Session:
         return self.tables[workload.name]
 
     def _keep(self, what: str, system: str, workload: str, run: Callable[[Path], Run]) -> None:
-        # Beside the temporary directory of the broker, which goes at the end: the files of a wrong table stay.
+        # Not in the temporary directory of the broker, which is removed at the end: the files of a wrong table stay.
         directory = Path(tempfile.mkdtemp(prefix=f"side-by-side-{system}-")) / workload
         try:
             done = run(directory)

@@ -1,4 +1,4 @@
-"""The columns of the compared tables: what a row has in each, how an event writes it, how events of a key become one.
+"""The columns of the compared tables: the value of a row, its form in an event, and the merge of a key's events.
 
 A row is a pure function of its key and of the step that wrote it. So the result needs no memory but the steps of each
 key, and it does not come from any of the systems. Decimals are text (``decimal.handling.mode=string``) and times
@@ -40,14 +40,14 @@ _CARRIERS = ("river", "rail", "road", "air")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column beside the key."""
+    """A column outside the key."""
 
     name: str
     type: pa.DataType
     values: Callable[[Numbers, Numbers], Any]
     """Of rows with these keys, written by these steps."""
     fold: Fold = "last"
-    """What the events of a key make of it. A ``count`` is in no event: each one adds 1."""
+    """The merged value of a key's events. A ``count`` is in no event: each one adds 1."""
 
     @property
     def sql_type(self) -> str:

@@ -1,4 +1,4 @@
-"""Whether a table or a changelog holds what the events make of it, whichever system wrote or read it."""
+"""Whether a table or a changelog has the content that follows from the events, whichever system wrote or read it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def by_key(rows: pa.Table) -> pa.Table:
 
 
 def changes_difference(expected: pa.Table, changes: pa.Table) -> str | None:
-    """What is wrong with a whole changelog whose last rows are ``expected``, or None.
+    """The fault of a whole changelog whose last rows are ``expected``, or None.
 
     ``changes`` is ordered by key. Each -U and -D has to name the row that is there, and each row has one way to come.
     """

@@ -1,6 +1,6 @@
 """The environments of the systems: Python packages from the registry that pip uses, jars through the Ivy of pyspark.
 
-Each lies in a directory of its own below a home that may outlive the checkout. A stamp names what is in it, so a new
+Each is in a directory of its own below a home that may outlive the checkout. A stamp names its content, so a new
 version is installed at the next start. ``TIDEMARK_IVY_SETTINGS`` and the settings of pip name mirrors.
 """
 
@@ -26,7 +26,7 @@ class NotSetUp(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What one system needs beside Java."""
+    """The packages that one system needs besides Java."""
 
     name: str
     packages: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ class Environment:
 
     @property
     def stamp(self) -> str:
-        """Names what it has."""
+        """Names its content."""
         python = f"python {sys.version_info.major}.{sys.version_info.minor}"
         jars = (f"{jar.group}:{jar.name}:{jar.version}" for jar in self.jars)
         return "\n".join((python, *self.packages, *jars)) + "\n"

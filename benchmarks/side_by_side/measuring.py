@@ -1,4 +1,4 @@
-"""What a system costs while it works: time, processor time, memory and written bytes of its whole process tree.
+"""The cost of a system while it works: time, processor time, memory and written bytes of its whole process tree.
 
 The broker runs beside the measured process and does not count. Linux only: memory and written bytes are read in /proc.
 """
@@ -31,18 +31,18 @@ class SystemFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TreeUse:
-    """What a process and all its descendants have used, those included that have ended."""
+    """The use of a process and all its descendants, including ended ones."""
 
     cpu_s: float
     memory_bytes: int
     """Memory that belongs to the processes alone, at this moment."""
     written_bytes: int
-    """To disks, through the page cache; what a process writes into sockets and pipes does not count."""
+    """To disks, through the page cache; writes into sockets and pipes do not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """How far a system is at a moment after its start, and what it has used."""
+    """The progress of a system at a moment after its start, and its use of the machine."""
 
     at_s: float
     events: int
@@ -51,7 +51,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a run took. Its second half begins at the commit that is nearest to half of the events.
+    """The cost of a run. Its second half begins at the commit that is nearest to half of the events.
 
     Of a reader the ``half`` is the median of its reads but the first, and its events are the rows of one read.
     """
@@ -152,7 +152,7 @@ def _has_ended(pid: int) -> bool:
 
 
 class ProcessTree:
-    """A process and its descendants. What one of them used counts when it has ended, too."""
+    """A process and its descendants. The use of an ended one counts too."""
 
     def __init__(self, pid: int) -> None:
         self._top = psutil.Process(pid)
@@ -206,7 +206,7 @@ def _started(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End what is left of a process tree."""
+    """End the rest of a process tree."""
     if process.returncode is None:
         for one in reversed(_tree(psutil.Process(process.pid))):
             with suppress(psutil.Error):

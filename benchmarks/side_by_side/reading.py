@@ -1,4 +1,4 @@
-"""One reader on one finished table: run, check what it has read, and only then give its cost."""
+"""One reader on one finished table: run it, check its rows, and only then give its cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the readers are compared on: each read declares a table that Tidemark has written, and what is read of it."""
+"""The tasks of the compared readers: each declares a table that Tidemark has written, and the rows to read."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Read:
         return KeyRange(lower, lower + max(1, round(keys * self.key_share)))
 
     def expected(self, rows: pa.Table, changes: pa.Table) -> pa.Table:
-        """What is read of a table with these rows that came about by these changes."""
+        """The expected result of reading a table with these rows and changes."""
         if self.what == "changes":
             return changes
         keys = self.key_range(rows)

@@ -1,4 +1,4 @@
-"""Turns results into the measured part of docs/BENCHMARKS.md: a table for each workload, and the plots beside it."""
+"""Turns results into the measured part of docs/BENCHMARKS.md: a table for each workload, and the plots."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _median(runs: Sequence[Run], value: Callable[[Run], float]) -> float:
 
 
 def _number(value: float) -> str:
-    """Three significant digits of large numbers are what a run can tell."""
+    """Three significant digits: the accuracy of a run."""
     digits = max(0, len(str(round(value))) - 3) if value >= 1000 and value != int(value) else 0
     return f"{round(value, -digits):,.0f}".replace(",", " ")
 

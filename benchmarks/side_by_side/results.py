@@ -1,4 +1,4 @@
-"""What was measured, as a JSON file: a report can be written again from it, on another day and another machine."""
+"""The measurements as a JSON file, from which a report can be written again, on another day and another machine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """What the events of a workload were."""
+    """The events of a workload, in numbers."""
 
     events: int
     bytes: int
@@ -53,7 +53,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """All runs of one session on one machine, or of several that went on with each other's."""
+    """All runs of one session on one machine, or of several sessions that continued each other."""
 
     machine: Machine
     measured_on: str
@@ -65,7 +65,8 @@ class Results:
         return Results(self.machine, self.measured_on, self.busy, (*self.runs, run))
 
     def before(self, later: Results, workloads: Collection[str]) -> Results:
-        """A session that goes on with these runs, but for those of workloads that it runs again; the busiest counts."""
+        """A session that continues with these runs, except for workloads that it runs again; the highest load
+        counts."""
         if self.machine != later.machine:
             raise ValueError(f"measured on another machine: {self.machine}, this is {later.machine}")
         kept = tuple(run for run in self.runs if run.workload not in workloads)

@@ -1,4 +1,4 @@
-"""One system on one topic: run, check its table against what the events make of it, and only then give its cost."""
+"""One system on one topic: run it, check its table against the events, and only then give its cost."""
 
 from __future__ import annotations
 

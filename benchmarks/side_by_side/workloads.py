@@ -1,4 +1,4 @@
-"""What the systems are compared on: each workload is one declaration; its events and its result follow from it."""
+"""The workloads of the comparison: each is one declaration, from which its events and its result follow."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Workload:
         return self.keys == "zipf"
 
     def event_count(self, asked: int) -> int:
-        """How many events it has when so many were asked for."""
+        """How many events it has for a requested number."""
         return max(1, round(asked * self.share))
 
 

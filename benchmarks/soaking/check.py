@@ -1,4 +1,4 @@
-"""What the soak has left, compared with what its source says: every row by two readers, every bad record."""
+"""Compares the result of the soak with its source: every row by two readers, every bad record."""
 
 from __future__ import annotations
 

@@ -19,14 +19,15 @@ _GROWING = "clicks"
 _SMOOTHED = 10
 """Batches of which the curve shows the median."""
 _START_BATCHES = 20
-"""What a life takes for its first batches, in memory, threads and open files, is its start, however long that lasts."""
+"""The memory, threads and open files of a life's first batches belong to its start, however long that lasts."""
 
 Batch = tuple[float, int, float]
 """Seconds since the beginning, life, seconds that it took."""
 
 
 def batches_in(log: Path, began_at: float, starts: Sequence[float]) -> list[Batch]:
-    """The batches that the service has told of; ``began_at`` is the time since 1970, ``starts`` are of its lives.
+    """The batches that the service has reported; ``began_at`` is the time since 1970, ``starts`` are those of its
+    lives.
 
     The first batch of a life is left out: most of its time is the start of Spark's workers.
     """

@@ -1,4 +1,4 @@
-"""One run of the soak: source, broker, service and what is done to them, batch by batch."""
+"""One run of the soak: source, broker, service, and the actions on them, batch by batch."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Soak:
         self.events: list[tuple[float, int, str]] = []
         """Seconds since the beginning, closed batches, what happened."""
         self.wrong: list[str] = []
-        """What must not happen, and did."""
+        """Faults that happened."""
         self.records = 0
         self.file = root / "soak.yaml"
         self._random = Random(seed)
@@ -100,7 +100,7 @@ class Soak:
             time.sleep(_POLL_S)
 
     def finish(self) -> None:
-        """No more load: let commands end, stop the service, and let it read what is left."""
+        """No more load: let commands end, stop the service, and let it read the rest."""
         self.wrong += [f"`{c}` did not succeed" for c in self._commands if not c.finish(self.service.poll)]
         self.samples.poll(self.service.closed_batches())
         code = self.service.stop()

@@ -1,4 +1,4 @@
-"""What the soak looks at every few seconds: memory, open files, threads, files on disk, snapshots, rows."""
+"""Samples that the soak takes every few seconds: memory, open files, threads, files on disk, snapshots, rows."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Samples:
         return numbers
 
     def _scraped(self) -> Numbers:
-        """As a Prometheus would: what the process says of itself."""
+        """The metrics of the process, as Prometheus reads them."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as answer:
                 lines = answer.read().decode().splitlines()
@@ -104,7 +104,7 @@ def _use(process: psutil.Process) -> ProcessUse | None:
 
 
 def _processor_s(process: psutil.Process) -> float:
-    """What it has used so far, with children that have ended."""
+    """Its use so far, including ended children."""
     with suppress(psutil.Error):
         return float(sum(process.cpu_times()[:4]))
     return 0.0

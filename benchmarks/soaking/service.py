@@ -24,7 +24,7 @@ _COMMAND_S = 240.0
 
 
 class Victim(StrEnum):
-    """What a SIGKILL hits."""
+    """The target of a SIGKILL."""
 
     DRIVER = "driver"
     JVM = "JVM"
@@ -35,7 +35,7 @@ class Victim(StrEnum):
 
 @dataclass(slots=True)
 class Command:
-    """Commands one after the other, each given again until it succeeds: what it asks may be killed meanwhile."""
+    """Commands one after the other, each repeated until it succeeds: the process that it asks may be killed."""
 
     lines: Sequence[Sequence[str]]
     _done: int = 0
@@ -79,7 +79,7 @@ class Command:
 
 @dataclass(slots=True)
 class Service:
-    """One pipeline file, always running. Not thread safe; ``close`` ends what is left."""
+    """One pipeline file, always running. Not thread safe; ``close`` ends the rest."""
 
     file: Path
     log: Path
@@ -89,7 +89,7 @@ class Service:
     starts: list[float] = field(default_factory=list)
     """When each life began, in seconds since 1970."""
     left_behind: int = 0
-    """Processes that went on after their driver had ended."""
+    """Processes that continued after their driver had ended."""
     unasked_ends: list[int] = field(default_factory=list)
     """Exit codes of lives in which nothing was killed. With a local master a killed worker ends the service too."""
     _process: subprocess.Popen[bytes] | None = None

@@ -1,7 +1,7 @@
 """The simulated source of the soak: random changes of a few tables as records of Kafka, and the rows that they lead to.
 
-Every table has the rows that it must have at the end in ``rows``, kept by the source's own rules and by nothing of the
-pipeline. The seed decides all of it.
+Every table has its expected final rows in ``rows``, kept by the source's own rules and not by code of the pipeline. The
+seed decides all of it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ KINDS = (
     Kind("stock", {"partition_by": ["day"], "options": {"bucket": -1}}, has_day=True, moves=True),
     Kind("returns", {"backfill": True, "options": {"bucket": 1}}),
 )
-"""``visits`` refuses new columns until its rule is mended; the rule of ``returns`` comes while the pipeline runs."""
+"""``visits`` refuses new columns until its rule is fixed; the rule of ``returns`` comes while the pipeline runs."""
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ class Source:
     random: Random
     keys: int = KEYS
     rows: dict[int, Row] = field(default_factory=dict)
-    """By id, as they must stand in the table in the end."""
+    """By id, as the table must have them in the end."""
     has_note: bool = False
     """From now on rows have a column ``note``."""
     has_large_numbers: bool = False
@@ -107,7 +107,7 @@ class Source:
         return records
 
     def columns(self) -> list[str]:
-        """Those that rows of the table have by now."""
+        """Those that rows of the table have now."""
         names = dict.fromkeys(name for row in self.rows.values() for name in row)
         return list(names)
 

@@ -84,7 +84,7 @@ class AssignedRows:
         self.assigner.appended(messages)
 
     def others(self) -> list[CommitMessage]:
-        """What the commit must note of other buckets, once all rows are prepared."""
+        """The notes of the commit about other buckets, once all rows are prepared."""
         changes = [change for lane in self._lanes for change in self.assigner.prepare_others(lane)]
         self._io.sync()
         total = self._total_buckets

@@ -1,8 +1,8 @@
 """Tables whose primary key lacks a partition column: a key has one row over all partitions, wherever that is.
 
-Implements Paimon's cross-partition updates. The lane of a row is the hash of its whole primary key; a lane owns, in
-every partition, the buckets whose number has its remainder, so that one task deletes a row where it was and writes it
-where it goes. The index of its keys (``key_index``) says where that is; new keys fill buckets as dynamic ones do.
+Implements Paimon's cross-partition updates. The lane of a row is the hash of its whole primary key. In every partition
+a lane owns the buckets whose number has its remainder, so one task deletes a row in its old place and writes it to the
+new one. The index of its keys (``key_index``) says where that is; new keys fill buckets as dynamic ones do.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class _Filling:
         self._owned: dict[bytes, OwnedBuckets] = {}
 
     def buckets(self, partition: bytes, count: int) -> Indices:
-        """Buckets for so many keys, in their order."""
+        """Buckets for this many keys, in their order."""
         if partition not in self._owned:
             counts = self._index.counts_in(partition)
             self._owned[partition] = OwnedBuckets(self._limits, self._lane.lanes, self._lane.number, counts)

@@ -1,11 +1,11 @@
 """Dynamic buckets: a key stays in the bucket that its index file names, a new one goes where there is room.
 
-Implements Paimon's HASH_DYNAMIC mode. What a batch assigns is known to its assigner alone and becomes part of the table
-by the index files in the APPEND snapshot of its rows; what is held across batches are contents of index files.
+Implements Paimon's HASH_DYNAMIC mode. Only the assigner knows the assignments of a batch. They become part of the table
+by the index files in the APPEND snapshot of its rows. Across batches it holds only contents of index files.
 
 An index file that is lost is made again from the keys of the bucket's data files. What was deleted since is missing
-then; such keys are new ones. The made-again file replaces the lost one in the next commit of the lane, so that it never
-comes back beside buckets that got these keys.
+then; such keys are new ones. The rebuilt file replaces the lost one in the next commit of the lane, so the lost one
+never comes back next to buckets that got these keys.
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ class DynamicAssigner:
         return self._opened[Lane(bucket.partition, number)].prepare(bucket.bucket)
 
     def prepare_others(self, lane: Lane) -> Iterator[tuple[BucketId, IndexChange]]:
-        """Index files that are made again, and those that get a name which says who owns their keys."""
+        """Index files that are rebuilt, and those that get a name with the owner of their keys."""
         opened = self._lane(lane)
         for bucket in sorted(opened.unprepared):
             yield BucketId(lane.partition, bucket), opened.prepare(bucket)
 
     def appended(self, messages: Sequence[CommitMessage]) -> None:
-        """Nothing: what the commit must note is in the index files."""
+        """Nothing: the index files have all notes."""
 
     def _lane(self, lane: Lane) -> OpenLane:
         if lane not in self._opened:

@@ -1,8 +1,8 @@
-"""Lanes of dynamic buckets: a partition and an assigner, who owns the key hashes and the buckets with its number.
+"""Lanes of dynamic buckets: a partition and an assigner, which owns the key hashes and the buckets with its number.
 
 How many assigners there are follows from the options, for partitions that hold keys from their index files too: every
-hash of a bucket must belong to the assigner that owns the bucket. A divisor of their numbers keeps that; where files do
-not say, because somebody else wrote them, there is one.
+hash of a bucket must belong to the assigner that owns the bucket. A divisor of their numbers keeps that. If files do
+not state the number, because another writer wrote them, there is one assigner.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Where keys of all partitions were lately, for those that the index of their lane does not know.
 
-An index that is built from the table has no keys whose rows are gone. Whatever took a row away named its key in its
-bucket: a delete in the files of its APPEND, an OVERWRITE in those that it replaced.
+An index that is built from the table has no keys whose rows are gone. Each change that removed a row has its key in its
+bucket: a delete in the files of its APPEND, an OVERWRITE in the files that it replaced.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class FormerPlaces:
                 except CorruptFile:
                     if self._ctx.snapshots.find(snapshot.id) is not None:
                         raise
-                    break  # it has expired meanwhile, as have all before it
+                    break  # it has expired since, as have all before it
                 changed.append((before, [(e.bucket, e.file) for e in entries if self._owns(e.bucket)]))
             snapshot = before
         return changed
@@ -83,7 +83,7 @@ class FormerPlaces:
         except (FileNotFoundError, CorruptFile):
             if self._ctx.snapshots.find(snapshot.id) is not None:
                 raise
-            return False  # it has expired meanwhile
+            return False  # it has expired since
         writer.forget_all_but(self._live.of(bucket).files)
         return len(found) > 0
 
@@ -95,7 +95,7 @@ class FormerPlaces:
         until = self._order.count_below(key, self._order.file_key(file.max_key), inclusive=True)
         if before == until:
             return False
-        with suppress(FileNotFoundError):  # the snapshot that had it has expired meanwhile
+        with suppress(FileNotFoundError):  # the snapshot that had it has expired since
             return any(_holds(keys, key) for keys in file_keys(self._ctx, bucket, [file]))
         return False
 

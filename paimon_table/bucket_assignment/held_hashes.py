@@ -1,7 +1,7 @@
 """The contents of index files that a process has read or written, by their names; bounded in bytes.
 
-A file is written once and never changed, so what is held of it is right whatever was committed meanwhile, and what no
-snapshot came to name is never asked for.
+A file is written once and never changed, so its held content stays right whatever is committed. Content that no
+snapshot names is never requested.
 """
 
 from __future__ import annotations

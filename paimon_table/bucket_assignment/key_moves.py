@@ -1,10 +1,10 @@
-"""What becomes of rows whose key has been in another partition: pure decisions over all such rows of a batch.
+"""The fate of rows whose key was in another partition: pure decisions over all such rows of a batch.
 
-Implements Paimon's rules for rows that come for a key in another partition than the one it is in: deduplicate deletes
-the old row there and inserts the new one, partial-update and aggregation write to the old partition, first-row drops.
-Deletes go where the row is. Unlike Paimon's, a delete that a move needs has the values of the row that it deletes, and
-a row that another one of the same batch replaces elsewhere is neither written nor deleted. (Such tables have no
-``sequence.field``: what arrives later is newer.)
+Implements Paimon's rules for rows whose key is in another partition. Deduplicate deletes the old row there and inserts
+the new one. Partial-update and aggregation write to the old partition; first-row drops the new row. Deletes go where
+the row is. Unlike in Paimon, the delete of a move has the values of the row that it deletes. A row that another one of
+the same batch replaces elsewhere is neither written nor deleted. (Such tables have no ``sequence.field``: what arrives
+later is newer.)
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from paimon_table.bucket_assignment.sorted_hashes import SortedHashes
 from paimon_table.metadata.hash_index import KeyHashes
 
 UNKNOWN = -1
-"""Stands for the bucket of a hash that is in none."""
+"""Stands for the bucket of a hash without one."""
 
 
 def place_of(hashes: KeyHashes, held: SortedHashes, buckets: Buckets) -> Buckets:

@@ -32,12 +32,12 @@ FindStored = Callable[[BucketId, pa.Table], Hits]
 """The rows of some keys in a bucket as it was before the batch."""
 
 FillBuckets = Callable[[bytes, int], Indices]
-"""Buckets of a partition for so many keys that have none there."""
+"""Buckets of a partition for this many keys that have none there."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaneRows:
-    """Rows of a lane in order of arrival, and what is known of their keys."""
+    """Rows of a lane in order of arrival, and the known facts about their keys."""
 
     rows: pa.Table
     kinds: Kinds
@@ -103,7 +103,7 @@ class _Placing:
     kinds: Kinds
     partition: Indices
     is_made: Mask
-    """Whether it is a delete that nobody sent."""
+    """Whether it is a delete that the source did not send."""
 
 
 def place_rows(ctx: TableContext, lane: LaneRows, find_stored: FindStored, fill: FillBuckets) -> PlacedRows:
@@ -187,7 +187,7 @@ class _MovingRows:
                 return redirected(self.versions, deletes_free=_deletes_remove_rows(ctx.options))
 
     def merged_into(self, others: _Placing, moves: Moves) -> _Placing:
-        """What is decided among what passes through, by arrival; the delete of a move right before its row."""
+        """The decisions among the rows that pass through, by arrival; the delete of a move right before its row."""
         writes = moves.writes
         arrived = self.source_of_version[writes.trigger]
         is_made = writes.version != writes.trigger

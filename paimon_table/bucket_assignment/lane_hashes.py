@@ -1,7 +1,7 @@
 """Which bucket of a lane holds a key hash, as the index files of a snapshot say.
 
-Few buckets are searched one by one. Where a lane has many, those that get no new keys are merged into one local file,
-so that a search does not take longer with every bucket that is full, and workers need not read them again.
+Few buckets are searched one by one. If a lane has many, those that get no new keys are merged into one local file. So a
+search does not get slower with every full bucket, and workers need not read them again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Load = Callable[[int], SortedHashes]
 
 
 class LaneHashes:
-    """The committed keys of one lane. Immutable, but for what it reads when first asked."""
+    """The committed keys of one lane. Immutable, except for lazily read content."""
 
     def __init__(self, files: Mapping[int, str], load: Load, merged: MergedHashes | None = None) -> None:
         """``files``: the index file of each bucket of the lane; ``load`` reads one file."""

@@ -1,9 +1,9 @@
 """Which bucket a row goes into, and which task must get it for that.
 
-Two steps, because they know different things. A **split** runs wherever rows come from, on any number of executors, and
-knows only the schema and the plan of the batch: it gathers rows into lanes. All rows of a lane
-meet in one task, which owns the lane for a batch. There the **assigner**, which may know what the table holds, gives
-them their buckets, and the same task writes and compacts these.
+Two steps, because they know different things. A **split** runs wherever rows come from, on any number of executors. It
+knows only the schema and the plan of the batch, and gathers rows into lanes. All rows of a lane meet in one task, which
+owns the lane for a batch. There the **assigner**, which may know the table's content, gives them their buckets. The
+same task writes and compacts these.
 """
 
 from __future__ import annotations
@@ -58,19 +58,19 @@ class BucketAssigner(Protocol):
         ...
 
     def prepare_append(self, bucket: BucketId) -> IndexChange:
-        """What the commit of the rows must note of the bucket, durable after ``FileIO.sync``.
+        """The notes of the commit about the bucket, durable after ``FileIO.sync``.
 
-        It becomes part of the same APPEND snapshot. Asked for before the rows are written, it is on its way to the disk
-        beside them.
+        It becomes part of the same APPEND snapshot. If called before the rows are written, it goes to the disk in
+        parallel with them.
         """
         ...
 
     def appended(self, messages: Sequence[CommitMessage]) -> None:
-        """Hear what the commit of the rows of some lanes will consist of, if it comes to that."""
+        """Hear of the messages for the commit of some lanes, which may still fail."""
         ...
 
     def prepare_others(self, lane: Lane) -> Iterator[tuple[BucketId, IndexChange]]:
-        """What it must note of buckets that got no rows, durable after ``FileIO.sync``; asked for after all others."""
+        """Its notes about buckets that got no rows, durable after ``FileIO.sync``; called after all others."""
         ...
 
 

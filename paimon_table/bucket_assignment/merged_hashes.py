@@ -46,7 +46,7 @@ class MergedHashes:
     """One merged file, mapped into memory. Immutable."""
 
     def __init__(self, path: Path) -> None:
-        """OSError or ValueError when there is no whole one."""
+        """Raises OSError or ValueError if there is no complete one."""
         self.path = path
         with path.open("rb") as stream:
             prefix = stream.read(8)
@@ -89,7 +89,7 @@ class _Mapped:
         self._lock = threading.Lock()
 
     def open(self, path: Path) -> MergedHashes:
-        """OSError or ValueError when there is no whole file."""
+        """Raises OSError or ValueError if there is no complete file."""
         with self._lock:
             file = self._files.pop(path, None)
         return self.keep(file or MergedHashes(path))
@@ -133,7 +133,7 @@ def merge(
 ) -> MergedHashes:
     """A new merged file of a lane: the ``kept`` buckets of the ``old`` one and the index files ``added``, by name.
 
-    The other ones of the lane go: this one holds what they hold. SinkUnavailable when it cannot be written.
+    Removes the lane's other ones, whose content this one holds. SinkUnavailable when it cannot be written.
     """
     files = {bucket: old.files[bucket] for bucket in kept} if old is not None else {}
     files |= {bucket: name for bucket, (name, _) in added.items()}

@@ -1,9 +1,9 @@
 """One lane of dynamic buckets while a batch writes it.
 
-Where nobody says by how many assigners the index files of a partition were written, the partition is one lane. When it
-is opened, the hashes themselves are looked at: if they lie as several assigners would have put them, new keys are put
-so as well and the files get names that say it. The next batch has that many lanes. Otherwise one file is named as that
-of a single assigner, so that nobody looks again.
+If the number of assigners that wrote the index files of a partition is unknown, the partition is one lane. Opening it
+checks the hashes themselves. If several assigners could have placed them, new keys are placed in the same way, and the
+files get names with that number. The next batch has that many lanes. Otherwise one file is named as that of a single
+assigner, which saves later checks.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LanePlan:
-    """What a snapshot holds of the partition of a lane, and how the partition is shared."""
+    """The content of a snapshot in the partition of a lane, and how lanes share the partition."""
 
     lane: Lane
     assigners: int
@@ -133,7 +133,7 @@ class OpenLane:
         return IndexChange(() if before is None else (before,), (written,), self._seen)
 
     def _note(self, hashes: KeyHashes, buckets: Buckets) -> None:
-        """Remember what was assigned, for later rows of the batch and for the index files."""
+        """Remember assignments for later rows of the batch and for the index files."""
         for bucket, places in groups_of(buckets):
             self._new[bucket].append(hashes[places])
         together = np.concatenate([self._fresh[0].values, hashes])
@@ -183,7 +183,7 @@ class OpenLane:
         return hashes
 
     def _forget(self, bucket: int) -> None:
-        """Hold the contents of an index file no longer; whoever still needs them reads them again."""
+        """Release the contents of an index file; later users read them again."""
         if bucket in self._files:
             held_hashes().drop(hash_index_path(self._ctx.paths, self._files[bucket]))
 
@@ -207,5 +207,5 @@ def _of_assigner(counts: Mapping[int, int], assigners: int, number: int) -> dict
 
 
 def _fits(hashes: KeyHashes, bucket: int, assigners: int) -> bool:
-    """Whether so many assigners could have put the hashes into the bucket."""
+    """Whether this many assigners could have put the hashes into the bucket."""
     return bool((assigner_numbers(hashes, assigners) == bucket % assigners).all())

@@ -38,7 +38,7 @@ class FillLimits:
     """How far buckets are filled."""
 
     target_row_count: int
-    """A bucket with so many keys gets no new ones while another may."""
+    """A bucket with this many keys gets no new ones while another may."""
     bucket_count: int = MOST_BUCKETS
     """Buckets of a partition, at most."""
     is_bounded: bool = False
@@ -79,7 +79,7 @@ class OwnedBuckets:
         return frozenset(self._counts) if is_exhausted else frozenset()
 
     def fill(self, count: int) -> Buckets:
-        """Buckets for so many new keys, in the order of the keys."""
+        """Buckets for this many new keys, in the order of the keys."""
         buckets = np.empty(count, np.int16)
         done = 0
         while done < count:

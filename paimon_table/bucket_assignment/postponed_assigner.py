@@ -22,7 +22,7 @@ class PostponedAssigner(FixedAssigner):
     """The table, for errors."""
 
     def find(self, lane: Lane, keys: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
-        """UnsupportedFeature: the newest row of a key may wait among others, which nobody can look up."""
+        """Raises UnsupportedFeature: the newest row of a key may be among waiting rows, which cannot be looked up."""
         raise UnsupportedFeature(
             f"{self.root} has postponed buckets ('bucket' = -2), in which stored rows cannot be looked up,"
             " and events leave out values that did not change; let the source send whole rows (REPLICA IDENTITY FULL),"

@@ -1,7 +1,7 @@
 """Sorted hashes in which many others are looked for at once.
 
 Hashes of keys lie evenly in their range, so the upper bits of one say where it must be, give or take some dozens. A
-table tells where each value of these bits starts; from there few steps find the place. Where hashes do not lie evenly,
+table has the start of each value of these bits; from there few steps find the place. Where hashes do not lie evenly,
 there are more steps, as many as halving takes.
 """
 
@@ -50,7 +50,7 @@ class SortedHashes:
         return np.minimum(places, len(self))
 
     def with_added(self, added: KeyHashes) -> SortedHashes:
-        """These and the sorted ``added`` ones; the table goes on, so that it is not made for every few new keys."""
+        """These and the sorted ``added`` ones; the table is kept, so that it is not rebuilt for every few new keys."""
         values = np.insert(self.values, self.first_not_below(added), added)
         together = SortedHashes(values)
         if self._starts is not None and together._bits == self._bits:

@@ -16,7 +16,7 @@ UNAWARE_BUCKET = 0
 
 @dataclass(frozen=True, slots=True)
 class PartitionLanes:
-    """One lane for each partition. Whoever carries its rows may share them among lanes of any other numbers."""
+    """One lane for each partition. The carrier of its rows may share them among lanes of any other numbers."""
 
     schema: TableSchema
 

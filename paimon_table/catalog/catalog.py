@@ -1,7 +1,7 @@
 """The protocol of catalogs: how tables are found, made, changed and dropped by their names.
 
-A new kind of catalog is one more module beside ``filesystem`` and one more line in ``pipelines.storage``; it passes
-``tests/paimon_table/catalog/test_catalog_contract.py``. Whoever reads or writes rows knows tables, not catalogs.
+A new kind of catalog is one more module next to ``filesystem`` and one more line in ``pipelines.storage``. It passes
+``tests/paimon_table/catalog/test_catalog_contract.py``. Code that reads or writes rows knows tables, not catalogs.
 """
 
 from __future__ import annotations
@@ -99,5 +99,5 @@ class Catalog(Protocol):
         ...
 
     def drop(self, name: TableName) -> None:
-        """Remove the table with all its files; nobody may be writing it. Idempotent, also after a drop cut short."""
+        """Remove the table with all its files; it must have no writers. Idempotent, also after a drop cut short."""
         ...

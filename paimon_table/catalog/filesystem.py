@@ -1,6 +1,6 @@
 """The catalog of Paimon's filesystem warehouses: a table is the directory ``WAREHOUSE/DATABASE.db/TABLE``.
 
-Directories are all there is: nobody else has to hear of a table, a schema or a snapshot.
+There are only directories: no other party has to hear of a table, a schema or a snapshot.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class FilesystemCatalog:
     warehouse: str
 
     def check(self) -> None:
-        """Whoever writes tries out the storage itself."""
+        """Writers test the storage themselves."""
 
     def names(self, database: str | None = None) -> list[TableName]:
         found = [

@@ -39,7 +39,7 @@ class RestCatalog:
         return self.client.place
 
     def check(self) -> None:
-        """Ask for the databases too: servers may tell their options to everybody."""
+        """Ask for the databases too: servers may give their options to everybody."""
         next(self.client.pages("databases", "databases"), None)
 
     def names(self, database: str | None = None) -> list[TableName]:
@@ -92,7 +92,7 @@ class RestCatalog:
             "identifier": {"database": name.database, "object": name.table},
             "schema": schema_document(schema, self._table_defaults()),
         }
-        # Somebody else may make both meanwhile: then they are there already (409).
+        # Another process may create both at the same time: then they exist already (409).
         if self.client.post(document, "databases", name.database, "tables").status == 404:
             self.client.post({"name": name.database, "options": {}}, "databases")
             self.client.post(document, "databases", name.database, "tables")

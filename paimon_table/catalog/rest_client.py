@@ -1,8 +1,8 @@
-"""Requests to a server with Paimon's REST catalog API: where it is, who asks, and what its answers mean.
+"""Requests to a server with Paimon's REST catalog API: its address, the login, and the meaning of its answers.
 
 Implements the part of ``rest-catalog-open-api.yaml`` that a writer needs: the configuration with its merging, names in
-paths, pages, the bearer token, errors. A request with an effect is sent once: whether it took effect is for the caller
-to find out, since a failure of the network or a gateway says nothing about that.
+paths, pages, the bearer token, errors. A request with an effect is sent once. The caller must find out whether it took
+effect, because a failure of the network or a gateway does not show that.
 """
 
 from __future__ import annotations
@@ -77,14 +77,14 @@ class Answer:
         return self.status not in (404, 409)
 
     def lacks(self, kind: str) -> bool:
-        """Whether the server does not have the resource itself, and not what it belongs to."""
+        """Whether the server lacks the resource itself, and not its parent."""
         return self.status == 404 and self.body.get("resourceType") == kind
 
 
 class Unanswered(Outage):
     """A request with an effect has no answer: it may have been carried out, or be carried out yet.
 
-    Whoever tries again looks first, and deletes nothing that the request names until then.
+    A retry must look first, and delete nothing that the request names until then.
     """
 
 
@@ -168,14 +168,14 @@ class RestClient:
     # ------------------------------------------------------------ one request
 
     def _address(self, path: tuple[str, ...], query: Mapping[str, str]) -> str:
-        """``path`` below the prefix that the server has told, each part encoded as Java encodes it."""
+        """``path`` below the prefix given by the server, each part encoded as Java encodes it."""
         prefix = self.options.get("prefix")
         parts = [*([] if not prefix else [prefix]), *path]
         text = "/v1/" + "/".join(quote_plus(part) for part in parts)
         return f"{text}?{urlencode(query)}" if query else text
 
     def _send(self, method: str, address: str, body: Mapping[str, Any] | None) -> tuple[int, float | None, Any]:
-        """Status, the wait that the server asks for, and its JSON; raises what the network does."""
+        """Status, the wait that the server requests, and its JSON; raises errors of the network."""
         data = None if body is None else json.dumps(body, ensure_ascii=False).encode()
         options = self._options or self._settings.options
         headers = {"Accept": "application/json", "User-Agent": "tidemark"}
@@ -218,7 +218,9 @@ class RestClient:
         known = answer.body.get("defaults"), answer.body.get("overrides")
         if not answer.is_found or not any(isinstance(options, Mapping) for options in known):
             has_words = status == 404 and "message" in answer.body
-            why = f"it has no warehouse {self._settings.warehouse!r}" if has_words else "it is no Paimon REST catalog"
+            why = (
+                f"it has no warehouse {self._settings.warehouse!r}" if has_words else "it is not a Paimon REST catalog"
+            )
             raise ConfigError(
                 f"catalog server {self._uri} does not answer GET /v1/config as expected (status {status}): {why}; check"
                 " catalog.uri and catalog.warehouse"
@@ -237,7 +239,7 @@ class RestClient:
     # ------------------------------------------------------------ what answers mean
 
     def _judged(self, status: int, body: Any, what: str) -> Answer:
-        """The answer; raises for all that say neither success nor what is there."""
+        """The answer for success, 404 and 409; raises for all other statuses."""
         message = _message(body)
         if _is_no_answer(status, body):
             raise Outage(f"catalog server {self._uri} does not answer for now ({what}: status {status}, {message})")
@@ -275,7 +277,8 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def _is_no_answer(status: int, body: Any) -> bool:
-    """Whether this tells nothing of the request: it may come from a gateway, and the request may still be carried out.
+    """Whether this says nothing about the request: it may come from a gateway, and the server may still carry out the
+    request.
 
     A gateway answers with statuses of its own, or with a page where the server would send JSON.
     """
@@ -295,7 +298,7 @@ def _parsed(data: bytes) -> Any:
 
 
 def _message(body: Any) -> str:
-    """What the server says itself: short, without line breaks; a body that is not JSON may hold anything."""
+    """The server's own message: short, without line breaks; a body that is not JSON may hold anything."""
     if body is _UNREADABLE:
         return "the answer is not that of a REST catalog"
     text = body.get("message") if isinstance(body, Mapping) else None

@@ -1,7 +1,7 @@
-"""One table of a REST catalog: the server makes its snapshots and schemas visible, and tells which snapshot is newest.
+"""One table of a REST catalog: the server makes its snapshots and schemas visible, and names the newest snapshot.
 
 A writer brings data files, manifests and lists of manifests into the table's directory. The server writes the files of
-snapshots and schemas there, and the hints; readers find all but the newest snapshot by these files, as Java does.
+snapshots and schemas there, and the hints. Readers find all but the newest snapshot by these files, as Java does.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from paimon_table.schema.table_schema import TableSchema
 
 @dataclass(frozen=True, slots=True)
 class ServedTable:
-    """What the server says of a table."""
+    """The server's description of a table."""
 
     id: str
-    """Of this table alone: one that is dropped and made anew has another."""
+    """Of this table alone: a recreated table has another."""
     path: str
     schema_id: int
     is_external: bool
@@ -83,7 +83,7 @@ class ServerSnapshots:
 
 
 def _none() -> None:
-    """What a task gets in place of the server."""
+    """The replacement of the server in a task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class RestPublisher:
         if answer.status == 404 and answer.body.get("resourceType") != "COLUMN":
             self._check_same(None)
         if not answer.is_found:
-            return False  # others have changed the columns that it names: the changes are worked out anew
+            return False  # others have changed the columns that it names: the changes are planned again
         if not self.context.io.exists(self.context.paths.schema_file(schema.id)):
             raise SinkUnavailable(
                 f"{self.context.paths.schema_file(schema.id)} is missing although the catalog server has changed table"
@@ -118,7 +118,7 @@ class RestPublisher:
     def publish_snapshot(
         self, snapshot: Snapshot, base: Snapshot | None = None, entries: Sequence[ManifestEntry] = ()
     ) -> bool:
-        """Commit on top of ``base``; if the answer is lost or negative, find out what became of the commit."""
+        """Commit on top of ``base``; if the answer is lost or negative, find the outcome of the commit."""
         request: dict[str, Any] = {
             "tableId": self.table_id,
             "baseSnapshotUuid": None if base is None else base.uuid,
@@ -129,7 +129,8 @@ class RestPublisher:
             return True
         if base is None or not base.is_same(self.context.snapshots.latest()):
             return False
-        # Nobody was faster: the server compares uuids, but was one of 1.4 when it stored this one, without its uuid.
+        # No other commit was faster: the server compares uuids, but its version was 1.4 when it stored this one,
+        # without its uuid.
         return self._commit({**request, "baseSnapshotUuid": None}, snapshot)
 
     def _commit(self, request: Mapping[str, Any], snapshot: Snapshot) -> bool:

@@ -1,6 +1,6 @@
 """The catalog of a trial over tables that are there: each is opened with the schemas of the real one, and no rows.
 
-The real catalog is only read. What a trial makes or changes is in its own warehouse.
+The real catalog is only read. All tables that a trial creates or changes are in its own warehouse.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class SeededCatalog:
         self.own.drop(name)
 
     def _seeded(self, name: TableName) -> Table | None:
-        """The table with all versions of its schema, copied; None where the real warehouse does not have it."""
+        """The table with all versions of its schema, copied; None if the real warehouse does not have it."""
         real = self.real.find(name)
         if real is None:
             return None

@@ -1,7 +1,7 @@
 """Attempts to publish a snapshot: how long one waits for the next, and the metadata files that each writes.
 
-Implements Paimon's manifest lists: the base list names what was live before, the delta list what the commit changes,
-the changelog list what it tells of. What all attempts of one commit share is written once.
+Implements Paimon's manifest lists: the base list names the files that were live before, the delta list the changes of
+the commit, the changelog list its changelog. What all attempts of one commit share is written once.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class AttemptFiles:
         self._known: tuple[SnapshotIdentity, tuple[ManifestFileMeta, ...]] = (BEFORE_THE_FIRST, ())
 
     def draft(self) -> ManifestDraft:
-        """Files that are still to be written; ``discard`` removes what no snapshot came to name."""
+        """Files still to be written; ``discard`` removes files that no snapshot names."""
         ctx = self._ctx
         return ManifestDraft(ctx.io, ctx.paths, ctx.options, self._partition_types, self._new_uuid)
 

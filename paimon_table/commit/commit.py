@@ -1,14 +1,14 @@
 """Publishing the work of bucket writers as snapshots, exactly once.
 
 Implements Paimon's commit: manifests first, then one snapshot file that is created atomically or not at all, then the
-LATEST hint. One commit gives up to two snapshots of the same user and identifier: APPEND (new files and their
-changelog) and COMPACT (files replaced by compaction and its changelog). An overwrite gives one: OVERWRITE.
+LATEST hint. One commit gives up to two snapshots of the same user and identifier. APPEND has new files and their
+changelog, COMPACT has the files replaced by compaction and its changelog. An overwrite gives one: OVERWRITE.
 
 Exactly once, the argument. A commit user numbers its commits with strictly rising identifiers and repeats an identifier
 only with the same input. Before each attempt the committer searches every snapshot that it has not seen yet for
 snapshots of its own user. It does not publish a part whose identifier it finds. The attempt then publishes under the
-next snapshot id. This succeeds only if nobody else, not even an older process of the same user, has published in
-between; otherwise the committer searches again. So a part is in the table at most once, and a commit that returns has
+next snapshot id. This succeeds only if no other process, not even an older one of the same user, has published in
+between. Otherwise the committer searches again. So a part is in the table at most once, and a commit that returns has
 it there. The one gap, own snapshots that expired before the search, is noticed and reported instead of guessed at.
 """
 
@@ -73,8 +73,8 @@ class TableCommit:
 
     Keeps the table's state in memory and moves it forward, so that a commit reads only what others have committed.
     ``on_step`` is called with before-append, after-append, and so on for the other kinds of snapshots. ``on_attempt``
-    is called before each attempt to publish a snapshot, on top of all that others have committed until then; what it
-    raises ends the commit, and the part is not published.
+    is called before each attempt to publish a snapshot, on top of all commits of others until then. If it raises, the
+    commit ends and the part is not published.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class TableCommit:
             self._own, self._rollback_count = before._own, before._rollback_count
 
     def refresh(self) -> TableState:
-        """The table's state at the latest snapshot; reads only what has changed since the last call or commit."""
+        """The table's state at the latest snapshot; reads only changes since the last call or commit."""
         known = self._state.snapshot
         latest = self._snapshots.latest_since(known)
         if known is not None and not known.is_same(latest):
@@ -138,7 +138,7 @@ class TableCommit:
     def rollback_count(self) -> int:
         """How often the snapshot of the state was seen to be gone: rolled back, or of a table that was recreated.
 
-        What was made of an earlier state, such as sequence numbers, then fits no more.
+        Results from an earlier state, such as sequence numbers, then no longer fit.
         """
         return self._rollback_count
 
@@ -162,12 +162,13 @@ class TableCommit:
         With ``also_empty`` an APPEND without files is published too, for its properties.
 
         ``started_ms`` is a time at which this identifier had certainly not been committed yet (the first start of its
-        batch): snapshots older than that need no look, expired or not. Without it, a search that ends at expired
+        batch). Older snapshots need not be searched, expired or not. Without it, a search that ends at expired
         snapshots raises CommitOutcomeUnknown instead of risking a second commit.
 
         Raises CommitConflict (the part is not published: others deleted its files, or the race was lost too often),
-        CommitOutcomeUnknown (repeat the whole commit: it finds out), BucketCountChanged (the rows were written for
-        another number of buckets, or before older ones that wait have theirs), SinkUnavailable, CorruptFile.
+        CommitOutcomeUnknown (repeat the whole commit, which finds the outcome), SinkUnavailable, CorruptFile. Raises
+        BucketCountChanged if the rows were written for another number of buckets, or before older waiting rows got
+        theirs.
         """
         request = Commit(identifier=identifier, properties=properties, watermark=watermark, started_ms=started_ms)
         with self._storage_errors():
@@ -219,10 +220,11 @@ class TableCommit:
         *,
         started_ms: int | None = None,
     ) -> CommitResult:
-        """Replace partitions, by their serialized rows, by what was made of their content; in one OVERWRITE snapshot.
+        """Replace partitions (given as serialized rows) with the result of rewriting their content, in one OVERWRITE
+        snapshot.
 
-        As ``overwrite``, but what others have committed to the partitions since they were ``read`` is not lost:
-        CommitConflict then, and nothing is published. Partitions without messages are left without rows.
+        As ``overwrite``, but if others have committed to the partitions since they were ``read``, it raises
+        CommitConflict and publishes nothing. Partitions without messages are left without rows.
         """
         request = Commit(identifier=identifier, properties=properties, started_ms=started_ms)
         return self._overwrite(request, partial(replacing_delta, messages, read))

@@ -19,7 +19,7 @@ from paimon_table.types import DataType
 
 
 def find_inconsistency(delta: Sequence[ManifestEntry]) -> str | None:
-    """What is wrong with a delta by itself: an identity added twice, deleted twice, or added and deleted at once.
+    """Faults of a delta by itself: an identity added twice, deleted twice, or both added and deleted.
 
     Scans are free of order, so a file that is added and deleted under one identity is invisible for ever.
     """
@@ -86,7 +86,7 @@ def find_conflict(state: TableState, delta: Sequence[ManifestEntry], key_types: 
 def find_unseen_vectors(state: TableState, delta: Iterable[ManifestEntry], index: Iterable[IndexEntry]) -> str | None:
     """The first removed file with rows that are marked as deleted in an index file that stays.
 
-    Whoever rewrote the file did not know of that, or would have replaced the index file too: the rows would be back.
+    The rewrite of the file did not know of that, or it would have replaced the index file too: the rows would be back.
     """
     vectors = [entry for entry in state.index if entry.file.index_type == DELETION_VECTORS]
     if not vectors:
@@ -154,7 +154,7 @@ def find_unseen_rows(
 def find_unseen(state: TableState, seen: Mapping[BucketId, frozenset[tuple[int, str]]]) -> str | None:
     """The first bucket whose files above level 0 are not those in which a compaction looked for old rows.
 
-    Rows that others put there meanwhile are not marked as deleted, so their keys would be in the table twice.
+    Rows that others put there since are not marked as deleted, so their keys would be in the table twice.
     """
     for bucket, files in seen.items():
         present = {(file.level, file.file_name) for file in state.files_of(bucket) if file.level > 0}

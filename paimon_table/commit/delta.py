@@ -1,4 +1,4 @@
-"""What a commit will publish: the APPEND and the COMPACT part of commit messages as manifest entries.
+"""The content of a commit: the APPEND and the COMPACT part of commit messages as manifest entries.
 
 Implements Paimon's rule which content of a commit message goes into which snapshot.
 """
@@ -44,7 +44,7 @@ class CommitResult:
     analyze: Snapshot | None = None
     """The snapshot that brought statistics."""
     is_compaction_lost: bool = False
-    """Whether the COMPACT part conflicted with another writer's, and the caller dropped it and went on without it."""
+    """Whether the COMPACT part conflicted with another writer's, and the caller continued without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +57,13 @@ class Delta:
     index: tuple[IndexEntry, ...] = ()
     """Index files deleted and added."""
     hashes_seen: Mapping[bytes, frozenset[tuple[int, str]]] = field(default_factory=dict)
-    """Per partition bucket and name of its HASH index files, which others may not have changed meanwhile."""
+    """Per partition bucket and name of its HASH index files, which others must not have changed since."""
     keys_seen: SnapshotIdentity | None = None
     """A snapshot since which others may not have added rows anywhere in the table."""
     seen: Mapping[BucketId, frozenset[tuple[int, str]]] = field(default_factory=dict)
-    """Level and name of all files above level 0, for buckets where others may not have changed them meanwhile."""
+    """Level and name of all files above level 0, for buckets where others must not have changed them since."""
     conflict: str | None = None
-    """Why it cannot follow the state that it was made for; None where that is to be found out."""
+    """Why it cannot follow the state that it was made for; None if that must still be checked."""
 
     @property
     def is_empty(self) -> bool:
@@ -80,7 +80,7 @@ class Delta:
 
 
 DeltaAt = Callable[[TableState], Delta]
-"""What a snapshot that follows the given state changes."""
+"""The changes of a snapshot that follows the given state."""
 
 
 def append_delta(messages: Sequence[CommitMessage]) -> Delta:

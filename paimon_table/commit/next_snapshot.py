@@ -15,7 +15,7 @@ from paimon_table.metadata.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class ManifestLists:
-    """The lists (name, size in bytes) that say what a delta changes, the same in every attempt that publishes it."""
+    """The lists (name, size in bytes) of a delta's changes, the same in every attempt to publish it."""
 
     of: Delta
     delta_manifests: tuple[ManifestFileMeta, ...]

@@ -40,6 +40,6 @@ def find_other_buckets(
 
 
 def _adds_dynamic(delta: Delta) -> bool:
-    """Whether it brings rows to dynamic buckets; compactions may of those that somebody has begun meanwhile."""
+    """Whether it brings rows to dynamic buckets; compactions may, to buckets that another writer has begun since."""
     is_compaction = delta.kind is CommitKind.COMPACT
     return not is_compaction and any(e.kind == ADD and e.total_buckets == DYNAMIC for e in delta.entries)

@@ -62,8 +62,8 @@ def replaced_partitions(
 ) -> Covers:
     """Which partitions an overwrite with these messages replaces; ``partition`` is the static one, if any.
 
-    A message stands for rows of its partition even if it names no files.
-    ConfigError for rows outside of the static partition: they would replace what nobody named.
+    A message stands for rows of its partition even if it names no files. Raises ConfigError for rows outside of the
+    static partition: they would replace rows that the caller did not name.
     """
     static = StaticPartition(schema, partition or {})
     written = {message.bucket.partition for message in messages}

@@ -13,7 +13,7 @@ CLOCK_SKEW_MS = 600_000
 
 
 class OwnCommits(Protocol):
-    """What a committer asks before it publishes; called in one thread."""
+    """The questions of a committer before it publishes; called in one thread."""
 
     def find(self, request: Commit, kind: CommitKind, latest: Snapshot | None) -> Snapshot | None:
         """The snapshot that shows that a part is published, by whichever process; ``latest`` is the table's newest.
@@ -27,11 +27,11 @@ class OwnCommits(Protocol):
         ...
 
     def forget(self) -> None:
-        """The table was rolled back or recreated: what was seen may be gone."""
+        """The table was rolled back or recreated: snapshots seen before may be gone."""
         ...
 
     def trying(self) -> None:
-        """A snapshot is about to be published: until ``add`` or ``lost`` nobody knows whether it is there."""
+        """A snapshot is about to be published: until ``add`` or ``lost`` its outcome is unknown."""
         ...
 
     def lost(self) -> None:
@@ -94,7 +94,7 @@ class CommitsOfUser:
         self._newest, self._searched_id = None, 0
 
     def trying(self) -> None:
-        """The search shows what became of the commit."""
+        """The search shows the outcome of the commit."""
 
     def lost(self) -> None:
         """Nothing of it is kept."""

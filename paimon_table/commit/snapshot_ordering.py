@@ -1,8 +1,8 @@
-"""Rows in the order of the snapshots that added them, whoever wrote them (``sequence.snapshot-ordering``).
+"""Orders rows by the snapshots that added them, whichever writer wrote them (``sequence.snapshot-ordering``).
 
-Implements Paimon's rule: what a commit adds other than by compaction gets the id of its snapshot as the least and the
-greatest sequence number in its manifest entry, and every row of a file that a flush wrote counts as having that number.
-Compaction reads its input in this order, so the files that it writes hold the snapshot ids themselves.
+Implements Paimon's rule. The files that a commit adds, except by compaction, get the id of its snapshot as least and
+greatest sequence number in their manifest entries. Every row of a flushed file counts as having that number. Compaction
+reads its input in this order, so the files that it writes hold the snapshot ids themselves.
 
 Rows of one snapshot have no order among each other, so a commit may hold every key of a bucket once only:
 ``write.one_run``.

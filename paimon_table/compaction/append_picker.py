@@ -1,9 +1,9 @@
 """Which files of a bucket of a table without primary key are rewritten together: pure choices.
 
-Implements what Paimon's coordinator of tables without buckets looks for (small files of a partition, in any order) and
-its rule for buckets (adjacent files only, so that rows stay in the order of their arrival). Where Paimon takes so many
-small files whatever their sizes, a file waits here for others that together are as large as it is, and for more of them
-the more there is to write: each row is written about twice, and not once for every handful of new files.
+Implements the choice of Paimon's coordinator for tables without buckets (small files of a partition, in any order). For
+buckets it implements Paimon's rule: adjacent files only, so that rows stay in order of arrival. Paimon takes a fixed
+number of small files whatever their sizes. Here a file waits for others that together are as large as it is, and for
+more of them the more there is to write. So each row is written about twice, and not once for every few new files.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from paimon_table.metadata.index_file import IndexFileMeta
 from paimon_table.options.table_options import TableOptions
 
 OPEN_COST_BYTES = 4 << 20
-"""What reading a file costs, as if it were so many bytes more."""
+"""The cost of reading a file, in bytes."""
 
 CHEAP_BYTES = 8 << 20
 """What can be rewritten for the sake of as few files as the option says; twice of it for twice as many."""
 
 MOST_WAITING = 10
-"""So many times as many files as the option says are packed whatever they take."""
+"""This multiple of the option's number of files is packed at any cost."""
 
 Pack = tuple[DataFileMeta, ...]
 """Files that are rewritten together, in this order."""
@@ -38,12 +38,12 @@ class PackLimits:
     small_bytes: int
     """Smaller files are to be packed."""
     enough_bytes: int
-    """So much is packed whatever the number of files."""
+    """This many bytes are packed whatever the number of files."""
     delete_ratio: float
     cheap_bytes: int = CHEAP_BYTES
 
     def pays_off(self, count: int, largest: int, total: int) -> bool:
-        """Whether so many files are worth rewriting, and the largest of them not for the sake of little more."""
+        """Whether these files are worth rewriting, and the largest is not rewritten for the sake of little more."""
         wanted = int(self.min_file_count * min(1 + total / self.cheap_bytes, MOST_WAITING))
         is_final = count >= self.min_file_count and total >= self.small_bytes
         return (count >= wanted or is_final) and (count == 1 or largest <= total - largest)

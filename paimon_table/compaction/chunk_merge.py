@@ -1,9 +1,9 @@
 """Merging one key-range chunk: the row of each key after it, and what changed.
 
-Implements the per-key rules of Paimon's compactions for all keys of a chunk at once. In a compaction with lookup
-level-0 rows are new, rows of higher levels are old, and where a new key has no old row in the chunk its old row is
-looked up in the levels above the compaction's output. In a full compaction the row of the highest level that holds
-files is the old one.
+Implements the per-key rules of Paimon's compactions for all keys of a chunk at once. In a compaction with lookup,
+level-0 rows are new and rows of higher levels are old. If a new key has no old row in the chunk, its old row is looked
+up in the levels above the compaction's output. In a full compaction the row of the highest level that holds files is
+the old one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from paimon_table.rows.words import Indices
 Mask = npt.NDArray[np.bool_]
 
 _LOOKED_UP = 1
-"""Stands for the level of a row that was looked up: some level above 0, the only one of its key."""
+"""Stands for the level of a looked-up row: some level above 0, the only one of its key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class ChunkMerger:
         """Whether the first version found may not decide: an older level can hold a newer one, or it is ignored."""
 
     def merge(self, pieces: Sequence[Piece]) -> MergedChunk:
-        """What is stored is merged, nothing is published."""
+        """Merges stored rows, publishes nothing."""
         if len(pieces) == 1:
             return MergedChunk(pieces[0].rows)
         rows, levels = joined(pieces)
@@ -115,7 +115,7 @@ class ChunkMerger:
     def merge_to_top(self, pieces: Sequence[Piece], published_level: int) -> MergedChunk:
         """All rows of a chunk for the highest level, with the changelog of the full-compaction producer.
 
-        Rows of ``published_level`` are what the changelog has led to so far.
+        Rows of ``published_level`` are the result of the changelog so far.
         """
         rows, levels = joined(pieces)
         groups = self._order.sort(rows)
@@ -126,7 +126,7 @@ class ChunkMerger:
         return MergedChunk(after, changelog)
 
     def _merge_newest(self, pieces: Sequence[Piece], above: Sequence[SortedRun]) -> MergedChunk:
-        """The newest rows whatever the older ones hold; these need to be found only if somebody wants to hear of it."""
+        """The newest rows, whatever the older ones hold; old rows are looked up only if ``on_found`` wants them."""
         if self._on_found is None:
             return self.merge(pieces)
         rows, levels = joined(pieces)

@@ -173,7 +173,7 @@ class Compactor:
         return self._merger.merge(pieces)
 
     def _has_changelog(self, levels: Iterable[int], job: _Job) -> bool:
-        """Whether a step that reads files of these levels publishes what it changes."""
+        """Whether a step that reads files of these levels publishes its changes."""
         by_lookup = self._options.changelog_producer == "lookup" and 0 in levels
         return by_lookup or self._publishes_top(levels, job)
 
@@ -182,10 +182,10 @@ class Compactor:
         return has_new and job.is_full and self._options.changelog_producer == "full-compaction"
 
     def _must_merge(self, file: DataFileMeta, job: _Job) -> bool:
-        """Whether rows of a file may not stand on the output level as they are.
+        """Whether rows of a file must not move to the output level unchanged.
 
-        They may lose against older ones on levels above, or change by them; be deletes that mark older ones; or stand
-        in another format than the files of that level.
+        They may lose against older ones on levels above, or change by them. They may be deletes that mark older ones,
+        or have another format than the files of that level.
         """
         if not self._options.needs_lookup or file.level > 0:
             return False
@@ -250,7 +250,7 @@ class Compactor:
         return result
 
     def _chunk_bytes_of(self, levels: Iterable[int], job: _Job) -> int:
-        """Size of the rows that are loaded at a time, so that with what is found and published it stays the same."""
+        """Size of the rows that are loaded at a time, so that the total with found and published rows stays bounded."""
         looks_up = self._options.needs_lookup and 0 in levels and bool(job.above)
         return self._chunk_bytes >> (looks_up + self._has_changelog(levels, job))
 

@@ -24,11 +24,11 @@ def due_compactions(
 ) -> tuple[BucketId, ...]:
     """The buckets that a job which compacts has to look after.
 
-    ``fully``: all with files below their highest level, or with rows or kept deletes that have expired. Otherwise,
-    where readers wait for it, those with level-0 files; if ``is_appended`` says that rows of the commit are there
-    already, uncompacted, these are among them. Without, only where nobody would see such rows, or their changes, until
-    more arrive. Of a table without buckets: those with small files. Of one with postponed buckets: none, a job of their
-    own does it.
+    ``fully``: all with files below their highest level, or with rows or kept deletes that have expired. Otherwise, if
+    readers wait for it, those with level-0 files. If ``is_appended`` says that the table already has rows of the
+    commit, uncompacted, these are among them. Otherwise only where readers would not see such rows, or their changes,
+    until more arrive. Of a table without buckets: those with small files. Of one with postponed buckets: none, a job of
+    their own does it.
     """
     if not options.has_key:
         return _unpacked(state, options, fully)

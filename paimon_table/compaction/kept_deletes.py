@@ -1,9 +1,9 @@
 """Which deletes stay stored although nothing is left below them (``tidemark.keep-deletes``).
 
 Paimon drops a -D in the compaction to the highest level. With ``sequence.field`` an older row that comes later would
-then bring the deleted row back. A table with this option keeps each -D for a while after it was written. The time
-stands in a column of the -D itself. Readers are not concerned: a file says how many deletes it has, and those with
-deletes are merged, which leaves them out.
+then bring the deleted row back. A table with this option keeps each -D for a while after it was written. The time is in
+a column of the -D itself. Readers are not concerned: a file says how many deletes it has, and those with deletes are
+merged, which leaves them out.
 """
 
 from __future__ import annotations

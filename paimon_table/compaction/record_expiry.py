@@ -1,8 +1,8 @@
 """Rows that compactions leave out because of their age (``record-level.expire-time``).
 
-Implements Paimon's RecordLevelExpire: the time of a row stands in one of its columns, rows without one stay, and a file
-that need not be merged is rewritten only where its statistics show old rows. They leave without a word in the
-changelog; scans show them until then.
+Implements Paimon's RecordLevelExpire: the time of a row is in one of its columns, and rows without a time stay. A file
+that need not be merged is rewritten only if its statistics show old rows. They leave without a word in the changelog;
+scans show them until then.
 
 Java forgets deletes by their time as well, and shows the row below again until a compaction reaches it. Here a delete
 that removes a whole row stays until it has done so.
@@ -43,7 +43,7 @@ class RecordExpiry:
         return rows if kept is None else rows.filter(kept)
 
     def live_hits(self, hits: Hits) -> Hits:
-        """What was looked up, without the rows that have expired."""
+        """The looked-up rows, without those that have expired."""
         kept = self._kept(hits.rows)
         return hits if kept is None else Hits(hits.positions[kept.to_numpy()], hits.rows.filter(kept))
 

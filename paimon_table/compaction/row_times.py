@@ -1,4 +1,4 @@
-"""The times that rows have in a column, and what the statistics of a file say of the oldest one."""
+"""The times of rows in a column, and the oldest time by the statistics of a file."""
 
 from __future__ import annotations
 

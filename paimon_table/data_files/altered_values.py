@@ -1,8 +1,8 @@
 """Values that files of a format give back as other ones, and why they cannot be keys.
 
 Rows are compared as they are in memory, later as files gave them back: a key that comes back altered is two keys. CHAR
-keys would do that all the time, so the type is refused where ORC files are written; a moment of the last second before
-1970 is refused as a value. What the metadata of such files says is about the values before.
+keys would do that all the time, so the type is refused for ORC files. A moment of the last second before 1970 is
+refused as a value. The metadata of such files describes the values before.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def may_alter_type(t: DataType) -> bool:
 def bounds_given_back(low: pa.Scalar, high: pa.Scalar, t: DataType) -> tuple[pa.Scalar, pa.Scalar]:
     """Bounds of what comes back of values between ``low`` and ``high`` from a file that may alter them."""
     if t.root is Root.CHAR:
-        # A text that loses its blanks sorts before those that go on with a character below the blank.
+        # A text that loses its blanks sorts before those that continue with a character below the blank.
         return pa.scalar(_BLANK_OR_LESS.split(low.as_py(), maxsplit=1)[0], low.type), high
     second = UNITS_PER_SECOND[high.type.unit]
     if low.value < 0 and high.value > -second:

@@ -68,7 +68,7 @@ class BucketFiles:
         return self._deletions.of(file.file_name)
 
     def stored_batches(self, file: DataFileMeta, batch_rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
-        """As ``batches`` with the deleted rows: row i of all batches together stands at position i of the file."""
+        """As ``batches`` with the deleted rows: row i of all batches together is at position i of the file."""
         rows = self._in_memory.get(file.file_name)
         if rows is not None:
             yield rows

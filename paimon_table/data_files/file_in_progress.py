@@ -160,5 +160,5 @@ def _key_at(ctx: TableContext, rows: pa.Table, position: int) -> bytes:
 
 
 def local_wall_clock_ms(epoch_ms: int) -> int:
-    """What a local clock shows at that moment, as milliseconds since 1970-01-01 00:00 of that clock."""
+    """The local time of that moment, as milliseconds since 1970-01-01 00:00 local time."""
     return epoch_ms + time.localtime(epoch_ms / 1_000).tm_gmtoff * 1_000

@@ -1,8 +1,8 @@
 """Small data files of a table without primary key made into larger ones without decoding their rows.
 
-A reader pays for row groups, not for files within a file: where these are large enough already, a compaction has
-nothing to gain from decoding and encoding each row once more. What the options say about the inside of a file (size of
-row groups, statistics) holds for rows that are written, so a full compaction, which is asked for, rewrites all rows.
+A reader pays for row groups, not for files within a file. If these are large enough already, a compaction gains nothing
+from decoding and encoding each row again. Options about the inside of a file (size of row groups, statistics) apply to
+written rows, so a requested full compaction rewrites all rows.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def joined_files(
                 size_bytes = int(out.tell())
             written.append(_described(ctx, [file for file, _ in share], name, size_bytes, clock_ms()))
     except BaseException as error:
-        # Unreferenced: nobody has their metadata.
+        # Unreferenced: their metadata was not passed on.
         for file in written:
             ctx.delete_file_in(directory, file)
         if isinstance(error, (DamagedFile, FileNotFoundError)):

@@ -52,7 +52,7 @@ SMALLEST_ROW_GROUP = 1_000
 """Rows that a row group has at least, except the last one; files are cut only between row groups."""
 
 SMALLEST_BLOCK = 100
-"""The same where ``file.block-size`` says how large row groups are; Java looks at their size every so many rows."""
+"""The same if ``file.block-size`` sets the size of row groups; Java checks it after this many rows."""
 
 BATCH_ROWS = 1 << 16
 
@@ -138,7 +138,8 @@ class KeyValueFileWriter:
         return files
 
     def abort(self) -> None:
-        """Remove all files that ``close`` has not handed out. They are unreferenced: nobody has their metadata."""
+        """Remove all files that ``close`` has not handed out. They are unreferenced: their metadata was not passed
+        on."""
         self._buffer, self._buffered_rows, self._buffered_bytes = [], 0, 0
         if self._file is not None:
             self._file.discard()

@@ -1,7 +1,7 @@
 """Maps the columns of a data file to the columns of the table's current schema.
 
-Implements schema evolution of the Paimon format for reading: columns are the same by their field ids, what a file does
-not have is null, and system columns of tables that do not store them are computed.
+Implements schema evolution of the Paimon format for reading. Columns are matched by their field ids, columns that a
+file lacks are null, and system columns of tables that do not store them are computed.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class ReadPlan:
 
     @property
     def physical_columns(self) -> tuple[DataField, ...]:
-        """What is to be read, under the names and types of the file."""
+        """The columns to read, under the names and types of the file."""
         if self.unkeyed:
             return tuple(self.written.values()) or self.unkeyed
         return (*SYSTEM_FIELDS, *self.written.values())
@@ -111,7 +111,7 @@ class ReadPlan:
 
 
 def _common_sequence_number(ctx: TableContext, file: DataFileMeta) -> int | None:
-    """What stands for the numbers of rows that have none of their own; None where they have.
+    """The replacement for the numbers of rows without their own; None if they have their own.
 
     The snapshot id that orders all rows of a flush with ``sequence.snapshot-ordering``.
     """

@@ -33,7 +33,7 @@ _SURROGATES = range(0xD800, 0xE000)
 
 @dataclass(frozen=True, slots=True)
 class StatsMode:
-    """What is kept of one column: nothing, the null count, or also bounds, cut to ``length`` (None: whole)."""
+    """The statistics kept of one column: none, the null count, or also bounds, cut to ``length`` (None: whole)."""
 
     counts: bool
     bounds: bool
@@ -171,7 +171,7 @@ def united_stats(parts: Sequence[tuple[SimpleStats, int]], fields: Sequence[Data
 
 
 def _united(position: int, field: DataField, parts: Sequence[tuple[SimpleStats, int]]) -> tuple[Any, Any, int | None]:
-    """Minimum, maximum and null count of one column; what one part does not know is not known."""
+    """Minimum, maximum and null count of one column; a value unknown in one part is unknown."""
     counts = [stats.null_counts[position] for stats, _ in parts]
     known = [count for count in counts if count is not None]
     nulls = sum(known) if len(known) == len(counts) else None

@@ -1,4 +1,4 @@
-"""Which rows of a data file are deleted although they still stand in it.
+"""Which rows of a data file are deleted although the file still has them.
 
 A row is named by its position in the physical file, counted from 0 in file order.
 """
@@ -21,6 +21,6 @@ class DeletedPositions(Protocol):
 
 
 def without_deleted(rows: pa.Table, start: int, deleted: DeletedPositions | None) -> pa.Table:
-    """The live ones of the rows that stand at ``start`` and the following positions of their file."""
+    """The live ones of the rows at ``start`` and the following positions of their file."""
     kept = None if deleted is None else deleted.keep(start, rows.num_rows)
     return rows if kept is None else rows.filter(pa.array(kept))

@@ -1,4 +1,4 @@
-"""Deletion vectors: the rows of one data file that are deleted although they still stand in it.
+"""Deletion vectors: the rows of one data file that are deleted although the file still has them.
 
 Implements both forms of Paimon's vectors inside an index file: version 1 with a 32-bit and version 2 with a 64-bit
 Roaring bitmap, each with its size before and a checksum behind it.

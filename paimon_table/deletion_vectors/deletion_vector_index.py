@@ -81,7 +81,7 @@ def _read(io: FileIO, path: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class DeletionsState:
-    """What a ``BucketDeletions`` knows at a moment."""
+    """The state of a ``BucketDeletions`` at a moment."""
 
     files: tuple[IndexFileMeta, ...]
     vectors: Mapping[str, DeletionVector] | None
@@ -133,7 +133,7 @@ class BucketDeletions:
             self._is_changed = True
 
     def write(self) -> IndexChange:
-        """Write what has changed since the snapshot or the last call; without vectors there is no file any more."""
+        """Write the changes since the snapshot or the last call; without vectors there is no file any more."""
         if not self._is_changed:
             return NO_INDEX_CHANGE
         vectors = self._loaded()
@@ -146,7 +146,7 @@ class BucketDeletions:
         return IndexChange(before, self._files)
 
     def state(self) -> DeletionsState:
-        """What is known now, for ``restore``."""
+        """The present state, for ``restore``."""
         vectors = None if self._vectors is None else dict(self._vectors)
         return DeletionsState(self._files, vectors, self._is_changed)
 

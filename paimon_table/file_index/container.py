@@ -18,7 +18,7 @@ _SHORT = struct.Struct(">H")
 
 
 class DamagedIndex(Exception):
-    """The bytes are no file index of a known version."""
+    """The bytes are not a file index of a known version."""
 
 
 def write_container(indexes: Mapping[str, Mapping[str, bytes]]) -> bytes:

@@ -1,4 +1,4 @@
-"""What a bloom filter can be made of, and how large it is. Pure, and without Arrow: options are checked by it."""
+"""The limits of a bloom filter, and its size. Pure, and without Arrow: options are checked by it."""
 
 from __future__ import annotations
 

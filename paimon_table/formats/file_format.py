@@ -1,4 +1,4 @@
-"""What a format of data files has to do: write and read Arrow tables of known columns.
+"""The contract of a format of data files: write and read Arrow tables of known columns.
 
 One module per format implements this; ``registry`` lists them.
 """
@@ -44,10 +44,10 @@ DAMAGES = (
     EOFError,
     MemoryError,  # a size far behind the end of the file
 )
-"""What libraries raise for bytes that are not what they should be."""
+"""The errors of libraries for damaged bytes."""
 
 _AWS_ERROR = "AWS Error"
-"""Stands in Arrow's texts about failed requests to S3."""
+"""Part of Arrow's messages about failed requests to S3."""
 
 
 def is_storage_failure(error: OSError) -> bool:
@@ -82,13 +82,13 @@ class Restriction:
 class FormatReader(Protocol):
     """An open file that gives the columns it was opened for, without those that it does not have.
 
-    Arrow types may be others that stand for the same values. DamagedFile and what pyarrow raises tell that the file is
-    not what it should be, UnreadableValue that it holds what rows in memory cannot.
+    Arrow types may be others that stand for the same values. DamagedFile and errors of pyarrow mean that the file is
+    damaged; UnreadableValue means that it holds a value which rows in memory cannot hold.
     """
 
     @property
     def row_count(self) -> int | None:
-        """Rows by what the file says about itself; None when it does not say."""
+        """The number of rows by the file's own statistics; None if it has none."""
         ...
 
     def read(self) -> pa.Table:

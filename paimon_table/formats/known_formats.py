@@ -1,4 +1,4 @@
-"""What is known of the formats of data files without reading or writing one, and without Arrow.
+"""Facts about the formats of data files, without reading or writing one, and without Arrow.
 
 Options and schemas are checked by it; ``registry`` has the formats themselves.
 """
@@ -17,7 +17,7 @@ from paimon_table.types import DataField
 
 @dataclass(frozen=True, slots=True)
 class KnownFormat:
-    """A format: its name, which is also the end of file names, and what it can hold."""
+    """A format: its name, which is also the suffix of file names, and the types that it can hold."""
 
     name: str
     codecs: Mapping[str, str]

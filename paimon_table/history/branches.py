@@ -1,7 +1,7 @@
 """Branches: other lines of snapshots of a table, over the same data files.
 
-Implements Paimon's ``branch/branch-NAME``: a branch has schemas, snapshots, tags and consumers of its own; manifests,
-index files and data files of all branches lie below the table itself. Nothing in a branch says where it came from.
+Implements Paimon's ``branch/branch-NAME``. A branch has its own schemas, snapshots, tags and consumers; manifests,
+index files and data files of all branches are below the table itself. Nothing in a branch says where it came from.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class BranchStore:
     def roots(self) -> list[Snapshot]:
         """Snapshots that together need all files that branches share with the table: the earliest one and the tags.
 
-        What a later snapshot of a branch shares with the table was in all earlier ones of the branch.
+        Files that a later snapshot of a branch shares with the table were in all earlier ones of the branch.
         """
         found: list[Snapshot] = []
         for name in self.names():
@@ -58,7 +58,7 @@ class BranchStore:
             )
 
     def check_there(self, name: str) -> None:
-        """ConfigError when there is no such branch."""
+        """Raises ConfigError if there is no such branch."""
         if name not in self.names():
             names = ", ".join(sorted(self.names())) or "none"
             raise ConfigError(f"{self.paths.root} has no branch {name!r}; it has: {names}")
@@ -66,8 +66,8 @@ class BranchStore:
     def create(self, name: str, tag: Tag | None) -> None:
         """Begin a branch at a tag, or without snapshots; the snapshot file comes last, which makes it readable.
 
-        A tag holds the files of the branch until the branch itself does. ConfigError, and no branch, when somebody
-        deletes the tag meanwhile: whoever does so may not have seen the branch.
+        A tag holds the files of the branch until the branch itself does. Raises ConfigError, and creates no branch, if
+        the tag is deleted at the same time: that process may not have seen the branch.
         """
         self.check_new(name)
         branch = self.paths.branch(name)
@@ -95,9 +95,9 @@ class BranchStore:
         """Remove a branch; files that only it needed are left for ``remove-orphans``. ConfigError for no branch."""
         self.check_there(name)
         branch = self.paths.branch(name)
-        if self.io.is_link(branch.root):  # what it leads to may be another table's
+        if self.io.is_link(branch.root):  # its target may belong to another table
             self.io.delete(branch.root)
             return
-        # Snapshots first: what is left of a deletion that is interrupted has none, and holds nothing.
+        # Snapshots first: the rest of an interrupted deletion has none, and holds nothing.
         for directory in (branch.snapshot_dir, branch.tag_dir, branch.root):
             self.io.delete_tree(directory)

@@ -1,9 +1,9 @@
 """Expiry of changelogs that outlive their snapshots.
 
 Implements Paimon's ``changelog/`` directory: snapshots that have expired, as far as their changelog is still there.
-With a changelog producer that is in changelog files; without one in the files that the snapshots added, which stay
-until the changelog of the snapshot that deletes them goes. Where the table has had both, that snapshot may be one with
-changelog files, whose lists have stayed for this.
+With a changelog producer they are in changelog files. Without one they are in the files that the snapshots added, which
+stay until the changelog of the snapshot that deletes them is removed. Where the table has had both, that snapshot may
+be one with changelog files, whose lists have stayed for this.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def plan_changelog_expiry(ctx: TableContext, limits: Limits, now_ms: int, names:
             metadata.add_changelog_list(log)
     for log in (*over, *released):
         if log.changelog_manifest_list is not None and not was_without:
-            continue  # its data files and lists went with its snapshot
+            continue  # its data files and lists were removed with its snapshot
         # Proof: the snapshot before it is gone, so is what it adds to the changelog.
         needed = held.files_when_deleted_by(log.id) | held.files_of_branches()
         files.add_deleted(log, needed, keeps_appended=False)

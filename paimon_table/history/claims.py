@@ -1,7 +1,7 @@
-"""Who looks for the newest snapshot of his own again: writers that find out by it what they have committed.
+"""Writers that look for their own newest snapshot, to find their earlier commits.
 
-A writer that does not find it knows neither its position nor whether a commit that it repeats is in the table.
-Which writers there are is not the matter of the engine: somebody who knows them says what a snapshot is worth to whom.
+A writer that does not find it knows neither its position nor whether a commit that it repeats is in the table. The
+engine does not know the writers: its caller says which snapshot a writer needs.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ class Claim:
 
 
 Claims = Callable[[Snapshot], Sequence[Claim]]
-"""What a snapshot is worth to writers."""
+"""The value of a snapshot to writers."""
 
 
 def no_claims(_snapshot: Snapshot) -> Sequence[Claim]:
-    """Nobody looks for any."""
+    """No writer looks for any."""
     return ()
 
 
 def claimed(over: Iterable[Snapshot], newest_first: Iterable[Snapshot], claims: Claims, now_ms: int) -> list[Keeper]:
-    """Those of the snapshots that are ``over`` (oldest first) which somebody needs.
+    """Those of the snapshots that are ``over`` (oldest first) which a writer needs.
 
     ``newest_first`` are the snapshots that stay, which are looked at until every claim is settled.
     """

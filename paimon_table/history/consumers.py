@@ -39,7 +39,7 @@ class ConsumerStore:
     io: FileIO
     paths: TablePaths
     sleep_s: Callable[[float], None] = field(default=time.sleep, repr=False, compare=False)
-    """How a file that somebody is just writing is waited for; tests pass their own."""
+    """How to wait for a file that another process is writing; tests pass their own."""
 
     def names(self) -> list[str]:
         found = self.io.list_names(self.paths.consumer_dir)
@@ -75,12 +75,12 @@ class ConsumerStore:
         return [found for name in self.names() if (found := self.find(name)) is not None]
 
     def reset(self, name: str, next_snapshot: int) -> None:
-        """Let the consumer go on with this snapshot; makes it when there is none."""
+        """Let the consumer continue with this snapshot; creates it if there is none."""
         check_name("consumer", name)
         self.io.write(self.paths.consumer_file(name), pretty({_NEXT: next_snapshot}).encode())
 
     def check_there(self, name: str) -> None:
-        """ConfigError when there is no such consumer."""
+        """Raises ConfigError if there is no such consumer."""
         if name not in self.names():
             names = ", ".join(sorted(self.names())) or "none"
             raise ConfigError(f"{self.paths.root} has no consumer {name!r}; it has: {names}")
@@ -91,7 +91,7 @@ class ConsumerStore:
         self.io.delete(self.paths.consumer_file(name))
 
     def forgotten(self, now_ms: int, after_ms: int | None) -> list[str]:
-        """Consumers that have not moved for so long; nobody is forgotten without a time."""
+        """Consumers that have not moved for this time; none without a time."""
         if after_ms is None:
             return []
         ages = {}

@@ -1,8 +1,8 @@
 """Expiry of snapshots: which go, which files go with them, and doing it.
 
-Implements Paimon's expiry. A data file that snapshot S deletes goes once S-1 is gone, unless S adds it again on another
-level or a tag or branch needs it; changelog files and metadata go with their snapshot. Where changelogs outlive their
-snapshots, what they need stays and is named in ``changelog/``.
+Implements Paimon's expiry. A data file that snapshot S deletes is removed once S-1 is gone, unless S adds it again on
+another level or a tag or branch needs it. Changelog files and metadata are removed with their snapshot. If changelogs
+outlive their snapshots, the files that they need stay and are named in ``changelog/``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """What an expiry removes."""
+    """The files that an expiry removes."""
 
     removal: Removal = field(default_factory=Removal)
     size_bytes: int = 0
@@ -49,7 +49,7 @@ def plan_expiry(
 ) -> Expiry:
     """The expiry that is due; reads only. CorruptFile when the needs of a tag, branch or consumer are unknown.
 
-    ``names`` spares who expires the table again and again what was read before.
+    ``names`` saves repeated expiries of a table from reading the same files again.
     """
     store = ctx.snapshots
     latest, earliest = store.latest_id(), store.earliest_id()
@@ -74,7 +74,7 @@ def plan_expiry(
     except CorruptFile:
         if store.find(end.id) is not None:
             raise
-        return Expiry(keeper=end.keeper)  # somebody else expires the table at this moment
+        return Expiry(keeper=end.keeper)  # another process expires the table at this moment
 
 
 def _consumers(ctx: TableContext) -> list[Keeper]:
@@ -104,7 +104,7 @@ def _planned(
     files = FilesToRemove(ctx)
     outlives = ctx.options.retention.outlives_snapshots
     keeps_added = outlives and may_need_added_files(ctx, _oldest(ctx, over))
-    # What the first one deletes may have been kept when it was the first one left: changelogs needed it then.
+    # Files that the first one deletes may have been kept when it was the earliest: changelogs needed them then.
     again = over[:1] if outlives and not keeps_added and has_been_without_producer(ctx) else ()
     for snapshot in (*again, *over[1:], first_left):
         # Proof: the file is live in no snapshot from this one on, and before it in none that is left.
@@ -142,7 +142,7 @@ def _oldest(ctx: TableContext, over: Sequence[Snapshot]) -> list[Snapshot]:
 
 @dataclass(slots=True)
 class FilesToRemove:
-    """Data and changelog files that go, with those beside them; paths below the table."""
+    """Data and changelog files to remove, with their extra files; paths below the table."""
 
     ctx: TableContext
     paths: dict[str, None] = field(default_factory=dict)
@@ -154,7 +154,7 @@ class FilesToRemove:
         return ManifestReader(self.ctx.io, self.ctx.paths)
 
     def add_deleted(self, snapshot: Snapshot, needed: Collection[str], *, keeps_appended: bool) -> None:
-        """What the snapshot deletes and does not add again; with ``keeps_appended`` nothing that flushes wrote."""
+        """The files that the snapshot deletes and does not add again; with ``keeps_appended`` no flushed files."""
         entries = _readable(lambda: self.reader.delta_entries(snapshot))
         added = {entry.file.file_name for entry in entries if entry.kind == ADD}
         for entry in entries:
@@ -170,7 +170,7 @@ class FilesToRemove:
                 self.add(entry)
 
     def add(self, entry: ManifestEntry) -> None:
-        """A data file that nothing needs, with the files beside it."""
+        """An unneeded data file, with its extra files."""
         directory = self.ctx.bucket_dir(entry.bucket)
         path = self.ctx.data_file(entry.bucket, entry.file)
         for one in (path, *self.ctx.paths.extra_files(directory, entry.file)):
@@ -219,7 +219,7 @@ class MetadataToRemove:
 
 
 def _readable(read: Callable[[], Sequence[T]]) -> Sequence[T]:
-    """What a list of things to remove says; nothing where it is gone or damaged: then less is removed."""
+    """The content of a list of files to remove; nothing if it is gone or damaged: then less is removed."""
     with suppress(CorruptFile):
         return read()
     return ()

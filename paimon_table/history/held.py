@@ -14,10 +14,10 @@ from paimon_table.metadata.table_context import TableContext
 
 @dataclass(slots=True)
 class HeldNames:
-    """What the tag that was asked for last needs, and all branches: for who expires one table again and again.
+    """The files that the last requested tag and all branches need, for repeated expiries of one table.
 
-    Snapshots are known by their manifest lists, which are never changed and whose names are never given again: a tag
-    that is recreated for another snapshot is another one here.
+    Snapshots are identified by their manifest lists, which never change and whose names are never reused. So a tag that
+    is recreated for another snapshot is another one here.
     """
 
     _tag: Snapshot | None = None
@@ -43,7 +43,7 @@ class HeldNames:
 
 
 def _lists(snapshot: Snapshot) -> tuple[str | None, ...]:
-    """Names that say what a snapshot needs."""
+    """The names of a snapshot's files."""
     return (
         snapshot.base_manifest_list,
         snapshot.delta_manifest_list,
@@ -64,7 +64,7 @@ class Held:
 
     @staticmethod
     def of(ctx: TableContext, names: HeldNames | None = None) -> Held:
-        """All that a table's tags and branches hold now; ``names`` are what the caller keeps for the next time."""
+        """All files that a table's tags and branches hold now; the caller keeps ``names`` for the next time."""
         tags = TagStore(ctx.io, ctx.paths).all()
         branches = BranchStore(ctx.io, ctx.paths).roots()
         return Held(ManifestReader(ctx.io, ctx.paths), tuple(tags), tuple(branches), names or HeldNames())
@@ -72,8 +72,8 @@ class Held:
     def files_when_deleted_by(self, snapshot_id: int) -> set[str]:
         """Data files that the nearest tag before this snapshot needs.
 
-        A file that the snapshot deletes was live from some snapshot up to the one before it; if any tag lies among
-        these, the nearest one does.
+        A file that the snapshot deletes was live from some snapshot up to the one before it. If any tag is among these,
+        the nearest one is.
         """
         before = (tag.snapshot for tag in self.tags if tag.snapshot.id < snapshot_id)
         nearest = max(before, key=lambda snapshot: snapshot.id, default=None)

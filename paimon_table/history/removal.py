@@ -1,9 +1,9 @@
-"""Removing snapshots, changelogs and tags together with the files that nobody needs after them.
+"""Removes snapshots, changelogs and tags together with the files that are then unreferenced.
 
-A removal is planned whole, with the proof that nobody needs its files, and written down before anything is touched:
-``tidemark/removals/ID.json`` below the table, where nobody else looks. Then the snapshots go, oldest first, so that
-what readers find is always readable; then the files; then the record. A process that dies leaves the record, and
-whoever removes something next finishes the work, once it has proved again that nobody has come to need the files.
+A removal is planned as a whole, with the proof that its files are unreferenced. The plan is written before anything is
+touched: ``tidemark/removals/ID.json`` below the table, where no other program looks. Then the snapshots go, oldest
+first, so that what readers find is always readable; then the files; then the record. A process that dies leaves the
+plan. The next removal finishes the work, once it has proved again that the files are unreferenced.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _AT_A_TIME = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """What a removal deletes. Ids rise; paths are relative to the table, or whole for files outside of it."""
+    """The files of a removal. Ids rise; paths are relative to the table, or whole for files outside of it."""
 
     snapshots: tuple[int, ...] = ()
     changelogs: tuple[int, ...] = ()
@@ -64,8 +64,8 @@ def carry_out(
 ) -> bool:
     """Remove; the caller has proved that no snapshot, tag or branch that is left needs the files.
 
-    False, and nothing is removed, when ``is_wanted`` says, just before anything would go, that somebody needs it now.
-    CommitConflict, and nothing goes, when the table is rolled back meanwhile behind the snapshot that was to stay.
+    False, and nothing is removed, if ``is_wanted`` says just before the removal that a file is needed now. Raises
+    CommitConflict, and removes nothing, if the table is rolled back behind the snapshot that was to stay.
     """
     _check_not_rolled_back(io, paths, removal)
     texts, logs = _snapshot_texts(io, paths, removal), SnapshotStore(io, paths).changelog_ids()
@@ -90,7 +90,7 @@ def carry_out(
 def _put_back(io: FileIO, paths: TablePaths, texts: Mapping[int, bytes], logs: Sequence[int]) -> None:
     """Snapshots by their ids, newest first, and ``logs``, the ids of the changelogs that there were.
 
-    A rollback writes down in the hint what it goes back to before it begins: what is newer stays away.
+    A rollback first writes its target into the hint: newer snapshots are not restored.
     """
     newest = SnapshotStore(io, paths).rolled_back_to
     for snapshot_id, text in texts.items():
@@ -123,11 +123,11 @@ def is_wanted_by_consumers(ctx: TableContext, removal: Removal) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What became of removals that were interrupted."""
+    """The outcome of interrupted removals."""
 
     done: int = 0
     dropped: int = 0
-    """Those that are left as they are, because the table was rolled back or somebody needs something of them now."""
+    """Those that are left as they are, because the table was rolled back or some of their files are needed now."""
 
 
 def finish_interrupted(ctx: TableContext) -> Finished:
@@ -144,7 +144,7 @@ def finish_interrupted(ctx: TableContext) -> Finished:
         except CorruptFile:
             if io.exists(record):
                 raise
-            continue  # somebody else has finished it, and removed more since
+            continue  # another process has finished it, and removed more since
         if left is None:
             dropped += 1
         else:
@@ -155,7 +155,7 @@ def finish_interrupted(ctx: TableContext) -> Finished:
 
 
 def _read(io: FileIO, record: str) -> Removal | None:
-    """None when somebody else has finished it."""
+    """None if another process has finished it."""
     try:
         document = json.loads(io.read(record))
         return Removal(**{key: _value(key, value) for key, value in document.items()})
@@ -180,10 +180,10 @@ def _value(key: str, value: Any) -> Any:
 
 
 def _still_unneeded(ctx: TableContext, removal: Removal) -> Removal | None:
-    """What of a removal is still to be done; None when the table has been rolled back behind it since, or when a new
-    consumer reads next what has not gone yet.
+    """The rest of a removal. None if the table has been rolled back behind it since, or if a new consumer reads a
+    remaining snapshot next.
 
-    What it leaves then is found by ``remove-orphans``.
+    ``remove-orphans`` finds the files that it then leaves.
     """
     if is_wanted_by_consumers(ctx, removal):
         return None
@@ -217,7 +217,7 @@ def _make_invisible(io: FileIO, paths: TablePaths, removal: Removal) -> None:
     snapshots = SnapshotStore(io, paths)
     if removal.keeps_changelogs:
         for snapshot_id in removal.snapshots:
-            with suppress(FileNotFoundError):  # somebody else does the same right now
+            with suppress(FileNotFoundError):  # another process does the same right now
                 io.write(paths.changelog_file(snapshot_id), io.read(paths.snapshot_file(snapshot_id)))
         io.write(paths.latest_changelog_hint, str(removal.snapshots[-1]).encode())
     for snapshot_id in removal.snapshots:
@@ -239,7 +239,7 @@ def _check_not_rolled_back(io: FileIO, paths: TablePaths, removal: Removal) -> N
     store = SnapshotStore(io, paths)
     found = store.find(removal.earliest)
     if found is None and (store.latest_id() or 0) > removal.earliest:
-        return  # somebody else has expired more
+        return  # another process has expired more
     if found is None or found.delta_manifest_list != removal.witness:
         raise CommitConflict(
             f"{paths.root}: the table was rolled back while snapshots up to {removal.snapshots[-1]} were "
@@ -257,14 +257,14 @@ def _snapshot_texts(io: FileIO, paths: TablePaths, removal: Removal) -> dict[int
 
 
 def _without_new_roots(io: FileIO, paths: TablePaths, removal: Removal) -> Removal:
-    """The removal without the files of tags and branches that somebody made while it was planned."""
+    """The removal without the files of tags and branches that were created during its planning."""
     return _without_branches(io, paths, _without_new_tags(io, paths, removal))
 
 
 def _without_branches(io: FileIO, paths: TablePaths, removal: Removal) -> Removal:
     """The removal of tags without the files of branches that began at them since it was planned.
 
-    None begins there from now on: the tags are gone, which whoever makes a branch looks for afterwards.
+    No branch begins there from now on: the tags are gone, and creating a branch checks its tag afterwards.
     """
     if not removal.tags or not (removal.files or removal.metadata):
         return removal
@@ -273,9 +273,9 @@ def _without_branches(io: FileIO, paths: TablePaths, removal: Removal) -> Remova
 
 
 def _without_new_tags(io: FileIO, paths: TablePaths, removal: Removal) -> Removal:
-    """The removal without the files of tags that somebody made of its snapshots while it was planned.
+    """The removal without the files of tags that were created of its snapshots during its planning.
 
-    Nobody makes one from now on: the snapshots are gone, which whoever makes a tag looks for afterwards.
+    No tag is created from now on: the snapshots are gone, and creating a tag checks its snapshot afterwards.
     """
     if not removal.snapshots:
         return removal

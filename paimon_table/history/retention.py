@@ -41,7 +41,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """Somebody who needs a snapshot and all that come after it."""
+    """A reader that needs a snapshot and all later ones."""
 
     snapshot_id: int
     text: str
@@ -55,7 +55,7 @@ class End:
     keeper: Keeper | None = None
 
     def before(self, keepers: Iterable[Keeper]) -> End:
-        """The end that leaves these what they need."""
+        """The end that leaves the snapshots which these need."""
         first = min(keepers, key=lambda keeper: keeper.snapshot_id, default=None)
         return self if first is None or first.snapshot_id >= self.id else End(first.snapshot_id, first)
 
@@ -65,8 +65,8 @@ def end_of_snapshots(
 ) -> End:
     """The first snapshot of [earliest, latest] that stays; ``earliest`` itself where nothing expires.
 
-    The newest ``least`` stay in any case, and of others up to ``most`` those that were the newest at some moment within
-    the time that is kept.
+    The newest ``least`` stay in any case. Of the others, up to ``most`` stay that were the newest at some moment within
+    the retained time.
     """
     lowest = max(latest - limits.most + 1, earliest)
     end = End(min(latest - limits.least + 1, earliest + limits.at_once)).before(keepers)

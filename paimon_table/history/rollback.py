@@ -18,7 +18,7 @@ from paimon_table.storage.file_io import numbers_of
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """What a rollback does."""
+    """The effect of a rollback."""
 
     to: Snapshot
     tag: Tag | None
@@ -40,7 +40,7 @@ def plan_rollback(ctx: TableContext, snapshot_id: int) -> Rollback:
 
 
 def plan_rollback_to_tag(ctx: TableContext, name: str) -> Rollback:
-    """Back to a tag, whose snapshot may have expired; ConfigError when there is no such tag."""
+    """Back to a tag, whose snapshot may have expired; raises ConfigError if there is no such tag."""
     tag = TagStore(ctx.io, ctx.paths).read(name)
     present = ctx.snapshots.find(tag.snapshot.id)
     if present is not None and present.delta_manifest_list != tag.snapshot.delta_manifest_list:
@@ -62,8 +62,8 @@ def _plan(ctx: TableContext, to: Snapshot, tag: Tag | None) -> Rollback:
 def roll_back(ctx: TableContext, plan: Rollback) -> None:
     """Do it. The newest snapshots go first, so that a process that dies leaves a table that was rolled back less far.
 
-    Doing it again finishes the work. Raises CommitConflict when somebody commits meanwhile, or expires the snapshot to
-    go back to: none goes unless that one is there.
+    Doing it again finishes the work. Raises CommitConflict if another process commits at the same time, or expires the
+    target: no snapshot is removed unless the target exists.
     """
     io, paths = ctx.io, ctx.paths
     # An expiry that was interrupted may still be about to take the snapshot to go back to.
@@ -80,7 +80,7 @@ def roll_back(ctx: TableContext, plan: Rollback) -> None:
 
 
 def _take_newer(ctx: TableContext, plan: Rollback) -> None:
-    """Delete what is newer than the snapshot to go back to, which is there."""
+    """Delete all snapshots newer than the target, which exists."""
     io, paths = ctx.io, ctx.paths
     _check_there(ctx, plan)
     # Before any snapshot goes: readers take the hint for granted where no next snapshot is there. So it names none with
@@ -115,11 +115,11 @@ def _written_meanwhile(ctx: TableContext, snapshot_id: int) -> CommitConflict:
 
 
 def _delete(ctx: TableContext, plan: Rollback, snapshot_id: int) -> None:
-    """Delete the newest snapshot, unless others have built on it meanwhile or the one to go back to has expired.
+    """Delete the newest snapshot, unless others have built on it or the target has expired.
 
     Else the table might have none left, or one without the one before it. An expiry looks for the snapshot that it
-    keeps once older ones are gone (``removal``), a commit for the one that it builds on once it is published
-    (``rolled_back_base``): one of both sees the other.
+    keeps once older ones are gone (``removal``). A commit looks for the one that it builds on once it is published
+    (``rolled_back_base``). So one of the two sees the other.
     """
     path, above = ctx.paths.snapshot_file(snapshot_id), ctx.paths.snapshot_file(snapshot_id + 1)
     try:

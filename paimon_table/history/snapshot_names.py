@@ -59,7 +59,7 @@ def names_of_log(reader: ManifestReader, log: Snapshot, *, needs_added: bool) ->
 
 
 def all_names(reader: ManifestReader, snapshots: Iterable[Snapshot]) -> set[str]:
-    """Data files, those beside them, and metadata of snapshots."""
+    """Data files with their extra files, and metadata of snapshots."""
     names: set[str] = set()
     for snapshot in snapshots:
         for entry in live_entries(reader.entries_in(reader.all_manifests(snapshot))):

@@ -1,7 +1,7 @@
 """Deleting tags, with the files that only they needed.
 
-Implements Paimon's deletion of tags: the files of a tag whose snapshot has expired go as far as neither the tag before
-needs them nor the tag or snapshot that comes next.
+Implements Paimon's deletion of tags. If the snapshot of a tag has expired, its files are removed unless the tag before
+or the next tag or snapshot needs them.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class TagStore:
         return pretty({k: v for k, v in json.loads(text).items() if k not in {_CREATED, _RETAINED}}).encode()
 
     def all(self) -> list[Tag]:
-        """Every tag by the id of its snapshot; those that somebody deletes meanwhile are left out."""
+        """Every tag by the id of its snapshot; tags deleted at the same time are left out."""
         found = [tag for name in self.names() if (tag := self.find(name)) is not None]
         return sorted(found, key=lambda tag: (tag.snapshot.id, tag.name))
 
@@ -96,7 +96,7 @@ class TagStore:
     def create(self, name: str, snapshot_text: bytes, now: datetime, retained_ms: int | None) -> bool:
         """Tag the snapshot whose file has this text; False when the name is taken.
 
-        ConfigError, and no tag, when the snapshot is not there any more: whoever expired it may not have seen the tag.
+        Raises ConfigError, and creates no tag, if the snapshot is gone: the expiry may not have seen the tag.
         """
         check_name("tag", name)
         text = snapshot_text

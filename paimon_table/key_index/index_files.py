@@ -1,6 +1,6 @@
 """The files in which the processes of a machine find the key index of a lane, next to the index's runs.
 
-They are replaced as a whole, so that a task that goes on while another one does leaves a good index, if an older one.
+They are replaced as a whole. So if two tasks run at the same time, a valid index remains, if an older one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DIGEST_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """What a batch that may be committed changes: the entries are good once its files are in the table."""
+    """The changes of a batch that may be committed: the entries are valid once its files are in the table."""
 
     file_names: frozenset[str]
     """All data files that the lane added."""
@@ -41,17 +41,17 @@ class Pending:
     """Sorted by key, each once."""
     slots: Slots
     buckets: tuple[BucketId, ...]
-    """The bucket that each slot stands for."""
+    """The bucket of each slot."""
 
 
 _LAYOUT = repr(
     [(made, [(f.name, f.type) for f in fields(made)]) for made in (Pending, KeyIndex, SnapshotIdentity, Run, BucketId)]
 ).encode()
-"""What the classes of saved values look like."""
+"""A fingerprint of the classes of saved values."""
 
 
 class IndexFiles:
-    """The saved index of one lane of one table, and what is pending for it."""
+    """The saved index of one lane of one table, and its pending changes."""
 
     def __init__(self, lookup_dir: str, table: str, lane: LaneNumber, key_schema: pa.Schema) -> None:
         """``table`` distinguishes it from others, its branches included. Keys of other types have other files."""
@@ -72,12 +72,13 @@ class IndexFiles:
         self._write(self._path, index)
 
     def pending(self) -> list[Pending]:
-        """What may have been committed since the index was saved."""
+        """The changes that may have been committed since the index was saved."""
         found = [_read(path) for path in self._pending_paths()]
         return [one for one in found if isinstance(one, Pending)]
 
     def add_pending(self, pending: Pending) -> None:
-        """Write down what may be committed next; of too many the oldest go. SinkUnavailable when it cannot be."""
+        """Record the changes that may be committed next; if there are too many, the oldest are dropped. SinkUnavailable
+        when it cannot be."""
         oldest_first = self._pending_paths()
         for path in oldest_first[: max(0, len(oldest_first) - _MOST_PENDING + 1)]:
             path.unlink(missing_ok=True)
@@ -108,7 +109,7 @@ class IndexFiles:
 
 
 def _read(path: Path) -> Any:
-    """What was written to the path since the machine started, by this version; None for anything else."""
+    """The value written to the path since the machine started, by this version; None for anything else."""
     try:
         content = path.read_bytes()
     except OSError:
@@ -121,5 +122,5 @@ def _read(path: Path) -> Any:
 
 
 def _digest(payload: bytes) -> bytes:
-    """Depends on what a value is made of too: another version of the classes is not read."""
+    """Also depends on the fields of a value: other versions of the classes are not read."""
     return hashlib.sha256(_LAYOUT + payload).digest()

@@ -1,7 +1,7 @@
 """The entries of a key index in local files: sorted runs, each newer than the ones behind it.
 
-An entry is a whole primary key and where the table has its row. Runs are lookup files in the directory that lookups
-share, so they are verified when they are used, and may be evicted; then the index is built again.
+An entry is a whole primary key and where the table has its row. Runs are lookup files in the shared directory of
+lookups. So they are verified when they are used, and may be evicted; then the index is rebuilt.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class IndexRuns:
         return self.write(name, entries.drop_columns([SLOT]), entries.column(SLOT).to_numpy())
 
     def keep(self, named: Iterable[Run], before: Iterable[Run] = ()) -> None:
-        """Delete what was written since the last call and what was kept ``before``, but for the runs ``named``."""
+        """Delete the files written since the last call and those kept ``before``, except the runs ``named``."""
         self._cache.discard(run.name for run in {*before, *self._written} - {*named})
         self._written.clear()
 

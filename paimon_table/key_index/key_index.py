@@ -25,9 +25,9 @@ class KeyIndex:
     """The index of one lane. ``runs`` are given from the newest on."""
 
     at: SnapshotIdentity
-    """The snapshot that the index stands for."""
+    """The snapshot that the index describes."""
     buckets: tuple[BucketId, ...]
-    """The bucket that each slot stands for."""
+    """The bucket of each slot."""
     key_counts: tuple[int, ...]
     """How many keys are in each."""
     runs: tuple[Run, ...]
@@ -38,7 +38,7 @@ class KeyIndex:
 
     @property
     def is_bloated(self) -> bool:
-        """Whether most of what the runs hold is outdated."""
+        """Whether most entries of the runs are outdated."""
         return sum(run.row_count for run in self.runs) > 2 * self.key_count + _MOST_OUTDATED
 
     def counts_in(self, partition: bytes) -> dict[int, int]:

@@ -1,8 +1,9 @@
 """The key index of one lane as one task uses it: opened for a snapshot, asked, and updated with new rows.
 
-Opening takes what the processes of this machine have left and brings it to the snapshot of the batch: what the lane has
-assigned itself counts once its files are committed; keys in files of others are looked up in the table. Whatever cannot
-be followed (an overwrite, expired snapshots, a table that went back) is built again from the files of the lane.
+Opening takes the index that the processes of this machine have left and brings it to the snapshot of the batch.
+Assignments of the lane count once their files are committed; keys in files of others are looked up in the table. If a
+change cannot be followed (an overwrite, expired snapshots, a rolled back table), the index is rebuilt from the files of
+the lane.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ Added = Mapping[BucketId, Sequence[DataFileMeta]]
 
 @dataclass(frozen=True, slots=True)
 class IndexPlace:
-    """What the index of a lane needs of the process around it."""
+    """The process environment of a lane's index."""
 
     lookup_dir: str
     cache: LookupCache
@@ -82,7 +83,7 @@ class LaneIndex:
 
     @property
     def buckets(self) -> Sequence[BucketId]:
-        """The bucket that each slot stands for."""
+        """The bucket of each slot."""
         return self._index.buckets
 
     def counts_in(self, partition: bytes) -> dict[int, int]:
@@ -122,7 +123,7 @@ class LaneIndex:
         """Save the index; files of the one before it that it does not name go."""
         self._files.save(index)
         self._files.forget_pending()
-        # Unreferenced: the saved index was the only one that named them, and whoever has them open keeps them.
+        # Unreferenced: only the saved index named them, and a process that has them open keeps them.
         self._runs.keep(index.runs, () if before is None else before.runs)
         return index
 
@@ -182,7 +183,7 @@ class LaneIndex:
     # ------------------------------------------------------------ followed
 
     def _followed(self, index: KeyIndex) -> KeyIndex | None:
-        """The index brought to the snapshot of the batch; None when that cannot be done from what is left."""
+        """The index brought to the snapshot of the batch; None if the remaining files do not allow that."""
         if index.at.id >= self._at.id or not self._is_in_history(index.at):
             return None
         candidates: defaultdict[BucketId, list[DataFileMeta]] = defaultdict(list)
@@ -222,7 +223,7 @@ class LaneIndex:
         except CorruptFile:
             if self._ctx.snapshots.find(snapshot.id) is not None:
                 raise
-            return None  # it has expired meanwhile
+            return None  # it has expired since
         if any(entry.kind != ADD for entry in entries):
             return None
         added: defaultdict[BucketId, list[DataFileMeta]] = defaultdict(list)

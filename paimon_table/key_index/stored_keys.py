@@ -1,6 +1,7 @@
 """The keys that the buckets of a table hold, read from its files, and whether they are in buckets of their lane.
 
-Of every engine: a key counts whose merged row is no retract, on level 0 too, where a later compaction will find it.
+For every engine: a key counts if its merged row is not a retract, on level 0 too, where a later compaction will find
+it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def key_magnitudes(schema: TableSchema, rows: pa.Table) -> Magnitudes:
 
 @dataclass(frozen=True, slots=True)
 class LaneNumber:
-    """One of so many lanes: it owns the buckets of every partition whose number has its remainder."""
+    """One of this many lanes: it owns the buckets of every partition whose number has its remainder."""
 
     lanes: int
     number: int

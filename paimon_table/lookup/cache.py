@@ -1,8 +1,8 @@
 """The directory of lookup files of one machine: shared by tables and processes, bounded in bytes, rebuilt at will.
 
-A lookup file holds nothing that its data file does not hold, and an open mapping outlives the file's name; so any of
-them may be deleted at any moment. Those of data files that a compaction replaced go at once, the others when room is
-needed or when nobody has used them for a week.
+A lookup file holds nothing that its data file does not hold, and an open mapping outlives the file's name. So any of
+them may be deleted at any moment. Lookup files of replaced data files are deleted at once, the others when room is
+needed or after a week without use.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _SUFFIX = ".lookup"
 _STALE_TEMPORARY_S = 3600.0
 _UNUSED_S = 7 * 86_400.0
 _LOOK_AROUND_S = 60.0
-"""The directory is gone through after this time, or when one part in so many of its limit was added:"""
+"""The directory is cleaned after this time, or when one ``_PARTS``-th of its limit was added."""
 _PARTS = 64
 _MAX_MAPPED_FILES = 8192
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a file holds and what it needs, in words for whoever has no room for it."""
+    """A description of a file's content and its needs, for the message about a full disk."""
 
     words: str
     needs: str
@@ -56,9 +56,9 @@ def shared_lookup_cache(directory: str, max_bytes: int = DEFAULT_MAX_BYTES) -> L
 class LookupCache:
     """Lookup files by name: ``<table>/<data file>-<schema id of the rows>``, names of data files being unique.
 
-    All files together take at most ``max_bytes``, and at most half of what the disk has left without them. Files stay
-    mapped after their first use, because mapping them again costs a page fault for each page touched. May be used by
-    several threads.
+    All files together take at most ``max_bytes``, and at most half of the space that the disk would have without them.
+    Files stay mapped after their first use, because mapping them again costs a page fault for each page touched. May be
+    used by several threads.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class LookupCache:
     ) -> LookupFile:
         """Write the file from rows in file order, then make room; rows are not kept in memory.
 
-        The file is good to use whatever others delete meanwhile. SinkUnavailable when it cannot be written.
+        The file can be used whatever others delete. SinkUnavailable when it cannot be written.
         """
         path = self._path(name)
         with self._writing(contents):
@@ -160,7 +160,7 @@ class LookupCache:
             self._evict(built, now_s)
 
     def _evict(self, built: Path, now_s: float) -> None:
-        """Delete the files used longest ago until the rest fits, and what is left of dead processes and tables."""
+        """Delete the least recently used files until the rest fits, and leftovers of dead processes and tables."""
         entries = []
         for directory, directories, files in os.walk(self._directory):
             for path in (Path(directory, name) for name in [*files, *directories]):

@@ -1,13 +1,13 @@
 """Local copies of data files in a form where single keys are found without reading the rest.
 
 A lookup file is ours alone, not part of the table format. It holds an Arrow IPC file with the rows of one data file, an
-array of sorted key words, and a footer. The key word is the key itself where the key is one NOT NULL integer column,
-else a 64-bit hash, followed by an array of the row numbers in word order. A word may also be the hash of the first
-columns of the key, which several rows share. Everything is memory-mapped: opening reads
-the footer, finding touches the pages of the rows found.
+array of sorted key words, and a footer. The key word is the key itself if it is one NOT NULL integer column, else a
+64-bit hash. An array of the row numbers in word order follows. A word may also be the hash of the first columns of the
+key, which several rows share. Everything is memory-mapped: opening reads the footer, finding touches the pages of the
+rows found.
 
 The footer has a checksum of each batch of rows and of each array. A file that another process wrote, or this one long
-ago, is verified part by part when a part is first used: what the disk has altered is built again, never believed.
+ago, is verified part by part on first use: if the disk has altered it, it is rebuilt.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class _Footer:
     first_batch: int
     batch_checksums: list[int]
     frame_checksum: int
-    """Checksum of the parts of the Arrow IPC file that are no batches."""
+    """Checksum of the parts of the Arrow IPC file other than batches."""
     words_checksum: int
     rows_checksum: int
 
@@ -273,7 +273,7 @@ def merge_hits(parts: list[Hits]) -> Hits:
 
 
 class BrokenLookupFile(Exception):
-    """The file is damaged or of another version or boot; whoever sees this builds it again."""
+    """The file is damaged or of another version or boot; the caller rebuilds it."""
 
 
 @cache
@@ -393,7 +393,7 @@ class LookupFileWriter:
         }
 
     def abandon(self) -> None:
-        """Leave nothing behind; the temporary name is known to nobody else."""
+        """Remove the file; no other process knows the temporary name."""
         self._stream.close()
         self._temporary.unlink(missing_ok=True)
 

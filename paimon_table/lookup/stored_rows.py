@@ -1,7 +1,7 @@
 """Finding the stored rows of given keys, at a cost that follows the number of keys.
 
-Implements the reading side of Paimon's lookup: per sorted run the files whose key range can hold a key, then the lookup
-file of each, then one binary search for all keys of a batch at once.
+Implements the reading side of Paimon's lookup. Per sorted run it takes the files whose key range can hold a key, then
+the lookup file of each. One binary search finds all keys of a batch at once.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class StoredRows:
             position += rows.num_rows
 
     def keep_only(self, files: Iterable[DataFileMeta]) -> None:
-        """Rows are no longer looked up in others than these: those that were here before lose their lookup files."""
+        """Rows are now looked up only in these files: former ones lose their lookup files."""
         kept = {file.file_name for file in files}
         for file_name in self._known - kept:
             self._cache.discard(self._names(file_name))

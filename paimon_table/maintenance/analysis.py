@@ -1,10 +1,10 @@
 """Statistics about the rows of a table, for the planners of engines.
 
-Implements Paimon's ANALYZE: a file in ``statistics/`` says how many rows a snapshot has and what values its columns
-hold, and an ANALYZE snapshot without changes names it. Later snapshots go on naming it until the schema changes.
+Implements Paimon's ANALYZE: a file in ``statistics/`` has the number of rows and the statistics of columns, and an
+ANALYZE snapshot without changes names it. Later snapshots continue to name it until the schema changes.
 
-The durable steps are the statistics file, then the snapshot. Whoever is interrupted between them leaves a file that no
-snapshot names, which ``remove-orphans`` takes away.
+The durable steps are the statistics file, then the snapshot. An interruption between them leaves a file that no
+snapshot names, which ``remove-orphans`` removes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from paimon_table.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Analyzed:
-    """What was found in a snapshot, and the snapshot that says so."""
+    """The statistics of a snapshot, and the snapshot that names them."""
 
     snapshot_id: int
     row_count: int
@@ -38,8 +38,8 @@ class Analyzed:
 def analyze(table: Table, job: Job, columns: Sequence[str] | None = None) -> Analyzed | None:
     """Read the newest snapshot and publish statistics of it; of these columns, by default of all.
 
-    None for a table without snapshots. ConfigError for columns that are not there; CommitConflict where the schema
-    changed meanwhile or others keep committing: nothing is published then.
+    None for a table without snapshots. Raises ConfigError for missing columns, and CommitConflict if the schema changes
+    or others keep committing: then nothing is published.
     """
     chosen = _chosen(table, columns)
     commit = job.commit_to(table)
@@ -76,7 +76,7 @@ def _chosen(table: Table, columns: Sequence[str] | None) -> tuple[str, ...]:
 def _gathered(
     table: Table, snapshot: Snapshot, names: Sequence[str], job: Job
 ) -> tuple[tuple[ColumnStatistics, ...], int]:
-    """What the columns hold, and the number of rows."""
+    """The statistics of the columns, and the number of rows."""
     found = tuple(ColumnStatistics(table.schema.field(name)) for name in names)
     scan = TableScan.make(table.context, list(names) or [table.schema.column_names[0]])
     splits = scan.plan(snapshot)

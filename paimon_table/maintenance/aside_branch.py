@@ -5,8 +5,8 @@ Its schemas are copies of the table's, version by version, so that a file means 
 version first. Options that the table cannot take while it holds its present content may differ from the table's. Such
 options apply to the branch only, until the table has the new content (``take_over``).
 
-Nobody else writes the branch. Files that it no longer needs are removed one by one, and the snapshot that names them
-last. So a later removal finds the files that an interrupted one left.
+Only the rebuild writes the branch. Files that it no longer needs are removed one by one, and the snapshot that names
+them last. So a later removal finds the files that an interrupted one left.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class AsideBranch:
         return replace(table, publisher=_BranchPublisher(self))
 
     def tidy(self, user: str) -> None:
-        """Remove the snapshots before the newest one of ``user``, which finds there what it has committed last."""
+        """Remove the snapshots before the newest one of ``user``, which finds its last commit there."""
         table = self.open()
         own = table.snapshots.newest_of_user(user)
         over = [] if own is None else [snapshot for snapshot in _snapshots(table) if snapshot.id < own.id]
@@ -86,7 +86,8 @@ class AsideBranch:
         kept = metadata_names(ManifestReader(self.io, self.paths), own)
         files, metadata = FilesToRemove(table.context), MetadataToRemove(table.context, kept)
         for snapshot in (*over[1:], own):
-            # Proof: nobody else names files of the branch, and in it nothing comes back that a snapshot has deleted.
+            # Proof: nothing else names files of the branch, and files that a snapshot has deleted never come back in
+            # it.
             files.add_deleted(snapshot, (), keeps_appended=False)
         for snapshot in over:
             files.add_changelog(snapshot, ())
@@ -99,8 +100,8 @@ class AsideBranch:
     def remove(self, *, is_taken: bool) -> None:
         """Remove the branch with all files that only it needs.
 
-        ``is_taken``: what its newest snapshot holds is the table's. Idempotent; what a removal that was interrupted
-        cannot tell any more is left to ``remove-orphans``.
+        ``is_taken``: what its newest snapshot holds is the table's. Idempotent; files that an interrupted removal no
+        longer knows are left to ``remove-orphans``.
         """
         with suppress(CorruptFile):
             self._remove_files(is_taken)

@@ -1,4 +1,4 @@
-"""What is known of the values of one column, gathered piece by piece with bounded memory.
+"""Statistics of the values in one column, gathered piece by piece with bounded memory.
 
 Implements Paimon's ``ColStats``: number of different values, smallest and largest value as text, NULLs, lengths. As
 Paimon's own ANALYZE does, texts and bytes get lengths and no smallest value, and values of other types have the length
@@ -106,7 +106,7 @@ class ColumnStatistics:
             self.extremes = pa.concat_arrays([pa.array([found["min"]]), pa.array([found["max"]])]).cast(present.type)
 
     def to_json(self) -> dict[str, object]:
-        """The members of the column in a statistics file; what is not known is left out."""
+        """The members of the column in a statistics file; unknown ones are left out."""
         known: dict[str, object] = {"colId": self.column.id}
         if self.column.type.is_nested:
             return {**known, "nullCount": self.null_count}

@@ -26,8 +26,7 @@ Chosen = Callable[[bytes], bool]
 def compact(table: Table, job: Job, chosen: Chosen, *, fully: bool) -> Compacted:
     """Compact the buckets of the chosen partitions: as their strategy wants it, or all of each into its highest level.
 
-    CommitConflict when others keep changing the same files; what was published until then stays, also after other
-    exceptions.
+    Raises CommitConflict if others keep changing the same files. Published results stay, also after other exceptions.
     """
     commit = job.commit_to(table)
     due = [bucket for bucket in commit.refresh().files if bucket.bucket != POSTPONED and chosen(bucket.partition)]

@@ -1,4 +1,4 @@
-"""What is wrong with the files of a table, as values: which file, how, and who needs it."""
+"""Damage of a table's files, as values: which file, how, and what needs it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class WrongHint:
-    """A hint file that does not say what it should; readers list the directory instead, which costs time alone."""
+    """A wrong hint file; readers list the directory instead, which only costs time."""
 
     path: str
     found: str | None
@@ -66,7 +66,7 @@ class WrongHint:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What an inspection has found."""
+    """The findings of an inspection."""
 
     damages: tuple[Damage, ...] = ()
     hints: tuple[WrongHint, ...] = ()

@@ -1,4 +1,4 @@
-"""Expiring what a table does not keep any more: snapshots with their files, then changelogs that outlive them."""
+"""Expires snapshots with their files, then changelogs that outlive them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from paimon_table.surroundings import now_ms, random_uuid
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Clock, random ids, what writers need, who hears of removed files, and what is known about a table."""
+    """Clock, random ids, claims of writers, the listener for removed files, and known facts about a table."""
 
     clock_ms: Callable[[], int] = now_ms
     new_uuid: Callable[[], str] = random_uuid
@@ -30,7 +30,7 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """What is gone, or would be."""
+    """The removed content, or the content that would be removed."""
 
     snapshots: tuple[int, ...] = ()
     changelogs: tuple[int, ...] = ()
@@ -43,7 +43,7 @@ class Expired:
     finished: int = 0
     """Removals of processes that died, which were finished."""
     dropped: int = 0
-    """Those that were left as they are, see ``Finished``: ``remove-orphans`` finds the files that nobody needs."""
+    """Those that were left as they are, see ``Finished``: ``remove-orphans`` finds their unreferenced files."""
 
     def with_more(self, expiry: Expiry) -> Expired:
         """This together with what another expiry has removed."""
@@ -62,7 +62,7 @@ class Expired:
 def expire(
     ctx: TableContext, surroundings: Surroundings, limits: Limits | None = None, rounds: int | None = None
 ) -> Expired:
-    """Expire all that is over, as the options or ``limits`` of snapshots say, in so many rounds at most.
+    """Expire all content past its retention, by the options or ``limits`` of snapshots, in at most this many rounds.
 
     Work that earlier processes have left is finished first. Safe beside writers, readers and others that expire the
     same table. CorruptFile when the needs of tags, branches and consumers are unknown.
@@ -83,9 +83,9 @@ def expire(
 def _repeat(
     ctx: TableContext, surroundings: Surroundings, rounds: int | None, plan: Callable[[], Expiry], done: Expired
 ) -> Expired:
-    """Plan and remove until nothing is left to expire, or so many times; adds to what is done.
+    """Plan and remove until nothing is left to expire, or this many times; adds to the result.
 
-    It is planned again when a consumer has come meanwhile that reads something next of what would go.
+    It is planned again if a new consumer reads next what would be removed.
     """
     for number in itertools.count():
         expiry = Expiry() if number == rounds else plan()

@@ -1,6 +1,6 @@
 """Which names in a table's directories belong to files that writers of Paimon tables make. Pure.
 
-Everything else may belong to somebody: it is reported and left alone.
+Everything else may belong to another program: it is reported and left alone.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _DATA = re.compile(rf".*{_UUID}-\d+(?:\.\w+)+")
 
 
 class FileKind(Enum):
-    """What becomes of a file that nothing refers to."""
+    """The fate of an unreferenced file."""
 
     PAYLOAD = "removed once it is old enough: its writer has not published it"
     KEPT = "stays: it counts from its creation on"
@@ -80,7 +80,7 @@ class FileNamesOf:
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a file gets another name, or goes, once whoever writes it has come so far."""
+    """Whether the writer of a file later renames or removes it."""
     return _TEMPORARY.fullmatch(name) is not None
 
 

@@ -53,7 +53,7 @@ class OpenedDespiteDamage:
 
 
 def open_despite_damage(io: FileIO, root: str) -> OpenedDespiteDamage:
-    """ConfigError where there is no table, CorruptFile where no version of its schema can be read."""
+    """Raises ConfigError without a table, CorruptFile if no version of its schema can be read."""
     paths = TablePaths(root)
     ids = schema_ids(io, paths)
     if not ids:
@@ -81,7 +81,7 @@ def _schemas(io: FileIO, paths: TablePaths, ids: list[int]) -> tuple[dict[int, T
 
 
 def inspect(opened: OpenedDespiteDamage, job: Job, *, reads_rows: bool = False) -> Inspection:
-    """Look at everything; changes nothing. What others commit or expire meanwhile is no damage."""
+    """Look at everything; changes nothing. Commits and expiries of others at the same time are not damage."""
     ctx = opened.ctx
     io, paths = ctx.io, ctx.paths
     needed = NeededFiles(ctx)
@@ -108,7 +108,7 @@ def inspect(opened: OpenedDespiteDamage, job: Job, *, reads_rows: bool = False) 
 
 
 def mend_hints(io: FileIO, hints: Iterable[WrongHint]) -> None:
-    """Write what the hints should say. Nothing is lost: the names of the files next to them say the same."""
+    """Write the correct hints. Nothing is lost: the names of the files next to them say the same."""
     for hint in hints:
         io.write(hint.path, str(hint.right).encode())
 
@@ -123,7 +123,7 @@ def _read(io: FileIO, holder: Holder, needed: NeededFiles) -> None:
             needed.note(holder.path, f"holds snapshot {snapshot.id}", holder)
             return
     except FileNotFoundError:
-        return  # expired or deleted meanwhile
+        return  # expired or deleted since
     except (TidemarkError, OSError) as error:
         needed.note(holder.path, _unreadable(error), holder)
         return
@@ -131,7 +131,7 @@ def _read(io: FileIO, holder: Holder, needed: NeededFiles) -> None:
     needed.add(holder, snapshot)
     if set(needed.damages) - before and not io.exists(holder.path):
         for path in set(needed.damages) - before:
-            del needed.damages[path]  # expired meanwhile, with its files
+            del needed.damages[path]  # expired since, with its files
         needed.end_chain()
 
 
@@ -189,14 +189,14 @@ def _sizes(io: FileIO, directory: str) -> dict[str, int]:
 
 
 def _is_still_needed(ctx: TableContext, needs: Needs) -> bool:
-    """Whether anything that needs the file has not expired meanwhile."""
+    """Whether anything that needs the file still exists."""
     if needs.others or any(branch is not None for branch, _, _ in needs.spans):
         return True
     return any(ctx.io.exists(ctx.paths.snapshot_file(last)) for _, _, last in needs.spans)
 
 
 def _content_damages(ctx: TableContext, snapshot_id: int, job: Job, reads_rows: bool) -> list[Damage]:
-    """Index files, and data files where rows are read, of one snapshot that do not hold what was written."""
+    """Damaged index files of one snapshot, and damaged data files if rows are read."""
     holder = _snapshot_holder(ctx.paths, snapshot_id)
     snapshot = ctx.snapshots.find(snapshot_id)
     if snapshot is None:

@@ -1,4 +1,4 @@
-"""What a job of maintenance gets from whoever started it: an environment, and somebody who watches."""
+"""The inputs of a maintenance job from its caller: an environment, and an observer."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from paimon_table.table import Table
 from paimon_table.write.bucket_writer import WriterEnvironment
 
 ATTEMPTS = 5
-"""How often a step is done again because others have committed to the same files meanwhile."""
+"""How often a step is repeated because others have committed to the same files."""
 
 
 class Progress(Protocol):
     """Watches a job. May raise in ``advance``, and only there: the job then removes what it has written and ends."""
 
     def begin(self, step: str, count: int, unit: str = "rows") -> None:
-        """A step begins that goes through so many stored rows, or others."""
+        """A step begins that goes through this many stored rows, or other items."""
         ...
 
     def advance(self, count: int) -> None:
@@ -31,7 +31,7 @@ class Progress(Protocol):
 
 
 class Unwatched:
-    """Nobody looks."""
+    """No observer."""
 
     def begin(self, step: str, count: int, unit: str = "rows") -> None: ...
 
@@ -47,7 +47,7 @@ class Job:
     identifiers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def commit_to(self, table: Table) -> TableCommit:
-        """A committer of a user that nobody else has."""
+        """A committer with a unique user."""
         return table.new_commit(
             self.environment.new_uuid(),
             clock_ms=self.environment.clock_ms,
@@ -57,7 +57,7 @@ class Job:
 
 
 def remove_unpublished(ctx: TableContext, messages: Iterable[CommitMessage]) -> None:
-    """Delete what the messages name as new, and no file that was there before.
+    """Delete the files that the messages name as new, and no earlier ones.
 
     The caller proves that no snapshot names these files: the messages were not published and never will be.
     """

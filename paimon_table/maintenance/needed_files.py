@@ -85,7 +85,7 @@ class NeededFiles:
     def _add_appended(self, holder: Holder, snapshot: Snapshot) -> None:
         """Where a long-lived changelog was written without a changelog producer: the files that its snapshot added.
 
-        Other writers remove their lists once the table has got a producer; then nobody needs the files.
+        Other writers remove their lists once the table has a producer; then the files are not needed.
         """
         is_append = snapshot.commit_kind is CommitKind.APPEND and producer_of(self._ctx, snapshot) == NO_PRODUCER
         if holder.branch is None and is_append and self._is_there(snapshot.delta_manifest_list):

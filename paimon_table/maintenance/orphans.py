@@ -1,14 +1,14 @@
 """Files of a table that nothing refers to: what writers have left behind that were killed before they could publish.
 
-Implements Paimon's clean-up of orphan files, with narrower rules: a file goes only if a writer of Paimon tables gives
-such names, if it is older than a time in which every commit is surely through, and if no snapshot, changelog or tag of
-the table or of a branch refers to its name.
+Implements Paimon's clean-up of orphan files, with narrower rules. A file is removed only if writers of Paimon tables
+give such names, and if it is older than any commit can take. Also no snapshot, changelog or tag of the table or of a
+branch may refer to its name.
 
-Files of other tables stay: what is reached by a link is not looked at, nor is a directory with a table of its own.
+Files of other tables stay: links are not followed, and directories with a table of their own are skipped.
 
 Why nothing goes that is referred to: files are listed before references are read, and references are read again until
-nothing new has been published. A file that was listed and gets published later than that was written longer ago than
-``older_than_ms``, by a commit that has taken all that time. References to a file that has expired never come back.
+nothing new has been published. If a listed file is published after that, it was written longer than ``older_than_ms``
+ago, by a commit that took all that time. References to a file that has expired never come back.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ class Orphan:
 
 @dataclass(frozen=True, slots=True)
 class Orphans:
-    """What a search has found."""
+    """The findings of a search."""
 
     files: tuple[Orphan, ...] = ()
     """To be removed, by path."""
     young: tuple[Orphan, ...] = ()
     """Not referred to either, but so young that a writer may be about to publish them."""
     unknown: tuple[str, ...] = ()
-    """Paths of files and directories that are none of a Paimon table's; nobody has looked into the directories."""
+    """Paths of files and directories that do not belong to a Paimon table; the directories were not searched."""
     file_count: int = 0
     """Files that were looked at."""
     references: References | None = field(default=None, repr=False, compare=False)
-    """What was read of the table's references."""
+    """The references of the table read so far."""
 
 
 def check_age(older_than_ms: int, *, nobody_writes: bool) -> None:
@@ -95,7 +95,7 @@ def find_orphans(table: Table, job: Job, older_than_ms: int) -> Orphans:
 def remove_orphans(table: Table, orphans: Orphans, job: Job) -> tuple[Orphan, ...]:
     """Remove the files that ``find_orphans`` has found; gives those that are gone.
 
-    What has been published since then is read first, and what it refers to stays.
+    Later snapshots are read first, and the files that they refer to stay.
     """
     references = orphans.references or References(table.io, table.paths)
     while references.refresh(lambda _: None, lambda: None):
@@ -148,7 +148,7 @@ class _Walk:
                     self.unknown.append(f"{directory}/{file.name}")
 
     def _buckets(self) -> list[str]:
-        """The directories of buckets, level by level; other entries that are no file are noted as unknown.
+        """The directories of buckets, level by level; other entries that are not files are noted as unknown.
 
         Links are unknown too, and so are directories that hold a table: their files may belong to other tables.
         """

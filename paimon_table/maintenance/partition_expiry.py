@@ -17,7 +17,8 @@ from paimon_table.table import Table
 
 @dataclass(frozen=True, slots=True)
 class OldPartitions:
-    """What is over, oldest values first as far as one check goes, and what has no time and stays."""
+    """The expired partitions, oldest values first up to the limit of one check, and those without a time, which
+    stay."""
 
     over: dict[bytes, PartitionFacts]
     without_time: tuple[str, ...] = ()
@@ -40,9 +41,9 @@ def partitions_that_are_over(table: Table, now: datetime) -> OldPartitions:
 
 
 def expire_partitions(table: Table, job: Job, now: datetime) -> list[PartitionFacts]:
-    """Drop what is over, in one snapshot or in batches as the options say; gives what is gone.
+    """Drop expired partitions, in one snapshot or in batches as the options say; gives the dropped ones.
 
-    CommitConflict when other writers keep committing to the partitions: what was dropped before stays dropped.
+    Raises CommitConflict if other writers keep committing to the partitions; partitions dropped before stay dropped.
     """
     over = list(partitions_that_are_over(table, now).over)
     size = table.options.retention.partition_expiration_batch_size or max(len(over), 1)

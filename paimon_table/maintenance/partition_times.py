@@ -1,8 +1,8 @@
-"""The time that the values of a partition stand for.
+"""The time in the values of a partition.
 
-Implements ``partition.timestamp-pattern``, in which ``$column`` stands for a value, by default the value of the first
-column, and ``partition.timestamp-formatter``, a pattern of Java's for dates and times. Dates and timestamps are taken
-for what they are, written as 2024-01-31 and 2024-01-31 10:00:00.
+Implements ``partition.timestamp-pattern``, in which ``$column`` stands for a value (by default that of the first
+column), and ``partition.timestamp-formatter``, a Java pattern for dates and times. Dates and timestamps are taken for
+what they are, written as 2024-01-31 and 2024-01-31 10:00:00.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Partitions that somebody names, and dropping them.
+"""Partitions named by a user, and dropping them.
 
 Implements Paimon's drop of partitions: an OVERWRITE snapshot that deletes their files and brings none.
 """
@@ -20,7 +20,7 @@ from paimon_table.table import Table
 
 @dataclass(frozen=True, slots=True)
 class PartitionFacts:
-    """What a partition holds."""
+    """The content of a partition."""
 
     directory: str
     """Below the table; empty for one without partition columns."""

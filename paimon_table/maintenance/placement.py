@@ -35,7 +35,7 @@ class Placement(Protocol):
 
     @property
     def total_buckets(self) -> int:
-        """What the manifest entries of the new files say."""
+        """The manifest entries of the new files."""
         ...
 
     def passes(self, old: Sequence[int], present_count: int) -> Iterator[Pass]:
@@ -126,7 +126,7 @@ def fixed_passes(old: Sequence[int], present_count: int, count: int) -> Iterator
 
 
 def dynamic_pass_count(options: TableOptions, row_count: int) -> int:
-    """About how many readings rows of so many keys take on their way into dynamic buckets."""
+    """About how many readings the rows of this many keys take on their way into dynamic buckets."""
     limits, assigners = FillLimits.of(options), assigner_count(options)
     each = -(-row_count // (assigners * limits.target_row_count))
     return -(-min(assigners * each, limits.bucket_count) // MOST_OPEN)

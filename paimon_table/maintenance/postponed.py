@@ -1,8 +1,8 @@
 """Giving rows in postponed buckets (``bucket`` = -2) their buckets.
 
-Implements Paimon's compaction of bucket -2: files are replayed row by row in the order of their creation into ordinary
-writers of the buckets, and go, in one COMPACT snapshot with all that these writers made, changelog included. So readers
-see the rows at once, and twice never.
+Implements Paimon's compaction of bucket -2. Files are replayed row by row, in the order of their creation, into
+ordinary writers of the buckets. One COMPACT snapshot removes them and adds all results of these writers, changelog
+included. So readers see the rows at once, and twice never.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def compact_postponed(
 ) -> Compacted:
     """Give all postponed rows of the chosen partitions their buckets; ``fully`` as for ``compact``.
 
-    Partitions without buckets so far get ``new_count`` buckets, by default as many as the options say. CommitConflict
-    when others keep compacting the same files; what was published until then stays. ConfigError as for ``check_order``.
+    Partitions without buckets so far get ``new_count`` buckets, by default as many as the options say. Raises
+    CommitConflict if others keep compacting the same files; published results stay. ConfigError as for ``check_order``.
     """
     commit = job.commit_to(table)
     state = commit.refresh()
@@ -65,8 +65,9 @@ def compact_postponed(
 def check_order(ctx: TableContext, files: Mapping[BucketId, Sequence[DataFileMeta]], partition: bytes) -> None:
     """ConfigError where rows that wait may be older than rows of their keys that have their buckets.
 
-    Writers that do not look at what waits put rows into buckets once ALTER TABLE has given 'bucket' a number: files of
-    a schema with that number, younger than one that waits. Who sets the option to -2 again says that this is all right.
+    Writers that ignore waiting rows put rows into buckets once ALTER TABLE has given 'bucket' a number. Their files
+    have a schema with that number, and are younger than a waiting file. Who sets the option to -2 again says that this
+    is all right.
     """
     waiting = _waiting(files, partition)
     if not waiting or ctx.options.is_postponed:
@@ -147,7 +148,7 @@ class _Replay:
         return [*made, CommitMessage(bucket=bucket, total_buckets=POSTPONED, compact_before=tuple(self._files))]
 
     def _left(self) -> Iterator[CommitMessage]:
-        """What the writers have flushed, as far as they know after an exception."""
+        """The files that the writers have flushed, as far as known after an exception."""
         for writer in self._writers.values():
             with suppress(TidemarkError, OSError):
                 yield writer.prepare_append()

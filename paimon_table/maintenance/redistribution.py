@@ -1,13 +1,13 @@
 """The rows of one partition in another number of buckets.
 
-What a full compaction does, across buckets: every key is merged to one row, retracts go, the rest moves as it is
-stored, with its sequence number, to the highest level of its new bucket. So nothing is lost that an INSERT of the rows
-which readers see would lose, such as what a column of the function ``count`` has counted.
+A full compaction across buckets. Every key is merged to one row and retracts are dropped. The other rows move
+unchanged, with their sequence numbers, to the highest level of their new bucket. So nothing is lost that an INSERT of
+the visible rows would lose, such as the count in a column of the function ``count``.
 
 Reads run through the old buckets side by side in key order, so that every new file is written once. Buckets whose
-numbers differ modulo what both counts have in common share no keys: they are taken one class after the other, which
-bounds what is open at a time; where a class is still too wide, its rows are written twice. For dynamic buckets all keys
-are read before: each hash has its bucket, at 6 bytes in memory, before the first row is written.
+numbers differ modulo the common divisor of both counts share no keys. They are processed class by class, which bounds
+the number of open files. If a class is still too wide, its rows are written twice. For dynamic buckets all keys are
+read before: each hash has its bucket, at 6 bytes in memory, before the first row is written.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _Stored:
 def rows_to_read(held: Mapping[int, BucketState], present_count: int, count: int, options: TableOptions) -> int:
     """How many stored rows a redistribution goes through, those that it reads twice counted twice.
 
-    On their way to dynamic buckets, whose number follows from the keys, about so many.
+    About how many dynamic buckets there will be, whose number depends on the keys.
     """
     row_counts = {number: sum(file.row_count for file in state.files) for number, state in held.items()}
     if count == DYNAMIC:
@@ -82,12 +82,12 @@ class Redistribution:
     environment: WriterEnvironment
     names: FileNames
     on_rows: Callable[[int], None]
-    """Called with numbers of stored rows that are done; what it raises ends the work."""
+    """Called with numbers of processed rows; an exception in it ends the work."""
 
     def run(self, held: Mapping[int, BucketState], present_count: int) -> tuple[CommitMessage, ...]:
         """Messages of the new buckets, all files durable. Level 0 must hold nothing that readers do not see.
 
-        ``held`` are the buckets with files, of ``present_count``. After an exception nothing is left of the work.
+        ``held`` are the buckets with files, of ``present_count``. After an exception no result of the work remains.
         """
         made: list[CommitMessage] = []
         try:
@@ -98,7 +98,7 @@ class Redistribution:
                 made.append(replace(self._message(number), append_index=IndexChange(after=(index,))))
             self.ctx.io.sync()
         except BaseException:
-            # Unreferenced: nobody else has seen the messages.
+            # Unreferenced: no other code has seen the messages.
             remove_unpublished(self.ctx, made)
             raise
         return tuple(made)

@@ -30,8 +30,8 @@ class References:
     def refresh(self, on_begin: Callable[[int], None], on_holder: Callable[[], None]) -> bool:
         """Read the holders that are new; False when there are none. CorruptFile when one cannot be read.
 
-        Branches may be recreated under the same names with the same numbers, as tags may: a holder that was seen
-        refers to what it did then or to what others held already.
+        Branches may be recreated under the same names with the same numbers, as tags may. A holder that was seen refers
+        to the same files as then, or to files that others held already.
         """
         new = [holder for holder in holders(self._io, self._paths) if holder not in self._seen]
         if new:
@@ -47,7 +47,7 @@ class References:
             self._add_files(holder, holder.read(self._io))
         except (CorruptFile, FileNotFoundError) as error:
             if not self._io.exists(holder.path):
-                return  # expired or deleted meanwhile, and its files with it
+                return  # expired or deleted since, and its files with it
             raise CorruptFile(f"cannot tell which files {holder} of {self._paths.root} refers to: {error}") from error
 
     def _add_files(self, holder: Holder, snapshot: Snapshot) -> None:
@@ -72,7 +72,7 @@ class References:
             self.names.update(entry.file.file_name for entry in self._reader.index_entries(snapshot))
 
     def _add_list(self, name: str, size_bytes: int | None, *, may_lack: bool = False) -> None:
-        """``may_lack``: its manifests can be gone, and with them what they name."""
+        """``may_lack``: its manifests can be gone, with the files that they name."""
         for manifest in self._reader.list_of(name, size_bytes):
             if manifest.file_name not in self._read:
                 if may_lack and not self._is_there(manifest.file_name):

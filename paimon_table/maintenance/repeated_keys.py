@@ -1,7 +1,7 @@
 """Keys with a row in several places, in tables whose rows move between partitions: finding them, leaving one of each.
 
-A table is the truth of where its keys are, so nothing in it says which of two rows counts. Somebody has to: the row of
-the younger file, or the one with the greatest value of a column, such as the time of its last change.
+A table is the truth of where its keys are, so nothing in it says which of two rows counts. The user has to: the row of
+the younger file counts, or the one with the greatest value of a column, such as the time of its last change.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class RepeatedKeys:
     """The rows that have to go so that each key has one: row i has the key i of ``keys``."""
 
     keys: pa.Table
-    """Whole primary keys; one of three places stands there twice."""
+    """Whole primary keys; a key at three places occurs twice."""
     gone: tuple[BucketId, ...]
     kept: tuple[BucketId, ...]
     """Where the row of the key stays."""
@@ -72,8 +72,8 @@ def check_removable(table: Table) -> None:
 def find_repeated(table: Table, job: Job, newest_by: str | None = None) -> RepeatedKeys:
     """The keys that the newest snapshot has in several places.
 
-    Of each the row with the greatest value in ``newest_by`` stays, NULL being the least; among equal ones, and without
-    it, that in the youngest file. A compaction makes files young, also those with old rows.
+    Of each key the row with the greatest value in ``newest_by`` stays (NULL is the least). Among equal ones, and
+    without ``newest_by``, the row in the youngest file stays. A compaction makes files young, also those with old rows.
     """
     check_removable(table)
     ctx = table.context

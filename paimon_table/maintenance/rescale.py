@@ -1,16 +1,16 @@
 """Changing the number of buckets of a table that holds rows.
 
-The order of what is made durable: new files, one OVERWRITE snapshot that puts them in place of the old ones, then the
-option ``bucket``. A crash before the snapshot leaves files that nothing names; one behind it partitions with the new
-number under the old option, to which nobody may write until the same call is made again, which then sets the option
-alone. Readers never see anything but all rows.
+The order of durable steps: new files, one OVERWRITE snapshot that puts them in place of the old ones, then the option
+``bucket``. A crash before the snapshot leaves unreferenced files. A crash after it leaves partitions with the new
+number under the old option, which refuse writers. The same call then sets only the option. Readers never see anything
+but all rows.
 
-To dynamic buckets the option comes before the snapshot, both behind the files: readers of Paimon pass over buckets that
-cannot hold a key by the number of buckets of each file, -1 among them, unless the option says that they are dynamic.
-So files of dynamic buckets are never there under an option with a number, while the other way round is harmless.
+For dynamic buckets the option comes before the snapshot, and both after the files. Readers of Paimon skip buckets by
+the number of buckets in each file, also -1, unless the option says that buckets are dynamic. So files of dynamic
+buckets are never there under an option with a number, while the other way round is harmless.
 
-Rows that others commit meanwhile are not lost: the snapshot is published only if the partitions are as they were read;
-what has changed is read again. What compactions have not brought into the changelog yet, or not shown to readers, is
+Rows that others commit at the same time are not lost: the snapshot is published only if the partitions are unchanged;
+changed ones are read again. What compactions have not brought into the changelog yet, or not shown to readers, is
 compacted before.
 """
 
@@ -41,7 +41,7 @@ RESCALE_PROPERTY = "tidemark.rescale"
 
 @dataclass(slots=True)
 class Rescaled:
-    """What a rescale has done."""
+    """The result of a rescale."""
 
     rewritten: set[bytes] = field(default_factory=set)
     """Partitions."""
@@ -64,9 +64,9 @@ def rescale(table: Table, bucket_count: int, job: Job, chosen: Chosen | None = N
     -2 lets rows wait in postponed buckets from now on, in all partitions; they keep the buckets that they have. The
     other way, rows that wait get buckets, in partitions that are not chosen too.
 
-    Raises CommitConflict when other writers keep committing to the partitions: nothing of theirs and no row is lost,
-    and the option is as it was unless a partition has the new number already, or that is -1, which is set first. What
-    others than ``job.progress`` interrupt may leave files that nothing names.
+    Raises CommitConflict if other writers keep committing to the partitions. No row is lost. The option is unchanged,
+    unless a partition has the new number already, or that number is -1, which is set first. Interruptions other than by
+    ``job.progress`` may leave unreferenced files.
     """
     check_rescale(table, bucket_count, is_partial=chosen is not None)
     done = Rescaled(option_before=table.options.bucket)
@@ -98,14 +98,14 @@ def _all(_partition: bytes) -> bool:
 
 @dataclass(slots=True)
 class _Rewritten:
-    """The new files of one partition, and what they were made of."""
+    """The new files of one partition, and their sources."""
 
     content: PartitionContent
     messages: tuple[CommitMessage, ...]
 
 
 def _replace_stale(table: Table, bucket_count: int, job: Job, chosen: Chosen, done: Rescaled) -> None:
-    """One snapshot for all partitions that need it; what others change meanwhile is rewritten again."""
+    """One snapshot for all partitions that need it; partitions that others change are rewritten again."""
     commit = job.commit_to(table)
     ready: dict[bytes, _Rewritten] = {}
     try:
@@ -122,7 +122,7 @@ def _replace_stale(table: Table, bucket_count: int, job: Job, chosen: Chosen, do
         _remove(table, ready)
         raise
     _remove(table, ready)
-    # The option comes first there: nobody may look for keys by hashes among rows that have no dynamic buckets yet.
+    # The option comes first there: readers must not search keys by hash among rows without dynamic buckets.
     is_set = bucket_count == DYNAMIC and table.refreshed().options.bucket == DYNAMIC
     option = ", but its option 'bucket' is -1 already, which keeps writers out until it is done" if is_set else ""
     raise CommitConflict(
@@ -137,7 +137,7 @@ def _settled(
 ) -> TableState:
     """The newest state, once compactions have brought all rows of stale partitions to those who wait for them.
 
-    Postponed rows of all partitions get buckets, chosen or not: nobody may write behind them to fixed ones.
+    Postponed rows of all partitions get buckets, chosen or not: no writer may write to fixed ones after them.
     """
     for _ in range(ATTEMPTS):
         state = commit.refresh()
@@ -179,7 +179,8 @@ def _rewrite(
 
 
 def _is_published(commit: TableCommit, ready: dict[bytes, _Rewritten], job: Job, done: Rescaled) -> bool:
-    """Publish what is ready; False when others have changed it. Nothing stays ready of which that is not known."""
+    """Publish the finished partitions; False if others have changed them. If the outcome is unknown, nothing stays
+    ready."""
     if not ready:
         return True
     before, rewritten = commit.state, dict(ready)
@@ -213,5 +214,5 @@ def _drop_outdated(table: Table, ready: dict[bytes, _Rewritten], state: TableSta
 
 def _remove(table: Table, ready: Mapping[bytes, _Rewritten]) -> None:
     for one in ready.values():
-        # Unreferenced: nobody has tried to publish them, or the attempt was refused.
+        # Unreferenced: they were never published, or the attempt was refused.
         remove_unpublished(table.context, one.messages)

@@ -39,7 +39,7 @@ class RowCounting:
         return sum(file.row_count for split in self.unknown for file in split.files)
 
     def total(self) -> int:
-        """All rows; reads the data files of what is unknown."""
+        """The number of all rows; reads data files where it is unknown."""
         read: int = sum(rows.num_rows for split in self.unknown for rows in self.scan.read(split))
         return self.known + read
 

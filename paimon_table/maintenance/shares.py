@@ -1,4 +1,4 @@
-"""Compacting in shares: one COMPACT snapshot for about so many bytes, each done again while others are faster."""
+"""Compacts in shares: one COMPACT snapshot for each share of about equal bytes, repeated while others commit faster."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from paimon_table.metadata.table_context import TableContext
 from paimon_table.metadata.table_state import LiveFiles
 
 SHARE_BYTES = 1 << 30
-"""Size of the files that go into one snapshot, what a conflict makes to be done again, unless one place has more."""
+"""Size of the files in one snapshot, which a conflict repeats; one place may have more."""
 
 Place = TypeVar("Place")
-"""What is compacted as a whole: a bucket, or a partition."""
+"""The unit of compaction: a bucket, or a partition."""
 
 Compact = Callable[[LiveFiles, Place, bool], Iterable[CommitMessage]]
-"""The compaction of one place of the table as it is; the flag: whether its rows are told to those who watch.
+"""The compaction of one place of the present table; the flag: whether observers hear of its rows.
 
-What it gives has a COMPACT part alone. Files that it has not given before an exception it removes itself.
+Its result has only a COMPACT part. Files that it has not given before an exception it removes itself.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What the snapshots of a job changed."""
+    """The changes by a job's snapshots."""
 
     buckets: int = 0
     files_before: int = 0
@@ -63,7 +63,7 @@ class Shares(Generic[Place]):
     """What to do where others are always faster."""
 
     def run(self, step: str, due: Mapping[Place, Sequence[DataFileMeta]]) -> Compacted:
-        """Compact the places, which hold these files; what was published stays, whatever happens behind it."""
+        """Compact the places, which hold these files; published results stay, whatever happens later."""
         if due:
             self.job.progress.begin(step, sum(file.row_count for files in due.values() for file in files))
         done = Compacted()

@@ -1,8 +1,8 @@
 """Sorting a table without primary key and buckets, partition by partition, so that readers leave more files out.
 
-Implements Paimon's sort compaction with the strategy ``order``: all files of a partition are replaced by new ones whose
-rows are in the order of the columns, over the whole partition. Snapshots are COMPACT: the rows are the same, streaming
-readers get nothing. Rows that arrive meanwhile stay in files of their own.
+Implements Paimon's sort compaction with the strategy ``order``: new files replace all files of a partition, with their
+rows in the order of the columns over the whole partition. Snapshots are COMPACT: the rows are the same, streaming
+readers get nothing. Rows that arrive during the job stay in files of their own.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def sort(table: Table, job: Job, columns: Sequence[str], chosen: Chosen) -> Comp
     """Sort the chosen partitions by the columns, by default the columns of the option ``clustering.columns``.
 
     One snapshot for about a gigabyte, or for a partition that is larger. Needs room for a partition below the job's
-    local directory. ConfigError for tables and columns that cannot be sorted; CommitConflict when others keep replacing
-    the same files: what was published until then stays.
+    local directory. Raises ConfigError for tables and columns that cannot be sorted, and CommitConflict if others keep
+    replacing the same files. Published results stay.
     """
     by = checked_columns(table, columns)
     commit = job.commit_to(table)

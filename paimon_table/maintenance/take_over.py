@@ -23,7 +23,7 @@ from paimon_table.table import Table
 
 
 def settle(branch: Table, job: Job, *, fully: bool) -> None:
-    """Compact what is built so far that it may be taken over.
+    """Compact the new content until it can be taken over.
 
     Rows that no compaction has shown to readers or brought into the changelog would come into the table's changelog
     later, as if they were new. ``fully``: every key has one row, which reads the same under all options of merging.

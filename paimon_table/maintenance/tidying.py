@@ -1,7 +1,7 @@
 """What Paimon does after a commit, in its order: tags, partitions, consumers, snapshots and changelogs.
 
-Each part is safe to lose and to do again, beside readers and writers. ``write-only`` tables are tidied by whoever
-compacts them.
+Each part may be lost or repeated, beside readers and writers. The job that compacts a ``write-only`` table also tidies
+it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from paimon_table.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Tidied:
-    """What was done."""
+    """The work done."""
 
     tags_made: tuple[str, ...]
     tags_deleted: tuple[str, ...]
@@ -36,7 +36,7 @@ class Tidied:
 
 @dataclass(slots=True)
 class PartitionChecks:
-    """When the partitions of a table were looked at last, by whoever keeps this."""
+    """When the partitions of a table were last checked, as the caller keeps it."""
 
     last_ms: int | None = None
 

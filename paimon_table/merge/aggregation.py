@@ -35,8 +35,8 @@ DEFAULT_FUNCTION = "last_non_null_value"
 def function_names(schema: TableSchema, options: TableOptions) -> Mapping[str, str]:
     """The name of each column's function under this engine.
 
-    Columns of the primary key never aggregate, also where Java makes them ``last_value`` because they are named in
-    ``sequence.field``: a retract would leave the key without a value.
+    Columns of the primary key never aggregate. Java makes them ``last_value`` if ``sequence.field`` names them; here a
+    retract would leave the key without a value.
     """
     named = options.field_options
     names = {}

@@ -1,6 +1,6 @@
-"""What a merge engine is: many versions of a key in, one row out.
+"""The contract of a merge engine: many versions of a key in, one row out.
 
-Implements the calling rules of Paimon's merge functions; the engines themselves are one module each beside this one.
+Implements the calling rules of Paimon's merge functions; each engine is a module in this folder.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class MergeFunction(Protocol):
 
         ``rows`` may be in any order, ``groups`` puts them into merge order. A key whose versions are all ignored gives
         its newest one, which is a retract and is dropped wherever retracts are. With ``single_passes`` a key with one
-        version passes through untouched (flush, batch read, compaction); without, the engine sees it too (compaction
-        that looks up older values).
+        version passes through untouched (flush, batch read, compaction). Without it, the engine sees the key too
+        (compaction that looks up older values).
         """
 
     def needed_columns(self, columns: Sequence[str]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from paimon_table.row_kind import SEQUENCE_NUMBER
 
 
 def late_row_count(order: KeyOrder, rows: pa.Table, groups: KeyGroups) -> int:
-    """How many rows are late among those that one merge sees; none where arrival alone says what is newer."""
+    """How many rows of one merge are late; none if arrival alone decides what is newer."""
     if not order.sequence_names or len(groups.starts) == len(groups.indices):
         return 0
     sizes = np.diff(np.append(groups.starts, len(groups.indices)))

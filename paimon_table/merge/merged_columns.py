@@ -16,7 +16,7 @@ from paimon_table.rows.words import Indices
 
 @dataclass(slots=True)
 class MergedColumns:
-    """What the value columns of merged keys hold, one entry per key."""
+    """The value columns of merged keys, one entry per key."""
 
     is_deleted: Mask
     newest: Indices
@@ -90,7 +90,7 @@ def merged_table(rows: pa.Table, passing: Indices, keys: Mask, merged: MergedCol
 
 
 def _without_nulls(column: pa.Array, named: pa.Field, rows: pa.Table, newest: Indices, is_deleted: Mask) -> pa.Array:
-    """A deleted row shows its values to nobody, so it may take any in place of NULL."""
+    """No reader sees the values of a deleted row, so it may have any in place of NULL."""
     filled = overlaid(column, np.flatnonzero(is_deleted), take_or_null(rows.column(named.name), newest[is_deleted]))
     if filled.null_count:
         raise MalformedRecord(

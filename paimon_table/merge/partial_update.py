@@ -1,7 +1,7 @@
 """The partial-update engine: the row of a key is put together column by column from its versions.
 
-Implements Paimon's partial-update: NULLs do not overwrite; sequence groups give columns an order of their own, also
-with aggregate functions; deletes by ``ignore-delete``, ``partial-update.remove-record-on-delete`` and
+Implements Paimon's partial-update. NULLs do not overwrite. Sequence groups give columns an order of their own, also
+with aggregate functions. Deletes follow ``ignore-delete``, ``partial-update.remove-record-on-delete`` and
 ``partial-update.remove-record-on-sequence-group``.
 """
 

@@ -104,7 +104,7 @@ def _folded(given: _Input, start: int, end: int) -> _KeyState:
 
 
 class _KeyState:
-    """What has become of one key so far."""
+    """The state of one key so far."""
 
     __slots__ = ("_given", "_met_add", "_ranks", "_removed", "_started", "accumulators", "sources")
 

@@ -37,10 +37,10 @@ class RefusedDeletes:
 
 
 def refused_deletes(schema: TableSchema, options: TableOptions) -> RefusedDeletes | None:
-    """What the engine makes of a -D, before one is stored; None where it can be taken or is left out on the way.
+    """Why the engine refuses a -D, before one is stored; None if it takes the -D, or the -D is left out earlier.
 
-    None also with ``rowkind.field``, where a column decides what is a delete, and with groups that remove rows:
-    there only a -D older than its row fails.
+    Also None with ``rowkind.field``, where a column decides what is a delete. Also with groups that remove rows: there
+    only a -D older than its row fails.
     """
     if options.ignore_delete or options.rowkind_field is not None:
         return None

@@ -58,8 +58,8 @@ class Levels:
         """The level that the last compaction of all runs wrote; level 0 is never it.
 
         With the full-compaction producer its rows are the state that the changelog has led to. It is the highest level
-        with files, even if options have added levels above it: a compaction of some runs writes below an older run, and
-        a compaction of all runs writes to the highest level that exists.
+        with files, even if options have added levels above it. A compaction of some runs writes below an older run; a
+        compaction of all runs writes to the highest existing level.
         """
         return max(self.highest_level, 1)
 

@@ -26,7 +26,7 @@ _DISK_TO_MEMORY = 4
 """How many times their size in the file rows are guessed to take; readers that know better give smaller batches."""
 
 ReadBatches = Callable[[DataFileMeta, int], Iterator[pa.Table]]
-"""Reads a file in key order in batches of at most so many rows."""
+"""Reads a file in key order, in batches of at most this many rows."""
 
 
 @dataclass(frozen=True, slots=True)

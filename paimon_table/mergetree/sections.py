@@ -1,7 +1,7 @@
-"""Which files overlap, and what a compaction does with each: upgrade it or rewrite it.
+"""Finds overlapping files, and decides for each whether a compaction upgrades or rewrites it.
 
-Implements Paimon's interval partition and the choice between moving a file to another level as it is (an upgrade: only
-its metadata changes) and rewriting it. Pure.
+Implements Paimon's interval partition, and the choice between an upgrade (the file moves to another level, only its
+metadata changes) and a rewrite. Pure.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Ranged(Protocol):
 F = TypeVar("F", bound=Ranged)
 
 SectionOf = tuple[tuple[F, ...], ...]
-"""A section of files that somebody knows in a form of his own."""
+"""A section of files in the caller's own form."""
 
 
 @dataclass(frozen=True, slots=True)

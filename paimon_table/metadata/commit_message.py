@@ -1,4 +1,4 @@
-"""What the writer of one bucket hands to the committer, as an immutable value."""
+"""The result of one bucket's writer for the committer, as an immutable value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from paimon_table.metadata.index_file import NO_INDEX_CHANGE, IndexChange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitMessage:
-    """What one bucket writer asks the committer to publish.
+    """The changes that one bucket writer asks the committer to publish.
 
     ``new_files``, ``changelog_files`` and ``append_index`` become the APPEND snapshot; the ``compact_*`` part becomes
     the COMPACT snapshot with the same commit identifier. Files are durable before the message exists.
@@ -29,7 +29,7 @@ class CommitMessage:
     compact_seen: frozenset[tuple[int, str]] | None = None
     """Level and name of every file above level 0 in which the compaction looked for the rows that it replaces.
 
-    None: what it did holds whatever else others put above level 0.
+    None: its changes are valid whatever others put above level 0.
     """
     late_row_count: int = 0
     """Rows that the writer left out because newer ones of their key had come before (``merge.late_rows``)."""

@@ -1,4 +1,4 @@
-"""What the manifests say about one data or changelog file, as immutable values.
+"""The metadata of one data or changelog file in the manifests, as immutable values.
 
 Implements the ``_FILE`` record of Paimon's manifest entries. Rows inside ``min_key``, ``max_key`` and the statistics
 are serialized BinaryRows (4-byte big-endian arity, then the row).

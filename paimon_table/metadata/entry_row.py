@@ -123,7 +123,7 @@ ENTRY_PATHS: Mapping[str, tuple[str, ...]] = {
     "first_row_id": (_FILE, "_FIRST_ROW_ID"),
     "write_cols": (_FILE, "_WRITE_COLS"),
 }
-"""Where each value of a row stands in a record of a manifest."""
+"""The place of each value of a row in a record of a manifest."""
 
 
 def entries_of_rows(rows: Iterable[EntryRow]) -> tuple[ManifestEntry, ...]:

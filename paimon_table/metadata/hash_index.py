@@ -2,10 +2,10 @@
 
 Implements Paimon's HASH index file: big-endian 32-bit hashes one behind the other, in any order; here they are sorted.
 
-The name of a file that Tidemark writes ends with a checksum of its bytes, which the format has no room for, and with a
-number of assigners: every hash h in it belongs to the assigner |h % assigners| that owns the bucket. So the index
-manifest says by how many assigners a partition may be continued, without a look into the files; a promise of the file
-itself, it goes and comes back with it, whoever commits.
+The name of a file that Tidemark writes ends with a checksum of its bytes, for which the format has no room, and with a
+number of assigners. Every hash h in it belongs to the assigner |h % assigners| that owns the bucket. So the index
+manifest says by how many assigners a partition may be continued, without a look into the files. The number belongs to
+the file, so it goes and comes back with it, whichever process commits.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def assigners_of(file: IndexFileMeta) -> int | None:
 def write_hashes(io: FileIO, paths: TablePaths, uuid: str, assigners: int, hashes: KeyHashes) -> IndexFileMeta:
     """Write one new index file, which is durable after ``FileIO.sync``.
 
-    All hashes belong to the owner, among so many ``assigners``, of its bucket.
+    All hashes belong to the owner of its bucket, among this number of ``assigners``.
     """
     data = hashes.astype(_STORED).view(np.uint8).data
     name = f"index-{uuid}-{zlib.crc32(data):08x}-of-{assigners}"
@@ -52,7 +52,7 @@ def hash_index_path(paths: TablePaths, file: IndexFileMeta) -> str:
 
 
 def read_hashes(io: FileIO, paths: TablePaths, file: IndexFileMeta) -> KeyHashes:
-    """The hashes of one file; CorruptFile when it is missing or is not the one that the index manifest names."""
+    """The hashes of one file; raises CorruptFile if it is missing or is not the one that the index manifest names."""
     path = hash_index_path(paths, file)
     try:
         data = io.read(path)

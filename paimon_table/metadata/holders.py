@@ -49,7 +49,7 @@ class Holder:
         return self.kind is Holding.TAG or self.branch is not None
 
     def read(self, io: FileIO) -> Snapshot:
-        """Its content; FileNotFoundError when it is gone meanwhile, CorruptFile when it cannot be read."""
+        """Its content; raises FileNotFoundError if it is gone, CorruptFile if it cannot be read."""
         return from_json(io.read(self.path), self.path)
 
 
@@ -63,8 +63,8 @@ def branches(io: FileIO, paths: TablePaths) -> dict[str, TablePaths]:
 def holders(io: FileIO, paths: TablePaths) -> Iterator[Holder]:
     """All that holds files now.
 
-    Each kind is listed when it is reached, what may become of others meanwhile behind those: a snapshot that expires
-    while the first ones are looked at has left its changelog or a tag that is found later.
+    Each kind is listed only when it is reached, and a kind that others may turn into comes after them. A snapshot that
+    expires while the first ones are read has left its changelog or a tag, which is found later.
     """
     yield from _holders_of(io, paths, None)
     for name, branch in branches(io, paths).items():

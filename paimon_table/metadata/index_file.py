@@ -1,4 +1,4 @@
-"""What the index manifest says about one index file, as immutable values.
+"""The metadata of one index file in the index manifest, as immutable values.
 
 Implements the record of Paimon's index manifest without its place (partition and bucket).
 """
@@ -42,7 +42,7 @@ class IndexFileMeta:
     vector_ranges: tuple[VectorRange, ...] | None = None
     external_path: str | None = None
     global_index: Mapping[str, Any] | None = None
-    """What the manifest says about an index over all buckets, as stored; passed on unread."""
+    """The manifest's metadata of an index over all buckets, as stored; passed on unread."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,8 +122,8 @@ def find_index_conflict(
 ) -> str | None:
     """Why ``changes`` cannot follow the list ``present``; None when they can.
 
-    A deleted file must be live, and nothing that an added one says may stand in another one that is left, be it for the
-    whole bucket or for a data file: whoever wrote the new file did not know that one's contents.
+    A deleted file must be live. An added one must not describe anything that a remaining one describes, neither a whole
+    bucket nor a data file: the writer of the new file did not know the contents of the other one.
     """
     live = {_place(entry, many_vector_files): entry.file for entry in present}
     changes = tuple(changes)

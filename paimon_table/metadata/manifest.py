@@ -22,11 +22,11 @@ Identity = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str | None
 """(partition, bucket, level, file name, extra files, embedded index, external path)."""
 
 Facts = tuple[int, bytes, int, int, int]
-"""(kind, partition, bucket, level, schema id): what the list of manifests says about all entries together."""
+"""(kind, partition, bucket, level, schema id): the summary of all entries in the list of manifests."""
 
 
 class Entry(Protocol):
-    """A manifest entry, be it decoded or as it is stored."""
+    """A manifest entry, decoded or as stored."""
 
     @property
     def kind(self) -> int: ...
@@ -52,7 +52,7 @@ class ManifestEntry:
 
     @property
     def identity(self) -> Identity:
-        """What a DELETE must repeat to take back an ADD. An identity that was deleted is never added again."""
+        """The fields that a DELETE must repeat to retract an ADD. An identity that was deleted is never added again."""
         file = self.file
         return (
             self.bucket.partition,

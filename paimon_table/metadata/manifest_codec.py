@@ -112,7 +112,7 @@ _PARSED_LIST = fastavro.parse_schema(dict(LIST_SCHEMA))
 
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
-    """An entry as it stands in a manifest: can be put into another one as it is."""
+    """An entry as stored in a manifest: it can be put into another one unchanged."""
 
     kind: int
     identity: Identity

@@ -99,7 +99,7 @@ def _merge_fully(
     read: Read[E],
     write: Write[E],
 ) -> tuple[ManifestFileMeta, ...]:
-    """All DELETE entries vanish; large manifests without any deleted file stay as they are."""
+    """All DELETE entries vanish; large manifests without deleted files stay as they are."""
     contents = {m.file_name: read(m) for m in manifests if m.num_deleted_files}
     deleted = {entry.identity for entries in contents.values() for entry in entries if entry.kind != ADD}
     deleted_partitions = {identity[0] for identity in deleted}

@@ -1,7 +1,7 @@
 """Reading and writing the files of ``manifest/``.
 
-Implements the naming and rolling of manifests. A reader caches nothing; a draft collects the files of one commit
-attempt so that they are written, synced and, when the attempt is lost, deleted together.
+Implements the naming and rolling of manifests. A reader caches nothing. A draft collects the files of one commit
+attempt, so that they are written, synced and, if the attempt is lost, deleted together.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ManifestReader:
         return base + self.list_of(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
 
     def delta_entries(self, snapshot: Snapshot) -> list[ManifestEntry]:
-        """What the snapshot changed: ADD and DELETE entries."""
+        """The changes of the snapshot: ADD and DELETE entries."""
         return self.entries_in(self.list_of(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size))
 
     def changelog_entries(self, snapshot: Snapshot) -> list[ManifestEntry]:

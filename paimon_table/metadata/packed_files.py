@@ -1,8 +1,8 @@
 """The live files of many buckets on their way to tasks that look into a few: packed bucket by bucket, once each.
 
-A table with a hundred thousand data files has fifty megabytes of metadata, of which a small batch needs next to nothing
-and changes as little. So each bucket is pickled and compressed by itself, only when its files have changed, and a task
-unpacks those that it asks for.
+A table with a hundred thousand data files has fifty megabytes of metadata. A small batch needs and changes next to
+nothing of it. So each bucket is pickled and compressed by itself, only when its files have changed, and a task unpacks
+those that it asks for.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class PackedFiles(Mapping[BucketId, tuple[DataFileMeta, ...]]):
 
 @dataclass(slots=True)
 class FilePacker:
-    """Packs the live files of one table again and again; remembers what each bucket held."""
+    """Packs the live files of one table repeatedly; remembers the files of each bucket."""
 
     _known: dict[BucketId, tuple[tuple[DataFileMeta, ...], tuple[int, bytes]]] = field(default_factory=dict)
 

@@ -1,4 +1,5 @@
-"""What a commit adds to and takes from each partition, in the form for a server that keeps partition statistics."""
+"""The additions and removals of a commit in each partition, in the form for a server that keeps partition
+statistics."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from paimon_table.metadata.table_context import TableContext
 
 @dataclass(slots=True)
 class PartitionStatistics:
-    """Differences that one snapshot makes; counts of what it removes are negative."""
+    """Differences that one snapshot makes; counts of removals are negative."""
 
     spec: Mapping[str, str]
     """Texts of the partition's values by column; empty for a table without partitions."""

@@ -1,7 +1,7 @@
 """Names and places of a table's files.
 
-Implements Paimon's directory layout and the text of partition directories, which readers rebuild from the manifest's
-partition row and which therefore must match byte for byte.
+Implements Paimon's directory layout and the text of partition directories. Readers rebuild that text from the
+manifest's partition row, so it must match byte for byte.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ def limits_names(root: str) -> bool:
 
 
 def long_values(column: str, values: pa.Array) -> dict[int, str]:
-    """Texts that are too long for the partition column in a file system: their positions, and what is wrong."""
+    """Texts of a partition column that are too long for a file system: their positions, and the reason."""
     escaped_at_most = 3 * pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False)
     suspects = np.flatnonzero(escaped_at_most > _LONGEST_NAME_BYTES - len(_directory_name(column, "").encode()))
     texts = ((int(i), values[int(i)].as_py()) for i in suspects)

@@ -1,7 +1,7 @@
 """What makes a new version of a table visible: a schema or a snapshot that appears whole, once, or not at all.
 
-Everything else that a commit or a change of the schema writes is invisible until then. Whoever owns that step (the
-files themselves, a server) is behind this protocol, which a catalog gives to the tables that it opens.
+Everything else that a commit or a change of the schema writes is invisible until then. The owner of that step (the
+files themselves, a server) implements this protocol, which a catalog gives to the tables that it opens.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class Publisher(Protocol):
 
         ``base`` is the snapshot that it was planned on, ``entries`` are the files that it adds and removes.
 
-        True when it is in the table, also if a first try had got that far; False when its id provably belongs to
-        another one, or its base is gone. CommitOutcomeUnknown when that is unknown: the caller checks before it
-        publishes again. An Outage when it may still be published: then its files stay, whatever the check shows.
-        Readers find it in the ``SnapshotStore`` once this is True.
+        True if it is in the table, also through an earlier try. False if its id provably belongs to another one, or its
+        base is gone. CommitOutcomeUnknown when that is unknown: the caller checks before it publishes again. An Outage
+        when it may still be published: then its files stay, whatever the check shows. Readers find it in the
+        ``SnapshotStore`` once this is True.
         """
         ...
 
@@ -61,7 +61,8 @@ class FilePublisher:
     ) -> bool:
         """Create the snapshot's file unless the id is taken; then point the hints at it.
 
-        If the base was rolled back before that, the snapshot is taken back: the commit begins anew on what is there.
+        If the base was rolled back before that, the snapshot is withdrawn, and the commit starts again on the present
+        state.
         """
         if not self._create(snapshot):
             return False

@@ -1,8 +1,8 @@
 """A snapshot whose base was rolled back between the last look at the table and the publishing.
 
-A rollback removes the newest snapshots and then looks whether somebody has committed above the one to go back to; who
-commits publishes first and then looks for the snapshot that it builds on. So one of both sees the other. Without that
-both would report success, over a table in which what was rolled back is there and an id between its snapshots is not.
+A rollback removes the newest snapshots and then looks for commits above its target. A commit publishes first and then
+looks for the snapshot that it builds on. So one of both sees the other. Without that both would report success, but the
+table would still have the rolled back rows, and an id between its snapshots would be missing.
 """
 
 from __future__ import annotations

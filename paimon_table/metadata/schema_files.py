@@ -9,7 +9,7 @@ from paimon_table.storage.file_io import FileIO, numbers_of
 
 
 def schema_ids(io: FileIO, paths: TablePaths) -> list[int]:
-    """The ids of the versions that are there, rising; none where there is no table."""
+    """The ids of the existing versions, rising; empty without a table."""
     try:
         return sorted(numbers_of(io.list_names(paths.schema_dir), "schema-"))
     except NotADirectoryError:
@@ -17,7 +17,7 @@ def schema_ids(io: FileIO, paths: TablePaths) -> list[int]:
 
 
 def read_schema(io: FileIO, paths: TablePaths, schema_id: int) -> TableSchema:
-    """One version; CorruptFile when the file holds another one or keys that are no columns."""
+    """One version; raises CorruptFile if the file holds another one or keys that are not columns."""
     path = paths.schema_file(schema_id)
     schema = from_json(io.read(path), path)
     if schema.id != schema_id:

@@ -22,7 +22,7 @@ from paimon_table.storage.file_io import FileIO, numbers_of
 
 
 class CommitKind(StrEnum):
-    """What a snapshot did: new rows, a rewrite of the same rows, a replacement, statistics."""
+    """The effect of a snapshot: new rows, a rewrite of the same rows, a replacement, statistics."""
 
     APPEND = "APPEND"
     COMPACT = "COMPACT"
@@ -127,7 +127,7 @@ _CHECKSUM = "tidemark.checksum"
 """Key among the properties of the snapshots that Tidemark writes; not part of ``Snapshot.properties``."""
 
 UUID_PROPERTY = "tidemark.uuid"
-"""Key among the properties for the uuid, for servers that do not know uuids and leave them out of what they store."""
+"""Key among the properties for the uuid, for servers that do not know uuids and do not store them."""
 
 _IN_PARTS = "x"
 """Begins a checksum in two parts."""
@@ -136,7 +136,7 @@ _DIGITS = 8
 """Of each part."""
 
 _SHORT_BYTES = 8192
-"""Size of a snapshot file up to which what it says is remembered."""
+"""Size of a snapshot file up to which its content is remembered."""
 
 _MOST_KNOWN = 4096
 
@@ -282,7 +282,7 @@ class NewestSnapshot(Protocol):
 class SnapshotStore:
     """The ``snapshot/`` directory of a table. Holds no state, so it can be used after others have committed.
 
-    Where a server publishes the snapshots it tells the ``newest`` one; all others are read from the directory.
+    If a server publishes the snapshots, it names the ``newest`` one; all others are read from the directory.
     """
 
     io: FileIO
@@ -306,7 +306,7 @@ class SnapshotStore:
     def rolled_back_to(self) -> int | None:
         """The snapshot that a rollback which is going on goes back to; where there is none, the newest or an older one.
 
-        Both are what the LATEST hint says, which a rollback writes before any snapshot goes; None without a hint.
+        Both are the LATEST hint, which a rollback writes before it removes any snapshot; None without a hint.
         """
         return self._hint(self.paths.latest_hint)
 
@@ -445,7 +445,7 @@ class SnapshotStore:
             self.io.write(self.paths.earliest_hint, b"1", durable=False)
 
     def write_earliest_hint(self, snapshot_id: int) -> None:
-        """Durable, and with it what has been removed from the directory before."""
+        """Durable, together with earlier removals from the directory."""
         self.io.write(self.paths.earliest_hint, str(snapshot_id).encode())
 
     def search_user(
@@ -453,8 +453,9 @@ class SnapshotStore:
     ) -> UserSearch:
         """Look for the newest snapshot of ``user``, from ``latest_id`` back.
 
-        The walk ends at the user's snapshot, at ``after_id`` (exclusive), at the first snapshot older than ``since_ms``
-        (when nothing of interest can be older) or at an expired one. Only in the last case is it not exhaustive.
+        The walk ends at the user's snapshot, at ``after_id`` (exclusive), or at an expired one. It also ends at the
+        first snapshot older than ``since_ms``, if nothing of interest can be older. Only in the last case is it not
+        exhaustive.
         """
         for snapshot_id in range(latest_id or 0, after_id, -1):
             snapshot = self.find_unless_lost(snapshot_id)
@@ -469,8 +470,8 @@ class SnapshotStore:
     def newest_of_user(self, user: str, since_ms: int | None = None) -> Snapshot | None:
         """Newest snapshot of ``user`` that has not expired; those older than ``since_ms`` need no look.
 
-        None does not prove that the user never committed: its snapshots may have expired. Whoever decides on skipping a
-        commit uses ``search_user``, which tells the two apart.
+        None does not prove that the user never committed: its snapshots may have expired. To decide on skipping a
+        commit, use ``search_user``, which distinguishes the two.
         """
         return self.search_user(user, self.latest_id(), since_ms=since_ms).newest
 
@@ -483,7 +484,7 @@ class SnapshotStore:
         while low <= high:
             middle = (low + high) // 2
             snapshot = self.find(middle)
-            if snapshot is None or snapshot.time_ms <= timestamp_ms:  # one that has just expired is no answer
+            if snapshot is None or snapshot.time_ms <= timestamp_ms:  # one that has just expired is not an answer
                 found, low = snapshot, middle + 1
             else:
                 high = middle - 1

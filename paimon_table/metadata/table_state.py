@@ -1,7 +1,7 @@
 """The live data and index files of a table at one snapshot, kept in memory and moved forward by deltas.
 
-Implements the reader's rule of base ++ delta manifests. Loading costs the whole table's manifests once; moving to a
-later snapshot costs only what was changed since, and nothing for one's own commits.
+Implements the reader's rule of base ++ delta manifests. Loading reads the whole table's manifests once. Moving to a
+later snapshot reads only the changes since, and nothing for own commits.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from paimon_table.surroundings import many_values
 
 @dataclass(frozen=True, slots=True)
 class BucketState:
-    """What a snapshot holds of one bucket, which is what its writer goes on from; by default nothing."""
+    """The content of one bucket in a snapshot, from which its writer continues; by default nothing."""
 
     files: tuple[DataFileMeta, ...] = ()
     """Live data files."""
@@ -47,7 +47,7 @@ class LiveFiles:
     at: SnapshotIdentity = BEFORE_THE_FIRST
     """The snapshot that holds all this."""
     key_lanes: int | None = None
-    """Lanes that share the keys of all partitions (KEY_DYNAMIC), where that is not what the options say."""
+    """Lanes that share the keys of all partitions (KEY_DYNAMIC), if their number differs from the options."""
 
     def of(self, bucket: BucketId) -> BucketState:
         return BucketState(
@@ -85,7 +85,7 @@ class TableState:
         return POSTPONED if bucket.bucket == POSTPONED else self.total_buckets[bucket.partition]
 
     def live_files(self) -> LiveFiles:
-        """What writers go on from."""
+        """The state from which writers continue."""
         return LiveFiles(
             self.files,
             self.deletion_files(),
@@ -150,8 +150,8 @@ def load_state(io: FileIO, paths: TablePaths, snapshot: Snapshot | None) -> Tabl
 def advance_state(io: FileIO, paths: TablePaths, state: TableState, latest: Snapshot | None) -> TableState:
     """``state`` moved to the newest snapshot: deltas where they still exist, else a new load.
 
-    The snapshot of ``state`` must be the one that its id has now, or must have had: after a rollback, or in a table
-    recreated, others may have given that id again.
+    The snapshot of ``state`` must be the one that its id has now, or had before it expired: after a rollback, or in a
+    recreated table, the id may belong to another snapshot.
     """
     if latest is None:
         return TableState()

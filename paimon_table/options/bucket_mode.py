@@ -13,7 +13,7 @@ from paimon_table.schema.table_schema import TableSchema
 
 
 class BucketMode(Enum):
-    """Paimon's names; the value says what it means to a reader of a message."""
+    """Paimon's names; the value describes the mode in messages."""
 
     HASH_FIXED = "a fixed number of buckets"
     HASH_DYNAMIC = "dynamic buckets"

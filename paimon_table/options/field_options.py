@@ -39,7 +39,7 @@ _AGGREGATION = Need(MERGE_ENGINE, AGGREGATING)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldOptions:
-    """What the options say about one column; which functions look at a setting is the functions' business."""
+    """The options about one column; each function decides which settings it uses."""
 
     aggregate_function: str | None = option(AGGREGATE_FUNCTION, plain, None, needs=_AGGREGATION)
     ignore_retract: bool = option(IGNORE_RETRACT, boolean, False, needs=_AGGREGATION)
@@ -85,7 +85,7 @@ _FIELDS = {declared.name: name for name, declared in declared_in(FieldOptions).i
 _GROUP = Declaration(name=SEQUENCE_GROUP, parse=names, needs=Need(MERGE_ENGINE, ("partial-update",)), columns=listed)
 _DECLARED = {declared.name: declared for declared in (*declared_in(FieldOptions).values(), _GROUP)}
 FIELD_OPTIONS = (*sorted(_FIELDS), _GROUP.name)
-"""What may stand behind ``fields.<column>.``."""
+"""The names that may follow ``fields.<column>.``."""
 
 
 def field_option(column: str, option: str) -> str:

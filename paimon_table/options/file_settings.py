@@ -1,6 +1,6 @@
 """How one data or changelog file is written: format, compression and statistics, by level and purpose.
 
-Implements ``file.format``, ``file.compression``, ``metadata.stats-mode``, what is said per level, and the
+Implements ``file.format``, ``file.compression``, ``metadata.stats-mode``, their settings per level, and the
 ``changelog-file.*`` options that replace them for changelog files. Pure.
 """
 
@@ -35,7 +35,7 @@ class FileSettings:
     extension: str
     """End of the file's name, without the dot; the format comes last, readers use it."""
     is_indexed: bool
-    """Whether a file index is written; nobody looks up rows in changelog files."""
+    """Whether a file index is written; rows are never looked up in changelog files."""
     is_sorted: bool = True
     """Whether the rows of a table with a primary key come in the order of their keys."""
 

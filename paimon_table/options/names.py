@@ -1,4 +1,4 @@
-"""The names of options that more modules say than the one that declares them."""
+"""The names of options that modules besides the declaring one use."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ PARTIAL_UPDATE_REMOVE_ON_DELETE = "partial-update.remove-record-on-delete"
 PARTIAL_UPDATE_REMOVE_ON_GROUP = "partial-update.remove-record-on-sequence-group"
 
 AGGREGATE_FUNCTION = "aggregate-function"
-"""This and the ones below stand behind ``fields.<column>.``; ``field_options.field_option`` gives the full name."""
+"""This and the ones below follow ``fields.<column>.``; ``field_options.field_option`` gives the full name."""
 IGNORE_RETRACT = "ignore-retract"
 DISTINCT = "distinct"
 LIST_AGG_DELIMITER = "list-agg-delimiter"

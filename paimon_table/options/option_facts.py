@@ -1,4 +1,4 @@
-"""What is known of an option by its name, whichever module declares it."""
+"""The facts about an option by its name, whichever module declares it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TYPED_OPTIONS = (*declared_in(TableOptions).values(), *declared_in(RetentionOpti
 """The options that ``TableOptions`` holds, in its order, with the retention options last."""
 
 ACTED_ON = (*TYPED_OPTIONS, *STORED_OPTIONS, BLOOM_FILTER_COLUMNS)
-"""The options of whole tables that change what is written or read."""
+"""The options of whole tables that affect writing or reading."""
 
 _BY_NAME: Mapping[str, Declaration] = {
     name: declared for declared in (*ACTED_ON, *KEY_OPTIONS) for name in declared.names
@@ -25,7 +25,7 @@ _TYPED = frozenset(name for declared in TYPED_OPTIONS for name in declared.names
 
 
 def declaration(name: str) -> Declaration | None:
-    """What is declared of an option of the whole table; None for other names."""
+    """The declaration of an option of the whole table; None for other names."""
     return _BY_NAME.get(name)
 
 
@@ -35,7 +35,7 @@ def is_typed(name: str) -> bool:
 
 
 def known_names() -> tuple[str, ...]:
-    """Every option name that may stand in a table's options, sorted."""
+    """Every name that a table's options may have, sorted."""
     declared = (name for option in ACTED_ON for name in option.names)
     return tuple(sorted({*declared, *KEPT_FOR_OTHERS, *REFUSED}))
 

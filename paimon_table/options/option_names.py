@@ -60,7 +60,7 @@ READER_PREFIXES = (
 """Families of names that only readers look at, and those who follow them."""
 
 OWN_PREFIX = "tidemark."
-"""What a pipeline remembers of the sources of a table; nobody else looks at it."""
+"""A pipeline's memory of the sources of a table; only pipelines read it."""
 
 KEPT_PREFIXES = (
     *READER_PREFIXES, "snapshot.", "tag.", "lookup.", "sink.", "partition.end-input-", "partition.mark-done.", "orc.",

@@ -11,7 +11,7 @@ DEFAULT_PATTERN = re.compile(
     r"(?P<y>-?\d{1,10})-(?P<M>\d{1,2})-(?P<d>\d{1,2})(?: (?P<H>\d{1,2}):(?P<m>\d{1,2}):(?P<s>\d{1,2})(?:\.\d{1,9})?)?",
     re.ASCII,
 )
-"""What is read without a formatter: 2024-1-31 and 2024-01-31 10:00:00.5."""
+"""The forms read without a formatter: 2024-1-31 and 2024-01-31 10:00:00.5."""
 
 _LETTERS = {"u": "y"}
 

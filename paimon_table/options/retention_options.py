@@ -1,4 +1,4 @@
-"""The options that say what a table keeps, and for how long: snapshots, changelogs, tags, partitions, consumers."""
+"""The options for retention: of snapshots, changelogs, tags, partitions, consumers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MAKES_TAGS = Need(TAG_CREATION, ("process-time",))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionOptions:
-    """What is kept of a table; times in milliseconds."""
+    """The retention of a table; times in milliseconds."""
 
     snapshot_num_min: int = option(SNAPSHOT_NUM_RETAINED_MIN, integer(1), 10)
     snapshot_num_max: int = option(SNAPSHOT_NUM_RETAINED_MAX, integer(1), INT_MAX)

@@ -117,7 +117,7 @@ DELETE_TIME = "_tidemark_deleted_at"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableOptions(Packed):
-    """What the options of one table say; sizes in bytes, times in milliseconds."""
+    """The options of one table; sizes in bytes, times in milliseconds."""
 
     has_key: bool = True
     """Whether the table has a primary key; said by its schema and not by an option."""
@@ -135,7 +135,7 @@ class TableOptions(Packed):
     dynamic_bucket_assigners: int | None = option(
         ASSIGNER_PARALLELISM, integer(1), None, needs=Need(BUCKET, ("-1",)), with_key=True
     )
-    """Stands in for ``dynamic-bucket.initial-buckets`` where that is not stated."""
+    """The value of ``dynamic-bucket.initial-buckets`` if that is not stated."""
     index_ttl_ms: int | None = option(INDEX_TTL, duration_ms, None, needs=Need(BUCKET, ("-1",)), with_key=True)
     """Age of a file from which on the index of keys over all partitions need not know its keys."""
     index_bootstrap_parallelism: int = option(
@@ -279,7 +279,7 @@ class TableOptions(Packed):
     file_index_in_manifest_bytes: int = option(
         "file-index.in-manifest-threshold", size_bytes, 500, needs=Need(BLOOM_FILTER_COLUMNS.name)
     )
-    """Size up to which a file index stands in the manifest instead of a file of its own."""
+    """Size up to which a file index is in the manifest instead of a file of its own."""
     file_index_read: bool = option("file-index.read.enabled", boolean, True, read=True)
     aggregation_remove_record_on_delete: bool = option(
         AGGREGATION_REMOVE_ON_DELETE,
@@ -324,7 +324,7 @@ class TableOptions(Packed):
     postpone_target_size_bytes: int = option(POSTPONE_BUCKET_SIZE, size_bytes, 1 << 30, needs=Need(BUCKET, ("-2",)))
     """Without either: the size of the files with its rows."""
     retention: RetentionOptions = field(default_factory=RetentionOptions)
-    """What is kept, and for how long."""
+    """The retention."""
     manifest_compression: str = option("manifest.compression", one_of("zstd", "none"), "zstd")
     manifest_target_file_size_bytes: int = option("manifest.target-file-size", size_bytes, 8 << 20)
     manifest_full_compaction_size_bytes: int = option("manifest.full-compaction-threshold-size", size_bytes, 16 << 20)
@@ -376,7 +376,7 @@ class TableOptions(Packed):
 
     @property
     def needs_lookup(self) -> bool:
-        """Whether compaction of level 0 looks up what the levels above its output hold."""
+        """Whether compaction of level 0 looks up the levels above its output."""
         if not self.has_key:
             return False
         is_looked_at = self.changelog_producer == "lookup" or self.deletion_vectors
@@ -418,7 +418,7 @@ class TableOptions(Packed):
 
     @property
     def full_compaction_interval(self) -> int | None:
-        """Every so many batches all buckets are compacted fully; None for never."""
+        """All buckets are compacted fully after this number of batches; None for never."""
         if self.full_compaction_delta_commits is None and self.changelog_producer == "full-compaction":
             return 1
         return self.full_compaction_delta_commits

@@ -30,7 +30,7 @@ def in_batches(rows: pa.Table, batch_rows: int) -> Iterator[pa.Table]:
 
 
 def in_parts(rows: pa.Table, most_bytes: int) -> Iterator[pa.Table]:
-    """``rows``, halved until no part takes more in memory; a single row may, and what is no more than a batch."""
+    """``rows``, halved until no part takes more memory; a single row may, and rows that are no more than a batch."""
     if rows.num_rows <= 1 or rows.nbytes <= max(most_bytes, BATCH_BYTES):
         yield rows
         return

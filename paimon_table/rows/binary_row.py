@@ -6,7 +6,8 @@ Implements the BinaryRow layout (all integers little-endian) and its serialized 
 Python values of single rows: BOOLEAN bool; integers int; FLOAT, DOUBLE float; CHAR, VARCHAR str; BINARY, VARBINARY
 bytes; DECIMAL Decimal; DATE date; TIME time; TIMESTAMP datetime, local-zoned ones with tzinfo UTC. A timestamp of more
 than 6 digits is an int of nanoseconds since the epoch. Serializing also takes ints: days for DATE, milliseconds for
-TIME, and the unit of the Arrow form for timestamps; dates and timestamps beyond Python's years come back as such.
+TIME, and the unit of the Arrow form for timestamps. Dates and timestamps beyond Python's years are returned as such
+ints.
 """
 
 from __future__ import annotations
@@ -223,7 +224,7 @@ def comparable_key(data: bytes, types: Sequence[DataType]) -> tuple[tuple[Any, .
 
 
 def raw_field(data: bytes, position: int, t: DataType) -> Any:
-    """One value in its internal form, of the same order as the values; CorruptFile if the row cannot have it."""
+    """One value in its internal form, which sorts like the values; raises CorruptFile if the row cannot have it."""
     try:
         (arity,) = _ARITY.unpack_from(data)
         if data[_ARITY_BYTES + ((position + 8) >> 3)] & (1 << (position & 7)):

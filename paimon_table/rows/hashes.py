@@ -114,7 +114,7 @@ def _rotate_left32(value: _State, bits: int) -> _State:
 def key_hash64(columns: Columns, types: Sequence[DataType]) -> npt.NDArray[np.uint64]:
     """A well mixed 64-bit hash of the key columns of every row, for local lookup files.
 
-    Equal keys have equal hashes in every process and version that has the same _KEY_HASH_FACTORS; it is no part of the
+    Equal keys have equal hashes in every process and version with the same _KEY_HASH_FACTORS; it is not part of the
     table format. Keys are equal when their BinaryRow bytes are.
     """
     blocks = [

@@ -1,7 +1,7 @@
 """NULLs inside nested values where the column's type has no place for them.
 
-Implements NOT NULL of array elements, map values and fields of rows. What is below a NULL is no value of the table and
-does not count. Arrow itself never makes a map with a NULL key.
+Implements NOT NULL of array elements, map values and fields of rows. Values below a NULL are not values of the table
+and do not count. Arrow itself never makes a map with a NULL key.
 """
 
 from __future__ import annotations

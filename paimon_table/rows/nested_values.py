@@ -1,4 +1,4 @@
-"""Arrow lists and maps from Python values; what is nested in them becomes an array by a function of the caller."""
+"""Arrow lists and maps from Python values; a function of the caller turns nested values into an array."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def largest(t: DataType) -> int:
 
 
 def wrapped(column: str, t: DataType, value: int) -> int:
-    """The value, or what is left of it in the bits of the integer type."""
+    """The value, or the part of it that fits the bits of the integer type."""
     high = largest(t)
     if -high - 1 <= value <= high:
         return value
@@ -49,7 +49,7 @@ def warn_if_beyond(column: str, t: DataType, estimated: npt.NDArray[np.float64])
 
 @cache
 def warn_of_overflow(column: str, t: DataType) -> None:
-    """Say once in a process that results in the column are not what they should be."""
+    """Warn once per process that results in the column are wrong."""
     log.warning(
         "column %r: an aggregated value left the range of %s and wrapped around, as in Java; give the column a wider"
         " type and write the rows of the keys concerned again",

@@ -1,10 +1,10 @@
 """Reading what changed, snapshot by snapshot.
 
-Implements the follow-up rule of Paimon's streaming readers: without a changelog producer the changes are the rows of
-the files that APPEND snapshots add, with their own kinds; with one, they are the rows of the changelog files. The scan
-skips OVERWRITE snapshots. If the producer option changed, the producer of a snapshot's time decides how it is read, so
-that the scan gives what a streaming reader got then. Rows come as stored: nothing is merged. Without a producer,
-rows in postponed buckets are changes too: a stream does not read the compaction that shows them to scans.
+Implements the follow-up rule of Paimon's streaming readers. Without a changelog producer, changes are the rows of the
+files that APPEND snapshots add, with their own kinds. With one, they are the rows of the changelog files. The scan
+skips OVERWRITE snapshots. If the producer option changed, the producer at the time of a snapshot decides how it is
+read. So the scan gives the same rows that a streaming reader got then. Rows come as stored: nothing is merged. Without
+a producer, rows in postponed buckets are changes too: a stream does not read the compaction that shows them to scans.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def read_changes(
 ) -> Iterator[tuple[Snapshot, pa.Table]]:
     """The changes of each snapshot in [from, to] that has some; default: all whose changes are there.
 
-    The tables hold ``_VALUE_KIND`` and then the columns, in the table's current schema, in stored order: files of one
-    bucket in listed order, buckets in the order of their first file. Where rows move between partitions and a
-    compaction found the changes, all -D of a snapshot come before its other rows: a key goes before it comes back.
-    Snapshots that have expired count where their changelog outlives them. Raises ConfigError for those whose changes
-    have expired too, and those that do not exist yet.
+    The tables hold ``_VALUE_KIND`` and then the columns, in the table's current schema and in stored order. Files of
+    one bucket are in listed order, buckets in the order of their first file. If rows move between partitions and a
+    compaction found the changes, all -D of a snapshot come before its other rows: a key is deleted before it comes
+    back. Snapshots that have expired count where their changelog outlives them. Raises ConfigError for those whose
+    changes have expired too, and those that do not exist yet.
     """
     for snapshot in ctx.snapshots.changelogs_between(from_snapshot, to_snapshot):
         batches = list(changes_of(ctx, snapshot, columns))
@@ -71,7 +71,8 @@ def changes_of(ctx: TableContext, snapshot: Snapshot, columns: Sequence[str] | N
 
 
 def appended_rows(ctx: TableContext, snapshot: Snapshot, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-    """What an APPEND snapshot has written, as stored and whatever the changelog producer; nothing of another kind."""
+    """The rows that an APPEND snapshot has written, as stored and whatever the changelog producer; nothing for other
+    kinds."""
     names = checked_columns(ctx.schema, columns)
     reader = ManifestReader(ctx.io, ctx.paths)
     for entry in reader.delta_entries(snapshot) if snapshot.commit_kind is CommitKind.APPEND else ():
@@ -104,7 +105,7 @@ def _entries(ctx: TableContext, reader: ManifestReader, snapshot: Snapshot, prod
             raise
         raise ConfigError(
             f"the changes of snapshot {snapshot.id} of {ctx.paths.root} are gone: it was written without a changelog "
-            "producer, and somebody has expired it when the table had one; choose a later range"
+            "producer, and another program expired it when the table had one; choose a later range"
         ) from error
 
 

@@ -1,8 +1,8 @@
 """The values to which a predicate confines a column.
 
-Arrow expressions cannot be taken apart, but they can be asked under a guarantee: the constants of the predicate cut the
-range of a column into points and the gaps between them. If no row with a value in a gap, and no NULL, can satisfy the
-predicate, then every matching row has one of the constants.
+Arrow expressions cannot be taken apart, but they can be evaluated under a guarantee. The constants of the predicate cut
+the range of a column into points and the gaps between them. If no row with a value in a gap, and no NULL, can satisfy
+the predicate, then every matching row has one of the constants.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def matching_sections(
     """The sections of one bucket without the files that cannot hold a row for which the predicate is true.
 
     ``tested`` names the columns of the predicate. Files that are merged with others are left out only because of their
-    keys: what they say about other columns may be outdated, or hide what is.
+    keys: their statistics of other columns may be outdated, or hide other rows.
     """
     files = [file for section in sections for run in section for file in run]
     if predicate is None or not ctx.options.file_index_read or not any(map(_has_index, files)):

@@ -63,9 +63,9 @@ def may_match(predicate: pc.Expression, guarantees: Sequence[pc.Expression], sch
 def matching_files(
     predicate: pc.Expression, ranges: Sequence[RangeColumn], count: int, schema: TableSchema
 ) -> list[bool]:
-    """For each of so many files, by its ranges, whether it can have rows that satisfy the predicate.
+    """For each of this many files, by its ranges, whether it can have rows that satisfy the predicate.
 
-    Neighbouring files in the order of a column are tried together: most groups match as a whole or not at all, which
+    Neighbouring files in the order of a column are tested together. Most groups match as a whole or not at all, which
     saves a test per file. The answers are the same as with a test per file.
     """
     arrow_schema = schema.arrow_schema
@@ -149,7 +149,7 @@ def manifest_guarantee(manifest: ManifestFileMeta, schema: TableSchema) -> pc.Ex
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the range of a column stands in a row of statistics with so many columns."""
+    """The place of a column's range in a row of statistics with this many columns."""
 
     field: DataField
     at: int | None
@@ -222,7 +222,7 @@ def value_stats(rows: Sequence[EntryRow]) -> FileStats:
 
 
 def ranges_of(stats: FileStats, places: Iterable[Place]) -> tuple[RangeColumn, ...]:
-    """What the statistics say of these columns."""
+    """The statistics of these columns."""
     return tuple(_column(stats, place) for place in places)
 
 
@@ -236,12 +236,12 @@ def _guarantee(ranges: Iterable[tuple[DataField, ColumnRange]]) -> pc.Expression
 
 @dataclass(frozen=True, slots=True)
 class ColumnRange:
-    """What the values of a column are between, in the internal form of rows; None: nobody knows."""
+    """The bounds of a column's values, in the internal form of rows; None: unknown."""
 
     low: Any = None
     high: Any = None
     null_count: int | None = None
-    """None: nobody knows."""
+    """None: unknown."""
     is_null: bool = False
     """All of them are NULL."""
     is_altered: bool = False
@@ -265,7 +265,7 @@ _ALL_NULL = ColumnRange(is_null=True)
 
 
 class Form(IntEnum):
-    """What is known of the values of a column in a file."""
+    """The known facts about a column's values in a file."""
 
     UNKNOWN = 0
     RANGED = 1
@@ -275,7 +275,7 @@ class Form(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RangeColumn:
-    """The ranges of a column in many files, one file after the other; ``ColumnRange`` says what the parts are."""
+    """The ranges of a column in many files, file by file; ``ColumnRange`` describes the parts."""
 
     field: DataField
     lows: Sequence[Any]

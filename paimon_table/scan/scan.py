@@ -51,7 +51,7 @@ from paimon_table.types import arrow_schema
 
 @dataclass(frozen=True, slots=True)
 class TableScan:
-    """What is read from each split. Can be pickled; reading works on driver and executors."""
+    """The rows and columns read from each split. Can be pickled; reading works on driver and executors."""
 
     ctx: TableContext
     selection: Selection

@@ -1,4 +1,4 @@
-"""What a scan is asked for: columns, and the predicate that its rows fulfil."""
+"""The request of a scan: columns, and the predicate that its rows fulfil."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ class SplitReader(Protocol):
     def read(self, section: Section) -> Iterator[pa.Table]:
         """The rows of a section in key order, without keys in order of arrival, in pieces of bounded size.
 
-        They have their row kinds and the needed columns. A key occurs once; it may be a retract, which is no row of the
-        table. Rows that do not fulfil the predicate may be among them.
+        They have their row kinds and the needed columns. A key occurs once; it may be a retract, which is not a row of
+        the table. Rows that do not fulfil the predicate may be among them.
         """
         ...
 
@@ -74,7 +74,7 @@ class RawReader:
 
 
 class MergeReader:
-    """For sections of several runs: what the merge engine makes of all rows of a key."""
+    """For sections of several runs: the merge engine's result for all rows of a key."""
 
     def __init__(self, ctx: TableContext, files: SplitFiles, selection: Selection) -> None:
         schema, options = ctx.schema, ctx.options

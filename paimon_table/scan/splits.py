@@ -1,7 +1,7 @@
 """How the files of a snapshot are cut into pieces that can be read apart from each other.
 
-Implements Paimon's batch plan. With a primary key, files of one bucket that overlap form a section and are merged
-together; sections are packed, in key order, into splits of about the target size. Without, every file is a section.
+Implements Paimon's batch plan. With a primary key, overlapping files of one bucket form a section and are merged
+together. Sections are packed, in key order, into splits of about the target size. Without, every file is a section.
 Pure.
 """
 
@@ -22,11 +22,11 @@ TARGET_BYTES = 128 << 20
 """Size of a split; a section that is larger makes a split of its own."""
 
 OPEN_COST_BYTES = 4 << 20
-"""What opening a file costs, as if it were so many bytes: many tiny files do not end up in one split."""
+"""The cost of opening a file, in bytes: many tiny files do not end up in one split."""
 
 
 class Listed(Arrived, Ranged, Protocol):
-    """What is cut into splits: the metadata of a file, as a value or as the row of its manifest."""
+    """The parts of splits: the metadata of a file, as a value or as the row of its manifest."""
 
     @property
     def file_size_bytes(self) -> int: ...
@@ -77,10 +77,10 @@ def split_bucket(
 
 
 def keyed_sections(files: Sequence[F], key_of: KeyOf, *, keys_are_unique: bool) -> Sequence[SectionOf[F]]:
-    """What must be merged together, in key order.
+    """The files that must be merged together, in key order.
 
-    ``keys_are_unique``: levels above 0 hold every key in one row at most that is not marked as deleted, so that they
-    need no merge among each other.
+    ``keys_are_unique``: levels above 0 hold at most one row of each key that is not marked as deleted, so they need no
+    merge.
     """
     levels = {file.level for file in files}
     keys_are_unique &= not any(file.delete_row_count for file in files)

@@ -1,8 +1,8 @@
-"""Defaults of columns: what a row gets where it has NULL.
+"""Defaults of columns: the values that replace NULL in a row.
 
 Implements ``defaultValue`` of the schema files as Java's writer applies it: to rows of every kind, after the check of
-NOT NULL columns, before everything else. The text is cast as Java casts a STRING; texts that Java reads by rules of its
-own, or by the time zone of its process, are refused.
+NOT NULL columns, before everything else. The text is cast as Java casts a STRING. Texts that Java reads by its own
+rules, or by the time zone of its process, are refused.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reading rows that were written under an older schema as rows of the current one.
 
-Implements Paimon's schema evolution on read: columns and fields of rows are found by field id, so renamed ones keep
-their values; those that the file does not know are NULL; values of another type are cast. Supported are the casts that
-cannot lose a value, and casts between numbers, where whole numbers wrap and digits are rounded as Paimon does.
+Implements Paimon's schema evolution on read. Columns and fields of rows are found by field id, so renamed ones keep
+their values. Columns that the file lacks are NULL; values of another type are cast. Supported are the casts that cannot
+lose a value, and casts between numbers, where whole numbers wrap and digits are rounded as Paimon does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TEXT_LENGTH = 20
 def conform_column(column: pa.ChunkedArray, written: DataField, wanted: DataField) -> pa.ChunkedArray:
     """Values of a file's column in the Arrow type of the current column, which has the same field id.
 
-    ``written`` is the column in the schema of the file; the file's Arrow type may be another one that stands for it,
+    ``written`` is the column in the schema of the file. The file's Arrow type may be another one that represents it,
     such as timestamps without a zone for instants. Raises UnsupportedFeature for a cast that is not supported.
     """
     try:

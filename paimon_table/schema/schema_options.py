@@ -1,4 +1,4 @@
-"""The options that say what a schema is: its keys, and the kind of table. The schema acts on them, not the engine."""
+"""The options that define a schema: its keys, and the kind of table. The schema acts on them, not the engine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PRIMARY_KEY = Declaration(name="primary-key", parse=plain, change=never)
 PARTITION = Declaration(name="partition", parse=plain, change=never)
 
 KEY_OPTIONS = (PRIMARY_KEY, PARTITION)
-"""They stand for the keys where a table is made, as in SQL, and do not stay among the options of a schema."""
+"""They state the keys of a new table, as in SQL, and do not stay among the options of a schema."""
 
 STORED_OPTIONS = (TYPE, BUCKET_KEY, PRIMARY_KEY_NULLABLE)
 """They stay among the options of a schema."""

@@ -105,8 +105,8 @@ def create_schema(
 ) -> TableSchema:
     """Schema 0 of a new table; gives field ids and makes key columns NOT NULL (unless ``primary-key.nullable``).
 
-    The options ``primary-key`` and ``partition`` stand for the keys, as in SQL, and do not stay in the options.
-    Raises ConfigError for names and keys that Paimon refuses.
+    The options ``primary-key`` and ``partition`` state the keys, as in SQL, and do not stay in the options. Raises
+    ConfigError for names and keys that Paimon refuses.
     """
     kept = dict(options or {})
     primary = _keys(PRIMARY_KEY, primary_keys, kept)

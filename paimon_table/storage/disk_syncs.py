@@ -20,11 +20,11 @@ _SMALL_BYTES = 1 << 20
 
 
 class _Pending(threading.local):
-    """What one thread has added and not waited for."""
+    """Files that one thread has added and not waited for."""
 
     def __init__(self) -> None:
         self.waits: deque[tuple[int, Future[None] | None]] = deque()
-        """Descriptors and who syncs them; None: nobody yet."""
+        """Descriptors and the thread that syncs them; None: not begun."""
         self.directories: set[str] = set()
 
 
@@ -42,7 +42,7 @@ class DiskSyncs:
         self._pending = _Pending()
 
     def add(self, path: str) -> None:
-        """Begin to make a complete file and its name durable. It may be deleted meanwhile.
+        """Begin to make a complete file and its name durable. It may be deleted before that.
 
         Raises the OSError of an earlier file when many are pending.
         """
@@ -66,7 +66,7 @@ class DiskSyncs:
     def wait(self) -> None:
         """Return when every file that this thread added is durable; a failure is raised after all have ended.
 
-        What no other thread has begun this one does itself.
+        This thread syncs the files that no other thread has begun.
         """
         waits, self._pending.waits = self._pending.waits, deque()
         directories, self._pending.directories = self._pending.directories, set()

@@ -73,7 +73,7 @@ class FileIO(Protocol):
     def publish(self, path: str, data: bytes) -> bool:
         """Create the file with this content if no file has the name, durably and atomically.
 
-        False: somebody else's file exists. CommitOutcomeUnknown: the file may or may not have been created.
+        False: a file of another writer exists. CommitOutcomeUnknown: the file may or may not have been created.
         """
         ...
 
@@ -88,15 +88,15 @@ class FileIO(Protocol):
         ...
 
     def delete(self, path: str) -> None:
-        """Remove a file; a missing one is no error."""
+        """Remove a file; a missing one is not an error."""
         ...
 
     def delete_all(self, paths: Sequence[str]) -> None:
-        """Remove files, in any order; missing ones are no error."""
+        """Remove files, in any order; missing ones are not an error."""
         ...
 
     def delete_tree(self, directory: str) -> None:
-        """Remove a directory with all below it; a missing one is no error. Not atomic."""
+        """Remove a directory with all below it; a missing one is not an error. Not atomic."""
         ...
 
     def delete_if_empty(self, directory: str) -> bool:
@@ -225,8 +225,8 @@ class LocalFileIO:
     def mkdirs(self, path: str) -> None:
         """Make missing directories and sync the parent of each, so that they survive a power cut.
 
-        The first time in a process this goes for directories that are there too: a process that was killed may have
-        made them and synced nothing.
+        The first time in a process this also applies to existing directories: a killed process may have created them
+        and synced nothing.
         """
         is_there = os.path.isdir(path)
         if is_there and path in _DURABLE_DIRECTORIES:
@@ -268,7 +268,7 @@ class LocalFileIO:
             self.mkdirs(directory)
         try:
             descriptor = self._created(path)
-        except FileNotFoundError:  # somebody has removed the directory since
+        except FileNotFoundError:  # another process has removed the directory since
             self.mkdirs(directory)
             descriptor = self._created(path)
         try:

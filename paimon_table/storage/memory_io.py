@@ -24,7 +24,7 @@ class SimulatedCrash(BaseException):
 
 @dataclass(slots=True)
 class MemoryDisk:
-    """The files and what is needed to share them; outlives the processes that mount it."""
+    """The files and their lock; outlives the processes that mount it."""
 
     files: dict[str, bytes] = field(default_factory=dict)
     volatile: set[str] = field(default_factory=set)
@@ -34,7 +34,7 @@ class MemoryDisk:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def after_power_cut(self) -> MemoryDisk:
-        """What is left for the next process."""
+        """The files that remain for the next process."""
         left = {path: data for path, data in self.files.items() if path not in self.volatile}
         return MemoryDisk(left, modified_ms=dict(self.modified_ms))
 
@@ -52,6 +52,8 @@ class MemoryFileIO:
     crash_after: int | None = None
     lose_answer: Callable[[str], str | None] = lambda path: None
     operations: int = 0
+    changes: list[int] = field(default_factory=list)
+    """Which operations changed the disk: after any other one, a crash leaves what the last of these left."""
     streamed: set[str] = field(default_factory=set)
     """Files that ``sync`` makes durable."""
 
@@ -94,6 +96,7 @@ class MemoryFileIO:
         if self.streamed:
             with self._operation():
                 self.disk.volatile -= self.streamed
+                self.changes.append(self.operations)
                 self.streamed.clear()
 
     def publish(self, path: str, data: bytes) -> bool:
@@ -128,7 +131,8 @@ class MemoryFileIO:
 
     def delete(self, path: str) -> None:
         with self._operation():
-            self.disk.files.pop(path, None)
+            if self.disk.files.pop(path, None) is not None:
+                self.changes.append(self.operations)
             self.disk.volatile.discard(path)
 
     def delete_all(self, paths: Sequence[str]) -> None:
@@ -181,6 +185,7 @@ class MemoryFileIO:
 
     def _put(self, path: str, data: bytes, durable: bool) -> None:
         self.disk.files[path] = data
+        self.changes.append(self.operations)
         self.disk.modified_ms[path] = now_ms()
         if durable:
             self.disk.volatile.discard(path)

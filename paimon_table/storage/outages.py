@@ -1,4 +1,4 @@
-"""Failures of a storage: those that pass by themselves, and what somebody has to do about the others."""
+"""Failures of a storage: transient ones, and the remedies for the others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PASSING = frozenset(
         errno.EREMOTEIO,
     )
 )
-"""Beside those for which Python has classes: timeouts, and connections that are refused or lost."""
+"""Besides those for which Python has classes: timeouts, and refused or lost connections."""
 
 _OF_STORES = re.compile(
     r"AWS Error (?:NETWORK_CONNECTION|SLOW_DOWN|SERVICE_UNAVAILABLE|INTERNAL_FAILURE|THROTTLING|REQUEST_TIMEOUT)"
@@ -69,7 +69,7 @@ def local_failure(what: str, directory: object, needs: str, error: OSError) -> S
 
 
 def told_failure(kind: str, message: str) -> SinkUnavailable | None:
-    """The same from the name of a built-in class and its text; None where it is no failure of a storage."""
+    """The same from the name of a built-in class and its text; None if it is not a failure of a storage."""
     found = getattr(builtins, kind, None)
     if not isinstance(found, type) or not issubclass(found, OSError):
         return None

@@ -2,10 +2,10 @@
 
 Below a parent such as ``/tmp`` each user has one root, ``tidemark-UID``. Below the root each process, or group of
 processes that share one, has a directory named by its process and start, next to ``NAME.lock``. A process holds the
-lock of its directory until it ends, however it ends. The next start removes directories whose lock nobody holds.
+lock of its directory until it ends, however it ends. The next start removes directories whose lock is free.
 
-The content may be trusted, pickles too: the root belongs to this user, is closed to others and is no link. The same is
-true of everything above the root, unless a sticky bit guards it.
+The content may be trusted, pickles too: the root belongs to this user, is closed to others and is not a link. The same
+is true of everything above the root, unless a sticky bit guards it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class SharedDirectory:
 def process_directory(parent: str) -> str:
     """The private directory of this process below ``parent``, removed when the process ends.
 
-    Raises ConfigError when there is no place that others cannot tamper with.
+    Raises ConfigError if there is no place that others cannot tamper with.
     """
     return _of_process(parent, os.getpid())
 
@@ -74,7 +74,7 @@ def _held(parent: str, name: str) -> str:
 
 
 def _is_locked(path: str) -> bool:
-    """Hold the lock until the process ends; False when somebody removed the file at that moment."""
+    """Hold the lock until the process ends; False if another process removed the file at that moment."""
     lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_SH)
     if os.fstat(lock).st_nlink:
@@ -84,7 +84,7 @@ def _is_locked(path: str) -> bool:
 
 
 def _remove_abandoned(root: str) -> None:
-    """Unreferenced: whoever uses a directory holds its lock, and the system lets go of the locks of ended processes."""
+    """Unreferenced: the user of a directory holds its lock, and the system releases the locks of ended processes."""
     for name in os.listdir(root):
         if name.endswith(_LOCK):
             with suppress(FileNotFoundError, BlockingIOError), open(f"{root}/{name}", "rb") as lock:
@@ -136,7 +136,7 @@ def _trusted_parent(parent: str) -> str:
 
 
 def _weakness(directory: str) -> str | None:
-    """Why somebody else could rename the content of ``directory``; None if nobody can."""
+    """Why another user could rename the content of ``directory``; None if none can."""
     path = directory
     while True:
         status = os.stat(path)
@@ -152,7 +152,7 @@ def _weakness(directory: str) -> str | None:
 
 @cache
 def _unmapped_uid() -> int:
-    """The id that stands for all users outside of this container, if it has users of its own."""
+    """The id of all users outside of this container, if it has its own users."""
     with suppress(OSError, ValueError), open("/proc/self/uid_map", "rb") as mapping:
         if int(mapping.readline().split()[2]) < (1 << 32) - 1:
             with open("/proc/sys/kernel/overflowuid", "rb") as overflow:
@@ -164,14 +164,14 @@ def _exposure(directory: str) -> str | None:
     """Why ``directory`` itself is not private; None if it is."""
     status = os.lstat(directory)
     if not stat.S_ISDIR(status.st_mode):
-        return "is a link" if stat.S_ISLNK(status.st_mode) else "is no directory"
+        return "is a link" if stat.S_ISLNK(status.st_mode) else "is not a directory"
     if status.st_uid != os.geteuid():
         return f"belongs to user {status.st_uid}"
     return f"is open to others (mode {stat.S_IMODE(status.st_mode):04o})" if status.st_mode & _OTHERS else None
 
 
 def ensure_private(directory: str) -> None:
-    """Make ``directory`` and what is missing above it, closed to others.
+    """Create ``directory`` and its missing parents, closed to others.
 
     Below the root of a user, checks all directories up to the root, existing ones included. Raises SinkUnavailable if a
     directory is not private.
@@ -212,7 +212,7 @@ def _make_file(path: str) -> None:
 
 
 def open_own(path: str) -> IO[bytes]:
-    """Open a file for reading that nobody else can have written. Raises SinkUnavailable for other ones."""
+    """Open a file for reading that no other user can have written. Raises SinkUnavailable for other ones."""
     file = open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb")  # noqa: SIM115 - the caller's
     status = os.fstat(file.fileno())
     if status.st_uid == os.geteuid() and stat.S_ISREG(status.st_mode) and not status.st_mode & _OTHERS:

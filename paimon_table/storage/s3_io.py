@@ -1,20 +1,25 @@
 """Table files on S3 and on stores that speak its protocol.
 
-What is written goes through pyarrow's S3 file system, at a third of the processor time that botocore takes for a
-request. What is read whole, and all publishing, goes through botocore: one request reads an object there, and only it
-can create one on condition that none has the name (``If-None-Match: *``), which makes publishing atomic. A store
+Requests go through obstore, which takes a tenth of the processor time that botocore takes for one. botocore finds out
+where the store is and who asks: regions, profiles, roles and certificates, as for every AWS client. Files that are read
+in pieces go through pyarrow's S3 file system, which reads pieces side by side.
+
+Publishing creates an object on condition that none has the name (``If-None-Match: *``), which makes it atomic. A store
 that ignores the condition would let commits overwrite each other, so the first publish of a process tries it out.
 """
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paimon_table.errors import CommitOutcomeUnknown, ConfigError
@@ -23,15 +28,21 @@ from paimon_table.storage.secret import Secret
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.fs as pafs
+    from obstore.store import S3Credential, S3Store
 
     from paimon_table.storage.file_io import FoundFile
 
 _CONFLICT_RETRIES = 5
 _CONFLICT_WAIT_S = 0.1
-_DELETES_AT_ONCE = 8
 _WRITES_AT_ONCE = 8
-_CONNECTIONS = 128
-"""Kept open: commits of many tables, each with some files of its own, wait for the store at the same time."""
+_PART_BYTES = 10 << 20
+"""A file up to this size is one request; a larger one goes in parts of it."""
+_ATTEMPTS = 3
+"""Of a request, unless the settings of AWS say otherwise."""
+_LOGIN_AGE = timedelta(minutes=5)
+"""How long botocore's answer is used before it is asked again; it renews logins 10 minutes before they end."""
+_CONNECT_TIME = timedelta(seconds=20)
+_REQUEST_TIME = timedelta(minutes=3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +70,7 @@ def s3_file_io(options: Mapping[str, str]) -> S3FileIO:
             raise ConfigError(f"storage option {name!r} is unknown; known: {', '.join(sorted(_NAMES))}")
         values[_NAMES[name]] = _value(_NAMES[name], text)
     settings = S3Settings(**values)
-    _client(settings)
+    _aws(settings)
     return S3FileIO(settings)
 
 
@@ -80,24 +91,21 @@ class S3FileIO:
     settings: S3Settings
 
     def read(self, path: str) -> bytes:
-        bucket, key = _split(path)
+        import obstore
+
+        store, key = self._at(path)
         with translated(path):
-            data: bytes = _client(self.settings).get_object(Bucket=bucket, Key=key)["Body"].read()
-        return data
+            return bytes(obstore.get(store, key).bytes())
 
     def open_input(self, path: str) -> pa.NativeFile:
         return _arrow(self.settings).open_input_file(path.removeprefix("s3://"))
 
     def write(self, path: str, data: bytes, durable: bool = True) -> None:
-        bucket, key = _split(path)
-        try:
-            with _arrow(self.settings).open_output_stream(path.removeprefix("s3://")) as stream:
-                stream.write(data)
-            return
-        except (OSError, ValueError):  # once more, with longer retries and a clear error
-            pass
+        import obstore
+
+        store, key = self._at(path)
         with translated(path):
-            _client(self.settings).put_object(Bucket=bucket, Key=key, Body=data)
+            obstore.put(store, key, data, chunk_size=_PART_BYTES)
 
     def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
         if len(files) == 1:
@@ -109,9 +117,16 @@ class S3FileIO:
 
     @contextmanager
     def open_output(self, path: str) -> Iterator[pa.NativeFile]:
+        import obstore
+        import pyarrow as pa
+
+        store, key = self._at(path)
+        writer = obstore.open_writer(store, key, buffer_size=_PART_BYTES)
         try:
-            with _arrow(self.settings).open_output_stream(path.removeprefix("s3://")) as stream:
-                yield stream
+            with translated(path):
+                with pa.PythonFile(_Uploading(writer), mode="w") as stream:
+                    yield stream
+                writer.close()
         except BaseException:
             # Closing may have completed the upload. Unreferenced: the caller never learned that the file is complete.
             self.delete(path)
@@ -121,9 +136,9 @@ class S3FileIO:
         """Uploads are durable when they are complete."""
 
     def publish(self, path: str, data: bytes) -> bool:
-        bucket, key = _split(path)
-        _check_conditional_put(self.settings, bucket, key.rsplit("/", 2)[0])
-        return _put_if_absent(self.settings, bucket, key, data)
+        store, key = self._at(path)
+        _check_conditional_put(self, path)
+        return _put_if_absent(store, key, path, data)
 
     def exists(self, path: str) -> bool:
         try:
@@ -133,73 +148,97 @@ class S3FileIO:
         return True
 
     def list_names(self, directory: str) -> list[str]:
-        bucket, prefix = _below(directory)
-        names: set[str] = set()
-        with translated(directory):
-            pages = _client(self.settings).get_paginator("list_objects_v2")
-            for page in pages.paginate(Bucket=bucket, Prefix=prefix, Delimiter="/"):
-                names.update(found["Key"][len(prefix) :] for found in page.get("Contents", ()))
-                names.update(found["Prefix"][len(prefix) :].rstrip("/") for found in page.get("CommonPrefixes", ()))
-        return sorted(names - {""})
+        found, below, start = self._children(directory)
+        return sorted({path[start:] for path in (*(one["path"] for one in found), *below)} - {""})
 
     def list_files(self, directory: str) -> list[FoundFile]:
-        bucket, prefix = _below(directory)
         from paimon_table.storage.file_io import FoundFile  # Arrow comes with it
 
-        found: list[FoundFile] = []
-        with translated(directory):
-            pages = _client(self.settings).get_paginator("list_objects_v2")
-            for page in pages.paginate(Bucket=bucket, Prefix=prefix, Delimiter="/"):
-                found += [
-                    FoundFile(one["Key"][len(prefix) :], one["Size"], int(one["LastModified"].timestamp() * 1000))
-                    for one in page.get("Contents", ())
-                    if one["Key"] != prefix
-                ]
-        return found
+        found, _, start = self._children(directory)
+        return [FoundFile(one["path"][start:], one["size"], _ms(one["last_modified"])) for one in found]
 
     def delete(self, path: str) -> None:
-        bucket, key = _split(path)
-        with translated(path):
-            _client(self.settings).delete_object(Bucket=bucket, Key=key)
+        self.delete_all([path])
 
     def delete_all(self, paths: Sequence[str]) -> None:
         """One request per object, a few at a time: not every store takes the request that removes many."""
-        if paths:
-            with ThreadPoolExecutor(
-                min(_DELETES_AT_ONCE, len(paths)), thread_name_prefix="tidemark-deletes"
-            ) as threads:
-                for _ in threads.map(self.delete, paths):
-                    pass
+        import obstore
+
+        keys: dict[str, list[str]] = {}
+        for path in paths:
+            bucket, key = _split(path)
+            keys.setdefault(bucket, []).append(key)
+        for bucket, of_bucket in keys.items():
+            with translated(paths[0]):
+                obstore.delete(_store(self.settings, bucket), of_bucket)
 
     def delete_if_empty(self, directory: str) -> bool:
         """Keys need no directories."""
         return True
 
     def modified_ms(self, path: str) -> int:
-        bucket, key = _split(path)
-        with translated(path):
-            return int(_client(self.settings).head_object(Bucket=bucket, Key=key)["LastModified"].timestamp() * 1000)
+        return _ms(self._head(path)["last_modified"])
 
     def delete_tree(self, directory: str) -> None:
-        """One request per object: not every store takes the request that removes many."""
-        bucket, prefix = _below(directory)
+        import obstore
+
+        store, key = self._at(directory.rstrip("/"))
         with translated(directory):
-            client = _client(self.settings)
-            for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
-                for found in page.get("Contents", ()):
-                    client.delete_object(Bucket=bucket, Key=found["Key"])
+            for found in obstore.list(store, key):
+                obstore.delete(store, [one["path"] for one in found])
 
     def is_link(self, path: str) -> bool:
         """Object stores have none."""
         return False
 
     def size_bytes(self, path: str) -> int:
-        bucket, key = _split(path)
-        with translated(path):
-            return int(_client(self.settings).head_object(Bucket=bucket, Key=key)["ContentLength"])
+        return int(self._head(path)["size"])
 
     def mkdirs(self, path: str) -> None:
         """Keys need no directories."""
+
+    def _at(self, path: str) -> tuple[S3Store, str]:
+        bucket, key = _split(path)
+        return _store(self.settings, bucket), key
+
+    def _head(self, path: str) -> Any:
+        import obstore
+
+        store, key = self._at(path)
+        with translated(path):
+            return obstore.head(store, key)
+
+    def _children(self, directory: str) -> tuple[Sequence[Any], Sequence[str], int]:
+        """The objects and the directories in a directory, and where their names begin in their paths."""
+        import obstore
+
+        store, key = self._at(directory.rstrip("/"))
+        start = len(key) + 1 if key else 0
+        with translated(directory):
+            found = obstore.list_with_delimiter(store, key or None)
+        return [one for one in found["objects"] if len(one["path"]) > start], found["common_prefixes"], start
+
+
+class _Uploading:
+    """What Arrow needs of a file to write into it. Closing does nothing: a failed upload must not be completed."""
+
+    closed = False
+
+    def __init__(self, writer: Any) -> None:
+        self._writer = writer
+
+    def write(self, data: Any) -> int:
+        return int(self._writer.write(memoryview(data).cast("B")))
+
+    def flush(self) -> None:
+        """Parts are sent when they are full."""
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def _ms(time_of_store: datetime) -> int:
+    return int(time_of_store.timestamp() * 1000)
 
 
 def _split(path: str) -> tuple[str, str]:
@@ -207,91 +246,144 @@ def _split(path: str) -> tuple[str, str]:
     return bucket, key
 
 
-def _below(directory: str) -> tuple[str, str]:
-    """The bucket and what the keys of all objects in a directory begin with, which may be the whole bucket."""
-    bucket, key = _split(directory.rstrip("/"))
-    return bucket, f"{key}/" if key else ""
-
-
-def _put_if_absent(settings: S3Settings, bucket: str, key: str, data: bytes) -> bool:
+def _put_if_absent(store: S3Store, key: str, path: str, data: bytes) -> bool:
     """False when the object exists, whoever wrote it: a retried request may have found its own first try."""
-    from botocore.exceptions import BotoCoreError, ClientError
+    import obstore
+    from obstore.exceptions import AlreadyExistsError, BaseError
 
     for _ in range(_CONFLICT_RETRIES):
         try:
-            _client(settings).put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
+            obstore.put(store, key, data, mode="create", use_multipart=False)
             return True
-        except ClientError as error:
-            status = error.response["ResponseMetadata"]["HTTPStatusCode"]
-            if status == 412:
-                return False
-            if status == 409:
+        except (BaseError, OSError) as error:
+            status = _status(error)
+            if status == 409:  # another writer is at this key right now
                 time.sleep(_CONFLICT_WAIT_S)
-            elif 400 <= status < 500:
-                raise _os_error(error, f"s3://{bucket}/{key}") from error
+            elif isinstance(error, AlreadyExistsError):
+                return False
+            elif status is not None and 400 <= status < 500:
+                raise _os_error(error, path) from error
             else:
                 raise CommitOutcomeUnknown(
-                    f"s3://{bucket}/{key} may or may not have been created ({error}); read it before retrying"
+                    f"{path} may or may not have been created ({_short(error)}); read it before retrying"
                 ) from error
-        except BotoCoreError as error:
-            raise CommitOutcomeUnknown(
-                f"s3://{bucket}/{key} may or may not have been created ({error}); read it before retrying"
-            ) from error
-    raise CommitOutcomeUnknown(f"other writers keep writing s3://{bucket}/{key}; read it before retrying")
+    raise CommitOutcomeUnknown(f"other writers keep writing {path}; read it before retrying")
 
 
 _honouring: set[tuple[S3Settings, str]] = set()
 """The buckets whose store this process has seen refuse an object in the place of another."""
 
 
-def _check_conditional_put(settings: S3Settings, bucket: str, directory: str) -> None:
+def _check_conditional_put(io: S3FileIO, path: str) -> None:
     """Refuse a store that overwrites an object in spite of the condition; tried out below a table, once per bucket."""
-    if (settings, bucket) in _honouring:
+    bucket = _split(path)[0]
+    if (io.settings, bucket) in _honouring:
         return
-    probe = f"{directory}/.tidemark-probe-{uuid.uuid4()}"
-    io = S3FileIO(settings)
-    io.write(f"s3://{bucket}/{probe}", b"1")
+    probe = f"{path.rsplit('/', 2)[0]}/.tidemark-probe-{uuid.uuid4()}"
+    store, key = io._at(probe)
+    io.write(probe, b"1")
     try:
-        if _put_if_absent(settings, bucket, probe, b"2"):
+        if _put_if_absent(store, key, probe, b"2"):
             raise ConfigError(
                 f"the store of bucket {bucket!r} ignores If-None-Match, so a commit could overwrite another one; use a "
                 "store with conditional writes or another warehouse"
             )
     finally:
-        io.delete(f"s3://{bucket}/{probe}")
-    _honouring.add((settings, bucket))
+        io.delete(probe)
+    _honouring.add((io.settings, bucket))
 
 
 @lru_cache(maxsize=16)
-def _client(settings: S3Settings) -> Any:
+def _aws(settings: S3Settings, region: str | None = None) -> tuple[Any, Any]:
+    """botocore's session and client, which know where AWS has a bucket and who may ask for it."""
     try:
+        import obstore  # noqa: F401
         from botocore.config import Config
         from botocore.exceptions import BotoCoreError
         from botocore.session import get_session
     except ImportError as error:
-        raise ConfigError("tables on S3 need the package botocore; install it, or tidemark-cdc[s3]") from error
-    style = {"addressing_style": "path" if settings.path_style_access else "auto"}
+        raise ConfigError(
+            f"tables on S3 need the packages obstore and botocore ({error}); install tidemark-cdc[s3]"
+        ) from error
+    session = get_session()
     try:
-        return get_session().create_client(
+        client = session.create_client(
             "s3",
             endpoint_url=settings.endpoint,
-            region_name=settings.region or ("us-east-1" if settings.endpoint else None),
+            region_name=region or settings.region or ("us-east-1" if settings.endpoint else None),
             aws_access_key_id=_revealed(settings.access_key),
             aws_secret_access_key=_revealed(settings.secret_key),
             aws_session_token=_revealed(settings.session_token),
-            config=Config(
-                s3=style,
-                user_agent="tidemark",  # the one of botocore is worked out again for each request
-                request_checksum_calculation="when_required",
-                retries={"mode": "standard"},
-                max_pool_connections=_CONNECTIONS,
-            ),
+            config=Config(connect_timeout=5, read_timeout=5),
         )
     except (BotoCoreError, ValueError) as error:
         raise ConfigError(
             f"cannot create a client for S3 ({error}); check s3.endpoint (a URL such as http://HOST:PORT), s3.region"
             " and the AWS settings of the environment"
         ) from error
+    return session, client
+
+
+@lru_cache(maxsize=64)
+def _store(settings: S3Settings, bucket: str) -> S3Store:
+    from obstore.store import S3Store
+
+    session, client = _aws(settings)
+    if client.meta.endpoint_url.endswith(".amazonaws.com"):
+        session, client = _aws(settings, region_of(client, bucket))
+    authority = session.get_config_variable("ca_bundle")
+    return S3Store(
+        bucket,
+        endpoint=client.meta.endpoint_url,
+        region=client.meta.region_name,
+        virtual_hosted_style_request=False,
+        disable_bulk_delete=True,
+        client_options={
+            "allow_http": client.meta.endpoint_url.startswith("http:"),
+            "user_agent": "tidemark",
+            "connect_timeout": _CONNECT_TIME,
+            "timeout": _REQUEST_TIME,
+            **({"root_certificate": Path(authority).read_bytes()} if authority else {}),
+        },
+        retry_config={"max_retries": int(session.get_config_variable("max_attempts") or _ATTEMPTS) - 1},
+        credential_provider=_Login(client._request_signer._credentials, bucket),
+    )
+
+
+def region_of(client: Any, bucket: str) -> str:
+    """The region in which AWS has a bucket; the configured one if AWS does not say."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        answer = client.head_bucket(Bucket=bucket)
+    except ClientError as error:  # a refusal names the region too
+        answer = error.response
+    except BotoCoreError:  # the requests for objects will say what is wrong
+        answer = {}
+    headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+    return str(headers.get("x-amz-bucket-region") or client.meta.region_name)
+
+
+class _Login:
+    """Gives obstore the keys that botocore finds, again and again, since those of a role end."""
+
+    def __init__(self, credentials: Any, bucket: str) -> None:
+        self._credentials = credentials
+        self._bucket = bucket
+
+    def __call__(self) -> S3Credential:
+        if self._credentials is None:
+            raise PermissionError(
+                f"no AWS credentials were found for bucket {self._bucket!r}; set s3.access-key and s3.secret-key, or"
+                " credentials of AWS in the environment"
+            )
+        keys = self._credentials.get_frozen_credentials()
+        return {
+            "access_key_id": keys.access_key,
+            "secret_access_key": keys.secret_key,
+            "token": keys.token,
+            "expires_at": datetime.now(UTC) + _LOGIN_AGE,
+        }
 
 
 @lru_cache(maxsize=16)
@@ -307,39 +399,49 @@ def _arrow(settings: S3Settings) -> pafs.S3FileSystem:
         endpoint_override=host or None,
         scheme=scheme or "https",
         force_virtual_addressing=False,
-        # A file of a few megabytes is one request then, instead of the three of an upload in parts.
-        allow_delayed_open=True,
     )
 
 
 @contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Errors of the client library as the OSErrors that FileIO promises."""
-    from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoCredentialsError
-    from botocore.exceptions import ConnectionError as NotReached
+    """Errors of obstore as the OSErrors that FileIO promises."""
+    from obstore.exceptions import BaseError
 
     try:
         yield
-    except ClientError as error:
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{path}: {_short(error)}") from error
+    except (BaseError, ValueError) as error:
         raise _os_error(error, path) from error
-    except (HTTPClientError, NotReached) as error:  # not reached, not answered in time, cut off
-        raise ConnectionError(f"{path}: {error}") from error
-    except NoCredentialsError as error:
-        raise PermissionError(f"{path}: {error}") from error
-    except BotoCoreError as error:
-        raise OSError(f"{path}: {error}") from error
 
 
-_THROTTLED = frozenset(("SlowDown", "Throttling", "ThrottlingException", "RequestLimitExceeded", "RequestTimeout"))
+_STATUS = re.compile(r"status code: (\d{3})")
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+_PASSING = frozenset(("SlowDown", "Throttling", "ThrottlingException", "RequestLimitExceeded", "RequestTimeout"))
 """Codes with which stores ask for patience, whatever the status."""
 
 
-def _os_error(error: Any, path: str) -> OSError:
-    status = error.response["ResponseMetadata"]["HTTPStatusCode"]
-    code = error.response.get("Error", {}).get("Code")
+def _short(error: BaseException) -> str:
+    """Its first paragraph; the rest repeats it in the words of the library's data structures."""
+    return str(error).split("\n\n", 1)[0].strip()
+
+
+def _status(error: BaseException) -> int | None:
+    """The status of the store's answer; None if there was none."""
+    found = _STATUS.search(_short(error))
+    return int(found[1]) if found else None
+
+
+def _os_error(error: BaseException, path: str) -> OSError:
+    text = f"{path}: {_short(error)}"
+    status, code = _status(error), _CODE.search(text)
     if status == 404:
-        return FileNotFoundError(f"{path}: {error}")
-    if status in {401, 403}:
-        return PermissionError(f"{path}: {error}")
-    is_passing = status in {408, 429} or status >= 500 or code in _THROTTLED
-    return ConnectionError(f"{path}: {error}") if is_passing else OSError(f"{path}: {error}")
+        return FileNotFoundError(text)
+    if status in {401, 403} or "no AWS credentials" in text:
+        return PermissionError(text)
+    if isinstance(error, ValueError):  # a name that cannot be a key
+        return OSError(text)
+    if status is None:  # not reached, not answered in time, cut off
+        return ConnectionError(text)
+    is_passing = status in {408, 429} or status >= 500 or (code is not None and code[1] in _PASSING)
+    return ConnectionError(text) if is_passing else OSError(text)

@@ -1,7 +1,7 @@
-"""A secret that travels by reference: what is pickled, printed or compared holds its name, never its text.
+"""A secret that travels by reference: pickles, prints and comparisons use its name, never its text.
 
-The text is in an environment variable of this process, from which child processes inherit it; the environment of a
-process can be read by its user alone. Whoever starts processes on other machines hands on ``secret_variables``.
+The text is in an environment variable of this process, which child processes inherit. Only its user can read the
+environment of a process. Code that starts processes on other machines passes on ``secret_variables``.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def note_inherited() -> None:
 
 
 def for_tasks(text: str) -> Secret | str:
-    """What a task may get in place of a text: the secret if its process has it, else the text."""
+    """The value that a task gets in place of a text: the secret if its process has it, else the text."""
     variable = _variables.get(text)
     return Secret(variable) if variable in _inherited else text
 

@@ -38,7 +38,7 @@ def check_expiry(schema: TableSchema, options: TableOptions) -> None:
 
 
 def check_kept_deletes(options: TableOptions) -> None:
-    """Deletes stay only where every reader passes over them, and where one row decides for its key."""
+    """Deletes stay only if every reader skips them, and if one row decides for its key."""
     if options.keep_deletes_ms is None:
         return
     wrong = None

@@ -26,8 +26,8 @@ _NEEDS_NO_GROUP = "last_non_null_value"
 def validate_partial_update(schema: TableSchema, options: TableOptions) -> None:
     """Refuse options of a partial-update table that exclude each other or do not fit the columns; name them.
 
-    ConfigError for what Paimon refuses too, UnsupportedFeature for what it accepts without a defined meaning. Tables
-    of other engines are not looked at.
+    Raises ConfigError for options that Paimon refuses too, UnsupportedFeature for those that it accepts without a
+    defined meaning. Tables of other engines are not looked at.
     """
     if options.merge_engine != "partial-update":
         return

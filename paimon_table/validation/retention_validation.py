@@ -1,4 +1,4 @@
-"""Rules between the options that say what a table keeps; what Java notices when it commits is refused earlier."""
+"""Rules between the options for retention; conflicts that Java notices when it commits are refused earlier."""
 
 from __future__ import annotations
 

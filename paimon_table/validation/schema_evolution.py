@@ -135,7 +135,7 @@ def apply_changes(
 
 
 def _check_indexes(before: TableSchema, after: TableSchema) -> None:
-    """A column keeps a type that its bloom filter has; what the option itself may name is checked with the options."""
+    """A column keeps a type that its bloom filter supports; the names in the option are checked with the options."""
     if before.fields == after.fields:
         return
     for indexed in parse_bloom_filters(after.options):
@@ -194,7 +194,7 @@ def _with_wider_column(schema: TableSchema, change: WidenColumn) -> TableSchema:
 
 
 def can_become_text(t: DataType) -> bool:
-    """Whether readers turn stored values of this type into texts that stand for the same value."""
+    """Whether readers turn stored values of this type into texts of the same value."""
     return t.root in CHARACTERS or t.root in INTEGERS or t.root in (Root.BOOLEAN, Root.DATE)
 
 

@@ -1,7 +1,7 @@
 """Rules between a table's options, keys and columns, checked when a schema is created or changed.
 
-Implements the rules of Paimon's schema validation that concern what Tidemark supports; what it does not support is
-refused when the options are parsed.
+Implements the rules of Paimon's schema validation for features that Tidemark supports; others are refused when the
+options are parsed.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def validate_new_table(schema: TableSchema) -> None:
 
 
 def validate_changed_table(changed: TableSchema, present: TableSchema) -> None:
-    """As ``validate_table``; what a new table must not have is refused where the present one does not have it."""
+    """As ``validate_table``; things that a new table must not have are refused if the present one does not have
+    them."""
     validate_table(changed)
     try:
         check_effect_without_key(present, options_of(present))

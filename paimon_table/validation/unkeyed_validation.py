@@ -20,7 +20,8 @@ def check_unkeyed(schema: TableSchema, options: TableOptions) -> None:
 
 
 def check_effect_without_key(schema: TableSchema, options: TableOptions) -> None:
-    """Refuse options that say how rows of one key are merged, or which a merge leaves out, where there is no key."""
+    """For tables without key: refuse options about how rows of one key are merged, or which of them a merge leaves
+    out."""
     if schema.primary_keys:
         return
     for name, stated in (

@@ -1,8 +1,8 @@
 """The writer of a bucket of a table without primary key: rows go into files as they come, small files are packed.
 
-Implements Paimon's append writers. With buckets a bucket has one writer, its sequence numbers go on behind those that
-are there, and only adjacent files are compacted, so that the order of arrival stays. Without buckets every writer
-begins at 0, any number of them may write one partition at once, and somebody who sees all files says what to compact.
+Implements Paimon's append writers. With buckets, a bucket has one writer. Its sequence numbers continue after the
+existing ones, and only adjacent files are compacted, so the order of arrival stays. Without buckets every writer begins
+at 0, and any number of them may write one partition at once. The caller, which sees all files, says what to compact.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from paimon_table.write.incoming import IncomingRows
 from paimon_table.write.sorted_runs import sorted_rows
 
 Order = Callable[[Iterable[pa.Table]], Iterator[pa.Table]]
-"""Gives all rows, in another order or in the one that they have."""
+"""Gives all rows, reordered or not."""
 
 
 class AppendWriter:
@@ -130,7 +130,7 @@ class AppendWriter:
 
     @contextmanager
     def _aborting(self) -> Iterator[None]:
-        """Leave no half file behind an exception: nobody has its metadata."""
+        """Leave no half file after an exception: its metadata was not passed on."""
         try:
             yield
         except BaseException:
@@ -139,7 +139,7 @@ class AppendWriter:
             raise
 
     def _message(self, packs: tuple[Pack, ...], *, rewrites: bool = False, order: Order | None = None) -> CommitMessage:
-        """What was written since the last message and the packs made into larger files, all of it durable."""
+        """The files written since the last message and the packs made into larger files, all durable."""
         before = tuple(file for pack in packs for file in pack)
         after, index = self._compacted(packs, rewrites, order or self._in_stretches)
         gone = {file.file_name for file in before}

@@ -1,7 +1,7 @@
 """The writer of one bucket: buffers rows, flushes them to level 0, compacts, and says what to commit.
 
-Implements Paimon's write path for primary-key tables: sequence numbers in arrival order, one merged flush per commit
-(several when the buffer is full), the input changelog, and compaction within the same commit.
+Implements Paimon's write path for primary-key tables. Sequence numbers are in arrival order, with one merged flush per
+commit (several when the buffer is full), the input changelog, and compaction within the same commit.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ KEPT_BYTES = 128 << 20
 
 @dataclass(frozen=True, slots=True)
 class WriterEnvironment:
-    """What a writer needs from the process around it.
+    """The process environment of a writer.
 
     ``lookup_dir`` is a local directory for lookup files, shared by tables and processes.
     """
@@ -70,8 +70,8 @@ class WriterEnvironment:
 class BucketWriter:
     """The only writer of its bucket while it lives; may serve many commits, one after the other.
 
-    Messages are committed in their order, none is left out. After an exception the writer must be dropped: what it
-    wrote since the last message is referenced by nothing.
+    Messages are committed in their order, none is left out. After an exception the writer must be dropped: its files
+    since the last message are unreferenced.
     """
 
     def __init__(
@@ -143,8 +143,8 @@ class BucketWriter:
     def prepare_commit(self, full_compact: bool = False) -> CommitMessage:
         """Flush and compact; everything that the message names is durable.
 
-        The writer goes on from the state that the message leads to, so either the message is committed or the writer
-        is dropped. ``full_compact`` merges all files into the highest level.
+        The writer continues from the state after the message, so either the message is committed or the writer is
+        dropped. ``full_compact`` merges all files into the highest level.
         """
         self._finish_flushes()
         upper = frozenset((file.level, file.file_name) for file in self._levels.files if file.level > 0)
@@ -155,14 +155,14 @@ class BucketWriter:
     def prepare_append(self) -> CommitMessage:
         """Flush only; ``compact_only`` does the rest, here or of a writer opened on the state after the commit.
 
-        Both together give what ``prepare_commit`` gives, but the rows can be published while the compaction runs. What
-        was flushed stays in memory for it, up to ``KEPT_BYTES``, see ``release_memory``.
+        Both together give what ``prepare_commit`` gives, but the rows can be published while the compaction runs.
+        Flushed rows stay in memory for it, up to ``KEPT_BYTES``, see ``release_memory``.
         """
         self._finish_flushes()
         return self._message(CompactionResult(), frozenset())
 
     def needs_compaction(self, full_compact: bool = False) -> bool:
-        """Whether ``compact_only`` would change anything, once what was flushed is committed."""
+        """Whether ``compact_only`` would change anything, once the flushed files are committed."""
         return not self._options.write_only and self._pick(full_compact) is not None
 
     @property
@@ -176,7 +176,8 @@ class BucketWriter:
         self._kept_bytes = 0
 
     def compact_only(self, full_compact: bool = False) -> CommitMessage:
-        """Compact what is there, after ``prepare_append`` or a crash; the changelog of level 0 comes out with it."""
+        """Compact the existing files, after ``prepare_append`` or a crash; this also writes the changelog of level
+        0."""
         if not self._incoming.is_empty:
             raise BrokenInvariant(
                 f"bucket {self._bucket.bucket} has rows to write: call prepare_commit, not compact_only"
@@ -189,7 +190,7 @@ class BucketWriter:
             self._merge_flushes()
 
     def _message(self, compacted: CompactionResult, upper: frozenset[tuple[int, str]]) -> CommitMessage:
-        """What was written since the last message, all of it durable. ``upper``: files above level 0 before."""
+        """The files written since the last message, all durable. ``upper``: files above level 0 before."""
         index = self._deletions.write()
         self._ctx.io.sync()
         message = CommitMessage(
@@ -335,7 +336,7 @@ class BucketWriter:
         self._stored.keep_only(files)
 
     def _versions(self, keys: pa.Table) -> Hits:
-        """The stored rows of the keys that have a say in what is stored, level 0 included."""
+        """The stored rows of the keys that affect the result, level 0 included."""
         runs = self._levels.runs()
         if newest_row_wins(self._options):
             return self._stored.newest(runs, keys)

@@ -1,7 +1,7 @@
 """Rows of tables without keys and buckets sorted before they are written, so that statistics of files leave more out.
 
-Implements ``clustering.columns`` with the strategy ``order``: rows are sorted by the columns, one after the
-other, NULL first. What is sorted together is what a writer or a compaction holds in memory, a write buffer.
+Implements ``clustering.columns`` with the strategy ``order``: rows are sorted by the columns, one after the other, NULL
+first. The rows sorted together are those that a writer or a compaction holds in memory: a write buffer.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def former_rows(
         except (FileNotFoundError, CorruptFile):
             if ctx.snapshots.find(snapshot_id) is not None:
                 raise
-            break  # it has expired meanwhile, as have all before it
+            break  # it has expired since, as have all before it
         if len(found):
             break
     for writer in writers:

@@ -1,9 +1,9 @@
 """Rows on their way into a bucket: checked, filtered, numbered and buffered.
 
-Implements what Paimon does before its write buffer: column defaults, ``rowkind.field``, ``ignore-delete``,
-``ignore-update-before``, NOT NULL columns and nested fields, and sequence numbers in arrival order, one for each row
-that is not ignored. Columns of the function ``count`` take what their values count for. A partition that cannot have a
-directory is refused.
+Implements Paimon's steps before its write buffer: column defaults, ``rowkind.field``, ``ignore-delete``,
+``ignore-update-before``, NOT NULL columns and nested fields. Rows that are not ignored get sequence numbers in arrival
+order. Columns of the function ``count`` take what their values count for. A partition that cannot have a directory is
+refused.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class IncomingRows:
         is_final: bool = True,
         clock_ms: Callable[[], int] = now_ms,
     ) -> None:
-        """Without ``is_final`` the rows arrive in their bucket once more, later: values are not counted yet."""
+        """Without ``is_final`` the rows arrive in their bucket again later: values are not counted yet."""
         self._options = ctx.options
         self._root = ctx.paths.root
         self._partition_path = ctx.partition_path(bucket.partition)

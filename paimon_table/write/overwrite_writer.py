@@ -1,7 +1,7 @@
 """Writing the new rows of an INSERT OVERWRITE.
 
-Where Paimon publishes the compaction of the new rows as a second snapshot, the files that are left at the end of the
-write make up the one snapshot here: a crash leaves the old rows or the new ones, compacted.
+Paimon publishes the compaction of the new rows as a second snapshot. Here the remaining files at the end of the write
+form the one snapshot: a crash leaves the old rows or the new ones, compacted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from paimon_table.write.writer import open_writer
 
 
 class OverwriteWriter:
-    """Writes the new rows of one bucket; for one commit. What the bucket holds so far plays no part."""
+    """Writes the new rows of one bucket; for one commit. The present content of the bucket does not matter."""
 
     def __init__(self, ctx: TableContext, bucket: BucketId, environment: WriterEnvironment) -> None:
         self._ctx = replace(ctx, options=_without_changelog(ctx.options))
@@ -66,8 +66,8 @@ def _without_changelog(options: TableOptions) -> TableOptions:
 def _upgraded(files: tuple[DataFileMeta, ...], ctx: TableContext) -> tuple[DataFileMeta, ...]:
     """Files that need no merge on the highest level.
 
-    Files with retracts stay where they are, though Paimon moves them too: what a single retract means is decided by the
-    compaction that finds it on level 0.
+    Files with retracts stay in their level, though Paimon moves them too: the compaction that finds a single retract on
+    level 0 decides its meaning.
     """
     needs_merge = any(file.level > 0 or file.delete_row_count != 0 for file in files)
     if not ctx.options.overwrite_upgrade or needs_merge or not ctx.schema.primary_keys:

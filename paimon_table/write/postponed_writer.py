@@ -2,9 +2,8 @@
 
 Implements Paimon's postponed writer: files in bucket -2, unmerged, without sequence numbers, in Avro where Avro can
 hold the columns. A compaction replays the files of one writer, known by the prefix of their names, in the order of
-their creation times; different writers have no order among each other. So all rows of a key go through one of a few
-writers, whatever number of tasks there is, and each file is younger than all that are there, also where the clock went
-back.
+their creation times. Different writers have no order among each other. So all rows of a key go through one of a few
+writers, whatever the number of tasks. Each file is younger than all existing ones, also if the clock went back.
 """
 
 from __future__ import annotations
@@ -126,7 +125,7 @@ class PostponedWriter:
         return replace(file, creation_time_ms=self._youngest_ms)
 
     def _try_retracts(self, rows: pa.Table) -> None:
-        """Retracts meet the engine now: what it refuses must not fail in the compaction."""
+        """The engine checks retracts now: a refused one must not fail in the compaction."""
         retracts = np.flatnonzero(~are_adds(rows.column(VALUE_KIND).to_numpy()))
         if len(retracts):
             tried = rows.take(pa.array(retracts))
@@ -134,7 +133,7 @@ class PostponedWriter:
 
     @contextmanager
     def _aborting(self) -> Iterator[None]:
-        """Leave no file behind an exception: nobody has its metadata."""
+        """Leave no file after an exception: its metadata was not passed on."""
         try:
             yield
         except BaseException:

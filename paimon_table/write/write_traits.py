@@ -1,4 +1,4 @@
-"""What a table makes of the rows that come, for those who prepare rows for it."""
+"""A table's treatment of arriving rows, for code that prepares rows for it."""
 
 from __future__ import annotations
 

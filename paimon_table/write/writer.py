@@ -1,4 +1,4 @@
-"""Writers of buckets: what they all do, and which one a table takes."""
+"""Writers of buckets: their common contract, and the choice of one for a table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Writer(Protocol):
     Tables without buckets may have several writers: no such writer compacts unless a caller asks for it.
 
     Messages are committed in their order, none is left out, and everything that a message names is durable. After an
-    exception the writer must be dropped: what it wrote since the last message is referenced by nothing.
+    exception the writer must be dropped: its files since the last message are unreferenced.
     """
 
     def write(self, rows: pa.Table) -> None:
@@ -40,11 +40,11 @@ class Writer(Protocol):
         ...
 
     def needs_compaction(self, full_compact: bool = False) -> bool:
-        """Whether ``compact_only`` would change anything, once what was prepared is committed."""
+        """Whether ``compact_only`` would change anything, once the prepared files are committed."""
         ...
 
     def compact_only(self, full_compact: bool = False) -> CommitMessage:
-        """Compact what is there, after ``prepare_append`` or in a new writer: the message's COMPACT part."""
+        """Compact the existing files, after ``prepare_append`` or in a new writer: the message's COMPACT part."""
         ...
 
     def lookup(self, keys: pa.Table) -> pa.Table:

@@ -1,7 +1,7 @@
 """The open records of a pipeline's quarantine, read from their files.
 
-A line is a record as ``sinks.quarantine`` writes it, or as somebody has mended it in its file. One that is no such
-record (torn, edited by hand) is damaged: it is reported with its place and never lost.
+A line is a record as ``sinks.quarantine`` writes it, or as a user fixed it in its file. Any other line (torn, edited by
+hand) is damaged: it is reported with its place and never lost.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pipelines.config.config import PipelineConfig
 from pipelines.storage import catalog_of, quarantine_of
 
 PART = 5_000
-"""So many records are looked up in their files at once."""
+"""Records that are looked up in their files at once."""
 
 _KEPT_BYTES = 64 << 20
 """Of files that were read, as long as they are."""
@@ -76,7 +76,7 @@ class BadLine:
 
 @dataclass(frozen=True, slots=True)
 class DamagedLine:
-    """A line that is no record, or with number 0 a record whose line is not there any more."""
+    """A line that is not a record, or with number 0 a record whose line is gone."""
 
     file: str
     number: int
@@ -125,7 +125,7 @@ class DeadLetters:
 
 
 class _Files:
-    """The last few files that were read: records near to each other mostly lie in the same ones."""
+    """The files that were read last: neighbouring records are mostly in the same ones."""
 
     def __init__(self, io: FileIO, path: str, facts: Facts) -> None:
         self._io = io
@@ -237,7 +237,7 @@ def remove_payloads(records: DeadLetters, dropped: Collection[Place], *, everyth
 
 
 def keep_lines(io: FileIO, path: str, file: str, stays: Callable[[BadLine | DamagedLine], bool]) -> None:
-    """Remove the other lines from a file below the quarantine at ``path``, at once; a file without any goes."""
+    """Remove the other lines from a file below the quarantine at ``path``, in one step; removes an empty file."""
     lines = list(lines_of(io, path, file))
     kept = [line.text for line in lines if stays(line)]
     if kept and len(kept) < len(lines):

@@ -134,7 +134,7 @@ class Facts:
 
 
 def _may_be(topic: str, topic_id: str, topic_ids: Mapping[str, str]) -> bool:
-    """Whether a topic that had an id may be the one that is read now."""
+    """Whether a topic with this id may be the one that is read now."""
     return not topic_id or topic_ids.get(topic, topic_id) == topic_id
 
 
@@ -179,7 +179,7 @@ class _Rows:
 
 
 def facts_of(log: QuarantineLog, judge: Judge) -> Facts:
-    """What the entries of the log come to, as the tables are now."""
+    """The result of the log's entries, given the present state of the tables."""
     rows, rebuilds = _Rows(), defaultdict[str, list[tuple[int, Sealed]]](list)
     counting, noted = _counting(log, judge)
     for number, entry in sorted(log.entries.items()):
@@ -204,9 +204,9 @@ def facts_of(log: QuarantineLog, judge: Judge) -> Facts:
 
 
 def settle(log: QuarantineLog, judge: Judge) -> None:
-    """Write down what the tables show now and may not show later, when their snapshots have expired.
+    """Record what the tables show now and may not show once their snapshots have expired.
 
-    To be called by whoever holds the checkpoint: what a killed process has committed, and what was rolled back.
+    That is what a killed process committed, and what was rolled back. Only the holder of the checkpoint calls it.
     """
     log.refresh()
     counting, noted = _counting(log, judge)

@@ -3,11 +3,11 @@
     QUARANTINE/log/000000000017.json              one entry, written whole and never changed
     QUARANTINE/OWNER/batch-000000000012/*.jsonl   the records that entries name, whole
 
-``Sealed`` is written by the driver before the first commit of a step: it names the files of the step's bad records, and
-the places of records that were bad before and that the step brings into tables. ``Applied`` follows the commit and says
-which snapshot has them. ``Closed`` says that somebody has dropped records, or that a retry has skipped them.
-``Switched`` ends a rebuild: what its steps have sealed counts from then on. ``Voided`` names entries that do not count
-any more, because their table was rolled back. What the facts come to stands in ``facts``.
+The driver writes ``Sealed`` before the first commit of a step. It names the files of the step's bad records. It also
+has the places of records that were bad before and that the step brings into tables. ``Applied`` follows the commit and
+says which snapshot has them. ``Closed`` says that a user dropped records, or that a retry skipped them. ``Switched``
+ends a rebuild: what its steps have sealed counts from then on. ``Voided`` names entries that do not count any more,
+because their table was rolled back. ``facts`` computes the result.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from pipelines.checkpoint.document import check_format
 DIRECTORY = "log"
 _NAME = re.compile(r"[0-9]{12}\.json")
 _ATTEMPTS = 1_000
-"""So many entries others may write while one is being written."""
+"""How many entries others may write while this process writes one."""
 
 
 RETRY = "retry-"
-"""Begins the directories of retries, beside those of queries."""
+"""Prefix of the directories of retries, which are next to those of queries."""
 
 REPLAY = "replay-"
-"""Begins the directories of replays."""
+"""Prefix of the directories of replays."""
 
 
 def replay_owner(id_: str) -> str:
@@ -59,7 +59,7 @@ class Place(NamedTuple):
 
 
 class Document(BaseModel):
-    """A value in the log; fields of newer versions are passed over."""
+    """A value in the log; fields of newer versions are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -136,7 +136,7 @@ class Switched(Document):
 
 
 class Voided(Document):
-    """``Applied`` and ``Switched`` entries that do not count any more."""
+    """``Applied`` and ``Switched`` entries that no longer count."""
 
     kind: Literal["voided"] = "voided"
     entries: tuple[int, ...]
@@ -186,7 +186,7 @@ class QuarantineLog:
         """Owners whose first step of this process has begun."""
 
     def refresh(self) -> None:
-        """Read what others have written or removed since."""
+        """Read the changes of other processes."""
         names = self.io.list_names(f"{self.path}/{DIRECTORY}")
         numbers = sorted(int(name[:12]) for name in names if _NAME.fullmatch(name))
         found: dict[int, Entry] = {}
@@ -202,7 +202,7 @@ class QuarantineLog:
             self.refresh()
 
     def append(self, entry: Entry) -> int:
-        """Write an entry behind all others, durably; gives its number."""
+        """Append an entry durably; gives its number."""
         self.read()
         data = entry.model_dump_json(exclude_defaults=True, indent=1).encode()
         data = json.dumps({"kind": entry.kind, **json.loads(data)}).encode()
@@ -228,7 +228,7 @@ class QuarantineLog:
         return frozenset(n for entry in self.entries.values() if isinstance(entry, Voided) for n in entry.entries)
 
     def last_sealed(self, step: str) -> Sealed | None:
-        """What was sealed for a step last."""
+        """The newest sealed entry of a step."""
         self.read()
         newest_first = reversed(self.entries.values())
         return next((e for e in newest_first if isinstance(e, Sealed) and e.step == step), None)
@@ -243,7 +243,7 @@ class QuarantineLog:
         named = {name for entry in sealed for name in entry.bad}
         for name in self.io.list_names(f"{self.path}/{step}"):
             if name not in named:
-                # No entry names it, and whoever wrote it held the checkpoint, which we hold.
+                # No entry names it, and its writer held the checkpoint, which we hold.
                 self.io.delete(f"{self.path}/{step}/{name}")
 
     def _read(self, number: int) -> Entry | None:

@@ -1,8 +1,9 @@
-"""Removing what the quarantine need not know any more, a bounded part of the log at a time.
+"""Removes what the quarantine no longer needs, a bounded part of the log at a time.
 
-A record is finished when its last fact is that it was dropped or skipped, or that a table has it which cannot go back
-behind that any more: all snapshots from before have expired. The payloads of finished records are removed, and the
-entries that are about nothing else. Whoever restores an older copy of the table later finds them in the topic alone.
+A record is finished when its last fact says that it was dropped or skipped. It is also finished when a table has it and
+cannot go back to a state without it, because all earlier snapshots have expired. The payloads of finished records are
+removed, and the entries about finished records alone. If an older copy of the table is restored later, only the topic
+has these records.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ MOST_ENTRIES = 500
 
 
 def prune(log: QuarantineLog, judge: TableJudge) -> None:
-    """Remove finished records and entries; to be called by whoever holds the checkpoint, once all is settled."""
+    """Remove finished records and entries. The holder of the checkpoint calls it once everything is settled."""
     log.refresh()
     oldest = sorted(log.entries)[:MOST_ENTRIES]
     finished = _finished(log, judge, {place for number in oldest for place in _places(places_of(log.entries[number]))})
@@ -67,7 +68,7 @@ def _finished(log: QuarantineLog, judge: TableJudge, places: set[Place]) -> set[
 
 
 def _needless(log: QuarantineLog, oldest: Iterable[int], finished: set[Place]) -> list[int]:
-    """The entries about finished records alone that no older entry would open again without them.
+    """The entries about finished records alone, unless an older entry would open these records again.
 
     The newest entry stays: numbers are never used twice.
     """

@@ -1,4 +1,4 @@
-"""How often one batch is planned, and how long it waits for a table whose trouble may pass."""
+"""How often one batch is planned, and how long it waits for a table with a transient failure."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from paimon_table.errors import BucketCountChanged, CommitConflict
 from pipelines.tables.table_failure import TableFailure, may_succeed_later
 
 OTHERS_WAITS_S: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0, 4.0)
-"""How long a batch waits, before it is planned again, for a job that gives one of its tables other buckets, or because
-others have changed what its keys were placed by."""
+"""How long a batch waits before it is planned again. It waits for a job that rescales one of its tables, or because
+other writers changed the placement of its keys."""
 
 STORAGE_WAITS_S: tuple[float, ...] = (0.5, 2.0)
 """How long a batch waits for the storage of one table, which has already retried by itself."""
@@ -31,7 +31,7 @@ class Attempts:
     _left_s: dict[tuple[str, type[Exception]], list[float]] = field(default_factory=dict)
 
     def note_retry(self, failure: TableFailure) -> None:
-        """Count a retry by what it was for."""
+        """Count a retry by its cause."""
         self.retries[_RETRY_WORDS.get(type(failure.error), "storage")] += 1
 
     def wait_s(self, failure: TableFailure) -> float | None:

@@ -6,7 +6,7 @@ the events show nothing new. If they do (a new table, a new column, a wider type
 follow the observations, and the batch runs again over the same offsets. It also runs again, with a single write task,
 when rows need values of rows in other buckets (a changed primary key with unavailable values).
 
-Once the rows are in the tables (APPEND), Spark may go on. The higher levels and the changelog (COMPACT) follow while
+Once the rows are in the tables (APPEND), Spark may continue. The higher levels and the changelog (COMPACT) follow while
 Spark closes the batch, plans the next one and, with tasks on this machine, decodes it. The next batch writes nothing
 before they are published, so the snapshots have the same order as the steps.
 """
@@ -41,7 +41,7 @@ from sinks.write.bucket_task import Failed
 log = logging.getLogger(__name__)
 
 MAX_PLANS = 10
-"""How often one batch may show something new before that is taken for a fault of ours."""
+"""How often one batch may show something new before that counts as a bug in Tidemark."""
 
 
 CheckRead: TypeAlias = Callable[[Sequence[DecodeReport]], None]
@@ -58,8 +58,8 @@ def process_batch(
 ) -> None:
     """Write the rows of one batch to its tables, exactly once (``sinks.commit.table_sink`` has the argument).
 
-    ``check_read`` gets what the tasks have read, each time they have read, and raises if it must not be committed.
-    Unfinished work goes to ``compactions``, which then calls ``on_report``.
+    ``check_read`` gets what the tasks have read, after each reading, and raises if it must not be committed. Unfinished
+    work goes to ``compactions``, which then calls ``on_report``.
     """
     faults.reached("before-decode", batch.id)
     try:
@@ -77,9 +77,9 @@ def append_batch(
     compactions: Compactions,
     check_read: CheckRead = lambda _: None,
 ) -> AppendedBatch:
-    """Everything up to the APPEND snapshots: after it the rows of the batch are in the tables.
+    """All steps up to the APPEND snapshots, which bring the rows of the batch into the tables.
 
-    A table that fails is tried again where that may help, then paused, and the batch is planned again without it.
+    If a table fails, it is retried where that may help, then paused, and the batch is planned again without it.
     """
     try:
         return _append_until_known(batch, tables, settings, exchange, compactions, check_read)
@@ -173,7 +173,7 @@ def _append_planned(
         if tables.paused != paused:
             return None  # compactions of the batch before have failed since the decode step was planned
         if plan.decode.schema_ids != decode.schema_ids or plan.decode.lanes != decode.lanes:
-            return None  # another writer has changed a schema or who owns which keys since then
+            return None  # another writer has changed a schema or the owners of keys since then
         if plan.decode.floors != decode.floors:
             return None  # another process of the pipeline has committed rows of these offsets
         keep_budgets(batch, reports, tables)
@@ -198,7 +198,7 @@ def _append(
 
 
 def share_keys(plan: BatchPlan, failures: Sequence[Failed], tables: PipelineTables) -> None:
-    """Share the keys of tables as their layout demands: as what all their tasks found demands."""
+    """Change the lanes of tables so that they fit the layout that all their tasks found."""
     fitting: dict[int, int] = {}
     for failure in failures:
         if isinstance(failure.error, LanesDoNotFit):

@@ -73,7 +73,7 @@ def stop_on_refusals(reports: Iterable[DecodeReport], settings: TaskSettings, ta
             raise error if identifier is None else TableFailure(identifier, error)
         bad = report.first_quarantined
         if bad is not None and (settings.quarantine is None or not settings.quarantine.takes_bad):
-            # The reason of a dump's line that is no record has its place, which is none of a topic.
+            # If a line of a dump is not a record, the reason has its place in the file; it has none in a topic.
             has_place = bad.partition >= 0
             place = f"{bad.topic} partition {bad.partition} offset {bad.offset}" if has_place else "a dump file"
             told = f"{place}: {bad.reason}" if has_place else bad.reason
@@ -84,7 +84,7 @@ def rebuild_remedy(refusal: Refusal, identifier: str, topics: Collection[str]) -
     """The remedy, to append to the reason; empty if the table cannot be rebuilt from the records after this one.
 
     Offsets order records within one partition only. In the other partitions of the topic, the rebuild starts at the
-    time of the record and includes records of that time: an extra row is easier to see than a missing one. ``topics``
+    time of the record. It includes records of that time: an extra row is easier to see than a missing one. ``topics``
     feed the table. The rebuild reads the topics other than the record's from their beginning, because nothing was
     removed from their source tables.
     """

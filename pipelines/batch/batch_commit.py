@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class AppendedBatch:
-    """A batch whose rows are in the tables, and what is left to do for it."""
+    """A batch whose rows are in the tables, and the remaining work for it."""
 
     batch: BatchRun
     identifiers: tuple[str, ...]
@@ -44,7 +44,7 @@ class AppendedBatch:
     """(target index, bucket) pairs to compact."""
     clock: Stopwatch
     snapshots: dict[str, tuple[Snapshot, ...]] = field(default_factory=dict)
-    """What is published, per table."""
+    """The published changes, per table."""
     compacting: tuple[tuple[int, BucketId], ...] = ()
     """(target index, bucket) pairs that the write tasks compact themselves."""
     compacted: Callable[[], Iterator[JobResult]] = lambda: iter(())
@@ -60,7 +60,8 @@ class AppendedBatch:
 
 
 MOST_COMPACTIONS = 3
-"""How often a batch compacts a table whose buckets others compact or rescale meanwhile; then the next batch does."""
+"""How often a batch compacts a table whose buckets others compact or rescale at the same time. After that the next
+batch does."""
 
 RunCompactions = Callable[[CompactTask, Sequence[tuple[int, BucketId]]], Iterable[bytes]]
 """Runs a task over (target index, bucket) pairs somewhere and gives its pickled results, as they come or at the end."""
@@ -141,12 +142,12 @@ def tell_emptied(appended: AppendedBatch) -> None:
 def compact_batch(
     appended: AppendedBatch, tables: PipelineTables, settings: TaskSettings, run: RunCompactions
 ) -> BatchReport:
-    """Compact what is due, publish that with what the write tasks have compacted, and report on the whole batch.
+    """Compact the buckets that are due, publish all compactions, and report on the whole batch.
 
-    A table is published as soon as its own buckets are compacted: one that takes long does not keep the changelogs of
-    the others. All may be lost at any point: the files of each table's snapshot show what it must compact, see
-    ``unfinished_batches``. What met the compaction of another writer is compacted again, on what that one left: until
-    then nobody would see the changes of the batch.
+    A table is published as soon as its own buckets are compacted, so a slow table does not delay the changelogs of the
+    others. All of this may be lost at any point: the files of each table's snapshot show what it must compact
+    (``unfinished_batches``). If a compaction conflicts with that of another writer, it runs again on the other's
+    result. Until then no reader would see the changes of the batch.
     """
     clock, result = appended.clock, appended.result
     ended = _compactions(appended, tables, settings, run)
@@ -175,6 +176,7 @@ def compact_batch(
         greatest(report.newest_s for report in result.reports),
         appended.retries,
         tables.reasons_paused,
+        sum((r.skipped for r in result.reports), Counter()),
     )
 
 
@@ -194,9 +196,9 @@ def greatest(of_tasks: Iterable[Mapping[_Place, _Number]]) -> dict[_Place, _Numb
 def unfinished_batches(
     tables: PipelineTables, closed_batch: int | None, planned_at_ms: Callable[[int], int | None]
 ) -> list[AppendedBatch]:
-    """Batches of an earlier process that lack compactions which somebody waits for.
+    """Batches of an earlier process that lack compactions for which readers wait.
 
-    ``closed_batch`` is the last batch that Spark took for done; it runs later ones again.
+    ``closed_batch`` is the last batch that Spark closed; it runs later ones again.
     """
     left: defaultdict[int, list[int]] = defaultdict(list)
     sinks = list(tables.sinks.values())
@@ -274,7 +276,7 @@ def _compactions_anew(
 def _publish_compacted(
     appended: AppendedBatch, compactions: Iterable[JobResult], tables: PipelineTables, settings: TaskSettings
 ) -> set[str]:
-    """Publish what was compacted, each table as it comes; one that fails is paused from the next batch on.
+    """Publish the compactions, table by table; a table that fails is paused from the next batch on.
 
     Gives the tables whose compaction was dropped.
     """
@@ -309,7 +311,7 @@ def _plan_of_others(tables: PipelineTables, batch: BatchRun, settings: TaskSetti
 def _without_failed(
     compacted: JobResult, appended: AppendedBatch, tables: PipelineTables, write: WriteTask
 ) -> JobResult:
-    """What was compacted, once tables in which that failed are paused; their files are deleted."""
+    """The results of the compactions. Tables whose compaction failed are paused and their files deleted."""
     try:
         for failed in compacted.failures:
             failure = first_failure(appended.identifiers, [failed])

@@ -1,18 +1,19 @@
-"""What one batch did and where its time went, for its observers: progress lines, totals, benchmarks, live views."""
+"""The work of one batch and where its time went, for its observers: progress lines, totals, benchmarks, live views."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from sinks.write.unsent import Unsent
 from sources.changes import DecodeCounts
 
 if TYPE_CHECKING:
     from pipelines.batch.decode_report import BadKind
+    from sources.changes import SourceTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +37,14 @@ class TableReport:
 class BatchReport:
     """What one batch did. ``seconds`` holds wall time per step of the driver.
 
-    ``started_s`` and ``ended_s`` are readings of one monotonic clock. A batch may end after the next one has started.
+    ``started_s`` and ``ended_s`` are readings of one monotonic clock. A batch may end after the next one has started:
+    observers get it as if it had begun at the end of the one before.
     """
 
     batch_id: int
     record_count: int
     counts: DecodeCounts
-    """What became of the records."""
+    """The records by outcome."""
     tables: tuple[TableReport, ...]
     seconds: Mapping[str, float]
     task_seconds: Mapping[str, float]
@@ -50,7 +52,7 @@ class BatchReport:
     started_s: float
     ended_s: float
     bad_kinds: Mapping[BadKind, int] = field(default_factory=dict)
-    """How many records went to quarantine, by where they come from and for which kind of reason."""
+    """How many records went to quarantine, by source and kind of reason."""
     ends: Mapping[tuple[str, int], int] = field(default_factory=dict)
     """Per (topic, partition) the offset after the last record of the batch."""
     newest_s: Mapping[tuple[str, int], float] = field(default_factory=dict)
@@ -58,39 +60,43 @@ class BatchReport:
     retries: Mapping[str, int] = field(default_factory=dict)
     """How often the batch was planned again, by what for."""
     paused: Mapping[str, str] = field(default_factory=dict)
-    """Tables that the stream leaves out when the batch ends, and why."""
+    """Tables that are not in the stream when the batch ends, and why."""
+    skipped: Mapping[SourceTable, int] = field(default_factory=dict)
+    """How many records came from source tables that no rule takes."""
 
     @property
     def quarantined_reasons(self) -> Mapping[str, int]:
-        """How many records went to quarantine for which kind of reason."""
+        """How many records went to quarantine, by kind of reason."""
         reasons: Counter[str] = Counter()
         for (_, _, reason), count in self.bad_kinds.items():
             reasons[reason] += count
         return reasons
 
-    def seconds_since(self, ended_s: float) -> float:
-        """Wall time of the batch without what it shares with one that ended at ``ended_s``."""
-        return self.ended_s - max(self.started_s, ended_s)
+    @property
+    def wall_s(self) -> float:
+        """Wall time of the batch."""
+        return self.ended_s - self.started_s
+
+    def after(self, ended_s: float) -> BatchReport:
+        """The report without the time that the batch shares with one that ended at ``ended_s``."""
+        return replace(self, started_s=max(self.started_s, ended_s))
 
 
-class BatchObserver(Protocol):
-    """Hears of the batches of one pipeline.
+class BatchObserver:
+    """Hears of the batches of one pipeline; overrides what it wants to hear.
 
-    ``begin`` and ``end`` are called on two threads, maybe at the same time; the pipeline waits for them, and what they
-    raise ends it. Every batch that ends has begun; one that fails does not end.
+    ``begin`` and ``end`` run on two threads, possibly at the same time. The pipeline waits for them, and an exception
+    in them ends it. Every batch that ends has begun; one that fails does not end.
     """
 
     def begin(self, batch_id: int) -> None:
-        """A batch begins, maybe not for the first time."""
-        ...
+        """A batch begins, possibly again."""
 
     def end(self, report: BatchReport) -> None:
         """Rows, compactions and changelog of a batch are in the tables."""
-        ...
 
     def beside(self, identifier: str, report: BatchReport) -> None:
         """A slice that is read beside the stream is in its table; called while no batch runs."""
-        ...
 
 
 class Stopwatch:

@@ -1,4 +1,4 @@
-"""Work beside the query: while Spark closes a batch and decodes the next one, appended rows are compacted."""
+"""Compactions in the background: they run while Spark closes a batch and decodes the next one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Compactions:
-    """Runs one piece of work after the other on a thread of its own. ``start`` and ``wait`` belong to one other."""
+    """Runs one piece of work after the other on a thread of its own. One other thread calls ``start`` and ``wait``."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tidemark-compactions")
@@ -23,11 +23,11 @@ class Compactions:
         return any(not future.done() for future in tuple(self._started))
 
     def start(self, work: Callable[[], T]) -> Future[T]:
-        """Do ``work`` after what was started here before."""
+        """Run ``work`` after all earlier work."""
         return self._start(self._thread, work)
 
     def start_job(self, job: Callable[[], T]) -> Future[T]:
-        """Run a job, after the one before, beside the ``work`` that takes what its tasks give."""
+        """Run a job after the previous one, in parallel with the ``work`` that takes the results of its tasks."""
         return self._start(self._job_thread, job)
 
     def _start(self, thread: ThreadPoolExecutor, work: Callable[[], T]) -> Future[T]:
@@ -36,18 +36,18 @@ class Compactions:
         return future
 
     def raise_failure(self) -> None:
-        """Raise what ended some work so far."""
+        """Raise the exception of any work that has failed so far."""
         for future in tuple(self._started):
             if future.done():
                 future.result()
 
     def close(self) -> None:
-        """End the threads, once they have done what was started."""
+        """End the threads once all started work is done."""
         self._thread.shutdown(wait=False)
         self._job_thread.shutdown(wait=False)
 
     def wait(self) -> None:
-        """Return when all that was started is done; raise what ended it."""
+        """Return when all started work is done; raise its exception."""
         for future in self._started:
             future.result()
         self._started.clear()

@@ -1,4 +1,4 @@
-"""What a decode task reports to the driver about its records, and the kinds of reasons of bad ones."""
+"""The report of a decode task to the driver, and the kinds of reasons for bad records."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RecordAt: TypeAlias = tuple[str, int, int, int | None]
 
 @dataclass(slots=True)
 class DecodeReport:
-    """What one decode task saw; travels to the driver beside the blobs."""
+    """The report of one decode task; travels to the driver with the blobs."""
 
     read: dict[tuple[str, int], ReadOffsets] = field(default_factory=dict)
     """What was read, per (topic, partition)."""
@@ -55,16 +55,18 @@ class DecodeReport:
     stretch_count: int = 0
     """How often records went to quarantine."""
     bad_files: list[tuple[str, list[RecordAt]]] = field(default_factory=list)
-    """The files that went to quarantine, by name, and whose records they are."""
+    """The files that went to quarantine, by name, and the sources of their records."""
     good: dict[int, list[RecordAt]] = field(default_factory=dict)
     """Per target the records that come into it and that may be open in the quarantine."""
     first_quarantined: QuarantineRow | None = None
     bad_kinds: Counter[BadKind] = field(default_factory=Counter)
-    """Bad records by where they come from and what is wrong with them."""
+    """Bad records by their source and their fault."""
     bad_places: dict[tuple[str, SourceTable | None], tuple[int, int]] = field(default_factory=dict)
     """Partition and offset of the first bad record of each."""
     bad_looks: dict[tuple[str, SourceTable | None], str] = field(default_factory=dict)
     """What it looks like."""
+    skipped: Counter[SourceTable] = field(default_factory=Counter)
+    """Records of source tables that the pipeline leaves out."""
     taken: Counter[SourceTable] = field(default_factory=Counter)
     """Records that gave rows."""
     observations: list[Observation] = field(default_factory=list)
@@ -125,14 +127,15 @@ _VALUES = re.compile(
     r"""|(?P<name>[^\W\d][\w./-]*|/[\w./-]+)|[-+]?\d[\d.:eETZ+-]*""",
     re.DOTALL,
 )
-"""Texts in quotes, whatever they hold and also without an end, truth values, numbers. Names and paths are no values:
+"""Texts in quotes, whatever they hold and also without an end, truth values, numbers. Names and paths are not values:
 the digits in them belong to a table, a topic or a file.
 """
 
 _PLACE = re.compile(r"^byte \d+ of .*?: ")
-"""Where a line of a dump stands: a long path would leave no room for what is wrong with it."""
+"""The place of a line in a dump, shortened: a long path would leave no room for the reason."""
 
-_KIND_LENGTH = 80
+_KIND_LENGTH = 400
+"""Room for what is wrong and its remedy; it bounds what names of columns and messages of others make of a reason."""
 
 
 def kind_of_reason(reason: str) -> str:

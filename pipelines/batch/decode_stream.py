@@ -1,10 +1,10 @@
 """The decode step as part of the streaming plan, and how its tasks get the plan of their batch.
 
-The tasks are planned once per query, not once per batch, and take what Spark's source hands them, records or shares of
-a batch that they read themselves: every further operator would copy each record again. What differs from batch to
-batch, the ``DecodeTask``, travels as a local property of the Spark job, set by the driver before it runs the job. Spark
-may write properties to its event log. So what can hold credentials travels with the code instead: the storage of the
-quarantine, and the decoder, which may ask a registry of schemas.
+Spark plans the tasks once per query, not once per batch. They take what Spark's source gives them: records, or shares
+of a batch that they read themselves. Every further operator would copy each record again. The ``DecodeTask`` differs
+from batch to batch. It travels as a local property of the Spark job, which the driver sets before it runs the job.
+Spark may write properties to its event log. So values that may hold credentials travel with the code instead: the
+storage of the quarantine, and the decoder, which may ask a schema registry.
 """
 
 from __future__ import annotations

@@ -41,13 +41,13 @@ from sources.record_look import record_look
 from sources.record_rows import rows_at
 
 _HELD_BYTES = 64 << 20
-"""Decoded rows that a task which writes them keeps in memory until it has them all."""
+"""Bytes of decoded rows that a writing task keeps in memory until it has all rows."""
 
 _RECORDS_PER_TABLE = 1000
-"""Each table has a fixed cost in each decoded batch, which is small against the cost of so many records."""
+"""Each table has a fixed cost in each decoded batch, which is small compared with the cost of this many records."""
 
 GATHERED_BYTES = 32 << 20
-"""Records that are decoded together, unless they come so."""
+"""Records that are decoded together if they arrive in smaller batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +143,8 @@ class DecodeTask:
         for first in decoded.control:
             report.control.setdefault((first.topic, first.kind), first)
         report.looks.extend(decoded.looks)
+        for source, count in decoded.skipped:
+            report.skipped[source] += count
         report.refusals.extend(decoded.refusals)
         report.truncations.extend(decoded.truncations)
         bad = self._bad((*malformed, *decoded.quarantine))
@@ -178,7 +180,7 @@ class DecodeTask:
         return route(rows, index, table, origin, self.slots)
 
     def _bad(self, rows: Sequence[QuarantineRow]) -> _Bad:
-        """Which bad records are new, and which are for nobody now."""
+        """The new bad records, and those that concern no table now."""
         new, stored, waiting = list[QuarantineRow](), 0, 0
         has_stored = bool(self.read_again.stored) or any(target.floors for target in self.targets)
         for row in rows:
@@ -202,9 +204,9 @@ class DecodeTask:
     def _is_dealt_with(self, row: QuarantineRow) -> bool:
         """Whether an earlier run, or an earlier checkpoint, has dealt with a record that is bad now.
 
-        Its table has passed it, or has the step: then the record is in the quarantine, was mended and applied since, or
-        was good then. One that names no source table was quarantined when the stream passed it, whatever table tells of
-        that.
+        If its table has passed the record or has the step, the record is in the quarantine, was fixed and applied
+        since, or was good then. A record that names no source table was quarantined when the stream passed it,
+        whichever table shows that.
         """
         topic, place = row.topic, (row.topic, row.partition)
         fed = [self.routes.get(row.source)] if row.source else [i for s, i in self.routes.items() if s.topic == topic]

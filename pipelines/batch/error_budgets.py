@@ -53,8 +53,9 @@ def exceeded_budgets(
 ) -> Sequence[TooManyBadRecords]:
     """The refusals of tables with more bad records than their rules allow.
 
-    A record that names no source table, because it cannot be read, counts for every table that its topic feeds. A topic
-    that leads to no table is refused where the pipeline has no other table to continue with, and reported otherwise.
+    A record that names no source table, because it cannot be read, counts for every table that its topic feeds. If a
+    topic leads to no table, the pipeline refuses it if it has no other table to continue with, and reports it
+    otherwise.
     """
     found, topics = _bad_records(reports, tables)
     where = "a slice of its catch-up" if tables.is_catch_up else f"batch {batch_id}"
@@ -95,7 +96,7 @@ def _bad_records(
 def budgets_of(tables: PipelineTables, topic: str, source: SourceTable | None) -> dict[str, Budget | None]:
     """How many bad records the tables may have that a bad record counts for.
 
-    Where ``source`` is not known these are all that the topic feeds, or the one that its name leads to.
+    If ``source`` is unknown, these are all tables that the topic feeds, or the table that its name leads to.
     """
     if tables.is_retry:
         return {}

@@ -1,8 +1,8 @@
 """How the changes of a batch come together so that one task owns a bucket, and where the batch's tasks run.
 
 ``process_batch`` says what happens in which order and knows neither Spark nor files. An exchange carries the blobs from
-the decode tasks to the write tasks: through Spark's shuffle or files of one machine (``spark_exchange``), or inside
-this process (``local_exchange``).
+the decode tasks to the write tasks. It uses Spark's shuffle or files of one machine (``spark_exchange``), or works
+inside this process (``local_exchange``).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Written:
     due: tuple[tuple[int, BucketId], ...] = ()
     """(target index, bucket) pairs to compact once the messages are committed, by tasks of their own."""
     compacting: tuple[tuple[int, BucketId], ...] = ()
-    """(target index, bucket) pairs that the write tasks themselves go on to compact."""
+    """(target index, bucket) pairs that the write tasks compact themselves afterwards."""
     compacted: Callable[[], Iterator[JobResult]] = lambda: iter(())
     """The compactions of the tasks, each bucket as it finishes. Publish them after the messages. Call once."""
 
@@ -49,7 +49,7 @@ class HeldWrites:
         self._held: tuple[WriteTask, JobResult] | None = None
 
     def hold(self, task: WriteTask | None, job: Callable[[WriteTask], JobResult]) -> Sequence[DecodeReport]:
-        """Discard what the job wrote before, then run it; gives the reports of its decode tasks."""
+        """Discard earlier results of the job, then run it; gives the reports of its decode tasks."""
         if task is None:
             raise BrokenInvariant("a job that decodes and writes has no plan to write by; please report")
         self.discard()
@@ -58,7 +58,7 @@ class HeldWrites:
         return result.reports
 
     def give(self) -> Written:
-        """What is held, from now on the caller's."""
+        """The held files, which the caller owns from now on."""
         if self._held is None:
             raise BrokenInvariant("nothing was decoded that could be written; please report")
         (_, result), self._held = self._held, None
@@ -99,11 +99,12 @@ class Exchange(Protocol):
         ...
 
     def close(self) -> None:
-        """Delete what the batch left behind; files that were written stay if ``write`` has returned them."""
+        """Delete the leftovers of the batch; written files stay if ``write`` has returned them."""
         ...
 
     def compact(self, task: CompactTask, due: Sequence[tuple[int, BucketId]]) -> Iterable[bytes]:
-        """Run the task over all (target index, bucket) pairs; gives its pickled results, maybe before all is done."""
+        """Run the task over all (target index, bucket) pairs; gives its pickled results, possibly before all are
+        done."""
         ...
 
 

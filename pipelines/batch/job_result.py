@@ -15,12 +15,12 @@ from sinks.write.discard import discard
 from sinks.write.unsent import Became, Unsent
 
 TaskMessage: TypeAlias = DecodeReport | WriteResult | Waited | Failed
-"""What a task returns, pickled, each on its own."""
+"""The results of a task, each pickled on its own."""
 
 
 @dataclass(slots=True)
 class JobResult:
-    """What the tasks that decode, write and compact a batch returned."""
+    """The results of the tasks that decode, write and compact a batch."""
 
     reports: list[DecodeReport] = field(default_factory=list)
     writes: list[WriteResult] = field(default_factory=list)
@@ -66,7 +66,7 @@ class JobResult:
         return [message for w in self.writes if w.target == target for message in w.messages]
 
     def departed(self, target: int) -> list[str]:
-        """Rows that went to a key which a later batch brings."""
+        """Rows of a key that a later batch brings."""
         return [w.departed for w in self.writes if w.target == target and w.departed is not None]
 
     def unsent(self, target: int) -> Unsent:
@@ -74,7 +74,7 @@ class JobResult:
         return sum((Counter(w.unsent) for w in self.writes if w.target == target), Counter[tuple[str, Became]]())
 
     def late_rows(self, target: int) -> int:
-        """Rows that lost against newer ones which had come before them."""
+        """Rows that lost against newer ones that had arrived earlier."""
         return sum(message.late_row_count for message in self.messages(target))
 
     def written(self) -> set[tuple[int, BucketId]]:
@@ -88,7 +88,7 @@ def unpacked(row: bytes) -> JobResult:
 
 
 def unpack(rows: Iterable[bytes]) -> JobResult:
-    """What the tasks of a job returned, from their pickled form."""
+    """The results of a job's tasks, from their pickled form."""
     result = JobResult()
     for row in rows:
         message: TaskMessage = pickle.loads(row)

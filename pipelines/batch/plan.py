@@ -27,7 +27,7 @@ from sources.decode_target import Decoder, TopicFormats
 
 @dataclass(frozen=True, slots=True)
 class TaskSettings:
-    """What is the same for every batch of a pipeline."""
+    """The settings that are the same for every batch of a pipeline."""
 
     decoder: Decoder
     slots: int
@@ -40,7 +40,7 @@ class TaskSettings:
     notes_gaps: bool = False
     """Whether decode tasks say which offsets were not there."""
     log: QuarantineLog | None = None
-    """The facts about bad records; None: the facts beside the directory of ``quarantine``, read again for each step."""
+    """The facts about bad records; None: those next to the directory of ``quarantine``, read again for each step."""
     reads_again: Callable[[bool], OpenOffsets] | None = None
     """Gives the open records that the next step may read again; it gets whether this is its first run."""
     topic_ids: Callable[[], Mapping[str, str]] = dict

@@ -1,8 +1,8 @@
 """The exchanges of a Spark session: by way of its shuffle, or of files that decode and write tasks share.
 
-By way of its shuffle one job decodes and writes: for tasks on several machines. By way of files two jobs do, and the
-driver gives the second one their names: Spark plans a shuffle between two steps in Python again for every batch, which
-takes longer than a second job. Tasks that write announce what they have appended, and go on to compact.
+By way of its shuffle one job decodes and writes: for tasks on several machines. With files there are two jobs, and the
+driver gives the second one the names of the files. Spark plans a shuffle between two steps in Python again for every
+batch, which takes longer than a second job. Tasks that write announce what they have appended, then compact.
 
 Where any task may write any row (``WriteTask.in_place``) nothing is exchanged: the job that decodes writes too.
 
@@ -80,13 +80,13 @@ class ShuffleExchange:
 
 
 StartJob = Callable[[Callable[[], None]], Future[None]]
-"""Runs a job on a thread of its own, after what was started there before."""
+"""Runs a job on a thread of its own, after the jobs started earlier."""
 
 
 class SpoolExchange:
     """An ``Exchange`` over the blobs that ``decode_stream.decoded`` makes of a batch's records, not computed yet.
 
-    ``start_job`` runs the write job, whose compactions go on when ``write`` has returned.
+    ``start_job`` runs the write job, whose compactions continue after ``write`` has returned.
     """
 
     is_one_job = False
@@ -155,7 +155,8 @@ def compacted_by(context: SparkContext, task: CompactTask, due: Sequence[Due]) -
 
 
 def jobs_of(due: Sequence[Due], new_rows: Mapping[Due, int]) -> list[list[Due]]:
-    """What each job compacts, those with least new rows first: a table is in one job, the heaviest are alone."""
+    """The buckets that each job compacts, those with the fewest new rows first. A table is in one job; the largest have
+    a job each."""
     of_table: defaultdict[int, list[Due]] = defaultdict(list)
     for each in due:
         of_table[each[0]].append(each)

@@ -49,7 +49,7 @@ class SpooledWrites:
     def run(self, job: str, task: WriteTask, named: Mapping[str, Sequence[Blob]]) -> None:
         """Append the blobs of each task, announced under its name, then compact.
 
-        Returns when all tasks have ended. Meanwhile their appends appear in the spool, and their compactions in
+        Returns when all tasks have ended. While they run, their appends appear in the spool, and their compactions in
         ``compacted``, under the name of the ``job``.
         """
         if not named:

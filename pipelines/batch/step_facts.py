@@ -1,9 +1,9 @@
 """The facts of a step: before its first commit, its bad records; after it, the open records that tables have now.
 
 Every step does the same: a batch of the stream, a slice of a catch-up, a replay or a rebuild, a slice of a retry. Tasks
-write bad records into files that are no facts yet. ``seal`` makes them facts in one write, before the step commits. A
-step that is killed before ``seal``, or refused for too many bad records, has noted nothing. A step that runs again
-seals the same facts for the same places.
+write bad records into files, which do not count as facts yet. ``seal`` makes them facts in one write, before the step
+commits. A step that is killed before ``seal``, or refused for too many bad records, has noted nothing. A step that runs
+again seals the same facts for the same places.
 
 If a table has passed a record, the step notes nothing about the record. If an open record comes into a table, ``seal``
 names it too, and ``applied`` notes the snapshot once the table is committed. If the process is killed in between, the

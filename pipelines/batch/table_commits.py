@@ -1,4 +1,4 @@
-"""The commits of a batch to its tables, several at the same time, each as soon as what it publishes is there.
+"""The commits of a batch to its tables: several at the same time, each as soon as its content is ready.
 
 Tables share nothing that a commit changes, so their snapshots may appear in any order. Within a table the order is
 fixed: all files that a snapshot names are durable before the snapshot is published.
@@ -54,7 +54,8 @@ class TableCommits:
         tables: PipelineTables,
         start: Start,
     ) -> None:
-        """``identifiers`` are the target tables, ``ends`` where the batch ended; ``snapshots`` gets what is published.
+        """``identifiers`` are the target tables, ``ends`` where the batch ended; ``snapshots`` gets the published
+        snapshots.
 
         ``watermarks_ms`` has the watermark of each table with one; ``emptied`` are tables that follow a TRUNCATE.
         ``start`` begins a commit, in whichever thread.
@@ -103,7 +104,7 @@ class TableCommits:
             ended.dropped.add(identifier)
 
     def _messages_of(self, result: JobResult) -> dict[str, list[CommitMessage]]:
-        """What each touched table gets."""
+        """The changes for each touched table."""
         found: defaultdict[str, list[CommitMessage]] = defaultdict(list)
         for write in result.writes:
             messages = [message for message in write.messages if not message.is_empty]
@@ -117,7 +118,7 @@ class TableCommits:
     def _with_bad_records(self, result: JobResult) -> set[str]:
         """The tables that would have bad records of the batch: their positions go past these.
 
-        A new checkpoint would read them again otherwise, also those that have been mended and applied since.
+        Otherwise a new checkpoint would read them again, also those that were fixed and applied since.
         """
         tables = self._tables
         bad = {(topic, source) for report in result.reports for topic, source, _ in report.bad_kinds}

@@ -1,8 +1,8 @@
-"""Reading records beside the stream of a pipeline, slice by slice: one loop, whatever the records are read for.
+"""Reads records beside the stream of a pipeline, slice by slice: one loop for all purposes.
 
-A ``Reading`` brings the records between two positions of the source to its ``Destination``: a table that is behind, a
-table that reads a range once more (``replay``), or a branch that replaces the content of a table. It ends where the
-last batch that Spark has closed ends, or at a named position. It never reads a batch that Spark may run again
+A ``Reading`` brings the records between two positions of the source to its ``Destination``. That is a table that is
+behind, a table that reads a range again (``replay``), or a branch that replaces the content of a table. It ends where
+the last batch that Spark has closed ends, or at a named position. It never reads a batch that Spark may run again
 (docs/INVARIANTS.md, E7).
 
 Exactly once, the argument: each snapshot carries the position of the reading that made it. A slice that is read again
@@ -37,22 +37,22 @@ from sources.positions import Place
 from sources.slices import Slice, SliceReader
 
 CLOSING_S = 2.0
-"""How long the work beside the stream waits for Spark to close a batch; a query that is stopped leaves one open."""
+"""How long the work beside the stream waits for Spark to close a batch; a stopped query leaves one open."""
 
 CLOSING_POLL_S = 0.05
 
 
 class Step(StrEnum):
-    """What one step came to."""
+    """The result of one step."""
 
     SLICE = "slice"
     """Records were read and committed; there may be more."""
     WAITING = "waiting"
     """All is read that Spark has closed; a batch of the stream is about to be."""
     COUNTING = "counting"
-    """Rows are to be counted beside the stream, by whoever has the steps done, before the next one."""
+    """The caller of the steps must count rows beside the stream before the next step."""
     DONE = "done"
-    """All is read, and the destination has what it was read for."""
+    """Everything is read, and the destination is complete."""
 
 
 class StreamEnd:
@@ -186,7 +186,7 @@ class Destination(Protocol):
         ...
 
     def begin(self) -> bool:
-        """Look at what a step builds on; gives whether it is another than before. Raises what must not go on."""
+        """Check the basis of a step; gives whether it has changed. Raises if the reading must not continue."""
         ...
 
     def open(self) -> PipelineTables:
@@ -226,15 +226,15 @@ class Reading:
 
     @property
     def records_left(self) -> int | None:
-        """About how many records are still to be read, as the source says now; None when that is not known."""
+        """About how many records are left, by what the source says now; None if unknown."""
         limit = self._limit()
         return 0 if limit is None else self._work.reader.left(self.to.reached.position, limit, self.to.topics)
 
     def step(self) -> Step:
-        """Do the next slice, what follows the last one, or both; to be called while no batch of the stream runs.
+        """Read the next slice, finish after the last one, or both. Call it while no batch of the stream runs.
 
-        Whoever has read all that is closed ends before the next batch comes: a stream without pauses would always be
-        one batch ahead otherwise.
+        If everything closed is read, the reading ends before the next batch comes. Otherwise a stream without pauses
+        would always be one batch ahead.
         """
         if self.to.is_done:
             return Step.DONE
@@ -243,7 +243,7 @@ class Reading:
         end, is_slice = self._stream.end, False
         if self.to.takes_slices:
             is_slice = self._slice()
-            # Of a stream that goes on beside this, another batch may have been closed since.
+            # The stream continues in parallel and may have closed another batch since.
             if not self.to.has_met(end) or self._next() is not None:
                 return Step.SLICE if is_slice else Step.WAITING
         step = self.to.finish()
@@ -311,8 +311,8 @@ class InStream:
     ) -> None:
         """``rejoin`` lets the next batch write a table.
 
-        ``went_back``: whether a table lacks what it had, as it was rolled back or restored; its pause says then where
-        it stands.
+        ``went_back``: whether the table was rolled back or restored and lacks earlier commits. Its pause then has its
+        position.
         """
         self._identifier = identifier
         self._paused = paused

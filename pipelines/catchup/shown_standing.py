@@ -66,7 +66,7 @@ def say_paused(pauses: Mapping[str, Pause]) -> None:
 
 
 def failed_words(pipeline: str, standings: Mapping[str, TableStanding]) -> Iterator[str]:
-    """What a run that ends says of tables that it could not write."""
+    """The messages of an ending run about tables that it could not write."""
     for name, standing in standings.items():
         if standing.has_failed:
             yield (

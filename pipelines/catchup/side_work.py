@@ -1,7 +1,7 @@
-"""Work beside the stream, on a thread of its own: requests are taken and tables caught up between batches.
+"""Work beside the stream, on a thread of its own: it takes requests and catches tables up between batches.
 
-Batches and this work take turns (``Turns``): after a batch comes one slice or the requests that wait, and while the
-stream is idle this goes on alone.
+Batches and this work take turns (``Turns``): after a batch comes one slice or the waiting requests. While the stream is
+idle, this work continues alone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ LOOK_S = 1.0
 """How often the checkpoint is looked at for requests."""
 
 IDLE_S = 0.2
-"""How often while nothing is to do, and for requests right behind one: whoever has slices done asks for one at a time.
+"""How often to look while there is nothing to do, and for requests right after one: commands request one slice at a
+time.
 """
 
 RETRY_WAITS_S = (1.0, 5.0, 15.0, 30.0)
@@ -49,7 +50,7 @@ class _Trial:
 
 
 class SideWork:
-    """Everything that one pipeline does beside its stream."""
+    """All work of one pipeline beside its stream."""
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class SideWork:
         stops_with: Callable[[str], bool] = lambda _: False,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``settled`` waits for what batches have left to do, ``guarded`` keeps what must end the pipeline.
+        """``settled`` waits for the remaining work of batches, ``guarded`` keeps errors that must end the pipeline.
 
         ``stops_with``: whether it ends when a table fails, instead of leaving that paused.
         """
@@ -102,20 +103,20 @@ class SideWork:
         return self._has_failed or not (self._due() or (self._desk is not None and self._desk.has_more))
 
     def resume(self, identifier: str) -> None:
-        """Catch a table up; to be called in a turn."""
+        """Catch a table up; call it in a turn."""
         self._wanted.add(identifier)
         pause = self._paused.pauses[identifier]
-        if pause.cause is Cause.ASKED:  # the next start goes on with it
+        if pause.cause is Cause.ASKED:  # the next start continues with it
             reason = "it was resumed"
             self._paused.pause(identifier, Cause.FAILED, reason, pause.batch, pause.topics, public_reason=reason)
 
     def pause(self, identifier: str) -> None:
-        """Stop catching a table up; to be called in a turn."""
+        """Stop catching a table up; call it in a turn."""
         self._wanted.discard(identifier)
         self._trials.pop(identifier, None)
 
     def standings(self) -> Mapping[str, TableStanding]:
-        """The tables that are not in the stream, for anybody who asks at any time."""
+        """The tables that are not in the stream; may be called at any time, on any thread."""
         trials = dict(self._trials)
         return {name: self._standing(pause, trials.get(name)) for name, pause in self._paused.pauses.items()}
 
@@ -205,11 +206,11 @@ class SideWork:
         return step is not Step.WAITING
 
     def _note_failure(self, identifier: str, trial: _Trial, error: Exception) -> None:
-        """Try again later what may pass; else the table is paused where it stands."""
+        """Retry a transient failure later; otherwise pause the table at its position."""
         if may_succeed_later(error) and trial.retries_s:
             wait_s = trial.retries_s.pop(0)
             trial.not_before_s = self._now_s() + wait_s
-            trial.catch_up, trial.records_left = self._new_catch_up(identifier), None  # it reads everything anew
+            trial.catch_up, trial.records_left = self._new_catch_up(identifier), None  # it reads everything again
             log.warning("table %s: %s; trying again in %.0f s", identifier, error, wait_s)
             return
         if self._stops_with(identifier):
@@ -230,7 +231,7 @@ class SideWork:
 
 NAMES_SHOWN = 5
 PAUSE, RESUME = COMMANDS = ("pause", "resume")
-"""What can be asked of one table."""
+"""The requests that one table takes."""
 
 
 class TableRequests:
@@ -274,7 +275,7 @@ class TableRequests:
 
     def _table_of(self, request: Request) -> str:
         identifier = request.text("table")
-        known = sorted({*self._known(), *self._paused.tables})
+        known = sorted(self._known())
         if identifier not in known and self._paused.is_first_batch:
             raise ConfigError(
                 f"the pipeline has no table {identifier!r} yet, because its first batch has not ended. Nothing was"

@@ -1,8 +1,8 @@
 """How a table stands: in the stream, paused at some place, or without a rule. Decides; reads and writes nothing.
 
-``standing`` takes what the checkpoint has noted of one table, what the table's own snapshots say, which rules lead to
-it now, and where the stream is. It gives what is to be noted of the table, and what to say. Applied twice to the same
-facts it changes nothing the second time, so a start that is killed in between does no harm.
+``standing`` takes what the checkpoint notes about one table, what the table's snapshots say, which rules lead to it
+now, and the position of the stream. It gives the new note for the table, and the lines to log. Applied twice to the
+same facts it changes nothing the second time, so a start that is killed in between does no harm.
 
 ==============================================  ====================================================================
 The table                                       then
@@ -61,7 +61,7 @@ class StreamFacts:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """What the files of a table say."""
+    """The state of a table by its files."""
 
     created_ms: int | None
     """Time of its first schema; None: it is not there."""
@@ -73,10 +73,10 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class RuleFacts:
-    """What the rules say of a table."""
+    """The state of a table by the rules."""
 
     is_written: bool = True
-    """Whether one leads to it what has fed it."""
+    """Whether a rule leads its earlier source tables to it."""
     is_filled: bool = False
     """Whether that one fills new tables from the first record (``backfill``)."""
     topics: frozenset[str] | None = frozenset()
@@ -91,7 +91,7 @@ class TableFacts:
 
     name: str
     entry: Entry = UNKNOWN
-    """What the checkpoint has noted; an empty one where it does not know the table."""
+    """The note in the checkpoint; empty if the checkpoint does not know the table."""
     position: Position | None = None
     """The pipeline's newest in its snapshots; None: it has none."""
     files: Files | None = None
@@ -128,9 +128,9 @@ class Verdict:
 
 
 def standing(table: TableFacts, stream: StreamFacts, source: Offsets) -> Verdict:
-    """How a table stands at a start, or once the rules have changed.
+    """The standing of a table at a start, or after a change of the rules.
 
-    ConfigError where the table lacks commits and nobody can read again what they held.
+    ConfigError if the table lacks commits and their records cannot be read again.
     """
     verdict = Verdict(table.entry)
     if not table.is_readable:
@@ -144,7 +144,7 @@ def standing(table: TableFacts, stream: StreamFacts, source: Offsets) -> Verdict
 
 
 def standing_of_paused(table: TableFacts, stream: StreamFacts, source: Offsets) -> Verdict:
-    """How a paused table stands before a step that catches it up: somebody may have changed it since the last one.
+    """The standing of a paused table before a step that catches it up: others may have changed it since the last step.
 
     ConfigError as ``standing``.
     """
@@ -162,8 +162,8 @@ def standing_of_paused(table: TableFacts, stream: StreamFacts, source: Offsets) 
 def lacks_commits(table: TableFacts) -> bool:
     """Whether a table was rolled back or restored: it lacks commits that were noted.
 
-    False where its snapshots do not say any more what was committed, because others have expired them. ConfigError
-    where they do not say it and are older than those that had been there.
+    False if its snapshots no longer say what was committed, because others have expired them. ConfigError where they do
+    not say it and are older than those that had been there.
     """
     entry, files = table.entry, table.files
     if files is None or not entry.missing_commits(files.created_ms, table.commits):
@@ -191,7 +191,7 @@ def _new(table: TableFacts, stream: StreamFacts) -> Verdict:
 
 
 def _without_rule(table: TableFacts, stream: StreamFacts, verdict: Verdict) -> Verdict:
-    """No rule leads to the table: the stream goes on without it, and its place is kept for one that does."""
+    """No rule leads to the table: the stream continues without it, and its place is kept for a later rule."""
     entry, pause = verdict.entry, verdict.entry.pause
     if pause is None and (entry.created_ms is not None or table.position is not None):
         reason = f"no rule wrote it from batch {stream.batch} on"
@@ -204,7 +204,8 @@ def _without_rule(table: TableFacts, stream: StreamFacts, verdict: Verdict) -> V
 
 
 def _with_rule(table: TableFacts, stream: StreamFacts, verdict: Verdict) -> Verdict:
-    """A rule leads to the table; if none did, it misses what came meanwhile. Dropped meanwhile, it is a new table."""
+    """A rule leads to the table. If none did before, the table misses the records since. If it was dropped since, it is
+    a new table."""
     entry, rules, pause = verdict.entry, table.rules, verdict.entry.pause
     if pause is None or pause.has_rule:
         return verdict
@@ -246,8 +247,8 @@ def _with_sources_back(
 ) -> Verdict:
     """Let the table be caught up in the topics of sources that a rule leads to it again.
 
-    That needs topics of their own: in one that others feed it from too, its position has gone on with these, and nobody
-    could read what it misses without reading again what it has.
+    That needs a topic of its own. If other source tables feed the table from the same topic, its position has advanced
+    with them. The missing records could not be read without reading stored ones again.
     """
     topics, batch = {one.source.topic for one in back}, min(one.batch for one in back)
     names = ", ".join(map(source_words, sorted((one.source for one in back), key=source_words)))
@@ -359,7 +360,7 @@ def _line(table: TableFacts, text: str, level: int = logging.WARNING) -> tuple[i
 
 
 def paused_anew(table: TableFacts, stream: StreamFacts) -> Entry:
-    """A table as it is noted that nobody knows how to catch up."""
+    """The note for a table that Tidemark cannot catch up."""
     reason = "it lacks commits of the pipeline: restored from a backup, or rolled back"
     pause = _pause(table, table.entry, Cause.FAILED, reason, stream, stream.begin, table.topics)
     return replace(table.entry, pause=pause)

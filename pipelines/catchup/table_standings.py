@@ -1,4 +1,4 @@
-"""Reads how the tables of a pipeline stand, decides by ``standing``, and notes it in one write."""
+"""Reads the state of a pipeline's tables, decides by ``standing``, and notes the result in one write."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from pipelines.catchup.standing import (
 from pipelines.checkpoint.book import UNKNOWN, Book, Entry
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
-from pipelines.config.table_match import PLACEHOLDER
 from pipelines.tables.known_routes import is_ruleless, leading_rules, topics_for
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.paused_tables import PausedTables
@@ -30,7 +29,6 @@ from sinks import faults
 from sinks.commit.positions import FedBy, has_expired, nested_offsets, newest_position
 from sinks.commit.table_sink import TableSink
 from sources.slices import SliceReader
-from sources.topics import any_matches
 from sources.wording import first_of
 
 log = logging.getLogger(__name__)
@@ -39,7 +37,7 @@ NAMES_SHOWN = 5
 
 
 def entry_of(sink: TableSink) -> Entry:
-    """What the checkpoint is to note of a table behind a commit to it."""
+    """The checkpoint's note about a table after a commit to it."""
     topics = sorted({topic for topic, _ in sink.position.offsets})
     position = sink.position
     offsets = nested_offsets(position.offsets)
@@ -91,7 +89,7 @@ class TableStandings:
     def note_paused(self, identifier: str) -> bool:
         """Whether a paused table is caught up from another place than before: it was rolled back, restored or dropped.
 
-        To be called before each step that catches it up. ConfigError as ``standing``.
+        Called before each step that catches it up. ConfigError as ``standing``.
         """
         entry = self.paused.book.entry(identifier)
         if not entry.commits:
@@ -135,7 +133,7 @@ class TableStandings:
             facts = TableFacts(name, book.entry(name), positions.known.get(name), is_readable=is_readable)
             yield name, self._with_rules(self._found(facts), passed) if is_readable else facts
         known = {*positions.known, *book.tables, *positions.unreadable, *map(str, self.own.names())}
-        for name in dict.fromkeys(rule.into for rule in self.config.tables if not PLACEHOLDER.search(rule.into)):
+        for name in self.config.fixed_names:
             if name not in known:
                 is_filled, topics = self._fills(name, passed)
                 yield name, TableFacts(name, rules=RuleFacts(is_filled=is_filled, topics=topics))
@@ -157,15 +155,15 @@ class TableStandings:
 
     def _fills(self, table: str, passed: Collection[str] | None) -> tuple[bool, frozenset[str] | None]:
         """Whether rules fill a new table, and from which topics; None: all."""
-        patterns = [rule.match.topic for rule in self.config.tables if rule.into == table and rule.backfill]
+        rules = [rule for rule in self.config.tables if rule.into == table and rule.backfill]
         if passed is None:
-            return bool(patterns), None
-        return bool(patterns), _matching(patterns, passed)
+            return bool(rules), None
+        return bool(rules), frozenset(t for t in passed if any(rule.match.takes_topic(t) for rule in rules))
 
     def _say_unfilled(self, names: Collection[str], passed: Collection[str] | None, stream: StreamFacts) -> None:
-        """Say which new tables miss what was read before them."""
+        """Log which new tables miss records that were read before they existed."""
         rules = [rule for rule in self.config.tables if rule.into in names and not rule.backfill]
-        missing = dict.fromkeys(r.into for r in rules if passed is None or _matching([r.match.topic], passed))
+        missing = dict.fromkeys(r.into for r in rules if passed is None or any(map(r.match.takes_topic, passed)))
         if missing:
             log.info(
                 "%s: the pipeline has read topics, but this table has no rows yet. If records before batch %d belong in"
@@ -173,11 +171,6 @@ class TableStandings:
                 ", ".join(first_of(list(missing), NAMES_SHOWN)),
                 stream.batch,
             )
-
-
-def _matching(chosen: Collection[Collection[str] | None], topics: Collection[str]) -> frozenset[str]:
-    """The topics that one of several choices by patterns takes; None takes all."""
-    return frozenset(t for t in topics if any(patterns is None or any_matches(patterns, t) for patterns in chosen))
 
 
 def _with_files(own: OwnTables, table: TableFacts) -> TableFacts:

@@ -49,7 +49,7 @@ class Cause(StrEnum):
     BAD_RECORDS = "bad-records"
     """Too many of its records are bad, which a mistake in the file or the connector does; every start tries again."""
     ASKED = "asked"
-    """Somebody has paused it, and only a request ends that."""
+    """A user has paused it, and only a request ends that."""
     NEW = "new"
     """It is filled from the first record (``backfill``)."""
 
@@ -62,7 +62,7 @@ class Pause:
     cause: Cause
     reason: str
     since_ms: NonNegativeInt
-    """No two pauses of a table have the same: who commits its slices is named after it."""
+    """Unique among the pauses of a table: the commit user of its slices is named after it."""
     batch: NonNegativeInt
     """The first batch of the stream without the table."""
     begin: str | None
@@ -131,7 +131,7 @@ class Entry:
     """Its position behind ``commits``: next offset by topic and partition, for where no snapshot shows one any more."""
 
     def noted(self, found: Entry) -> Entry:
-        """With what was found of the table: its creation, commits, snapshot and topics.
+        """With the table's present creation time, commits, snapshot and topics.
 
         A count goes down for a table that was recreated alone: one that lacks commits is to be noticed.
         """
@@ -172,7 +172,7 @@ class Entry:
         return replace(self, offsets={topic: of for topic, of in self.offsets.items() if topic not in recreated})
 
     def missing_commits(self, created_ms: int | None, commits: int) -> int:
-        """How many of the noted commits a table lacks that has so many; 0 for another table of the name."""
+        """How many of the noted commits a table with ``commits`` lacks; 0 for another table of the name."""
         return max(0, self.commits - commits) if self.created_ms == created_ms else 0
 
     def next_pause_ms(self, now_ms: int) -> int:
@@ -212,7 +212,7 @@ class Contents:
     cuts: Mapping[str, str] = field(default_factory=dict)
     """At which offsets partitions were cut off, see ``cut_key``."""
     earlier: tuple[str, ...] | None = None
-    """The tables that the pipeline had written when the checkpoint was new; None: nobody has searched them yet."""
+    """The tables that the pipeline had written when the checkpoint was new; None: not searched yet."""
     tables: Mapping[str, Entry] = field(default_factory=dict)
     formats: Mapping[str, str] = field(default_factory=dict)
     """The formats that were chosen for topics, where the file leaves that to their first records."""
@@ -245,7 +245,7 @@ def from_bytes(data: bytes) -> Contents:
 class Book:
     """The document of one checkpoint. Batches, compactions and the work beside them change it on threads of their own.
 
-    Who changes it holds the checkpoint; others read what was written when they made their ``Book``.
+    Only the holder of the checkpoint changes it; others read the state from when they made their ``Book``.
     """
 
     def __init__(self, checkpoint: Checkpoint, now_s: Callable[[], float] = time.monotonic) -> None:
@@ -259,7 +259,7 @@ class Book:
         self.has_file = found is not None
         """Whether the checkpoint has the document."""
         found = found or Contents(checkpoint.pipeline)
-        if not found.written and checkpoint.is_new:  # what was noted before a first batch was planned says nothing
+        if not found.written and checkpoint.is_new:  # a note from before the first planned batch says nothing
             found = replace(found, topics={}, cuts={}, tables={}, formats={})
         self._contents = found
 
@@ -270,7 +270,7 @@ class Book:
 
     @property
     def tables(self) -> Mapping[str, Entry]:
-        """What is known of each table, by its identifier."""
+        """The entry of each table, by its identifier."""
         return self._contents.tables
 
     @property
@@ -292,7 +292,7 @@ class Book:
         return self._contents.cuts
 
     def entry(self, table: str) -> Entry:
-        """What is known of a table."""
+        """The entry of a table."""
         return self._contents.entry(table)
 
     def change(self, edit: Callable[[Contents], Contents], *, is_routine: bool = False) -> None:
@@ -320,15 +320,15 @@ class Book:
         self._checked_s = self._now_s()
 
     def put(self, entries: Mapping[str, Entry]) -> None:
-        """Replace what is known of some tables."""
+        """Replace the entries of some tables."""
         self.change(lambda contents: contents.with_tables(entries))
 
     def change_entry(self, table: str, edit: Callable[[Entry], Entry], *, is_routine: bool = False) -> None:
-        """Change what is known of one table; ``is_routine`` as for ``change``."""
+        """Change the entry of one table; ``is_routine`` as for ``change``."""
         self.change(lambda contents: contents.with_tables({table: edit(contents.entry(table))}), is_routine=is_routine)
 
     def note_commits(self, found: Mapping[str, Entry]) -> None:
-        """Note what the tables have now: their creation, commits, snapshot and topics."""
+        """Note the present state of the tables: their creation, commits, snapshot and topics."""
         self.change(
             lambda now: now.with_tables({name: now.entry(name).noted(of) for name, of in found.items()}),
             is_routine=True,
@@ -382,7 +382,7 @@ class Book:
         return {place for position in positions for place in places_in(position)}
 
     def move(self, places: Mapping[Place, int | None]) -> None:
-        """Change where tables go on that are not in the stream, in partitions of Kafka.
+        """Change where tables outside the stream continue, in partitions of Kafka.
 
         With None they start over there, as the topic was recreated; else at that offset, if they had come further: the
         partition ends there now.

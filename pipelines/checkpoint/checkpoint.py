@@ -39,7 +39,7 @@ class Checkpoint:
         self.io, self.path = storage_of(config, config.checkpoint)
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file of ours durably; nobody else may write it, as it decides what a run takes for its own."""
+        """Write a file of ours durably; no other user may write it, because it decides what a run takes for its own."""
         io = replace(self.io, closed_to_writers=True) if isinstance(self.io, LocalFileIO) else self.io
         io.write(f"{self.path}/{name}", data)
 
@@ -53,8 +53,8 @@ class Checkpoint:
     def document(self, name: str, parse: Callable[[bytes], T]) -> T | None:
         """What ``parse`` makes of a file of ours; None where there is none.
 
-        CorruptFile, with the file and the way out, for one of which it raises one of ``NOT_AS_WRITTEN``;
-        UnsupportedFeature for one of a newer version, see ``document``.
+        Raises CorruptFile, with the file and the remedy, if parsing it raises one of ``NOT_AS_WRITTEN``. Raises
+        UnsupportedFeature for a newer version, see ``document``.
         """
         data = self.read(name)
         if data is None:
@@ -66,7 +66,8 @@ class Checkpoint:
             raise self.damaged(name, "has other content than Tidemark wrote") from error
 
     def documents(self, directory: str, parse: Callable[[bytes], T]) -> list[T]:
-        """``document`` of each file of ours in a directory, by name; one that goes meanwhile is left out."""
+        """``document`` of each file of ours in a directory, by name; a file that disappears at the same time is left
+        out."""
         names = self.io.list_names(f"{self.path}/{directory}")
         ours = [name for name in names if name.endswith(".json") and not name.startswith(".")]
         found = [self.document(f"{directory}/{name}", parse) for name in ours]
@@ -162,10 +163,10 @@ class Checkpoint:
         return {place: (begins[place], end) for place, end in ends.items() if place in begins}
 
     def move(self, places: Mapping[tuple[str, int], int | None]) -> None:
-        """Change where Spark goes on in Kafka: at another offset, or with None as if the partition were new.
+        """Change where Spark continues in Kafka: at another offset, or with None as if the partition were new.
 
-        Also a batch that is planned and not closed ends there. It comes first: after a crash in between Spark goes on
-        from what is closed and finds the batch without records of these partitions, all the same.
+        Also a batch that is planned and not closed ends there. It comes first: after a crash in between, Spark
+        continues from the closed batch and still finds the next one without records of these partitions.
         """
         planned = self.planned_batch
         files = [None if planned is None else f"offsets/{planned}", self._begin_file()]
@@ -227,11 +228,11 @@ class Checkpoint:
             self.io.delete(f"{self.path}/sources/0/{name}")
 
     def note_start(self, start: Mapping[tuple[str, int], int]) -> None:
-        """Note where reading begins, as Spark's own reader of Kafka does: either reader goes on from there."""
+        """Note where reading begins, as Spark's own reader of Kafka does: either reader continues from there."""
         self.io.write(f"{self.path}/sources/0/0", b"\0v1\n" + text_of(start).encode())
 
     def noted_start(self) -> dict[tuple[str, int], int]:
-        """Where reading began; empty, which stands for the first records, where nobody has noted it."""
+        """Where reading began; empty (the first records) if it was not noted."""
         return self._first_offsets() if self._numbers("sources/0") else {}
 
     def _planned_at_ms(self, file: str) -> int:

@@ -1,8 +1,8 @@
 """JSON files of ours that other versions of Tidemark read too: commands and pipelines are not upgraded in one moment.
 
-A field that a version does not know is passed over, and lost when it rewrites the file. So a field may be added as
-long as older versions do right without it. What they would get wrong comes with a higher ``$format`` in the document;
-a version refuses those beyond its own, and says that it is the older one. No name of a topic, a table or a field of
+A field that a version does not know is passed over, and lost when it rewrites the file. So a field may be added as long
+as older versions do right without it. A change that they would misread comes with a higher ``$format`` in the document.
+A version refuses formats beyond its own, and says that it is the older one. No name of a topic, a table or a field of
 ours begins with ``$``. Documents without it have format 1.
 """
 
@@ -30,7 +30,7 @@ T = TypeVar("T", bound=_Dataclass)
 def check_format(data: bytes, what: str) -> None:
     """UnsupportedFeature where a newer Tidemark has written the document, in a form that this one does not know.
 
-    ``what`` names the file. ValueError and its like for what is no JSON.
+    ``what`` names the file. Raises ValueError or the like for text that is not JSON.
     """
     document = json.loads(data)
     format_ = document.get(FORMAT, NEWEST) if isinstance(document, dict) else NEWEST
@@ -44,6 +44,6 @@ def check_format(data: bytes, what: str) -> None:
 
 
 def known_fields(kind: type[T], document: Mapping[str, Any]) -> dict[str, Any]:
-    """What a document says of the fields of ``kind``; others, of newer versions, are left out."""
+    """The values in a document for the fields of ``kind``; fields of newer versions are left out."""
     names = {field.name for field in fields(kind)}
     return {name: value for name, value in document.items() if name in names}

@@ -1,10 +1,10 @@
 """One process at a time per checkpoint: a lock that lives as long as the process that holds it.
 
-The system gives the lock up when the process ends, however it ends, so the file of a killed run stops nobody. It goes
-for local checkpoints; on object storage Spark itself notices the second writer.
+The system releases the lock when the process ends, however it ends, so the file of a killed run blocks no other. It
+goes for local checkpoints; on object storage Spark itself notices the second writer.
 
-A run comes before commands. One that finds a command at work locks a second file and waits; the command looks at it
-between two slices (``is_wanted``), gives the checkpoint up, and goes on as a guest of the run.
+A run comes before commands. One that finds a command at work locks a second file and waits; the command checks it
+between two slices (``is_wanted``), releases the checkpoint, and continues as a guest of the run.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NEXT_FILE = "tidemark.next"
 
 TRIES = 3
 TRY_WAIT_S = 0.2
-"""Somebody who only looks whether the lock is held (``holder_of``) has it for a moment."""
+"""A process that only checks whether the lock is held (``holder_of``) has it for a moment."""
 
 LOOK_S = 0.1
 """Between two looks of a run that waits."""
@@ -120,7 +120,7 @@ def is_wanted(config: PipelineConfig) -> bool:
 
 
 def holder_of(config: PipelineConfig) -> Holder | None:
-    """Who holds the checkpoint of a pipeline; None when nobody does. On object storage nobody knows: ``UNKNOWN``."""
+    """The holder of a pipeline's checkpoint; None if it is free. On object storage it cannot be known: ``UNKNOWN``."""
     return _holder_in(config, FILE)
 
 

@@ -22,7 +22,8 @@ class Reached:
     at_ms: NonNegativeInt = 0
     """When this was noted: no commit of that slice is older."""
     end: str | None = None
-    """Where that slice ends, if it is planned: noted before it is read where only its number shows who has it."""
+    """Where that slice ends, if it is planned. It is noted before it is read if only its number shows whether the table
+    has it."""
     after: NonNegativeInt = 0
     """The newest snapshot of the table then, where others commit to it too: that slice's come behind it."""
 

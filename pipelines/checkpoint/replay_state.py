@@ -1,4 +1,4 @@
-"""How far a replay is: a small file of ours in the checkpoint, which outlives whoever works on it."""
+"""The progress of a replay: a small file of ours in the checkpoint, which outlives the process that works on it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Where a range begins or ends, as somebody has named it."""
+    """Where a range begins or ends, as the user named it."""
 
     kind: Kind
     value: str = ""
@@ -54,7 +54,7 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Rows of both contents, counted beside the stream: of snapshots that have the same records behind them."""
+    """Rows of the old and the new content, counted beside the stream, in snapshots that have the same records."""
 
     old_id: int
     """Snapshot of the table, which a tag keeps."""
@@ -67,7 +67,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Rebuild:
-    """What a replay needs beside its range that rebuilds the content of the table."""
+    """The values that a rebuild needs besides its range."""
 
     branch: str
     """Where it is built."""
@@ -78,10 +78,10 @@ class Rebuild:
     checked_id: int
     """Snapshots of the table up to this one have been looked at for rows of others."""
     allows_missing: bool
-    """Whether rows of the table may be missing from what is built."""
+    """Whether the new content may lack rows of the table."""
     switch: Switch | None = None
     counts: Counts | None = None
-    """None: nothing was to be counted beside the stream."""
+    """None: nothing had to be counted beside the stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,14 +162,14 @@ class Replays:
         return self._checkpoint.documents(DIRECTORY, ReplayState.from_bytes)
 
     def unfinished(self, table: str) -> ReplayState | None:
-        """The replay of a table that has not ended, or a rebuild whose end nobody has seen."""
+        """The replay of a table that has not ended, or a rebuild whose end no process has noted."""
         return next(
             (s for s in self.all() if s.table == table and (s.rebuild is not None or not s.is_done)),
             None,
         )
 
     def end_with(self, topics: Collection[str]) -> None:
-        """Let those not go on that have begun to read topics which were recreated: their offsets mean other records."""
+        """Stop replays that have begun to read topics which were recreated: their offsets mean other records."""
         for state in self.all() if topics else ():
             hit = sorted({*topics} & {*state.topics}) if state.topics else sorted(topics)
             if hit and state.is_begun and not (state.is_done or state.void):

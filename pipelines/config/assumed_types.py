@@ -1,7 +1,7 @@
 """Types for columns that a pipeline file names without declaring them, so that its table options can be checked.
 
-A column gets a type that the options about it take: mistakes in types that the file does not declare show when the
-table is made.
+A column gets a type that its options accept. Mistakes in types that the file does not declare show when the table is
+created.
 """
 
 from __future__ import annotations

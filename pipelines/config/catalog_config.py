@@ -74,7 +74,7 @@ class Catalog(ConfigModel):
         if self.type == "filesystem":
             for key in _OF_REST:
                 if getattr(self, key) is not None:
-                    raise refused(f"`{key}` has no effect with `type: filesystem`; say `type: rest`, or remove it", key)
+                    raise refused(f"`{key}` has no effect with `type: filesystem`; set `type: rest`, or remove it", key)
         elif self.uri is None:
             raise refused("`type: rest` needs the address of the server; add `uri: http://HOST:PORT`", "type")
         if self.token is not None and self.token_file is not None:
@@ -93,7 +93,7 @@ class Catalog(ConfigModel):
 
     @property
     def place(self) -> str:
-        """What names the whole of the tables, and tells it from others."""
+        """The name of the whole warehouse, different from that of any other."""
         return self.warehouse if self.type == "filesystem" else f"{self.warehouse} at {self.uri}"
 
 

@@ -1,4 +1,5 @@
-"""The `columns` block of a table rule: what is known of columns beforehand, by their names or by patterns of names."""
+"""The `columns` block of a table rule: what is known about columns in advance, by their names or by patterns of
+names."""
 
 from __future__ import annotations
 
@@ -97,7 +98,7 @@ _HASH_DIGITS = 64
 
 
 def _misfit_of_mask(mask: ColumnMask, declared: DataType) -> str | None:
-    """Why a column cannot have the declared type, if so, because of what the mask makes of its values."""
+    """Why the mask of a column rules out its declared type, if it does."""
     if declared.root is Root.CHAR:
         return "the mask of the column gives texts of any length: declare STRING or VARCHAR, or remove the type"
     if declared.root not in CHARACTERS:
@@ -137,7 +138,7 @@ class ColumnRules(ConfigModel):
     @field_validator("types", mode="before")
     @classmethod
     def _without_halves(cls, value: Any) -> Any:
-        """The rest of a type that a comma has cut is no column of its own."""
+        """The rest of a type that a comma has cut is not a column."""
         if not isinstance(value, dict):
             return value
         cut = any(isinstance(text, str) and text.count("(") > text.count(")") for text in value.values())
@@ -186,9 +187,9 @@ class ColumnRules(ConfigModel):
     )
     mask: Mapping[Text, ColumnMask] = Field(
         default_factory=dict,
-        description="Column of the source to what hides its values: `redact`, `{show_last: 4}`, or `{hash: sha256, "
-        "key:"
-        " ${env:NAME}}`. The table, its changelog and statistics never hold the value itself.",
+        description="Column of the source to the mask of its values. `redact` hides them whole, `{show_last: 4}` "
+        "shows the last 4 characters, and `{hash: sha256, key: ${env:NAME}}` gives a keyed hash. The table, its "
+        "changelog and statistics never hold the value itself.",
     )
 
     @model_validator(mode="after")

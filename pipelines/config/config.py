@@ -54,14 +54,14 @@ class Trigger(ConfigModel):
     interval: Duration = Field(
         default=timedelta(seconds=60),
         json_schema_extra={"default": "60s"},
-        description="Time between the starts of two batches, such as `500ms`, `60s`, `5m`, `1h`. If a batch could not"
-        " take all records that were there, the next one follows at once, except with Spark's reader of Kafka.",
+        description="Time between the starts of two batches, such as `500ms`, `60s`, `5m`, `1h`. If records are "
+        "left after a batch, the next one follows at once, except with Spark's reader of Kafka.",
     )
     target_batch_duration: Duration = Field(
         default=timedelta(seconds=10),
         json_schema_extra={"default": "10s"},
-        description="How long a batch is to take. Tidemark chooses the number of its records by the time of the last"
-        " batches, up to `max_records_per_batch`. It has no effect with Spark's reader of Kafka.",
+        description="How long a batch should take. Tidemark chooses the number of its records by the duration of "
+        "the last batches, up to `max_records_per_batch`. It has no effect with Spark's reader of Kafka.",
     )
     available_now: bool = Field(default=False, description="Read all available records in several batches, then stop.")
 
@@ -121,22 +121,21 @@ class Defaults(ConfigModel):
     )
     schema_changes: SchemaChanges = Field(
         default_factory=SchemaChanges,
-        description="What changes of the source's schema do: a preset, or a word for each kind of change.",
+        description="How tables follow changes of the source's schema: a preset, or a word for each kind of change.",
         json_schema_extra={"default": "evolve"},
     )
     max_bad_records: MaxBadRecords | None = Field(
         default=NEARLY_ALL,
         json_schema_extra={"default": "nearly all"},
-        description="How many bad records a table may have in one batch: a number (`100`) or a share of the table's "
-        "records in the batch (`1%`). With more, the table stops at that batch, and none of its records "
-        "go into the table or the quarantine. `nearly all` stops a table if 90 % or more of its newest "
-        "records are bad. At least 3 must be bad in a table without rows, 100 in others. null sets no "
+        description="How many bad records a table may have in one batch: a number (`100`) or a share of the "
+        "table's records in the batch (`1%`). With more, the table fails (`on_table_failure`), and none of its "
+        "records go into the table or the quarantine. With `nearly all`, a table fails if 90 % or more of its "
+        "newest records are bad. At least 3 must be bad in a table without rows, 100 in others. null sets no "
         "limit.",
     )
     options: Mapping[str, OptionOrNull] = Field(
         default_factory=dict,
-        description="Paimon table options under their Paimon names; `bucket` is 1 (-1 with "
-        "`mode: append`) unless this or a rule says more.",
+        description="Paimon table options under their Paimon names; by default `bucket` is 1 (-1 with `mode: append`).",
     )
 
 
@@ -157,9 +156,8 @@ class PipelineConfig(ConfigModel):
     )
     on_lost_checkpoint: Literal["resume", "fail", "restart"] = Field(
         default="resume",
-        description="What a pipeline does if its checkpoint is new, but the tables were written under another one. "
-        "`resume` continues from the offsets in the tables, `fail` stops, `restart` reads from `start` "
-        "again.",
+        description="What happens if the checkpoint is new, but the tables were written under another one. "
+        "`resume` continues from the offsets in the tables, `fail` stops, `restart` reads from `start` again.",
     )
     retry: Retry = Field(default_factory=Retry, description="How long Tidemark retries a transient failure.")
     on_table_failure: OnTableFailure = Field(
@@ -236,10 +234,10 @@ class PipelineConfig(ConfigModel):
                 text = (
                     f"records of {self.source.format.name} may leave out what is NULL, so none shows a dropped column"
                 )
-                raise refused(f"{text}; say keep_null, and drop the column with Paimon's ALTER TABLE", *at, "drop")
+                raise refused(f"{text}; set keep_null, and drop the column with Paimon's ALTER TABLE", *at, "drop")
             if stated.get("rename") in ("apply", "pause") and effective.add in ("ignore", "quarantine"):
                 text = (
-                    f"with `add: {effective.add}` no new name of a column is seen; say `add: apply`, or remove the word"
+                    f"with `add: {effective.add}` no new name of a column is seen; set `add: apply`, or remove the word"
                 )
                 raise refused(text, *at, "rename")
 
@@ -268,7 +266,7 @@ class PipelineConfig(ConfigModel):
                 raise refused(text, *at)
             if target.schema_changes.truncate == "apply":
                 raise refused(
-                    "`schema_changes: {truncate: apply}` does not work with this order; say skip or pause", *at
+                    "`schema_changes: {truncate: apply}` does not work with this order; set skip or pause", *at
                 )
 
     def _check_own_columns(self) -> None:
@@ -318,6 +316,11 @@ class PipelineConfig(ConfigModel):
     def has_rule_for(self, database: str | None, schema: str | None, table: str | None, topic: str) -> bool:
         """Whether a rule of the file matches, and not only `otherwise`."""
         return any(rule.matches(database, schema, table, topic) for rule in self.tables)
+
+    @property
+    def fixed_names(self) -> tuple[str, ...]:
+        """The tables that rules name without placeholders, each once, in their order."""
+        return tuple(dict.fromkeys(rule.into for rule in self.tables if rule.names_one_table))
 
     def target_rule(self, rule: TableRule) -> TargetRule:
         """A rule with its effective options."""

@@ -1,4 +1,4 @@
-"""What differs between two versions of a pipeline file: what a running pipeline can take over, and what it cannot."""
+"""The differences between two versions of a pipeline file: those that a running pipeline can adopt, and the others."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ConfigChanges:
 
 
 def changes_of(running: PipelineConfig, wanted: PipelineConfig) -> ConfigChanges:
-    """What a reload changes. Raises ConfigError for what cannot change while the process runs."""
+    """The changes of a reload. Raises ConfigError for what cannot change while the process runs."""
     differing = sorted(_differing(running, wanted))
     fixed = [f"{path}: {why}" for path in differing if (why := _why_fixed(path)) is not None]
     if _is_for_librdkafka(running) is not _is_for_librdkafka(wanted):

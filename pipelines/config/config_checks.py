@@ -21,7 +21,6 @@ from pipelines.config.expression_checks import expression_problems
 from pipelines.config.kafka_checks import property_mistakes, property_warnings, server_mistakes
 from pipelines.config.kept_options import misspelt_options, options_for_others
 from pipelines.config.kept_values import unreadable_values
-from pipelines.config.meeting_sources import sources_that_meet
 from pipelines.config.option_columns import expressions_in_keys, misspelt_columns, misspelt_keys
 from pipelines.config.options_replaced import options_replaced
 from pipelines.config.options_without_effect import (
@@ -32,10 +31,10 @@ from pipelines.config.options_without_effect import (
     options_without_effect,
     values_out_of_range,
 )
+from pipelines.config.shared_tables import sources_that_meet
 from pipelines.config.source_config import StartTimestamp
 from pipelines.config.spark_properties import master_problem, misspelt_properties, unknown_properties
 from pipelines.config.storage_checks import place_warnings, storage_problems
-from pipelines.config.table_match import PLACEHOLDER
 from pipelines.config.table_name import alike_text, folded
 from pipelines.config.table_rules import TargetRule
 from pipelines.config.yaml_file import KeyPath, Problem, YamlFile
@@ -91,7 +90,7 @@ def _spark_warnings(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]
 
 
 def _source_warnings(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
-    """Files that are not there, as whoever checks may do so on another machine; keys that no record and no rule has."""
+    """Missing files, because the check may run on another machine; keys that no record and no rule has."""
     yield from _missing_schemas(config, file)
     yield from _assumed_logs(config, file)
     source = config.source.files
@@ -171,7 +170,7 @@ def _differing_modes(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
     """Rules that write one table in another way than one before, as far as the file alone says how they do."""
     for i, rule in enumerate(config.tables):
         for j, earlier in enumerate(config.tables[:i]):
-            if rule.into != earlier.into or PLACEHOLDER.search(rule.into):
+            if rule.into != earlier.into or not rule.names_one_table:
                 continue
             mine, its = config.target_rule(rule), config.target_rule(earlier)
             if mine.without_keys or its.without_keys:
@@ -179,7 +178,7 @@ def _differing_modes(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
             if not mine.writes_like(its):
                 line = file.place(("tables", j, "into"), of_key=True).line
                 text = (
-                    f"{rule.into} is written by the rule in line {line} too, with another `mode` or `on_change`; say"
+                    f"{rule.into} is written by the rule in line {line} too, with another `mode` or `on_change`; state"
                     " the same in both, or give each a table of its own"
                 )
                 yield problem_at(file, ("tables", i, "into"), text)
@@ -205,7 +204,7 @@ def _meeting_sources(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
         yield problem_at(
             file,
             ("tables", i, "into"),
-            f"{config.tables[i].into}: {text}, and rows with the same key would overwrite each other; say"
+            f"{config.tables[i].into}: {text}, and rows with the same key would overwrite each other; set"
             " `merge_sources: same_rows` if they hold the same rows, `merge_sources: disjoint_keys` if a column of the"
             " key tells them apart, or use placeholders such as {database}",
         )
@@ -275,7 +274,8 @@ def _option_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
         ]
         for name, text in mistakes:
             if name in _KEYS_OF_THE_RULE:
-                text = f"'{name}' is no option here; write `{_KEYS_OF_THE_RULE[name]}: [COLUMN, ...]` in the table rule"
+                key = _KEYS_OF_THE_RULE[name]
+                text = f"'{name}' is not an option here; write `{key}: [COLUMN, ...]` in the table rule"
             problem = _problem_of_option(file, path, name, text)
             if problem not in seen:
                 seen.add(problem)
@@ -341,8 +341,8 @@ def option_mistakes(rule: TargetRule) -> Iterator[tuple[str, str]]:
 def _known_schema(rule: TargetRule, options: Mapping[str, str]) -> TableSchema:
     """A schema of the columns that the file names; the others are only known from the events.
 
-    A column without a declared type gets one that every rule allows for its part: mistakes in types that the file does
-    not declare show when the table is made.
+    A column without a declared type gets one that every rule allows. Mistakes in types that the file does not declare
+    show when the table is created.
     """
     if rule.versions is not None and rule.primary_key:
         options = {**options, BUCKET_KEY.name: ",".join(n for n in rule.primary_key if n not in rule.partition_by)}

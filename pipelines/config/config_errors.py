@@ -36,7 +36,7 @@ _GENERAL_KEYS = frozenset(
         "type",
     )
 )
-"""Keys whose name says little: one in another block of the file is probably not what was meant."""
+"""Keys with common names: the same name in another block of the file is probably not what the user meant."""
 
 
 def problem_lines(file_name: str, problems: Iterable[Problem], kind: str = "") -> str:
@@ -99,7 +99,7 @@ def _place_and_text(
         case "missing":
             return file.place(parent, of_key=True), f"{_prefix(parent)}key '{last}' is missing"
         case kind:
-            words = details["msg"] if kind == REFUSED else _words(kind, details)
+            words = _with_meant(details) if kind == REFUSED else _words(kind, details)
             below = len(details.get("ctx", {}).get("at", ()))
             return file.place(path, of_key=below > 0), f"{_prefix(path[: len(path) - below])}{words}"
 
@@ -161,6 +161,17 @@ def _meant_keys(model: type[ConfigModel], errors: Iterable[ErrorDetails], file: 
 def yaml_keys(model: type[BaseModel]) -> set[str]:
     """The keys of a model as the file writes them."""
     return {info.alias or name for name, info in model.model_fields.items()}
+
+
+def _with_meant(details: ErrorDetails) -> str:
+    """What a check says; if it lists the words that may stand there, with the one that is meant."""
+    text, given = str(details["msg"]), details["input"]
+    if not isinstance(given, str) or not text.startswith("expected ") or "did you mean" in text:
+        return text
+    listed = re.sub(r"\{.*?\}+('\})?", "", text.removeprefix("expected ")).partition(", or a ")[0]
+    words = [word for word in re.split(r", | or ", listed) if word.strip()]
+    close = nearest(given, words) if all(re.fullmatch("[a-z0-9_]+", word) for word in words) else None
+    return f"{text}; did you mean '{close}'?" if close else text
 
 
 def _words(kind: str, details: ErrorDetails) -> str:

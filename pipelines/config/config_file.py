@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -12,7 +13,6 @@ from paimon_table.errors import ConfigError
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_checks import check_config, warn_once
 from pipelines.config.config_errors import problem_at, problem_lines, validation_problems
-from pipelines.config.foreign_files import foreign_problem
 from pipelines.config.shared_tables import tables_shared
 from pipelines.config.yaml_file import Place, Problem, read_yaml
 
@@ -133,3 +133,20 @@ def _shared(
         else:
             warn_once("%s", problem_lines(str(path), lines, "warning: "))
     return refused
+
+
+_START = "begin with the example in docs/CONFIGURATION.md"
+
+
+def foreign_problem(data: Any) -> str | None:
+    """The kind of file that it is instead of a pipeline file; None if it may be one."""
+    keys = set(data) if isinstance(data, dict) else set()
+    if "version" in keys or "checkpoint" in keys or "catalog" in keys:
+        return None
+    if "sink" in keys and "source" in keys:
+        return f"this looks like a pipeline of Flink CDC, not of Tidemark; {_START}"
+    if "connector.class" in keys or {"name", "config"} <= keys:
+        return f"this looks like a connector of Kafka Connect: give it to Connect, and for Tidemark {_START}"
+    if "services" in keys:
+        return f"this looks like a Compose file, not a pipeline file; {_START}"
+    return None

@@ -125,7 +125,9 @@ def _sections(
     yield "| key | value | default | meaning |\n|---|---|---|---|"
     for key, value in schema.get("properties", {}).items():
         default = "**required**" if key in required else _default_text(value)
-        cells = (f"`{key}`", _type_text(value, models), default, _one_line(value.get("description", "")))
+        inside = (inner.get("description", "") for inner, _ in _mappings(value, models))
+        meaning = _one_line(value.get("description") or next(inside, ""))
+        cells = (f"`{key}`", _type_text(value, models), default, meaning)
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
     for pattern in schema.get("patternProperties", {}):
         prefix = pattern.strip("^").replace("\\", "")

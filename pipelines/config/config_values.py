@@ -213,7 +213,7 @@ def check_pattern(value: str) -> str:
 
 
 _GLOB = re.compile(r"(?=.*(?:^|[\w-])\*)[\w.*-]+")
-"""Names with a * as shells take it: at the begin, or behind a letter that nobody means to repeat."""
+"""Names with a * as in shells: at the beginning, or after a letter that is hardly meant to repeat."""
 
 
 def meant_by_glob(value: str) -> str | None:

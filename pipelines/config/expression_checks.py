@@ -1,4 +1,4 @@
-"""Expressions, masks and filters of the rules, checked before any record is read: what they say, and their types."""
+"""Checks expressions, masks and filters of the rules, with their types, before any record is read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sources.expressions.rule_words import METADATA
 
 
 def expression_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
-    """All that is wrong with what the rules say of rows."""
+    """All faults in the rules about rows."""
     for i, rule in enumerate(config.tables):
         target = config.target_rule(rule)
         if not target.changes_rows:
@@ -61,7 +61,7 @@ def _open_secrets(rule: TableRule, file: YamlFile, at: KeyPath) -> Iterator[Prob
     for name, mask in rule.columns.mask.items():
         path = (*at, "columns", "mask", name, "key")
         if isinstance(mask, KeyedHash) and path in file.places and path not in file.environment:
-            text = "the key stands in the file, and whoever reads it can undo the mask: write `${env:NAME}`"
+            text = "the key is in the file, and everybody who reads the file can undo the mask: write `${env:NAME}`"
             yield Problem(file.place(path, of_key=True), text)
 
 

@@ -20,6 +20,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from paimon_table.errors import ConfigError
+from paimon_table.nearest_name import nearest
 from pipelines.config.config_values import ConfigModel, Duration, Location, Text, duration_text, refused
 from sources.format_options import Check, FormatOption, filled, options_of
 from sources.formats import FORMATS, PLANNED, RecordFormat
@@ -28,14 +29,10 @@ if TYPE_CHECKING:
     from sources.decode_target import Decoder
 
 
-def _words(name: str, form: RecordFormat) -> str:
-    if form.is_word:
-        return f"`{name}`, or `{{{name}: {{option: value}}}}`"
-    needed = "" if form.needed is None else f"{form.needed.name}: {form.needed.shown}, "
-    return f"`{{{name}: {{{needed}option: value}}}}`"
-
-
-FORMAT_WORDS = " or ".join(_words(name, form) for name, form in FORMATS.items()) + "."
+FORMAT_WORDS = (
+    "A word, or a word with its options, such as `{canal-json: {time_zone: UTC}}`. [FORMATS](FORMATS.md) compares the "
+    f"formats. Options are needed for {', '.join(f'`{name}`' for name, form in FORMATS.items() if not form.is_word)}."
+)
 
 
 class ChosenFormat(ConfigModel):
@@ -54,7 +51,9 @@ class ChosenFormat(ConfigModel):
             if value in cls.NOT_YET:
                 raise refused(f"format {value} is not supported yet; {cls.NOT_YET[value]}")
             if value not in cls.formats:
-                raise refused(f"unknown format; supported: {', '.join(cls.formats)}")
+                close = nearest(value, cls.formats)
+                known = f"supported: {', '.join(cls.formats)}" if close is None else f"did you mean '{close}'?"
+                raise refused(f"unknown format; {known}")
             return {value: {}}
         return value
 
@@ -172,11 +171,11 @@ def _block(name: str, format_: RecordFormat, default: Any) -> Any:
     model = create_model(
         f"Options of {name}",
         __base__=ConfigModel,
-        __doc__=f"{format_.title}.",
+        __doc__=f"How Tidemark reads {format_.title}.",
         __validators__=_checks(format_.problem_of),
         **options,
     )
-    return (model, Field(default=default, alias=name, description=f"{format_.title}."))
+    return (model, Field(default=default, alias=name, description=f"{format_.title[0].upper()}{format_.title[1:]}."))
 
 
 def _option(option: FormatOption, above: str) -> Any:

@@ -1,4 +1,4 @@
-"""What a table keeps of changed and deleted rows."""
+"""How much of changed and deleted rows a table keeps."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ class Scd2(ConfigModel):
 
     valid_from: Text = Field(
         default="valid_from",
-        description="The column with the time of the change that made the version, TIMESTAMP_LTZ(3), in the source, "
-        "else that of the record. The name with `_offset` has the offset of the record. Both end the primary key.",
+        description="The column with the time of the change that made the version, TIMESTAMP_LTZ(3), in the "
+        "source, else that of the record. The name with `_offset` has the offset of the record. Both are the last "
+        "columns of the primary key.",
     )
     valid_to: Text = Field(
         default="valid_to",

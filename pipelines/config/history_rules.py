@@ -24,9 +24,9 @@ def _of_soft_delete(rule: TargetRule) -> str | None:
     if KEEP_DELETES in rule.options:
         return f"soft_delete stores no deletes that could stay; remove the option '{KEEP_DELETES}'"
     if rule.schema_changes.truncate == "apply":
-        return "`schema_changes: {truncate: apply}` deletes rows that soft_delete keeps; say skip or pause"
+        return "`schema_changes: {truncate: apply}` deletes rows that soft_delete keeps; set skip or pause"
     if rule.schema_changes.retype == "new_column":
-        return "soft_delete keeps the columns of the source: say `schema_changes: {retype: cast}` or to_string"
+        return "soft_delete keeps the columns of the source: set `schema_changes: {retype: cast}` or to_string"
     if _engine(rule) != "deduplicate" or rule.options.get(BUCKET) == "-2":
         return f"soft_delete needs '{MERGE_ENGINE}' = deduplicate and another '{BUCKET}' than -2: it looks up rows"
     return None
@@ -47,9 +47,9 @@ def _of_versions(rule: TargetRule, columns: VersionColumns) -> str | None:
     if rule.orders_by_position:
         return "scd2 orders versions by the time of their change; remove `order_by`"
     if rule.schema_changes.truncate == "apply":
-        return "`schema_changes: {truncate: apply}` deletes rows whose versions scd2 keeps; say skip or pause"
+        return "`schema_changes: {truncate: apply}` deletes rows whose versions scd2 keeps; set skip or pause"
     if rule.schema_changes.retype == "new_column":
-        return "scd2 keeps the columns of the source: say `schema_changes: {retype: cast}` or to_string"
+        return "scd2 keeps the columns of the source: set `schema_changes: {retype: cast}` or to_string"
     if _engine(rule) != "deduplicate":
         return f"scd2 needs '{MERGE_ENGINE}' = deduplicate: versions are whole rows; remove the option"
     if rule.options.get(BUCKET, "").strip() in ("-1", "-2"):

@@ -35,7 +35,7 @@ def property_mistakes(options: Mapping[str, str]) -> Iterator[Mistake]:
 
 
 def property_warnings(options: Mapping[str, str]) -> Iterator[Mistake]:
-    """What nobody but a plug-in can mean."""
+    """Names that only a plug-in can know."""
     for name, value in options.items():
         if not _is_known(name) and not misplaced(name) and not misspelt(name):
             close = nearest(name, known.KNOWN)

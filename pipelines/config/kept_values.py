@@ -1,4 +1,7 @@
-"""Table options that are only stored: what their values must be for those who read them.
+"""Table options that are only stored: their names, and the values that their readers accept.
+
+The names are those of Paimon 1.4, of its Flink and Spark connectors, and of the Parquet, ORC and Avro libraries to
+which Java's writers and readers pass options on.
 
 Paimon and the libraries of its file formats parse such a value when they open, read or write the table, and fail there.
 Only for a value that is neither true nor false, some libraries use the default. Checked against Java for the file
@@ -161,7 +164,7 @@ PARSERS: Mapping[str, Parser] = dict(
         ((name, one_of(*words)) for name, words in _ONE_OF.items()),
     )
 )
-"""How the value of each option is read; ``plain`` for those that take any text."""
+"""How the value of each known option is read; ``plain`` for those that take any text."""
 
 
 def without_column(name: str) -> str:
@@ -170,7 +173,7 @@ def without_column(name: str) -> str:
 
 
 def unreadable_values(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """(option, what is wrong) for values that nobody who looks at the option can read."""
+    """(option, what is wrong) for values that no reader of the option can parse."""
     for name, text in options.items():
         parse = PARSERS.get(without_column(name))
         if parse is None:

@@ -26,8 +26,8 @@ class WebPage(ConfigModel):
     host: Text = Field(default="127.0.0.1", description=_HOST)
     hosts: tuple[Text, ...] = Field(
         default=(),
-        description="Host names by which browsers reach the page, as in the address bar, beside `localhost` and the "
-        "address in `host`. Tidemark refuses requests under other names.",
+        description="Host names by which browsers reach the page, as in the address bar, besides `localhost` and "
+        "the address in `host`. Tidemark refuses requests under other names.",
     )
     token: Text | None = Field(
         default=None,

@@ -1,7 +1,7 @@
 """Table options that have no effect in a pipeline file, because other options make them useless.
 
-Paimon keeps such options in silence, so tables that have them are opened and written; a pipeline file that states them
-does not say what its author means.
+Paimon keeps such options silently, so tables that have them are opened and written. In a pipeline file such an option
+does not do what its author expects.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _FORMATS = (FILE_FORMAT, FILE_FORMAT_PER_LEVEL, CHANGELOG_FILE_FORMAT)
 
 
 def options_without_effect(stated: Collection[str], effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """(option, what is wrong) for the stated options that nothing would look at; unreadable ones are passed over."""
+    """(option, what is wrong) for the stated options that nothing reads; unreadable ones are skipped."""
     for declared in TYPED_OPTIONS:
         name = declared.stated_as(stated)
         if name is not None and declared.needs is not None:
@@ -66,7 +66,7 @@ def options_without_effect(stated: Collection[str], effective: Mapping[str, str]
 def options_of_other_tables(
     stated: Collection[str], effective: Mapping[str, str], has_key: bool, can_move: bool
 ) -> Iterator[tuple[str, str]]:
-    """(option, what is wrong) for the stated options that tables of this kind have no use for.
+    """(option, what is wrong) for the stated options without effect in tables of this kind.
 
     ``can_move``: whether the primary key may lack a partition column, so that rows move between partitions.
     """
@@ -202,7 +202,7 @@ def functions_of_tidemark_alone(effective: Mapping[str, str]) -> Iterator[tuple[
 
 
 def values_out_of_range(effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """(option, what is wrong) for numbers that Paimon accepts, although nobody can mean them."""
+    """(option, what is wrong) for numbers that Paimon accepts although they make no sense."""
     for field, declared in declared_in(TableOptions).items():
         meant, names = declared.meant, declared.deciding_names
         name = next((name for name in names if name in effective), None)

@@ -92,7 +92,7 @@ def options_of_filter(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def lacking_for_deletes(options: Mapping[str, str]) -> str | None:
-    """What a table needs to keep deletes in their order, and lacks under these options."""
+    """The requirements for keeping deletes in order that a table with these options does not meet."""
     if _word(options, MERGE_ENGINE, "deduplicate") != "deduplicate":
         return f"'{MERGE_ENGINE}' = deduplicate"
     if _word(options, CHANGELOG_PRODUCER, "none") == "input":
@@ -107,7 +107,7 @@ def _word(options: Mapping[str, str], name: str, default: str) -> str:
 
 
 def order_problems(stated: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """(option, what is wrong) of the options that a file states beside ``order_by``."""
+    """(option, what is wrong) for the options that a file states together with ``order_by``."""
     engine = stated.get(MERGE_ENGINE, "deduplicate").strip().lower()
     if engine != "deduplicate":
         yield (

@@ -1,4 +1,5 @@
-"""The columns that Tidemark fills itself: the option that adds each, and what a file must not state about them."""
+"""The columns that Tidemark fills: the option that adds each, and the statements that a file must not make about
+them."""
 
 from __future__ import annotations
 

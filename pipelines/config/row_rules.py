@@ -1,4 +1,4 @@
-"""What a rule says of rows, `where` and computed keys, against how its table merges: decisions without any data."""
+"""Checks the rules about rows (`where`, computed keys) against the way the table merges: decisions without data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sources.expressions.rule_words import OF_SOURCE, Leaving
 
 
 def mask_key_name(rule: int, column: str) -> str:
-    """What the secret key of a masked column of a rule is called where the key itself must not stand."""
+    """The name of a masked column's secret key, for texts that must not show the key."""
     return f"{rule}:{column}"
 
 
@@ -51,7 +51,7 @@ def leaving_of(primary_key: Collection[str], merge_engine: str, changelog_produc
 def row_problems(
     rule: TargetRule, primary_key: Collection[str], options: Mapping[str, str]
 ) -> Iterator[tuple[tuple[str, ...], str]]:
-    """(keys below the rule, what is wrong) for a filter or a key that the events of the source cannot serve.
+    """(keys below the rule, what is wrong) for a filter or a key that needs more than the source's events have.
 
     ``options`` are the options of the table, as texts.
     """
@@ -63,7 +63,7 @@ def row_problems(
             ("where",),
             f"with merge-engine {merge_engine} and changelog-producer {changelog_producer} it needs the old row of"
             " every update and delete: let the source send whole old rows (PostgreSQL: REPLICA IDENTITY FULL;"
-            " MySQL and MariaDB always do), and say `before: full` in the rule",
+            " MySQL and MariaDB always do), and set `before: full` in the rule",
         )
     if rule.where is not None and leaving is not Leaving.OMITTED:
         yield from ((("where",), text) for text in _filter_problems(rule, options))

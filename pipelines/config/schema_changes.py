@@ -27,16 +27,16 @@ PRESETS: Mapping[str, Mapping[str, str]] = {
         "nullability": "pause", "comment": "ignore", "default": "pause", "primary_key": "pause", "truncate": "pause",
     },
 }  # fmt: skip
-"""What each preset says of every kind."""
+"""The word of each preset for every kind."""
 
 _REFUSED_WORDS = {
     (
         "default",
         "apply",
-    ): "no Paimon reader fills older rows with the default of a new column; say pause to fill them with"
-    " a rebuild (`tidemark replay --rebuild`), or ignore to leave them NULL",
-    ("primary_key", "new_table"): "Tidemark makes no second table of its own accord; say pause, and name the new table"
-    " in the rule once the key has changed (another `into`, the new primary_key, `backfill: true`)",
+    ): "no Paimon reader fills older rows with the default of a new column; set pause to fill them with a rebuild "
+    "(`tidemark replay --rebuild`), or ignore to leave them NULL",
+    ("primary_key", "new_table"): "Tidemark does not create a second table by itself; set pause, and name the new "
+    "table in the rule once the key has changed (another `into`, the new primary_key, `backfill: true`)",
 }
 """Words that one may expect, and why this version does not have them."""
 
@@ -53,14 +53,15 @@ BY_SCHEMA = (
 
 
 class SchemaChanges(ConfigModel):
-    """One word for each kind of change; a kind without a word has that of the preset."""
+    """One word for each kind of change. A kind without a word has that of the preset
+    ([words and presets](SCHEMA_CHANGES.md#words-and-presets)).
+    """
 
     NOT_YET: ClassVar[Mapping[str, str]] = {
         "defaults": "use `default`",
         "comments": "use `comment`",
-        "recreated": "records do not tell a table that was dropped and created again from one with other columns, and"
-        " the schema change topic has no common order with them. Write the new one into a table of its own (another"
-        " `into`)",
+        "recreated": "records do not distinguish a recreated table from one with other columns, and the schema "
+        "change topic has no common order with them. Write the new one into a table of its own (another `into`)",
     }
 
     preset: Preset | None = Field(
@@ -71,58 +72,57 @@ class SchemaChanges(ConfigModel):
     )
     add: Literal["apply", "ignore", "quarantine", "pause"] | None = Field(
         default=None,
-        description="The source has a column that the table lacks and no rule declares. `apply`: add it. `ignore`: "
-        "leave its values out. `quarantine`: put records with a value in it into the quarantine. `pause`: "
-        "pause the table.",
+        description="If the source has a column that the table lacks and no rule declares, `apply` adds it. "
+        "`ignore` leaves its values out. `quarantine` puts records with a value in it into the quarantine. "
+        "`pause` pauses the table.",
     )
     drop: Literal["keep_null", "drop", "pause"] | None = Field(
         default=None,
-        description="The newest rows of the source lack a column of the table. `keep_null`: new rows have NULL there. "
-        "`drop`: drop the column once the newest rows of all partitions lack it. `pause`: pause the table.",
+        description="If the newest rows of the source lack a column of the table, `keep_null` gives new rows NULL "
+        "there. `drop` drops the column once the newest rows of all partitions lack it. `pause` pauses the table.",
     )
     rename: Literal["add_and_keep", "apply", "pause"] | None = Field(
         default=None,
-        description="In an embedded schema one column is gone, and another of its type has its place. `add_and_keep`: "
-        "add the new one and keep the old one. `apply`: rename the column with all its values. `pause`: pause the "
-        "table.",
+        description="If an embedded schema has a new column in the place of one of the same type, `add_and_keep` "
+        "adds it and keeps the old one. `apply` renames the column with all its values. `pause` pauses the table.",
     )
     widen: Literal["apply", "cast", "pause"] | None = Field(
         default=None,
-        description="A type needs a wider column. `apply`: widen the column without loss. `cast`: keep it, and put "
-        "records whose values do not fit into the quarantine. `pause`: pause the table.",
+        description="If a type needs a wider column, `apply` widens the column without loss. `cast` keeps its "
+        "type; records whose values do not fit go to quarantine. `pause` pauses the table.",
     )
     retype: Literal["cast", "to_string", "new_column", "pause"] | None = Field(
         default=None,
-        description="No wider type holds both old and new values of a column. `cast`: keep its type; records with "
-        "values that do not fit go to quarantine. `to_string`: make it STRING if its values can become texts, else "
-        "`cast`. `new_column`: store new values in a column of the new type beside it, such as `price_v2`. `pause`: "
-        "pause the table.",
+        description="If no wider type holds both old and new values of a column, `cast` keeps its type; records "
+        "whose values do not fit go to quarantine. `to_string` makes it STRING if its values can become texts, "
+        "else it is `cast`. `new_column` stores new values in another column of the new type, such as `price_v2`. "
+        "`pause` pauses the table.",
     )
     nullability: Literal["apply", "ignore", "pause"] | None = Field(
         default=None,
-        description="An embedded schema lets a column be NULL that is NOT NULL in the table, as in one that another "
-        "program has made. `apply`: let the table take NULL. `ignore`: keep NOT NULL, and put records with NULL there "
-        "into the quarantine. `pause`: pause the table.",
+        description="If an embedded schema allows NULL in a column that is NOT NULL in the table, `apply` lets the "
+        "column take NULL. `ignore` keeps NOT NULL; records with NULL there go to quarantine. `pause` pauses the "
+        "table. Only tables of other programs have such columns outside the key.",
     )
     comment: Literal["apply", "ignore"] | None = Field(
         default=None,
-        description="An embedded schema documents a column. `apply`: make that the comment of the column. `ignore`: "
-        "leave comments as they are.",
+        description="If an embedded schema documents a column, `apply` makes the text the comment of the column. "
+        "`ignore` leaves comments as they are.",
     )
     default: Literal["ignore", "pause"] | None = Field(
         default=None,
-        description="An embedded schema states a default for an added column. `ignore`: rows from before it have "
-        "NULL. `pause`: pause the table, so that a rebuild can fill them.",
+        description="If an embedded schema states a default for an added column, `ignore` leaves older rows NULL. "
+        "`pause` pauses the table, so that a rebuild can fill them.",
     )
     primary_key: Literal["pause"] | None = Field(
         default=None,
-        description="The message key has other fields than the primary key of the table. Its rows are stored by the "
-        "old key, so Tidemark pauses the table before the first record with the new one.",
+        description="If the message key has other fields than the primary key, Tidemark pauses the table before "
+        "that record. Its rows are stored by the old key, so write a new table.",
     )
     truncate: Literal["apply", "skip", "pause"] | None = Field(
         default=None,
-        description="The source table was truncated. `apply`: delete all rows of the table. `skip`: keep them and "
-        "count the event. `pause`: pause the table.",
+        description="If the source table was truncated, `apply` deletes all rows of the table. `skip` keeps them "
+        "and counts the event. `pause` pauses the table.",
     )
 
     @model_validator(mode="before")

@@ -1,6 +1,8 @@
-"""Rules of several pipeline files that bring the same topic into one table, found before anything is read.
+"""Rules that meet in one table, found before anything is read.
 
-The rule is the same as in ``pipelines.tables.repeated_reads``, as far as files show; a run checks the rest.
+Rules of several pipeline files may bring the same topic into it: the same as ``pipelines.tables.repeated_reads``, as
+far as files show. Rules of one file may bring several source tables into it; most leave open how many a pattern
+matches. A run checks the rest.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from dataclasses import dataclass
 from paimon_table.options.field_options import AGGREGATING
 from paimon_table.options.names import BUCKET, MERGE_ENGINE, SEQUENCE_FIELD
 from pipelines.config.config import PipelineConfig
-from pipelines.config.table_match import PLACEHOLDER, Match
+from pipelines.config.table_match import PLAIN, Match
 from pipelines.config.table_rules import TableRule, TargetRule
 from sources.topics import TopicSelection, any_matches, name_matches
 
@@ -21,13 +23,12 @@ _ONE_JOB = (
     " and planned again, and a pipeline that always loses ends"
 )
 
-_PLAIN = re.compile(r"[\w.-]+")
 _FUNCTION = re.compile(r"fields\..*aggregate-function")
 
 
 @dataclass(frozen=True, slots=True)
 class SharedTable:
-    """A rule of each of two pipelines, by their numbers, and what they do to the table that both name."""
+    """The numbers of a rule in each of two pipelines that name one table, and the effect on this table."""
 
     rule: int
     other: int
@@ -37,7 +38,7 @@ class SharedTable:
 
 
 def tables_shared(config: PipelineConfig, other: PipelineConfig) -> Iterator[SharedTable]:
-    """The rules of ``config`` that bring into a table what a rule of ``other`` brings into it too."""
+    """The rules of ``config`` that bring records into a table which a rule of ``other`` brings into it too."""
     if config.catalog.place != other.catalog.place:
         return
     for i, mine in enumerate(config.tables):
@@ -45,7 +46,7 @@ def tables_shared(config: PipelineConfig, other: PipelineConfig) -> Iterator[Sha
             if mine.into != theirs.into:
                 continue
             rules = config.target_rule(mine), other.target_rule(theirs)
-            if PLACEHOLDER.search(mine.into) is None and any(map(_places_keys, rules)):
+            if mine.names_one_table and any(map(_places_keys, rules)):
                 yield SharedTable(i, j, _ONE_JOB, False, "let one pipeline write it, or take a fixed number of buckets")
             if not _meet(mine.match, theirs.match):
                 continue
@@ -53,7 +54,7 @@ def tables_shared(config: PipelineConfig, other: PipelineConfig) -> Iterator[Sha
             if topic is None:
                 continue
             if any(c.source.start_offsets is not None for c in (config, other)):
-                continue  # where the other one stands, at which this one goes on, is known when both run
+                continue  # the position of the other one, where this one continues, is known when both run
             counted = next((text for rule in rules if (text := _counted(rule)) is not None), None)
             if counted is not None:
                 is_sure = mine.match == theirs.match and _is_same_kind(config, other)
@@ -73,9 +74,9 @@ def _meet(mine: Match, theirs: Match) -> bool:
 
 def _may_be_same(a: str, b: str) -> bool:
     """Whether a name may match both patterns; where both are more than names, that stays open."""
-    if _PLAIN.fullmatch(a):
+    if PLAIN.fullmatch(a):
         return name_matches(b, a)
-    return name_matches(a, b) if _PLAIN.fullmatch(b) else True
+    return name_matches(a, b) if PLAIN.fullmatch(b) else True
 
 
 def _shared_topic(config: PipelineConfig, mine: TableRule, other: PipelineConfig, theirs: TableRule) -> str | None:
@@ -86,7 +87,7 @@ def _shared_topic(config: PipelineConfig, mine: TableRule, other: PipelineConfig
     bring = "bring" if _is_same_kind(config, other) else "may bring"
     rules = (mine, theirs)
     said = (*_said_names(own), *_said_names(its))
-    both = [t for t in said if own.selects(t) and its.selects(t) and all(_may_take(rule, t) for rule in rules)]
+    both = [t for t in said if own.selects(t) and its.selects(t) and all(rule.match.takes_topic(t) for rule in rules)]
     named = next((topic for topic in both if all(_is_told_by(rule, topic) for rule in rules)), None)
     if named is None and len({*both}) == 1:
         named = both[0]
@@ -116,15 +117,11 @@ def _is_same_place(config: PipelineConfig, other: PipelineConfig) -> bool:
 def _said_names(choice: TopicSelection) -> tuple[str, ...]:
     """The names that are given, and the patterns that can be of one name alone."""
     plain = (pattern.replace("\\.", ".") for pattern in choice.include)
-    return (*choice.names, *filter(_PLAIN.fullmatch, plain))
+    return (*choice.names, *filter(PLAIN.fullmatch, plain))
 
 
 def _is_same_choice(own: TopicSelection, its: TopicSelection) -> bool:
     return own == its and not own.names
-
-
-def _may_take(rule: TableRule, topic: str) -> bool:
-    return rule.match.topic is None or any_matches(rule.match.topic, topic)
 
 
 def _is_told_by(rule: TableRule, topic: str) -> bool:
@@ -134,7 +131,7 @@ def _is_told_by(rule: TableRule, topic: str) -> bool:
 
 
 def _counted(rule: TargetRule) -> str | None:
-    """What a record that comes twice does; None where its row ends up the same."""
+    """The effect of a record that comes twice; None if its row stays the same."""
     if rule.on_change is not None:
         return "each record adds its row twice"
     if rule.options.get(MERGE_ENGINE, "").strip().lower() not in AGGREGATING:
@@ -154,4 +151,36 @@ def _places_keys(rule: TargetRule) -> bool:
 def _keeps_newest(rule: TargetRule) -> bool:
     """Whether a row that comes late loses against a newer one of its key."""
     engine = rule.options.get(MERGE_ENGINE, "").strip().lower()
-    return bool(rule.options.get(SEQUENCE_FIELD)) or engine == "first-row"
+    return bool(rule.options.get(SEQUENCE_FIELD)) or engine == "first-row" or rule.versions is not None
+
+
+def sources_that_meet(config: PipelineConfig) -> dict[int, int | str]:
+    """Per rule that needs ``merge_sources`` and lacks it: the number of the rule that it meets, or what it matches."""
+    found: dict[int, int | str] = {}
+    for i, rule in enumerate(config.tables):
+        if not rule.names_one_table or rule.mode == "append":
+            continue
+        met = [j for j in range(i) if config.tables[j].into == rule.into and _are_apart(config.tables[j], rule)]
+        topics = _named_topics(config, rule)
+        if met and None in (rule.merge_sources, config.tables[met[0]].merge_sources):
+            found[i] = met[0]
+        elif len(topics) > 1 and rule.merge_sources is None:
+            found[i] = f"the topics {topics[0]} and {topics[1]} both go into it"
+    return found
+
+
+def _are_apart(one: TableRule, other: TableRule) -> bool:
+    """Whether no source table is for both rules: they want different plain names in one place."""
+    pairs = zip(one.match.by_name.values(), other.match.by_name.values(), strict=True)
+    return any(not {*a} & {*b} and all(map(PLAIN.fullmatch, (*a, *b))) for a, b in pairs if a and b)
+
+
+def _named_topics(config: PipelineConfig, rule: TableRule) -> list[str]:
+    """The topics that the file names and that this rule takes; none where the rule looks at other names as well."""
+    source = config.source.kafka or config.source.files
+    names = source.topics.names if source is not None and source.topics is not None else ()
+    match = rule.match
+    if match.topic is None or match.database or match.schema_ or match.table or match.exclude:
+        return []
+    earlier = config.tables[: config.tables.index(rule)]
+    return [n for n in names if match.takes_topic(n) and not any(r.match.takes_topic(n) for r in earlier)]

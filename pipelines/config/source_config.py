@@ -215,7 +215,7 @@ def _plain(start: Start) -> kafka_settings.Start:
 
 class FilesSource(ConfigModel):
     """Records dumped to files as `kcat -J` prints them, also fixed lines of a quarantine: one JSON object a line.
-    Files are plain or compressed with gzip or zstandard. A line that is no record goes to quarantine with its place.
+    Files are plain or compressed with gzip or zstandard. A line that is not a record goes to quarantine with its place.
     Files may grow: Tidemark reads new lines once they are whole. If a compressed file ends early or the last line is
     not whole, `run --once` and `available_now` name the file and end with exit code 1. Other runs warn once the file
     has not grown for a minute. Tidemark refuses a file whose beginning has changed since it was read, or that begins
@@ -255,14 +255,14 @@ class Source(ConfigModel):
     format: SourceFormat = Field(description=FORMAT_WORDS)
     on_bad_record: Literal["quarantine", "fail"] = Field(
         default="quarantine",
-        description="What happens to a record that cannot be decoded or converted: it goes to the quarantine "
-        "directory, or it stops the pipeline.",
+        description="If a record cannot be decoded or converted, `quarantine` puts it into the quarantine, and "
+        "`fail` stops the pipeline.",
     )
     on_data_loss: Literal["fail", "continue"] = Field(
         default="fail",
-        description="What happens if Kafka has deleted records before Tidemark read them (retention, deleted records, "
-        "a topic deleted or recreated). `fail` stops with exit code 1, `continue` reads the remaining "
-        "records. In both cases the log has the exact offsets.",
+        description="If Kafka has deleted records before Tidemark read them (retention, deleted records, a topic "
+        "deleted or recreated), `fail` stops with exit code 1. `continue` reads the remaining records. In both "
+        "cases the log has the exact offsets.",
     )
     quarantine: Location | None = Field(
         default=None,

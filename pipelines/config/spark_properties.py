@@ -54,7 +54,7 @@ def misspelt_properties(properties: Mapping[str, str]) -> Iterator[tuple[str, st
 
 
 def unknown_properties(properties: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """(property, what to know) for names that are no property of Spark itself."""
+    """(property, what to know) for names that are not properties of Spark itself."""
     for name in properties:
         if not _may_be_any(name) and _meant(name) is None:
             yield name, f"'{name}' is not a property of Spark; it is passed on as it is"

@@ -102,7 +102,7 @@ def _overlap(checkpoint: str, warehouse: str | None) -> str | None:
         return "is in a database of the warehouse; give it a directory outside of DATABASE.db"
     if state.startswith(tables) and _may_be_new(checkpoint):
         return (
-            "is in the warehouse: whoever removes, restores or copies tables there does so to the checkpoint too;"
+            "is in the warehouse: removing, restoring or copying tables there affects the checkpoint too;"
             " give it a directory outside of the warehouse"
         )
     return None
@@ -114,7 +114,7 @@ def place_warnings(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
     is_inside = tables is not None and _directory(state).startswith(_directory(tables))
     if is_inside and _overlap(state, tables) is None:
         text = (
-            "is in the warehouse: whoever removes, restores or copies tables there does so to the checkpoint too;"
+            "is in the warehouse: removing, restoring or copying tables there affects the checkpoint too;"
             " stop the pipeline, move the directory out of the warehouse, and name its new place"
         )
         yield problem_at(file, ("checkpoint",), text)
@@ -134,13 +134,13 @@ def _quarantine_overlaps(config: PipelineConfig) -> Iterator[str]:
         if bad == place:
             yield f"is the directory of the {what} too"
         elif bad.startswith(place):
-            yield f"is in the {what}: whoever removes, restores or copies that does so to the quarantine too"
+            yield f"is in the {what}: removing, restoring or copying that affects the quarantine too"
         elif place.startswith(bad):
             yield f"contains the {what}, which would be removed with it"
 
 
 def _is_in_use(quarantine: str) -> bool:
-    """Whether a local quarantine holds files already; of others nobody knows here, so that they count as used."""
+    """Whether a local quarantine holds files already. Others cannot be checked here and count as used."""
     path = quarantine.removeprefix("file://")
     return is_uri(path) or bool(glob.glob(os.path.join(glob.escape(path), "batch-*")))
 
@@ -151,6 +151,6 @@ def _directory(location: str) -> str:
 
 
 def _may_be_new(checkpoint: str) -> bool:
-    """Whether a local checkpoint has not been written yet; of others nobody knows here, so that they are not new."""
+    """Whether a local checkpoint has not been written yet. Others cannot be checked here and do not count as new."""
     path = checkpoint.removeprefix("file://")
     return not is_uri(path) and not os.path.exists(os.path.join(path, "metadata"))

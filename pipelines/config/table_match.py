@@ -18,6 +18,9 @@ PLACEHOLDERS = ("database", "schema", "table", "topic")
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 """A placeholder in braces; the group is its name."""
 
+PLAIN = re.compile(r"[\w.-]+")
+"""A pattern that is for one name alone."""
+
 
 def _check_into(value: str) -> str:
     for name in PLACEHOLDER.findall(value):
@@ -74,9 +77,13 @@ class Match(ConfigModel):
             (self.table is None or any_matches(self.table, table))  # what differs most among rules comes first
             and (self.database is None or any_matches(self.database, database))
             and (self.schema_ is None or any_matches(self.schema_, schema))
-            and (self.topic is None or any_matches(self.topic, topic))
+            and self.takes_topic(topic)
             and not (self.exclude and any_matches(self.exclude, table))
         )
+
+    def takes_topic(self, topic: str) -> bool:
+        """Whether records of a topic may match, whatever else is known of their source table."""
+        return self.topic is None or any_matches(self.topic, topic)
 
     def __str__(self) -> str:
         """The patterns by the names that they are for: ``schema public, table a|b``."""

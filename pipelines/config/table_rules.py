@@ -30,6 +30,7 @@ from sources.column_sources import OPTION as COLUMN_SOURCES
 from sources.column_sources import ColumnSources
 from sources.event_columns import EVENT_COLUMNS, TIME_TYPE, OnChange
 from sources.position_kinds import POSITION
+from sources.wording import lack_of_name
 
 MergeSources = Literal["same_rows", "disjoint_keys"]
 """Why rows of several source tables may meet in one table."""
@@ -41,21 +42,22 @@ class NewColumns(ConfigModel):
     max_per_day: int = Field(
         default=100,
         ge=1,
-        description="New columns of one table within 24 hours, beside those that it was made with.",
+        description="New columns of one table within 24 hours, besides those of its first schema.",
     )
     beyond: Literal["quarantine", "ignore", "pause"] = Field(
         default="quarantine",
-        description="What happens to a record with a value in one more column. `quarantine`: it goes to quarantine. "
-        "`ignore`: that value is left out. `pause`: the table fails (`on_table_failure`).",
+        description="If a record has a value in one more column, `quarantine` puts the record into the quarantine. "
+        "`ignore` leaves the value out. With `pause` the table fails (`on_table_failure`).",
     )
 
 
 Mode = Literal["upsert", "append"]
-"""What a record does to the table: change the row of its key, or add a row."""
+"""The effect of a record on the table: change the row of its key, or add a row."""
 
 
 OnTableFailure = Literal["pause", "stop"]
-"""What a table that cannot be written does: wait at its position while the others go on, or stop the pipeline."""
+"""What happens if a table cannot be written: it waits at its position while the others continue, or the pipeline
+stops."""
 
 
 class TableRule(ConfigModel):
@@ -82,10 +84,9 @@ class TableRule(ConfigModel):
     )
     on_change: OnChange | None = Field(
         default=None,
-        description="With `mode: append`, what updates and deletes do: they have no row to change. `fail` (the "
-        "default) is a failure of the table (`on_table_failure`). `skip` leaves them out and counts them. `log` "
-        "stores "
-        "every event as a row, with columns in front: `event_kind` (`+I`, `+U`, `-D`; with `before: full` also `-U`), "
+        description="With `mode: append`, updates and deletes have no row to change. With `fail` the table fails "
+        "at the first one (`on_table_failure`). `skip` leaves them out and counts them. `log` stores every event "
+        "as a row, with columns in front: `event_kind` (`+I`, `+U`, `-D`; with `before: full` also `-U`), "
         "`event_op`, `event_time`, `event_topic`, `event_partition` and `event_offset`.",
         json_schema_extra={"default": "fail"},
     )
@@ -105,9 +106,9 @@ class TableRule(ConfigModel):
     )
     before: Literal["full"] | None = Field(
         default=None,
-        description="`full` says that the source sends whole old rows with updates and deletes (PostgreSQL: REPLICA "
-        "IDENTITY FULL; MySQL and MariaDB always do). If the primary key has columns that are not in the message key, "
-        "deletes need it. Events with an embedded schema may show it by themselves.",
+        description="`full` says that the source sends whole old rows with updates and deletes (PostgreSQL: "
+        "REPLICA IDENTITY FULL; MySQL and MariaDB always do). If the primary key has columns that are not in the "
+        "message key, deletes need it. An embedded schema may also show it.",
     )
     columns: ColumnRules = Field(
         default_factory=ColumnRules, description="Which columns the table has, and their types."
@@ -115,26 +116,23 @@ class TableRule(ConfigModel):
     where: Expression | None = Field(
         default=None,
         description="An SQL condition over the columns of the source: the table has only the rows for which it is "
-        "true. If a row stops fulfilling it, Tidemark deletes the row; if a row starts to fulfil it, "
-        "Tidemark inserts it. With `history` such a row is"
-        " marked, or its version ends.",
+        "true. If a row no longer fulfils it, Tidemark deletes the row (with `history` it marks the row, or ends "
+        "its version). If a row starts to fulfil it, Tidemark inserts it.",
     )
     new_columns: NewColumns | None = Field(
         default=None, description="How many columns Tidemark adds; it overrides `defaults.new_columns`."
     )
     history: History | None = Field(
         default=None,
-        description="What the table keeps of changed and deleted rows. `soft_delete`: deleted rows, with the time of "
-        "the delete "
-        "in a column `deleted_at`; a later insert of the key clears it. `scd2`: every version of a row, with the "
-        "columns `valid_from`, `valid_to` and `is_current`. By default the table has only the newest rows.",
+        description="By default the table has only the newest rows. `soft_delete` keeps deleted rows, with the "
+        "time of the delete in a column `deleted_at`; a later insert of the key clears it. `scd2` keeps every "
+        "version of a row, with the columns `valid_from`, `valid_to` and `is_current`.",
     )
     order_by: OrderBy | None = Field(
         default=None,
-        description="What decides which of two records of a key is newer. By default the later record is newer. With "
-        "`source_position` the place of the change in the log of the source decides, whatever their "
-        "order, topic or partition. The table gets the columns `_tidemark_position` and "
-        "`_tidemark_deleted_at`.",
+        description="By default the record of a key that arrives later is newer. With `source_position` the place "
+        "of the change in the log of the source decides, whatever the topic or partition. The table gets the "
+        "columns `_tidemark_position` and `_tidemark_deleted_at`.",
     )
     watermark: Watermark | None = Field(
         default=None,
@@ -143,8 +141,8 @@ class TableRule(ConfigModel):
     )
     schema_changes: SchemaChanges | None = Field(
         default=None,
-        description="What changes of the source's schema do; a word for a kind overrides `defaults.schema_changes`, "
-        "and a preset overrides all words there.",
+        description="How the table follows changes of the source's schema; a word for a kind overrides "
+        "`defaults.schema_changes`, and a preset overrides all words there.",
     )
     max_bad_records: MaxBadRecords | None = Field(
         default=None,
@@ -152,7 +150,7 @@ class TableRule(ConfigModel):
         "removes the limit.",
     )
     on_table_failure: OnTableFailure | None = Field(
-        default=None, description="What a failure of the table does; it overrides the word at the top level."
+        default=None, description="What happens if the table fails; it overrides the word at the top level."
     )
     backfill: bool = Field(
         default=False,
@@ -186,7 +184,7 @@ class TableRule(ConfigModel):
         elif self.on_change is not None:
             raise refused("`on_change` has no effect without `mode: append`; remove it or add that", "on_change")
         if self.merge_sources is not None and self.schema_changes and self.schema_changes.truncate == "apply":
-            text = "'apply' would delete rows of the other sources too; say skip or pause, or give each its own table"
+            text = "'apply' would delete rows of the other sources too; set skip or pause, or give each its own table"
             raise refused(text, "schema_changes", "truncate")
         words = {} if self.schema_changes is None else self.schema_changes.words
         for kind, word in (("drop", "drop"), ("rename", "apply"), ("rename", "pause")):
@@ -210,7 +208,7 @@ class TableRule(ConfigModel):
             )
             raise refused(text, "history")
         if self.schema_changes is not None and self.schema_changes.truncate == "apply":
-            text = "'apply' needs a primary key: rows of a table with `mode: append` are not deleted; say skip or pause"
+            text = "'apply' needs a primary key: rows of a table with `mode: append` are not deleted; set skip or pause"
             raise refused(text, "schema_changes", "truncate")
         if self.primary_key is not None:
             raise refused("a table with `mode: append` has no primary key; remove it or the mode", "primary_key")
@@ -229,6 +227,11 @@ class TableRule(ConfigModel):
         words = (self.history, self.order_by, self.primary_key, self.merge_sources)
         keyed = own or any(word is not None for word in words)
         return self.mode is not None or keyed or without_key_options(stated) != stated
+
+    @property
+    def names_one_table(self) -> bool:
+        """Whether `into` is the name of a table, whatever the names of the source are."""
+        return PLACEHOLDER.search(self.into) is None
 
     def matches(self, database: str | None, schema: str | None, table: str | None, topic: str) -> bool:
         return self.match.matches(database, schema, table, topic)
@@ -278,7 +281,7 @@ class Otherwise(ConfigModel):
 
 @dataclass(frozen=True, slots=True)
 class TargetRule:
-    """What one rule says about a target table, with the defaults applied."""
+    """One rule for a target table, with the defaults applied."""
 
     into: str
     primary_key: tuple[str, ...] | None
@@ -390,7 +393,7 @@ class TargetRule:
         return tuple((name, t) for name, t in found if name != POSITION or self.orders_by_position)
 
     def row_key(self, primary_key: Iterable[str]) -> tuple[str, ...]:
-        """The columns of the table's primary key that tell rows of the source apart."""
+        """The columns of the table's primary key that distinguish rows of the source."""
         return tuple(primary_key) if self.versions is None else self.versions.row_key(primary_key)
 
     def writes_like(self, other: TargetRule) -> bool:
@@ -407,11 +410,8 @@ class TargetRule:
         def value_of(placeholder: re.Match[str]) -> str:
             name = names[placeholder[1]]
             if name is None:
-                raise ConfigError(
-                    f"into: {self.into!r} uses {{{placeholder[1]}}}, which the name of topic {topic} does not "
-                    f"contain; "
-                    "write the name out in a rule that matches this topic"
-                )
+                lack = lack_of_name(placeholder[1], topic, database, schema, "{{{}}}")
+                raise ConfigError(f"into: {self.into!r} uses {{{placeholder[1]}}}: {lack}")
             return name
 
         name = TableName(*(PLACEHOLDER.sub(value_of, part) for part in _split_into(self.into)))

@@ -64,7 +64,7 @@ _UNBOUNDED = {"VARCHAR": "STRING", "CHAR": "STRING", "VARBINARY": "BYTES", "BINA
 
 
 def length_problem(text: str) -> str | None:
-    """What is wrong with the length of a type that Paimon's grammar allows and hardly anybody means; None if fine.
+    """The fault of a type's length that Paimon's grammar allows but hardly any user means; None if fine.
 
     A type without its length is one of length 1; the length of STRING and BYTES would be ignored.
     """
@@ -81,7 +81,7 @@ def length_problem(text: str) -> str | None:
 
 
 def type_problem(text: str, refusal: str) -> str:
-    """The message about a text that is no type; ``refusal`` is the parser's."""
+    """The message about a text that is not a type; ``refusal`` is the parser's."""
     if text.count("(") > text.count(")") or text.count("<") > text.count(">"):
         return f"{text!r} is not complete; inside {{ }} a type with a comma needs quotes: 'DECIMAL(10, 2)'"
     name = " ".join(re.sub(r"\([^)]*\)", " ", text).upper().split())

@@ -24,7 +24,7 @@ class Watermark(ConfigModel):
     idle: Duration = Field(
         default=timedelta(minutes=1),
         json_schema_extra={"default": "1m"},
-        description="After so long without rows, a topic partition no longer holds the watermark back.",
+        description="If a topic partition has had no rows for this time, it no longer holds the watermark back.",
     )
 
     @property

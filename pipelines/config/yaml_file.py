@@ -1,9 +1,9 @@
 """A YAML file as plain data with the place of every key and value, and with references to the environment resolved.
 
-Reading goes on after a mistake, so that one run reports all of them. ``${env:NAME}`` is a variable that must be set;
+Reading continues after a mistake, so that one run reports all mistakes. ``${env:NAME}`` is a variable that must be set;
 ``${env:NAME:-text}`` uses the text if it is unset or empty. References are resolved in values, not in keys, and give
-text. Anchors, aliases and ``<<`` merges work as usual, within bounds that no pipeline needs: a file cannot take more
-memory or time than its reader expects.
+text. Anchors, aliases and ``<<`` merges work as usual, up to bounds that no pipeline reaches. So a file cannot take
+more memory or time than its reader expects.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from paimon_table.errors import BrokenInvariant, ConfigError
 from pipelines.config.config_values import WrittenFloat, WrittenInt
-from pipelines.config.yaml_hints import reference_problem, syntax_hint, unclosed
+from pipelines.config.yaml_hints import is_secret, reference_problem
+from pipelines.config.yaml_syntax import syntax_problem
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 50
@@ -51,7 +52,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class YamlFile:
-    """What a file says. ``environment`` holds, per value, the (variable, content) pairs that went into it."""
+    """The content of a file. ``environment`` holds, per value, the (variable, content) pairs that went into it."""
 
     data: Any
     places: Mapping[KeyPath, Place]
@@ -123,16 +124,14 @@ def parse_yaml(text: str, environment: Mapping[str, str]) -> YamlFile:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
-        lines = text.splitlines()
-        at = min(place.line, len(lines)) - 1
         if "another document" in f"{error.problem} {error.context}":
             reader.problems.append(Problem(place, "a second document begins; one file is one pipeline, without ---"))
             return reader.file(None)
-        opened = error.context_mark.line + 1 if error.context_mark else place.line
-        hint = unclosed(str(error.problem), opened, place.line)
-        hint = hint or syntax_hint(str(error.problem), lines[at] if lines else "")
-        about = f" {error.context}" if error.context and error.context_mark else ""
-        reader.problems.append(Problem(place, f"not valid YAML: {error.problem or error.context}{about}{hint}"))
+        begun = error.context_mark and (error.context_mark.line + 1, error.context_mark.column + 1)
+        spot = (place.line, place.column)
+        found, words = syntax_problem(str(error.problem or error.context), spot, begun, text.splitlines())
+        is_bound = error.problem == _TOO_DEEP
+        reader.problems.append(Problem(Place(*found), f"not valid YAML: {error.problem if is_bound else words}"))
     except YAMLError as error:
         reader.problems.append(Problem(Place(1, 1), f"not valid YAML: {str(error).splitlines()[0]}"))
     else:
@@ -196,7 +195,7 @@ class _Reader:
     count: int = 0
 
     def file(self, data: Any) -> YamlFile:
-        """What was read so far."""
+        """The content read so far."""
         return YamlFile(
             data, self.places, self.key_places, self.environment_of, tuple(self.problems), frozenset(self.broken)
         )
@@ -240,7 +239,7 @@ class _Reader:
                 continue
             if key in data:
                 first = self.key_places[(*path, key)]
-                self._problem(key_node, f"key '{key}' is given twice; first in line {first.line}")
+                self._problem(key_node, f"key '{key}' is given twice; first in line {first.line}; remove one of them")
                 continue
             self.key_places[(*path, key)] = _place_of(key_node)
             data[key] = self.value(value_node, (*path, key))
@@ -314,7 +313,9 @@ class _Reader:
                 return str(fallback)
             if content is None:
                 failed = True
-                missing = f"environment variable {name} is not set; set it, or write ${{env:{name}:-default}}"
+                missing = f"environment variable {name} is not set; set it"
+                if not is_secret(name) and not (path and is_secret(str(path[-1]))):
+                    missing += f", or write ${{env:{name}:-default}}"
                 self._environment_problem(node, reference.start(), missing)
                 return ""
             used.append((name, content))

@@ -1,4 +1,4 @@
-"""What to do about common mistakes of YAML itself, which its parser reports in its own terms."""
+"""What to write for keys and values that are YAML and often something else than their author meant."""
 
 from __future__ import annotations
 
@@ -19,44 +19,27 @@ MAPPINGS = {
 }
 """What to write for keys that need a mapping and often get something else."""
 
-_BRACES_THEN_TEXT = re.compile(r":\s+(\{\w+\}[.\w{}-]*)\s*(#.*)?$")
-_SPECIAL_START = re.compile(r"(?::\s+|-\s+|[\[,{]\s*)([*&%@`!|>?][^\s,\]}]*)")
 _SHELL_REFERENCE = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
 
 
-def syntax_hint(problem: str, line: str) -> str:
-    """What the author of ``line``, at which the parser stopped with ``problem``, should write; empty if unknown."""
-    if "'\\t'" in problem or line[: len(line) - len(line.lstrip())].count("\t"):
-        return "; indent with blanks, not with tabs"
-    braces = _BRACES_THEN_TEXT.search(line)
-    if braces:
-        return f"; a value that begins with a brace needs quotes: '{braces[1]}'"
-    special = _SPECIAL_START.search(line)
-    if special:
-        return f"; a value that begins with {special[1][0]} needs quotes"
-    if "'['" in problem or "flow sequence" in problem or "flow mapping" in problem:
-        return "; inside [ ] and { }, put texts with : , [ ] { } or # in quotes"
-    return ""
+_SECRET = re.compile(r"password|secret|jaas|token|(?:^|[._-])key$|certificate", re.IGNORECASE)
+
+
+def is_secret(name: str) -> bool:
+    """Whether the value of a key, a property or a variable of this name is kept out of files."""
+    return _SECRET.search(name) is not None
 
 
 def missing_blank(key: str, known: Collection[str]) -> str | None:
-    """What is wrong with a key that holds its value too; None when it is another mistake."""
+    """A hint for a key that contains its value too; None if the mistake is another one."""
     name, colon, value = key.partition(":")
     if not colon or name not in known:
         return None
     return f"'{key}': the blank after the colon is missing; write {name}: {value.strip() or 'VALUE'}"
 
 
-def unclosed(problem: str, opened_line: int, line: int) -> str:
-    """Where the bracket stands that the parser missed the end of in a later line; empty if it is another mistake."""
-    end = re.match(r"expected ',' or '([\]}])'", problem)
-    if end is None or opened_line == line:
-        return ""
-    return f"; the {'[' if end[1] == ']' else '{'} in line {opened_line} is not closed"
-
-
 def reference_problem(text: str) -> str | None:
-    """What is wrong with a reference as shells write it; None without one."""
+    """A hint for a reference as shells write it; None without one."""
     found = _SHELL_REFERENCE.search(text)
     return None if found is None else f"{found[0]} is not a reference here; write ${{env:{found[1]}}}"
 

@@ -14,7 +14,7 @@ from pipelines.control.requests import Answer, Request, Requests, State
 POLL_S = 0.2
 SAID_AFTER_S = 10.0
 UNANSWERED_S = 60.0
-"""How long to wait on object storage, where nobody knows whether a process runs."""
+"""How long to wait on object storage, which does not show whether a process runs."""
 
 TAKEN_WITHIN_S = 30.0
 """How long a command waits for a pipeline to take its request: as long as an ordinary batch."""
@@ -50,7 +50,7 @@ def wait_for(
 
 
 def done_or_raised(answer: Answer) -> Mapping[str, Any]:
-    """The details of what is done; raises what the process says of a request that it refused or failed at."""
+    """The details of the answer. If the process refused the request or failed at it, raises its error."""
     match answer.state:
         case State.DONE:
             return answer.details
@@ -70,8 +70,9 @@ def ask(
 ) -> tuple[Request, Answer | None]:
     """Leave a request; gives its last answer within ``wait_s``, or its final one however long that takes once taken.
 
-    None: nobody has taken it. It stays, and the next start takes it (``runner_of`` says whether a process runs): there
-    is no wait for a process that has ended. Where checkpoints have no lock (object storage) there is always a wait.
+    None: no process has taken it. It stays, and the next start takes it (``runner_of`` says whether a process runs):
+    there is no wait for a process that has ended. Where checkpoints have no lock (object storage) there is always a
+    wait.
     """
     requests = Requests.of(config)
     is_running = runner_of(config) is not None

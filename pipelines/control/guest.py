@@ -1,7 +1,8 @@
 """Work of a command in pieces, between the batches of a pipeline: by the process that runs it, else by this one.
 
-A run comes before commands (``checkpoint.lock``). This process works under the checkpoint only while no run wants it;
-then it gives it up between two pieces and goes on as a guest, by requests. When the run ends, it takes over again.
+A run comes before commands (``checkpoint.lock``). This process holds the checkpoint only until a run wants it. Then it
+releases the checkpoint between two pieces of work and continues as a guest, by requests. When the run ends, it takes
+over again.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ class Guest(Generic[Piece, Done]):
         self.release()
 
     def do(self, piece: Piece) -> Done:
-        """Have a piece done, by whoever may do it now. SinkUnavailable while another command holds the checkpoint."""
+        """Do a piece of work here, or have the run do it. SinkUnavailable while another command holds the
+        checkpoint."""
         while True:
             if self._here is not None and self._yields and is_wanted(self._config):
                 self._tell(f"pipeline {self._config.name} starts: it takes the checkpoint over and does the rest")
@@ -85,7 +87,7 @@ class Guest(Generic[Piece, Done]):
         self._held.close()
 
     def _take(self) -> None:
-        """Hold the checkpoint, unless a run is to have it or was faster."""
+        """Hold the checkpoint, unless a run wants it or was faster."""
         restarts_until_s = time.monotonic() + RESTART_S
         while is_wanted(self._config) or (self._was_guest and time.monotonic() < restarts_until_s):
             if runner_of(self._config) is not None:

@@ -1,4 +1,4 @@
-"""Where a running pipeline takes requests: each goes to whoever registered for its command, once per process."""
+"""Where a running pipeline takes requests: each goes to the handler registered for its command, once per process."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Tell: TypeAlias = Callable[[Answer], None]
 """Leaves an answer to the request, at any time and from any thread."""
 
 Handler: TypeAlias = Callable[[Request, Tell], Answer | None]
-"""Does what a request asks for, or starts it: None means that answers follow by ``Tell``, the last one a final one.
+"""Carries out a request, or starts it: None means that answers follow through ``Tell``, the last one being final.
 
-It may get a request that an earlier process took and did not finish. What it raises becomes the answer.
+It may get a request that an earlier process took and did not finish. An exception becomes the answer.
 """
 
 
@@ -29,7 +29,7 @@ JVM_GONE = (
 
 
 class NotYet(Exception):
-    """Raised by a handler that cannot do what is asked yet: the request waits until ``take`` is called for it again."""
+    """Raised by a handler that cannot serve a request yet: the request waits until ``take`` is called for it again."""
 
 
 class RequestDesk:

@@ -1,7 +1,7 @@
 """Requests of commands to the process that runs a pipeline, and their answers: small files in its checkpoint.
 
-One process works on a checkpoint, and no other process changes what it works on. A command that asks for something
-leaves ``CHECKPOINT/tidemark/requests/ID.json``. The process takes the request when no batch runs and answers in
+One process works on a checkpoint, and no other process changes its content. A command that asks for something leaves
+``CHECKPOINT/tidemark/requests/ID.json``. The process takes the request when no batch runs and answers in
 ``ID.answer.json``. Requests outlive both processes: the next start takes a request without a final answer. Therefore
 each request must be idempotent. Identifiers sort by the time at which requests were left.
 """
@@ -62,7 +62,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What somebody wants of a running pipeline."""
+    """A request to a running pipeline."""
 
     id: str
     command: str
@@ -98,7 +98,7 @@ class Requests:
     """The requests to one pipeline, for who leaves them and for who takes them."""
 
     def __init__(self, io: FileIO, checkpoint: str, now_ms: Callable[[], int] = now_ms) -> None:
-        # What is asked for here is done with the rights of the pipeline: nobody else may write it.
+        # The pipeline carries out requests with its own rights: no other user may write here.
         self._io = replace(io, closed_to_writers=True) if isinstance(io, LocalFileIO) else io
         self._directory = f"{checkpoint}/{DIRECTORY}"
         self._now_ms = now_ms
@@ -170,11 +170,11 @@ class Requests:
             ) from error
 
     def withdraw(self, request_id: str) -> None:
-        """Take a request back; who has taken it already finishes it."""
+        """Withdraw a request; a process that has already taken it finishes it."""
         self._io.delete(self._path(request_id))
 
     def tidy(self) -> None:
-        """Remove what was answered a day ago."""
+        """Remove requests that were answered a day ago."""
         limit = _moment((self._now_ms() - KEPT_MS) * 1000)
         for name in self._io.list_names(self._directory):
             match = _REQUEST.fullmatch(name)
@@ -204,7 +204,7 @@ class Requests:
                 int(document["left_at_ms"]),
                 str(document["left_by"]),
             )
-        except FileNotFoundError:  # withdrawn meanwhile
+        except FileNotFoundError:  # withdrawn since
             return None
         except (PermissionError, IsADirectoryError) as error:
             self._warn_of_denied(self._path(request_id), error)
@@ -214,7 +214,7 @@ class Requests:
             return None
         except NOT_AS_WRITTEN as error:
             self.answer(
-                request_id, Answer(State.REFUSED, f"the file is no request ({error!r}); call the command again")
+                request_id, Answer(State.REFUSED, f"the file is not a request ({error!r}); call the command again")
             )
             return None
 
@@ -256,7 +256,7 @@ def digest_of_rules(config: PipelineConfig) -> str:
 
 
 def check_rules(config: PipelineConfig, request: Request) -> None:
-    """Refuse a request of somebody who has read other rules."""
+    """Refuse a request that was made under other rules."""
     if request.text(RULES) != digest_of_rules(config):
         raise ConfigError(
             f"the running pipeline {config.name} has other rules than the file: run `tidemark reload`, or"

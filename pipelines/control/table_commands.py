@@ -1,4 +1,4 @@
-"""`tidemark pause`, `resume` and `reload`: what is asked of a pipeline, which may be running or not."""
+"""`tidemark pause`, `resume` and `reload`: requests to a pipeline, which may be running or not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ NamesOf = Callable[[PipelineConfig], Collection[str]]
 def ask_for_table(file: Path, command: str, table: str, known: NamesOf, reason: str = "") -> None:
     """Leave the request, wait for the running pipeline to take it, and print the outcome.
 
-    If no pipeline runs, a table that is not ``known`` is refused at once: nobody would see the next start refuse it.
+    If no pipeline runs, a table that is not ``known`` is refused at once, because the refusal of the next start would
+    go unseen.
     """
     config = load_pipeline(file)
     if runner_of(config) is None and table not in (names := known(config)):
@@ -34,7 +35,7 @@ def ask_for_table(file: Path, command: str, table: str, known: NamesOf, reason: 
 
 
 def _check_known(config: PipelineConfig, table: str, known: NamesOf) -> None:
-    """Refuse what a pipeline that is still busy would refuse in its log alone."""
+    """Refuse requests that a busy pipeline would refuse only in its log."""
     names = known(config)
     if table not in names:
         raise ConfigError(
@@ -53,7 +54,7 @@ def ask_to_reload(file: Path) -> None:
 
 
 def _ask(config: PipelineConfig, command: str, arguments: Mapping[str, str], check: Callable[[], None]) -> None:
-    """``check`` raises where a request that nobody has taken so far is to be withdrawn."""
+    """``check`` raises if a request that no process has taken is to be withdrawn."""
     was_running = runner_of(config) is not None
     request, answer = ask(config, command, arguments)
     if answer is None and was_running:

@@ -1,4 +1,4 @@
-"""Turns: stream batches and the work beside them never run at the same time, and none keeps the others waiting."""
+"""Turns: stream batches and the work beside them never run at the same time, and neither starves the other."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A view of a run as plain data for JSON: what `status --json` prints, the state file keeps and the page gets.
 
-The document adds what both terminal and page show: the state of a pipeline in words, the sums over its parts, and what
-to do if one step takes most of its time.
+The document adds what both terminal and page show: the state of a pipeline in words, and the sums over its parts. It
+also says what to do if one step takes most of its time.
 """
 
 from __future__ import annotations

@@ -30,14 +30,14 @@ class Health:
 
 
 def alive(run: RunView, silent_s: float) -> Health:
-    """Whether the process should go on running; ``silent_s``: since when its main thread has not been heard of."""
+    """Whether the process should continue; ``silent_s``: how long its main thread has been silent."""
     failed = [f"pipeline {p.name} failed: {p.public_reason}" for p in run.pipelines if p.phase is Phase.FAILED]
     stuck = [f"the main thread has done nothing for {silent_s:.0f} s"] if silent_s > STUCK_S else []
     return Health((*failed, *stuck))
 
 
 def ready(run: RunView, silent_s: float) -> Health:
-    """Whether every pipeline reads and writes. A table that is paused is a note: the others go on.
+    """Whether every pipeline reads and writes. A paused table is a note: the others continue.
 
     One whose records are bad is none: that is a mistake in the file or the connector.
     """

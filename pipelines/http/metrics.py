@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from pipelines.catchup.shown_standing import Standing
 from pipelines.views.table_views import BadGroup, Beside, Phase, PipelineView, RunView, TableView
@@ -37,42 +37,44 @@ class Metric:
         return "counter" if self.name.endswith("_total") else "gauge"
 
 
-def _of_pipelines(value: Callable[[PipelineView], float | None]) -> Callable[[RunView], Samples]:
-    def samples(run: RunView) -> Iterator[tuple[tuple[str, ...], float]]:
-        for pipeline in run.pipelines:
-            if (found := value(pipeline)) is not None:
-                yield (pipeline.name,), found
-
-    return samples
+Part = TypeVar("Part")
+Parts: TypeAlias = Callable[[RunView], Iterable[tuple[tuple[str, ...], Part]]]
+"""Gives the parts of a run with the values of their labels."""
 
 
-def _by_word(values: Callable[[PipelineView], Mapping[str, float]]) -> Callable[[RunView], Samples]:
-    return lambda run: (((p.name, word), value) for p in run.pipelines for word, value in values(p).items())
+def _each(parts: Parts[Part], value: Callable[[Part], float | None]) -> Callable[[RunView], Samples]:
+    """A sample of each part that has a value."""
+    return lambda run: ((labels, found) for labels, part in parts(run) if (found := value(part)) is not None)
 
 
-def _of_places(value: Callable[[PlaceLag], float | None]) -> Callable[[RunView], Samples]:
-    def samples(run: RunView) -> Iterator[tuple[tuple[str, ...], float]]:
-        for pipeline in run.pipelines:
-            for place in pipeline.places:
-                if (found := value(place)) is not None:
-                    yield (pipeline.name, place.topic, str(place.partition)), found
-
-    return samples
-
-
-def _of_tables(value: Callable[[TableView], float | None]) -> Callable[[RunView], Samples]:
-    def samples(run: RunView) -> Iterator[tuple[tuple[str, ...], float]]:
-        for pipeline in run.pipelines:
-            for table in pipeline.tables:
-                if (found := value(table)) is not None:
-                    yield (pipeline.name, table.name), found
-
-    return samples
+def _each_word(parts: Parts[Part], values: Callable[[Part], Mapping[Any, float]]) -> Callable[[RunView], Samples]:
+    """A sample of each word, or words, that a part has a value for."""
+    return lambda run: (
+        ((*labels, *(map(str, word) if isinstance(word, tuple) else (str(word),))), value)
+        for labels, part in parts(run)
+        for word, value in values(part).items()
+    )
 
 
-def _of_shapes(value: Callable[[TableView], float]) -> Callable[[RunView], Samples]:
-    """Of tables that were looked at: a paused one may not have been since the start."""
-    return _of_tables(lambda table: value(table) if table.snapshot_id else None)
+def _pipelines(run: RunView) -> Iterator[tuple[tuple[str, ...], PipelineView]]:
+    return (((p.name,), p) for p in run.pipelines)
+
+
+def _places(run: RunView) -> Iterator[tuple[tuple[str, ...], PlaceLag]]:
+    return (((p.name, place.topic, str(place.partition)), place) for p in run.pipelines for place in p.places)
+
+
+def _tables(run: RunView) -> Iterator[tuple[tuple[str, ...], TableView]]:
+    return (((p.name, t.name), t) for p in run.pipelines for t in p.tables)
+
+
+def _seen_tables(run: RunView) -> Iterator[tuple[tuple[str, ...], TableView]]:
+    """Those that were looked at: a paused one may not have been since the start."""
+    return ((labels, table) for labels, table in _tables(run) if table.snapshot_id)
+
+
+def _works(run: RunView) -> Iterator[tuple[tuple[str, ...], Beside]]:
+    return (((*labels, t.beside.work), t.beside) for labels, t in _tables(run) if t.beside is not None)
 
 
 def _of_bad_records(value: Callable[[BadGroup], int | None]) -> Callable[[RunView], Samples]:
@@ -90,70 +92,22 @@ def _of_bad_records(value: Callable[[BadGroup], int | None]) -> Callable[[RunVie
     return samples
 
 
-def _of_levels(values: Callable[[TableView], Mapping[int, float]]) -> Callable[[RunView], Samples]:
-    return lambda run: (
-        ((p.name, t.name, str(level)), value)
-        for p in run.pipelines
-        for t in p.tables
-        for level, value in values(t).items()
-    )
-
-
-def _of_work(value: Callable[[Beside], float | None]) -> Callable[[RunView], Samples]:
-    def samples(run: RunView) -> Iterator[tuple[tuple[str, ...], float]]:
-        for pipeline in run.pipelines:
-            for table in pipeline.tables:
-                if table.beside is not None and (found := value(table.beside)) is not None:
-                    yield (pipeline.name, table.name, table.beside.work), found
-
-    return samples
-
-
-def _unsent(run: RunView) -> Samples:
-    return (
-        ((p.name, t.name, column, became.value), float(count))
-        for p in run.pipelines
-        for t in p.tables
-        for (column, became), count in t.unsent.items()
-    )
-
-
-def _schema_changes(run: RunView) -> Samples:
-    return (
-        ((p.name, t.name, kind), float(count))
-        for p in run.pipelines
-        for t in p.tables
-        for kind, count in t.schema_changes.items()
-    )
-
-
-def _phases(run: RunView) -> Samples:
-    return (((p.name, phase.value), float(p.phase is phase)) for p in run.pipelines for phase in Phase)
-
-
-def _standings(run: RunView) -> Samples:
-    return (
-        ((p.name, t.name, standing.value), float(t.standing is standing))
-        for p in run.pipelines
-        for t in p.tables
-        for standing in Standing
-    )
-
-
 def _build(run: RunView) -> Samples:
     return [((run.version, run.python, run.spark), 1.0)]
 
 
 def _snapshot_age(run: RunView) -> Samples:
-    return _of_tables(lambda t: None if t.snapshot_time_s is None else max(0.0, run.time_s - t.snapshot_time_s))(run)
+    return _each(_tables, lambda t: None if t.snapshot_time_s is None else max(0.0, run.time_s - t.snapshot_time_s))(
+        run
+    )
 
 
 def _behind_s(run: RunView) -> Samples:
-    return _of_tables(lambda t: 0.0 if t.since_s is None else max(0.0, run.time_s - t.since_s))(run)
+    return _each(_tables, lambda t: 0.0 if t.since_s is None else max(0.0, run.time_s - t.since_s))(run)
 
 
 def _running_s(run: RunView) -> Samples:
-    return _of_pipelines(lambda p: 0.0 if p.running_since_s is None else run.time_s - p.running_since_s)(run)
+    return _each(_pipelines, lambda p: 0.0 if p.running_since_s is None else run.time_s - p.running_since_s)(run)
 
 
 METRICS: tuple[Metric, ...] = (
@@ -175,14 +129,14 @@ METRICS: tuple[Metric, ...] = (
         "tidemark_pipeline_phase",
         ("pipeline", "phase"),
         f"1 for the phase that the pipeline is in, of {', '.join(f'`{phase}`' for phase in Phase)}.",
-        _phases,
+        _each_word(_pipelines, lambda p: {phase: float(p.phase is phase) for phase in Phase}),
     ),
-    Metric("tidemark_records_total", PIPELINE, "Records read.", _of_pipelines(lambda p: p.records)),
+    Metric("tidemark_records_total", PIPELINE, "Records read.", _each(_pipelines, lambda p: p.records)),
     Metric(
         "tidemark_records_skipped_total",
         ("pipeline", "reason"),
         "Records that give no rows on purpose.",
-        _by_word(lambda p: p.skipped),
+        _each_word(_pipelines, lambda p: p.skipped),
     ),
     Metric(
         "tidemark_records_quarantined_total",
@@ -200,79 +154,86 @@ METRICS: tuple[Metric, ...] = (
         "tidemark_quarantine_counted_timestamp_seconds",
         PIPELINE,
         "When the quarantine was counted last, since 1970; missing before the first time.",
-        _of_pipelines(lambda p: p.bad_counted_s),
+        _each(_pipelines, lambda p: p.bad_counted_s),
     ),
     Metric(
         "tidemark_retries_total",
         ("pipeline", "reason"),
-        "What failed and was done again.",
-        _by_word(lambda p: p.retries),
+        "Retries; `reason` names what failed.",
+        _each_word(_pipelines, lambda p: p.retries),
     ),
     Metric(
         "tidemark_batch_step_seconds_total",
         ("pipeline", "step"),
         "Wall time of batches per step of the driver.",
-        _by_word(lambda p: p.step_seconds),
+        _each_word(_pipelines, lambda p: p.step_seconds),
     ),
     Metric(
         "tidemark_task_step_seconds_total",
         ("pipeline", "step"),
         "Time inside the tasks per step, summed over tasks side by side.",
-        _by_word(lambda p: p.task_seconds),
+        _each_word(_pipelines, lambda p: p.task_seconds),
     ),
     Metric(
         "tidemark_last_batch_timestamp_seconds",
         PIPELINE,
         "When the last batch ended, since 1970.",
-        _of_pipelines(lambda p: p.last_batches[-1].ended_s if p.last_batches else None),
+        _each(_pipelines, lambda p: p.last_batches[-1].ended_s if p.last_batches else None),
     ),
     Metric(
-        "tidemark_running_batch_seconds", PIPELINE, "How long the running batch takes so far; 0 without.", _running_s
+        "tidemark_running_batch_seconds",
+        PIPELINE,
+        "How long the running batch has taken so far; 0 if none runs.",
+        _running_s,
     ),
     Metric(
         "tidemark_source_silent_seconds",
         PIPELINE,
         "How long the source has not answered; 0 while it does.",
-        _of_pipelines(lambda p: p.source_silent_s or 0.0),
+        _each(_pipelines, lambda p: p.source_silent_s or 0.0),
     ),
     Metric(
         "tidemark_lost_offsets_total",
         PLACE,
         "Offsets that were gone before they were read (`on_data_loss: continue`). Offsets of deleted or recreated"
         " topics are not counted, because their end is not known; the log names them.",
-        lambda r: (((p.name, t, str(n)), lost) for p in r.pipelines for (t, n), lost in p.lost_offsets.items()),
+        _each_word(_pipelines, lambda p: p.lost_offsets),
     ),
     Metric(
         "tidemark_lag_records",
         PLACE,
         "Records that the stream has not read yet. `tidemark_table_missed_records` covers tables outside the stream.",
-        _of_places(lambda p: p.records),
+        _each(_places, lambda p: p.records),
     ),
     Metric(
         "tidemark_lag_seconds",
         PLACE,
         "Age of the first record that the stream has not read yet; missing while it is not known.",
-        _of_places(lambda p: p.seconds),
+        _each(_places, lambda p: p.seconds),
     ),
     Metric(
         "tidemark_unread_bytes",
         PIPELINE,
         "Bytes of dump files behind the batches that are done; a compressed file counts whole until its end is read.",
-        _of_pipelines(lambda p: p.unread_bytes),
+        _each(_pipelines, lambda p: p.unread_bytes),
     ),
     Metric(
         "tidemark_group_failures_total",
         PIPELINE,
         "Times that Kafka did not take the offsets of the consumer group (`group_id`); each is tried again.",
-        _of_pipelines(lambda p: p.group_failures),
+        _each(_pipelines, lambda p: p.group_failures),
     ),
-    Metric("tidemark_next_offset", PLACE, "Offset of the next record to read.", _of_places(lambda p: p.next_offset)),
-    Metric("tidemark_end_offset", PLACE, "End of the partition when last seen.", _of_places(lambda p: p.end_offset)),
+    Metric(
+        "tidemark_next_offset", PLACE, "Offset of the next record to read.", _each(_places, lambda p: p.next_offset)
+    ),
+    Metric(
+        "tidemark_end_offset", PLACE, "End of the partition when last seen.", _each(_places, lambda p: p.end_offset)
+    ),
     Metric(
         "tidemark_table_state",
         ("pipeline", "table", "state"),
         f"1 for the state that the table is in, of {', '.join(f'`{standing}`' for standing in Standing)}.",
-        _standings,
+        _each_word(_tables, lambda t: {one: float(t.standing is one) for one in Standing}),
     ),
     Metric(
         "tidemark_table_behind_seconds",
@@ -284,103 +245,103 @@ METRICS: tuple[Metric, ...] = (
         "tidemark_table_missed_records",
         TABLE,
         "About how many records of its topics a table outside the stream has not read; missing while unknown.",
-        _of_tables(lambda t: t.missed_records),
+        _each(_tables, lambda t: t.missed_records),
     ),
     Metric(
         "tidemark_table_beside_records",
         ("pipeline", "table", "work"),
         "Records read so far by work beside the stream that is not done: `catch-up`, `backfill`, `replay`, `rebuild`.",
-        _of_work(lambda work: work.records),
+        _each(_works, lambda work: work.records),
     ),
     Metric(
         "tidemark_table_beside_records_left",
         ("pipeline", "table", "work"),
         "About how many records it still has to read; missing while unknown.",
-        _of_work(lambda work: work.records_left),
+        _each(_works, lambda work: work.records_left),
     ),
     Metric(
         "tidemark_table_events_total",
         TABLE,
         "Events that gave rows for the table, read again beside the stream too.",
-        _of_tables(lambda t: t.events),
+        _each(_tables, lambda t: t.events),
     ),
     Metric(
         "tidemark_table_rows_total",
         TABLE,
         "Rows written to level 0, beside the stream too.",
-        _of_tables(lambda t: t.rows),
+        _each(_tables, lambda t: t.rows),
     ),
     Metric(
         "tidemark_table_changelog_rows_total",
         TABLE,
         "Rows of the changelog.",
-        _of_tables(lambda t: t.changelog_rows),
+        _each(_tables, lambda t: t.changelog_rows),
     ),
     Metric(
         "tidemark_table_late_rows_total",
         TABLE,
         "Rows that came after newer ones of their key, by `order_by: source_position` or `sequence.field`, and changed"
         " nothing; counted when they are merged.",
-        _of_tables(lambda t: t.late_rows),
+        _each(_tables, lambda t: t.late_rows),
     ),
     Metric(
         "tidemark_table_unsent_values_total",
         ("pipeline", "table", "column", "became"),
         "Values that the source did not send (unchanged TOAST) and that no row gives for certain; NULL was written"
         " (`null`, `null-key-changed`), or what may be an older value (`older`).",
-        _unsent,
+        _each_word(_tables, lambda t: t.unsent),
     ),
     Metric(
         "tidemark_table_schema_changes_total",
         ("pipeline", "table", "kind"),
         "Changes of the source's schema that the table has followed (`add`, `drop`, `rename`, `widen`, `retype`,"
         " `nullability`, `comment`, `truncate`), and changes by other programs.",
-        _schema_changes,
+        _each_word(_tables, lambda t: t.schema_changes),
     ),
     Metric(
         "tidemark_table_files",
         ("pipeline", "table", "level"),
         "Live data files.",
-        _of_levels(lambda t: {level: shape.files for level, shape in t.shape.levels.items()}),
+        _each_word(_tables, lambda t: {level: shape.files for level, shape in t.shape.levels.items()}),
     ),
     Metric(
         "tidemark_table_bytes",
         ("pipeline", "table", "level"),
         "Bytes of the live data files.",
-        _of_levels(lambda t: {level: shape.size_bytes for level, shape in t.shape.levels.items()}),
+        _each_word(_tables, lambda t: {level: shape.size_bytes for level, shape in t.shape.levels.items()}),
     ),
-    Metric("tidemark_table_buckets", TABLE, "Buckets with files.", _of_shapes(lambda t: t.shape.buckets)),
+    Metric("tidemark_table_buckets", TABLE, "Buckets with files.", _each(_seen_tables, lambda t: t.shape.buckets)),
     Metric(
         "tidemark_table_level0_runs",
         TABLE,
         "Sorted runs on level 0 over all buckets, which wait to be merged.",
-        _of_shapes(lambda t: t.shape.level0_runs),
+        _each(_seen_tables, lambda t: t.shape.level0_runs),
     ),
     Metric(
         "tidemark_table_max_sorted_runs",
         TABLE,
         "Sorted runs of the bucket that has most of them.",
-        _of_shapes(lambda t: t.shape.most_runs),
+        _each(_seen_tables, lambda t: t.shape.most_runs),
     ),
     Metric(
         "tidemark_table_compaction_backlog_buckets",
         TABLE,
         "Buckets with as many sorted runs as `num-sorted-run.compaction-trigger` says, or more.",
-        _of_shapes(lambda t: t.shape.backlog_buckets),
+        _each(_seen_tables, lambda t: t.shape.backlog_buckets),
     ),
     Metric(
         "tidemark_table_compaction_backlog_bytes",
         TABLE,
         "Bytes of level 0 in those buckets.",
-        _of_shapes(lambda t: t.shape.backlog_bytes),
+        _each(_seen_tables, lambda t: t.shape.backlog_bytes),
     ),
     Metric(
         "tidemark_table_waiting_rows",
         TABLE,
         "Rows in postponed buckets, which readers do not see before a compaction.",
-        _of_shapes(lambda t: t.shape.waiting_rows),
+        _each(_seen_tables, lambda t: t.shape.waiting_rows),
     ),
-    Metric("tidemark_table_snapshot_id", TABLE, "The newest snapshot.", _of_shapes(lambda t: t.snapshot_id)),
+    Metric("tidemark_table_snapshot_id", TABLE, "The newest snapshot.", _each(_seen_tables, lambda t: t.snapshot_id)),
     Metric("tidemark_table_snapshot_age_seconds", TABLE, "Age of the newest snapshot.", _snapshot_age),
 )
 

@@ -1,7 +1,7 @@
-"""How many bad records are in the quarantines of a run: counted beside it, now and then, whoever looks.
+"""The number of bad records in the quarantines of a run, counted in the background from time to time.
 
-Whoever looks gets what was counted last. A count reads the log of facts, and the files whose open records are
-others than at the one before; counting takes a bounded share of one processor, so it is rarer where it takes long.
+Readers get the last count. A count reads the log of facts, and the files whose open records have changed since the
+previous count. Counting takes a bounded share of one processor, so a large quarantine is counted more rarely.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class OpenRecords:
 
 @contextmanager
 def counted_records(configs: Sequence[PipelineConfig], state: RunState) -> Iterator[None]:
-    """Count the bad records of all pipelines for the length of the block, and once more at its end if it is quick."""
+    """Count the bad records of all pipelines during the block, and again at its end if that is quick."""
     counts = [_Count(config, state.pipelines[config.name]) for config in configs]
     threads = [threading.Thread(target=count.keep, name="tidemark-bad-records", daemon=True) for count in counts]
     for thread in threads:
@@ -153,4 +153,4 @@ class _Count:
 
 
 class _Ended(Exception):
-    """There is no time left to count to the end."""
+    """There is no time left to finish the count."""

@@ -1,4 +1,4 @@
-"""How long a server waits for a request that has begun: whoever is slower does not keep others from being answered."""
+"""How long a server waits for a request that has begun, so that slow clients do not block others."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ REQUEST_S = 10.0
 class PatientProtocol(H11Protocol):
     """HTTP/1.1 over one connection, which is closed when the client takes too long to ask.
 
-    Uvicorn waits without end for the first request, for the rest of one, and for who does not read what it is sent. How
-    long an answer takes is not limited.
+    Uvicorn waits without limit for the first request, for the rest of one, and for clients that do not read the answer.
+    How long an answer takes is not limited.
     """
 
     _was_full = False

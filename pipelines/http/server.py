@@ -1,4 +1,4 @@
-"""An HTTP server beside a run: its port is taken before anything else starts, and it answers on a thread of its own."""
+"""An HTTP server beside a run: it takes its port before anything else starts, and answers on a thread of its own."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _refusal(block: str, host: str, port: int, error: OSError) -> str:
 
 @contextmanager
 def served(app: ASGIApp, listener: socket.socket, name: str) -> Iterator[None]:
-    """Answer requests that come to ``listener`` for the length of the block."""
+    """Answer requests at ``listener`` during the block."""
     import uvicorn
 
     from pipelines.http.patience import PatientProtocol

@@ -2,7 +2,7 @@
 
 A local checkpoint contains the file, as ``tidemark/state.json``. For a checkpoint on object storage, the file is in the
 user's private directory on the machine of the run. Tidemark rewrites it every few seconds, or less often if a write
-takes long. Tidemark never syncs it: nobody needs it after a power cut.
+takes long. Tidemark never syncs it, because it is useless after a power cut.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def running_states() -> list[Path]:
 
 @contextmanager
 def kept_state(configs: Sequence[PipelineConfig], state: RunState) -> Iterator[None]:
-    """Keep the files up to date for the length of the block, and write them once more at its end."""
+    """Keep the files up to date during the block, and write them again at its end."""
     files = {config.name: state_path(config) for config in configs}
     with suppress(OSError):
         listed = Path(process_directory(tempfile.gettempdir())) / _RUN_FILE

@@ -28,7 +28,7 @@ from pipelines.views.process_memory import started_ticks
 from pipelines.views.table_counts import unfinished_replays
 
 States = list[tuple[Document, str | None]]
-"""Each state with who runs it; None: nobody."""
+"""Each state with the process that runs it; None: no process."""
 
 _STALE_S = 3 * MOST_S
 
@@ -36,7 +36,7 @@ _STALE_S = 3 * MOST_S
 def status(files: Sequence[Path], once: bool, as_json: bool) -> bool:
     """Print the state of the pipelines of these files, by default of all that this user runs here.
 
-    Goes on until Ctrl-C on a terminal. Returns whether all pipelines run.
+    Continues until Ctrl-C on a terminal. Returns whether all pipelines run.
     """
     configs = load_pipelines(files) if files else []
     found = _states(configs)
@@ -113,7 +113,7 @@ def _with_replays(config: PipelineConfig, state: Document) -> Document:
 
 
 def holder_by_process(state: Document) -> str | None:
-    """Who runs it where no lock shows it: the process, if it is the one that wrote the state."""
+    """The process that runs it where no lock shows that: the writer of the state, if it is alive."""
     pid, host = int(state["pid"]), str(state["host"])
     is_fresh = time.time() - float(state["time_s"]) < _STALE_S
     is_ended = any(pipeline["phase"] in ("ended", "failed") for pipeline in state["pipelines"])

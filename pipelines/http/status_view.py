@@ -30,7 +30,7 @@ _KINDS = {"good": _GOOD, "bad": _BAD, "between": _BETWEEN}
 
 
 def status_view(states: Sequence[tuple[Mapping[str, Any], str | None]], now_s: float) -> RenderableType:
-    """All states, each with who runs it; None: nobody does, and the state is what stood last."""
+    """All states, each with the process that runs it; None: no process does, and the state is the last one."""
     parts: list[RenderableType] = []
     for state, holder in states:
         for pipeline in state["pipelines"]:
@@ -149,7 +149,7 @@ def _shape_cells(shape: Mapping[str, Any], *, is_known: bool) -> Sequence[Text]:
 
 
 def _state_words(table: Mapping[str, Any], time_s: float) -> str:
-    """``running, replay``, ``paused for 5 min``; a standing that says what goes on already stays as it is."""
+    """``running, replay``, ``paused for 5 min``; a standing that already names the work stays as it is."""
     if table["standing"] == "paused" and table.get("since_s") is not None:
         return f"paused for {duration_words(max(0.0, time_s - table['since_s']))}"
     beside = table.get("beside")

@@ -1,7 +1,6 @@
 """`tidemark table list | show | scan | changes | snapshots | files`: looking at any Paimon table, without Spark.
 
-What the commands are called and take; ``table_views`` does it, and is imported when one is called, because Arrow comes
-with it.
+Names and parameters of the commands. ``table_views`` does the work; it is imported on a call, because it needs Arrow.
 """
 
 from __future__ import annotations

@@ -7,15 +7,15 @@ from datetime import UTC
 
 import pyarrow as pa
 
-from paimon_table import POSTPONED, Snapshot, Table, TableSchema
+from paimon_table import POSTPONED, FilesystemCatalog, Snapshot, Table, TableSchema
+from paimon_table.catalog.table_name import DATABASE_SUFFIX
 from paimon_table.errors import ConfigError
 from paimon_table.history.tags import TagStore
 from paimon_table.nearest_name import did_you_mean
 from paimon_table.row_kind import VALUE_KIND
-from paimon_table.storage.file_io import file_io_for
+from paimon_table.storage.file_io import FileIO, file_io_for
 from paimon_table.types import sql
 from pipelines.config.config_values import parse_instant
-from pipelines.inspect.tables_below import tables_below
 from pipelines.inspect.where import parse_condition
 from pipelines.report.output import RowFormat, checked_stdout, quiet_pipe
 from pipelines.report.row_output import write_rows
@@ -27,9 +27,9 @@ from pipelines.report.table_report import (
     schema_rows,
     show_table,
     snapshot_rows,
-    waiting_row_count,
     waiting_text,
 )
+from pipelines.views.table_shape import table_shape
 from sources.wording import first_of
 
 TABLE_FORMAT_LIMIT = 100
@@ -145,7 +145,7 @@ def open_table(path: str, storage: Options, *, for_reading: bool = True) -> Tabl
 
 
 def storage_options(path: str, storage: Options) -> dict[str, str]:
-    """ConfigError for what is no option, and for options that the storage of the path does not have."""
+    """Raises ConfigError for text that is not an option, and for options that the path's storage does not have."""
     options: dict[str, str] = {}
     for text in storage or ():
         name, sign, value = text.partition("=")
@@ -172,7 +172,7 @@ def _named_by_options(table: Table) -> Snapshot | None:
 def _tell_postponed(table: Table, snapshot: Snapshot | None) -> None:
     if table.schema.options.get("bucket") != str(POSTPONED):
         return
-    waiting = waiting_row_count(table.state(snapshot))
+    waiting = table_shape(table.state(snapshot), table.options).waiting_rows
     if waiting:
         say(waiting_text(waiting, table.paths.root), err=True)
 
@@ -262,3 +262,15 @@ def _print_first(parts: Iterable[pa.Table], output: RowFormat) -> None:
     if shown.num_rows > TABLE_FORMAT_LIMIT:
         note = f"the first {TABLE_FORMAT_LIMIT} rows; --limit shows more, --format json or csv shows all"
         say(note, err=True)
+
+
+def tables_below(io: FileIO, root: str) -> list[str]:
+    """Paths of the tables of a warehouse, or of a database when ``root`` is one; empty when it is neither."""
+    if root.endswith(DATABASE_SUFFIX):
+        warehouse, _, database = root.removesuffix(DATABASE_SUFFIX).rpartition("/")
+        catalog = FilesystemCatalog(io, warehouse)
+        found = catalog.names(database)
+    else:
+        catalog = FilesystemCatalog(io, root)
+        found = catalog.names()
+    return [catalog.files(name).paths.root for name in found]

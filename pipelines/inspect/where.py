@@ -186,6 +186,6 @@ class _Condition:
         elif kind == "number":
             constant = Constant(kind, text.removeprefix("+"))
         else:
-            raise self._error(f"expected a constant, found {text!r}; texts stand in single quotes")
+            raise self._error(f"expected a constant, found {text!r}; put texts in single quotes")
         self.at += 1
         return constant

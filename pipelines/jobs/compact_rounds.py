@@ -36,7 +36,7 @@ from pipelines.tidying.pipeline_claims import pipeline_claims
 from sources.wording import counted
 
 TIDIED_AGAIN_MS = 600_000
-"""How often a table without new snapshots is tidied: what it keeps ends by time too."""
+"""How often a table without new snapshots is tidied, because retention also ends by time."""
 
 _LOOK_S = 0.2
 """How often a signal is looked for between two rounds."""
@@ -47,7 +47,7 @@ class Chosen:
     """Which tables of the warehouse are compacted."""
 
     patterns: Sequence[str]
-    """Of DATABASE.TABLE, with * and ?. Without any: the tables that nobody else compacts."""
+    """Of DATABASE.TABLE, with * and ?. Without any: the tables that no pipeline compacts."""
 
     def __call__(self, name: TableName) -> bool:
         return not self.patterns or any(fnmatchcase(str(name), pattern) for pattern in self.patterns)
@@ -76,7 +76,7 @@ class Rounds:
     _seen: dict[TableName, int | None] = field(default_factory=dict)
     """The newest snapshot of each table when there was nothing to compact the last time."""
     _tidied_ms: dict[TableName, int] = field(default_factory=dict)
-    """When each table was looked at last for what is over."""
+    """When each table was last checked for expired content."""
     _checks: dict[TableName, PartitionChecks] = field(default_factory=dict)
 
     def names(self) -> list[TableName]:
@@ -95,7 +95,7 @@ class Rounds:
             told = self.troubles.pop(name, None)
             try:
                 changed += self._compact(name)
-            except Exception as error:  # the outer loop: whatever it is, the other tables go on
+            except Exception as error:  # the outer loop: whatever it is, the other tables continue
                 text = self.troubles[name] = _trouble(error)
                 if told != text:
                     self.warn(f"{name}: {text}{_next(error)}")
@@ -119,7 +119,7 @@ class Rounds:
             is_changed = True
         self._tidied_ms[name] = now_ms
         if table.options.write_only:
-            # Its pipeline leaves to whoever compacts it what comes after a commit.
+            # Its pipeline leaves the work after a commit to the job that compacts it.
             checks = self._checks.setdefault(name, PartitionChecks())
             is_due = checks.is_due(table, now_ms)
             self._tell_tidied(name, tidy(table, self.surroundings, self.job, checks_partitions=is_due))
@@ -147,13 +147,13 @@ class Rounds:
                 if self.chosen.takes(table):
                     due = would_compact(table, self.job, lambda _: True, fully=self.fully, also_pending=True)
                     tell_due(table, due, str(name))
-            except Exception as error:  # as in a round: the other tables go on
+            except Exception as error:  # as in a round: the other tables continue
                 self.troubles[name] = _trouble(error)
                 self.warn(f"{name}: {self.troubles[name]}")
 
 
 def _compacted(table: Table, job: Job, fully: bool) -> Iterator[tuple[str, Compacted]]:
-    """What was done: postponed rows first, then what readers wait for, then what the strategy wants."""
+    """The work done: postponed rows first, then compactions that readers wait for, then those of the strategy."""
 
     def every(_partition: bytes) -> bool:
         return True
@@ -198,7 +198,7 @@ def compact_warehouse(
     """One round, or with ``interval_s`` one after the other until SIGINT or SIGTERM, which end it with code 0.
 
     A single round ends with code 1 when a table could not be compacted. Without any table it is a ConfigError, which
-    the first of many rounds only logs it: the job may start before the pipelines that create the tables.
+    the first of many rounds only logs: the job may start before the pipelines that create the tables.
     """
     if dry_run and interval_s is not None:
         raise ConfigError("--dry-run shows one round: leave --watch out")

@@ -12,7 +12,7 @@ from paimon_table.errors import ConfigError
 def confirm(question: str, yes: bool, done: str = "done") -> None:
     """Ask on the terminal unless ``--yes`` was said; raises typer.Abort for a no.
 
-    ConfigError where nobody can be asked; it says that nothing was ``done``, or ``deleted``, ``dropped``.
+    Raises ConfigError without a terminal to ask on; it says that nothing was ``done``, or ``deleted``, ``dropped``.
     """
     if yes:
         return

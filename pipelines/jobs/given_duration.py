@@ -9,8 +9,8 @@ from paimon_table.option_values import duration_ms
 def given_duration_ms(option: str, text: str) -> int:
     """Milliseconds of a duration such as ``12h``; ConfigError that names ``option`` otherwise.
 
-    A number without a unit is refused: table options take it for milliseconds, and nobody who writes
-    ``--retained 30`` wants a tag that is gone at once.
+    A number without a unit is refused. Table options would take it as milliseconds, and ``--retained 30`` would create
+    a tag that expires at once.
     """
     bare = text.strip()
     if bare.isascii() and bare.isdecimal():

@@ -1,6 +1,6 @@
 """`tidemark table expire | tags | rollback | branches | consumers`: what a table keeps of its past, without Spark.
 
-What the commands are called and take; ``history_jobs`` does it, and is imported when one is called.
+Names and parameters of the commands; ``history_jobs`` does the work and is imported on a call.
 """
 
 from __future__ import annotations

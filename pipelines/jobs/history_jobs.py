@@ -144,11 +144,11 @@ def rollback(
 ) -> None:
     """Roll the table back, once that is confirmed."""
     if sum(one is not None for one in (snapshot, tag, timestamp)) != 1:
-        raise ConfigError("say where to roll back to: give one of --snapshot, --tag and --timestamp")
+        raise ConfigError("state where to roll back to: give one of --snapshot, --tag and --timestamp")
     table = open_table(path, storage, for_reading=False)
     ctx = table.context
     if not dry_run:
-        finish_interrupted(ctx)  # what it takes is nothing to go back to
+        finish_interrupted(ctx)  # what it takes cannot be rolled back to
     if tag is not None:
         plan = plan_rollback_to_tag(ctx, tag)
     else:
@@ -321,7 +321,8 @@ def list_consumers(path: str, form: RowFormat, storage: Options) -> None:
 
 
 def reset_consumer(path: str, name: str, snapshot: int, create: bool, dry_run: bool, storage: Options) -> None:
-    """Let a consumer go on with a snapshot; a new one, which holds snapshots from then on, if that is asked for."""
+    """Let a consumer continue with a snapshot; create the consumer, which then holds snapshots, if that is asked
+    for."""
     table = open_table(path, storage, for_reading=False)
     earliest, latest = table.snapshots.earliest_id() or 1, table.snapshots.latest_id() or 0
     if not earliest <= snapshot <= latest + 1:
@@ -338,7 +339,7 @@ def reset_consumer(path: str, name: str, snapshot: int, create: bool, dry_run: b
     if not dry_run:
         consumers.reset(name, snapshot)
         left = table.snapshots.earliest_id() or 1
-        if snapshot < left:  # whoever expired it may not have seen the consumer
+        if snapshot < left:  # the process that expired it may not have seen the consumer
             raise ConfigError(
                 f"--snapshot {snapshot} of {path} has expired meanwhile; reset consumer {name!r} to {left} or later, "
                 "or delete it: it keeps all snapshots from now on"

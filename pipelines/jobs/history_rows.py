@@ -37,7 +37,7 @@ def _text(length: timedelta) -> str:
 
 
 def branch_rows(branches: BranchStore) -> pa.Table:
-    """One row per branch; no snapshots where there are no rows yet."""
+    """One row per branch; a branch without rows has no snapshots."""
     names = sorted(branches.names())
     newest = [branches.snapshots(name).latest() for name in names]
     return pa.table({

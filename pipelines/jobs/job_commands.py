@@ -1,6 +1,6 @@
 """`tidemark table compact | sort | analyze | rescale | ...`: jobs that change a table, without Spark.
 
-What the commands are called and take; ``table_jobs`` does it, and is imported when one is called.
+Names and parameters of the commands; ``table_jobs`` does the work and is imported on a call.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Partitions as they are named on the command line: `dt=2024-01-01` or `dt=2024-01-01,region='a,b'`.
 
-A column takes a value of its type, or the text that stands in the directory; single quotes keep commas and blanks, and
-NULL stands for itself. Columns that are not named are free. The whole directory names a partition too.
+A column takes a value of its type, or the text in the directory name. Single quotes keep commas and blanks, and NULL
+stands for itself. Columns that are not named are free. The whole directory names a partition too.
 
-Directories do not distinguish NULL, blanks and the default name, and `a%2Fb` may be a value or the directory of
-the value `a/b`: a spec that means several values of a column is refused where the table has them.
+Directories do not distinguish NULL, blanks and the default name, and `a%2Fb` may be a value or the directory of the
+value `a/b`. If a spec could mean several values that the table has, it is refused.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What one column must have: a value of its type, if the text is one, or the text of its directory."""
+    """The value that one column must have: one of its type, if the text is one, or the text of its directory."""
 
     column: str
     type_name: str
@@ -63,7 +63,7 @@ def told_partition(ctx: TableContext, partition: bytes, facts: PartitionFacts) -
 
 
 def _named(ctx: TableContext, partitions: Mapping[bytes, PartitionFacts], spec: str) -> Mapping[bytes, PartitionFacts]:
-    """What one spec names, by values or as a directory."""
+    """The partitions that one spec names, by values or as a directory."""
     of_directory = {p: facts for p, facts in partitions.items() if facts.directory == spec.strip("/")}
     try:
         parts = _parts(spec)
@@ -124,8 +124,8 @@ def _parts(spec: str) -> dict[str, str]:
         match = _PART.match(spec, at)
         if match is None or match.group(1) in parts:
             raise ConfigError(
-                f"--partition {spec}: expected COLUMN=VALUE, or several with commas between them; a value with a comma "
-                "stands in single quotes"
+                f"--partition {spec}: expected COLUMN=VALUE, or several with commas between them; put a value with a "
+                "comma in single quotes"
             )
         parts[match.group(1)] = match.group(2).strip()
         at = match.end()

@@ -1,4 +1,4 @@
-"""A compaction of one table that nobody watches, in words for whoever asked for it."""
+"""A compaction of one table without progress output; its result in words for the caller."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from sources.wording import counted, first_of
 _LISTED = 20
 
 Specs = Sequence[str] | None
-"""Partitions as they are named on the command line; None and none stand for all."""
+"""Partitions as named on the command line; None or an empty list stands for all."""
 
 
 def compact(path: str, full: bool, specs: Specs, dry_run: bool, storage: Options) -> None:

@@ -1,22 +1,24 @@
-"""What `tidemark table remove-orphans` and `repair` do; ``upkeep_commands`` has the arguments."""
+"""What `tidemark table remove-orphans`, `repair` and `remove-duplicates` do; ``upkeep_commands`` has the arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 import typer
 
 from paimon_table import TableContext
-from paimon_table.maintenance.damage import Damage
+from paimon_table.maintenance.damage import Damage, Inspection
 from paimon_table.maintenance.inspection import inspect, mend_hints, open_despite_damage
 from paimon_table.maintenance.orphans import Orphan, check_age, find_orphans
 from paimon_table.maintenance.orphans import remove_orphans as remove_files
+from paimon_table.maintenance.repeated_keys import RepeatedKeys, find_repeated, remove_repeated
 from paimon_table.storage.file_io import file_io_for
 from pipelines.inspect.table_views import Options, open_table, storage_options
+from pipelines.jobs.consent import confirm
 from pipelines.jobs.given_duration import given_duration_ms
 from pipelines.jobs.job_progress import new_job, watched
-from pipelines.jobs.remedies import remedies
 from pipelines.report.arguments import FAILED
 from pipelines.report.say import say
 from sources.wording import counted, first_of
@@ -51,7 +53,7 @@ def remove_orphans(path: str, older_than: str, nobody_writes: bool, dry_run: boo
 
 
 def repair(path: str, deep: bool, dry_run: bool, storage: Options) -> None:
-    """Report what is damaged; fix hints unless it is a dry run. Exits with 1 where damage is left."""
+    """Report damage; fix hints unless it is a dry run. Exits with 1 where damage is left."""
     io, root = file_io_for(path, storage_options(path, storage))
     opened = open_despite_damage(io, root)
     with watched() as progress:
@@ -95,3 +97,73 @@ def _sizes(orphans: Sequence[Orphan]) -> str:
 
 def _time(time_ms: int) -> str:
     return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def remove_duplicates(path: str, newest_by: str | None, yes: bool, dry_run: bool, storage: Options) -> None:
+    """List the keys that have several rows, and delete all but one of each once that is confirmed."""
+    table = open_table(path, storage, for_reading=False)
+    with watched() as progress:
+        found = find_repeated(table, new_job(progress), newest_by)
+    if not found.gone:
+        say("nothing to remove: no key is in two partitions")
+        return
+    verb = "would delete" if dry_run else "to delete"
+    say("\n".join([f"{verb} {counted(len(found.gone), 'row')}:", *_told(table.context, found)]))
+    if dry_run:
+        return
+    confirm("Delete them?", yes, done="deleted")
+    with watched() as progress:
+        snapshot_id = remove_repeated(table, new_job(progress), found)
+    say(f"deleted {counted(len(found.gone), 'row')}, snapshot {snapshot_id}; each key has one row now")
+
+
+def _told(ctx: TableContext, found: RepeatedKeys) -> Iterator[str]:
+    for key, gone, kept in zip(found.keys.slice(0, _LISTED).to_pylist(), found.gone, found.kept, strict=False):
+        values = ", ".join(f"{name} = {value!r}" for name, value in key.items())
+        places = (f"{ctx.partition_path(bucket.partition)}, bucket {bucket.bucket}" for bucket in (gone, kept))
+        yield f"  {values}: {' goes, that of '.join(places)} stays"
+    if len(found.gone) > _LISTED:
+        yield f"  and {len(found.gone) - _LISTED:,} more"
+
+
+_SHOWN = 3
+_BACKUP = "put the files back from a backup, under the same names, and look again: that repairs everything"
+
+
+def remedies(ctx: TableContext, found: Inspection) -> list[str]:
+    """In the order in which they are to be tried; nothing that is said here happens by itself."""
+    root, newest = shlex.quote(ctx.paths.root), found.newest_id
+    if any(not str(damage.needs) for damage in found.damages):
+        return [f"without these files the table cannot be read or written as a whole: {_BACKUP}"]
+    if found.newest_is_whole:
+        steps = [] if newest is None else [f"the newest snapshot ({newest}) is whole: who reads or writes it continues"]
+        last = max((last for d in found.damages for branch, _, last in d.needs.spans if branch is None), default=0)
+        if last:
+            steps.append(
+                f"time travel to the snapshots above, up to {last}, fails, and so does the changelog of them; "
+                f"'tidemark table expire {root}' removes them once they are old enough"
+            )
+        return [*steps, _BACKUP]
+    steps = [f"the newest snapshot ({newest}) is damaged: whoever needs one of the files above fails", _BACKUP]
+    of_newest = _newest(found)
+    partitions = sorted({ctx.partition_path(d.partition) for d in of_newest if d.partition is not None} - {""})
+    if partitions and all(damage.partition is not None for damage in of_newest):
+        specs = " ".join(f"--partition {shlex.quote(p)}" for p in partitions[:_SHOWN])
+        more = f" (and {len(partitions) - _SHOWN} more)" if len(partitions) > _SHOWN else ""
+        steps.append(
+            f"or give the damaged partitions up: 'tidemark table drop-partition {root} {specs}'{more}, then write "
+            "their rows again by a replay of the topics"
+        )
+    if found.newest_whole_id is None:
+        return [*steps, "or recreate the table from its topics: none of its snapshots is whole"]
+    steps.append(
+        f"or go back to snapshot {found.newest_whole_id}, the newest one that is whole: stop the pipelines that write "
+        f"the table, call 'tidemark table rollback {root} --snapshot {found.newest_whole_id}', and let them read again "
+        "what came after it"
+    )
+    return steps
+
+
+def _newest(found: Inspection) -> list[Damage]:
+    newest = found.newest_id
+    return [damage for damage in found.damages if newest is not None and damage.needs.includes(newest)]

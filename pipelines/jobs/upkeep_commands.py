@@ -1,6 +1,6 @@
 """`tidemark table remove-orphans | repair | remove-duplicates`: looking after the files of a table, without Spark.
 
-What the commands are called and take; ``upkeep`` and ``duplicates`` do it, and are imported when one is called.
+Names and parameters of the commands; ``upkeep`` does the work and is imported on a call.
 """
 
 from __future__ import annotations
@@ -82,6 +82,6 @@ def remove_duplicates(
     For tables whose rows move between partitions. Such keys come from two jobs at once, or from an earlier fixed
     number of buckets. Pipelines pause a table that has them. The changelog has the deletes. Stop the pipelines first.
     """
-    from pipelines.jobs import duplicates
+    from pipelines.jobs import upkeep
 
-    duplicates.remove_duplicates(path, newest_by, yes, dry_run, option)
+    upkeep.remove_duplicates(path, newest_by, yes, dry_run, option)

@@ -1,7 +1,7 @@
 """Applying the slices of a retry, without Spark, by the code of the stream's batches.
 
-The process that runs the pipeline does it between two batches when the command asks for it; where none runs the command
-itself does, which holds the checkpoint for that long.
+If a process runs the pipeline, it applies a slice between two batches when the command asks for it. Otherwise the
+command does, and holds the checkpoint for that time.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Applied:
 def apply(config: PipelineConfig, own: OwnTables, slice_: Slice) -> Applied:
     """Bring the records of a slice into the tables, exactly once; those that fail again stay in the quarantine.
 
-    While this runs no batch of the pipeline may. Called again for the same slice it finds what it has done.
+    While this runs no batch of the pipeline may. If called again for the same slice, it finds what it has done.
     """
     records = DeadLetters(config)
     settle(records.log, TableJudge(own.catalog))

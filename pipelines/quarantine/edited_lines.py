@@ -1,4 +1,4 @@
-"""Records of a quarantine as somebody has mended them, in a file of lines such as ``show --format json`` prints."""
+"""Records of a quarantine that a user fixed, in a file of lines such as ``show --format json`` prints."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Edited:
 class EditedLines:
     """The lines of the file by their records; they fit into memory.
 
-    Raises ConfigError, with the numbers of the lines, where one is no record or two have one record otherwise mended.
+    Raises ConfigError, with the line numbers, if a line is not a record or two lines fix one record differently.
     """
 
     def __init__(self, path: Path) -> None:
@@ -48,7 +48,7 @@ class EditedLines:
             raise ConfigError(f"--file {path} has no lines; `tidemark quarantine show FILE --format json` prints some")
 
     def of(self, line: BadLine) -> bytes | None:
-        """The mended line of a record; None where the file has none.
+        """The fixed line of a record; None if the file has none.
 
         A topic that was recreated has other records in the places of those before, which have other times. ConfigError
         where the file does not say which of two is meant.
@@ -73,7 +73,7 @@ class EditedLines:
         return sorted(edited.line.number for edited in self._lines.values() if edited.taken_for is None)
 
     def _added(self, number: int, text: bytes) -> str | None:
-        """Note a line; gives what is wrong with it."""
+        """Note a line; gives its fault, if any."""
         line = read_line(str(self._path), number, text)
         if not isinstance(line, BadLine):
             return line.problem

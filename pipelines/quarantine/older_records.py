@@ -9,69 +9,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table import Table
-from paimon_table.merge.aggregation import DEFAULT_FUNCTION
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from pipelines.quarantine.overtaken import History, Key, keys_of
-from sinks.exchange.version_columns import HISTORY_OPTION
+from pipelines.tables.repeated_records import places_deletes, replaces_newer
 from sources.change_columns import OFFSET_COLUMN, ORDERED_COLUMN
 from sources.changes import ChangeBatch, DecodeCounts, Decoded, QuarantineRow, SourceTable
 from sources.decode_target import Decoder, Goal, TopicFormats, decoder_under
-from sources.position_kinds import POSITION
 from sources.record_rows import rows_at
-from sources.wording import first_of
 
 EVEN_IF_OLDER = "--even-if-older"
 
-_IN_ANY_ORDER = frozenset(
-    ("sum", "product", "count", "max", "min", "bool_or", "bool_and", "hll_sketch", "theta_sketch", "rbm32", "rbm64")
-)
-"""Aggregate functions whose result does not show in which order values came."""
-
-_SHOWN = 5
-
 _LATE_DELETE = (
-    "a delete has no order, and would remove a newer row of its key: check the row, then retry with {EVEN_IF_OLDER}, "
+    f"a delete has no order, and would remove a newer row of its key: check the row, then retry with {EVEN_IF_OLDER}, "
     "or drop the record"
 )
 
 
 def refusal(identifier: str, table: Table) -> str | None:
     """Why a record that is older than the rows of the table would undo what newer ones wrote; None where it cannot."""
-    options, schema = table.options, table.schema
-    if HISTORY_OPTION in schema.options:
+    where = replaces_newer(table)
+    if where is None:
         return None
-    if not schema.primary_keys or options.merge_engine == "first-row" or options.sequence_fields:
-        return None
-    values = [name for name in schema.column_names if name not in schema.primary_keys]
-    named, where = options.field_options, ""
-    if options.merge_engine == "aggregation":
-        functions = {
-            name: named.of(name).aggregate_function or options.default_aggregate_function or DEFAULT_FUNCTION
-            for name in values
-        }
-        ordered = [f"{name} ({of})" for name, of in functions.items() if of not in _IN_ANY_ORDER]
-        if not ordered:
-            return None
-        where = f" in {', '.join(first_of(ordered, _SHOWN, 'columns'))}"
-    if options.merge_engine == "partial-update":
-        grouped = {name for group in named.sequence_groups for name in (*group.sequence, *group.protected)}
-        alone = [name for name in values if name not in grouped]
-        if not alone:
-            return None
-        where = f" in {', '.join(first_of(alone, _SHOWN, 'columns'))}, outside of any sequence group" if grouped else ""
     return (
         f"table {identifier} has no sequence.field, so a late record replaces newer rows of its key{where}: check "
         f"whether they have changed since, then retry with {EVEN_IF_OLDER}, or drop the record"
     )
-
-
-def delete_refusal(_identifier: str, table: Table) -> str | None:
-    """The same of a delete, in a table with a primary key: it gets the place in the order of the row that it meets.
-
-    Versions and positions in the log of the source tell its own place.
-    """
-    is_placed = HISTORY_OPTION in table.schema.options or POSITION in table.options.sequence_fields
-    return None if is_placed else _LATE_DELETE
 
 
 class LateRecords:
@@ -99,13 +61,13 @@ class LateRecords:
             return {}
         identifier, table = found
         rows, keys = change.rows, keys_of(change.rows, table.schema.primary_keys)
-        of_order = refusal(identifier, table)
+        of_order, of_delete = refusal(identifier, table), None if places_deletes(table) else _LATE_DELETE
         is_delete_of_source = pc.equal(rows.column(VALUE_KIND), RowKind.DELETE)
         if ORDERED_COLUMN in rows.column_names:
             is_delete_of_source = pc.and_not(is_delete_of_source, rows.column(ORDERED_COLUMN))
         deletes = is_delete_of_source.to_pylist()
         judged = [
-            (offset, key, delete_refusal(identifier, table) if is_delete else of_order)
+            (offset, key, of_delete if is_delete else of_order)
             for offset, key, is_delete in zip(rows.column(OFFSET_COLUMN).to_pylist(), keys, deletes, strict=True)
         ]
         held: dict[int, str] = {}

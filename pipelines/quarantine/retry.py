@@ -1,8 +1,8 @@
 """What `tidemark quarantine retry` does: bad records are read again and applied, slice by slice, each exactly once.
 
 The open records are those at the beginning of the call, in order of their places: what fails again waits for the next
-call. Each slice is frozen before it is applied, and checked again when it is: what has become of a record meanwhile
-stands in the log of facts.
+call. Each slice is frozen before it is applied, and checked again then: the log of facts shows what happened to a
+record since.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from sources.wording import counted, first_of, skip_words
 
 SLICE_RECORDS = 20_000
 SLICE_BYTES = 32 << 20
-"""What is in memory at once is a few times as large."""
+"""The memory in use is a few times as large."""
 
 _REASONS_SHOWN = 5
 
 Chosen: TypeAlias = tuple[BadLine, bytes]
-"""A record in the quarantine, and its line as it is to be read."""
+"""A record in the quarantine, and the line to read for it."""
 
 
 class Retry:
@@ -210,11 +210,11 @@ def retry(file: Path, selection: Selection, edited_file: Path | None, even_if_ol
         numbers = ", ".join(first_of([str(number) for number in unknown], 10))
         _say(f"{counted(len(unknown), 'line')} of --file name records that are not in the quarantine: line {numbers}")
     if total.records and total.failed == total.records:
-        raise typer.Exit(FAILED)  # what made them bad is not mended
+        raise typer.Exit(FAILED)  # the reason why they are bad still holds
 
 
 def retried(job: Retry, progress: BarProgress, tell: Callable[[str], None]) -> Applied:
-    """Finish what an earlier job has left, then apply what this one chooses; ``tell`` gets words for the user."""
+    """Finish an interrupted retry, then apply the records chosen now; ``tell`` gets words for the user."""
     total = Applied()
     with alone(job.quarantine.bad), applier(job.quarantine.config, tell) as applying:
         for slice_ in job.slices.unfinished():

@@ -19,7 +19,7 @@ from pipelines.tables.target_names import NO_TABLE, TargetNames
 from sources.wording import counted, first_of
 
 MOST_GROUPS = 1_000
-"""Beyond so many, records of further kinds of reasons of a table are counted together."""
+"""Beyond this number of kinds of reasons, the other records of a table are counted together."""
 
 SHOWN = 20
 """Groups or records that are printed for people, unless another number is asked for."""
@@ -32,7 +32,7 @@ _DAMAGED_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What ``--table`` and ``--reason`` say; None stands for all."""
+    """The values of ``--table`` and ``--reason``; None stands for all."""
 
     table: str | None = None
     reason: str | None = None
@@ -95,7 +95,7 @@ def grouped(lines: Iterable[BadLine], table_of: Callable[[BadLine], str]) -> lis
 
 
 class Opened:
-    """The quarantine of a pipeline and what is known of its lines."""
+    """The quarantine of a pipeline, and what is known about its lines."""
 
     def __init__(self, config: PipelineConfig) -> None:
         if config.source.on_bad_record == "fail":
@@ -119,7 +119,7 @@ class Opened:
                 self.damaged.append(line)
 
     def tell_damaged(self) -> None:
-        """Say on stderr which lines are no records."""
+        """Report on stderr which lines are not records."""
         for line in self.damaged:
             say(f"damaged: {self.bad.location}/{line.place}: {shown(line.problem, 200)}", err=True)
         more = self.damaged_count - len(self.damaged)

@@ -1,8 +1,8 @@
 """A slice of a retry: open records that are read again together, frozen in a file until they are where they belong.
 
-    QUARANTINE/retry-ID/slice-N/records.jsonl   the lines, mended where they were
-    QUARANTINE/retry-ID/slice-N/slice.json      written last: from now on the slice is to be done
-    QUARANTINE/retry-ID/batch-N/...             its records that fail again, as every step leaves them
+    QUARANTINE/retry-ID/slice-N/records.jsonl the lines, with fixes QUARANTINE/retry-ID/slice-N/slice.json written last:
+    from now on the slice is to be done QUARANTINE/retry-ID/batch-N/... its records that fail again, as every step
+    leaves them
 
 The slice is committed by the commit user of its retry under its number, so that it finds its commit when it is applied
 again. The log of facts notes the outcome of its records; then the retry removes ``slice.json``. Edited lines are facts
@@ -30,7 +30,7 @@ from sources.dumps.dump_records import records_of_text, refused_line
 _PLAN, _RECORDS, _LOCK = "slice.json", "records.jsonl", "retry.lock"
 
 _POSITIONS = 1 << 62
-"""Beyond it is no place in a file; lines behind one that holds several have places too."""
+"""Beyond it there is no place in a file. If one line holds several records, they have places too."""
 
 
 class Slice(Document):
@@ -47,7 +47,7 @@ class Slice(Document):
     after: Mapping[str, int] = {}
     """By table the newest snapshot when the slice was made: its commits come behind that."""
     is_edited: bool = False
-    """Whether its records are as somebody has edited them, and not as their topics have them."""
+    """Whether its records were edited by a user, and differ from those in their topics."""
 
     @property
     def name(self) -> str:

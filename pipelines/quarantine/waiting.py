@@ -1,7 +1,7 @@
 """Open records that wait: their table has still to read them, so that a retry would bring them twice.
 
-The table is behind the stream, is being rebuilt, was rolled back or has a rule again, or is to be filled; or the batch
-that put the records aside was never finished.
+The table is behind the stream, is being rebuilt, was rolled back, has a rule again, or is to be filled. Or the batch
+that quarantined the records was never finished.
 """
 
 from __future__ import annotations

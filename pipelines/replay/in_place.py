@@ -1,10 +1,10 @@
-"""Reading a range of a table's topics once more into the table, slice by slice, between the batches of its stream.
+"""Reads a range of a table's topics again into the table, slice by slice, between the batches of its stream.
 
 The loop is the same as for all readings (``pipelines.catchup.reading``). The snapshots carry the position of the replay
 and no position of the pipeline: the stream continues as if another writer had made these snapshots.
 
 Without a named end, a replay ends where the last batch of the stream ends, while no other has written the table. By
-then the replay has read again, in order, every change that the stream made to a key meanwhile.
+then the replay has read again, in order, every change that the stream has made to a key since.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def commit_user_of(config: PipelineConfig, state: ReplayState) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ReplayContext:
-    """What the replays of a pipeline are done with, in one process."""
+    """The parts with which one process runs the replays of a pipeline."""
 
     config: PipelineConfig
     own: OwnTables
@@ -129,7 +129,7 @@ class InPlace:
         return {REPLAY_PROPERTY: self.state.id, REPLAYED_PROPERTY: replayed, **departed_property(position)}
 
     def keep(self, state: ReplayState) -> None:
-        """Make a state durable, and go on from it."""
+        """Make a state durable, and continue from it."""
         self.context.replays.put(state)
         self.state = state
 
@@ -156,7 +156,7 @@ class InPlace:
                 return position_of_places(point.value, self.context.reader, self.state.topics)
 
     def _check_range(self, begin: str | None, limit: str | None) -> None:
-        """Refuse a range that holds nothing, which is a slip: of what was named by a time, or by its end."""
+        """Refuse an empty range, which is a mistake in a given time or end."""
         state, end = self.state, self.context.stream.end
         if end is None or (state.begin.kind is not Kind.TIMESTAMP and state.end is None):
             return

@@ -1,4 +1,4 @@
-"""What is noted of a rebuild before it begins, when it is called again, given up, and when it has ended."""
+"""The notes about a rebuild: before it begins, when it is called again or given up, and when it has ended."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def with_rebuild(config: PipelineConfig, state: ReplayState, table: Table, *, al
 def taken_up(
     config: PipelineConfig, replays: Replays, before: ReplayState, table: Table, *, allows_missing: bool
 ) -> ReplayState:
-    """A rebuild that is called again, with what is allowed now; what an earlier call has counted is counted again."""
+    """A rebuild that is called again, with the permissions of this call; counts of an earlier call are repeated."""
     rebuild = before.rebuild
     assert rebuild is not None
     if rebuild.switch is None and rebuild.rules != rules_digest(config, before.table, before.topics):
@@ -67,10 +67,10 @@ def taken_up(
 
 
 def give_up(replays: Replays, state: ReplayState, table: Table) -> None:
-    """Remove what was built; ConfigError when the table has it already.
+    """Remove the new content; raises ConfigError if the table has it already.
 
-    Where that is no longer known, the files that the table may have stay for ``remove-orphans``, and so does
-    the tag of the old content. Where the table provably has it still, nobody needs that tag.
+    If that is no longer known, the files that the table may have stay for ``remove-orphans``, and so does the tag of
+    the old content. If the table provably still has the old content, the tag is not needed.
     """
     rebuild = state.rebuild
     assert rebuild is not None
@@ -92,7 +92,7 @@ def give_up(replays: Replays, state: ReplayState, table: Table) -> None:
 
 
 def end_words(state: ReplayState) -> Sequence[str]:
-    """What a finished rebuild says."""
+    """The message of a finished rebuild."""
     assert state.rebuild is not None
     switch = _switch_of(state.rebuild)
     at = "" if switch.counted_at is None else f" (counted at snapshot {switch.counted_at})"

@@ -1,10 +1,10 @@
-"""What must be true of a table before its content is rebuilt and taken over: its rule, its topics, its rows.
+"""The conditions for rebuilding a table's content and switching to it: its rule, its topics, its rows.
 
 Rows are counted beside the stream if the count takes longer the larger the table is. In a turn in which the branch has
 all records that the stream has brought, the newest snapshots of table and branch are pinned. A tag pins the table's
 snapshot. The branch's snapshot needs no tag: only slices change the branch, and no slice runs during the count. Both
-snapshots contain the same records, and table and branch get the same records afterwards. So the count shows there what
-one of the two lacks, as well as it would at the switch. A rollback of the table removes the tag and voids the count.
+snapshots contain the same records, and table and branch get the same records afterwards. So the count shows what one of
+the two lacks, just as at the switch. A rollback of the table removes the tag and voids the count.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _SHOWN = 5
 
 
 def changed_options(config: PipelineConfig, identifier: str, table: Table, topics: Collection[str]) -> dict[str, str]:
-    """What the rules say other than the table, where it is more than the running pipeline may change; else nothing.
+    """The differences between rule and table, if they are more than the running pipeline may change; else nothing.
 
     Raises ConfigError for rules that are about a table which cannot be made of this one.
     """
@@ -112,7 +112,7 @@ def _check_columns(table: Table, identifier: str, changed: Mapping[str, str]) ->
 
 
 def missing_at_begin(config: PipelineConfig, table: Table, begin: Point) -> list[str]:
-    """Why what the topics give from ``begin`` on may be less than what the table has, as far as the table shows."""
+    """Why the topics from ``begin`` on may give less than the table has, as far as the table shows."""
     found = []
     if begin.kind is not Kind.EARLIEST:
         found.append(f"records before {begin.words} are not read")
@@ -193,12 +193,12 @@ def counted(id_: str, table: Table, rebuild: Rebuild) -> tuple[int, int, int] | 
 
 
 def count_pinned(replays: Replays, state: ReplayState, table: Table, built: Table) -> None:
-    """Count the rows of what is pinned and write them into the state."""
+    """Count the rows of the pinned snapshots and write them into the state."""
     rebuild = state.rebuild
     assert rebuild is not None and rebuild.counts is not None
     counts, tag = rebuild.counts, TagStore(table.io, table.paths).find(pin_of(state.id))
     if tag is None or tag.snapshot.id != counts.old_id:
-        return  # rolled back meanwhile: the next turn pins again
+        return  # rolled back since: the next turn pins again
     new = built.snapshots.find(counts.new_id) if counts.new_id else None
     try:
         rows = RowCounting.of(table, tag.snapshot).total(), RowCounting.of(built, new).total()

@@ -1,4 +1,4 @@
-"""Where the records of a rebuild go: a branch beside the table, whose content the table takes over in one step.
+"""The destination of a rebuild: a branch of the table, whose content the table takes over in one step.
 
 The slices are the same as in any replay, but they are committed to the branch. The switch happens exactly once: it is
 one snapshot of the table, published by a commit user that publishes nothing else. It happens in a turn in which the
@@ -44,7 +44,7 @@ from sinks.commit.positions import (
 )
 
 COUNTED_IN_TURN = 200_000
-"""So many stored rows are read within the turn of a switch to count them; more are counted beside the stream."""
+"""Up to this many stored rows are counted within the turn of a switch; more are counted beside the stream."""
 
 ANYWAY = "add --allow-missing to continue anyway"
 
@@ -228,7 +228,7 @@ class Rebuilding(InPlace):
         return Step.COUNTING
 
     def _check_rows(self, table: Table, switch: Switch) -> None:
-        """Refuse to lose rows that nobody has agreed to lose."""
+        """Refuse to lose rows unless the user has agreed."""
         check_topics(self.context.config, table, self.state)
         if self._rebuild.allows_missing:
             return
@@ -262,7 +262,7 @@ def _refuse(state: ReplayState, why: Sequence[str]) -> None:
 
 
 def _tag(table: Table, name: str, old: Snapshot | None) -> None:
-    """Keep a snapshot under the name, which may stand for an earlier one of an attempt that failed."""
+    """Tag a snapshot with the name, which may still belong to a failed attempt."""
     tags = TagStore(table.io, table.paths)
     found = tags.find(name)
     if old is None or (found is not None and found.snapshot.id == old.id):

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bars
 
 from pipelines.catchup.reading import Step
+from pipelines.report.heartbeat import duration_words
 
 LINE_S = 10.0
 """Without a terminal a line is printed this often."""
@@ -48,7 +49,7 @@ class ReplayProgress:
         self._task: TaskID = self.bars.add_task(self._doing, total=None, words="")
 
     def show(self, progress: Progress) -> None:
-        """Note what a step came to."""
+        """Note the result of a step."""
         now_s = self._clock()
         words = self._words(progress, now_s)
         self._first = self._first or (now_s, progress.record_count)
@@ -68,15 +69,8 @@ class ReplayProgress:
         if not done or elapsed_s <= 0:
             return f"{count:,}{total} records"
         rate = done / elapsed_s
-        rest = "" if left is None else f", about {duration(left / rate)} to go"
+        rest = "" if left is None else f", about {duration_words(left / rate)} to go"
         return f"{count:,}{total} records, {rate:,.0f}/s{rest}"
-
-
-def duration(seconds: float) -> str:
-    """``45 s``, ``12 min``, ``3.5 h``."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 @contextmanager

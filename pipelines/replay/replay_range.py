@@ -1,4 +1,4 @@
-"""What `tidemark replay` may read again: which tables take their records once more, and which ranges of their topics.
+"""What `tidemark replay` may read again: which tables can take their records again, and which ranges of their topics.
 
 `--from` and `--to` are earliest, a time, places of partitions, or where a table stood at a snapshot.
 """
@@ -17,6 +17,7 @@ from paimon_table.surroundings import now_ms
 from pipelines.checkpoint.replay_state import Kind, Point
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_values import parse_instant
+from pipelines.tables.repeated_records import replaces_newer
 from sinks.commit.positions import newest_position, offsets_text, position_of
 from sinks.exchange.version_columns import HISTORY_OPTION
 from sources.positions import Place
@@ -29,7 +30,7 @@ _FORMS = 'earliest, a time (2024-05-01T12:00:00Z), snapshot:ID, or offsets such 
 
 _EARLIEST = "earliest"
 _OTHERS = "*"
-"""Stands for the partitions of a topic that are not named."""
+"""Stands for all other partitions of a topic."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SHOWN = 5
 
@@ -176,7 +177,7 @@ def _check_read(option: str, places: Mapping[str, Mapping[str, Any]], read: Mapp
 
 
 def _check_all_named(option: str, places: Mapping[str, Mapping[str, Any]], read: Mapping[Place, int]) -> None:
-    """Refuse to begin at the first record of partitions that nobody has thought of."""
+    """Refuse to begin at the first record of partitions that the user did not name."""
     missing = [
         f"{topic} partition {partition}"
         for topic, partition in sorted(read)
@@ -194,8 +195,8 @@ def _check_all_named(option: str, places: Mapping[str, Mapping[str, Any]], read:
 def refusal(identifier: str, table: Table, *, ends_early: bool) -> str | None:
     """Why a replay would leave other rows than are right; None where it leaves the same ones.
 
-    Where deletes apply, a row comes back with its insert and goes with its delete, so a replay is right only once it
-    has met the stream: with ``ends_early`` it is to end before.
+    Where deletes apply, a row comes back with its insert and is removed again by its delete. So a replay is right only
+    once it has met the stream; ``ends_early`` says that it ends before.
     """
     options, schema = table.options, table.schema
     if not schema.primary_keys:
@@ -206,9 +207,7 @@ def refusal(identifier: str, table: Table, *, ends_early: bool) -> str | None:
     if options.merge_engine == "aggregation" or repeated:
         columns = f" (columns {', '.join(repeated)})" if repeated else ""
         return f"table {identifier} aggregates{columns}: values that its rows already contain would count a second time"
-    grouped = {name for group in options.field_options.sequence_groups for name in (*group.sequence, *group.protected)}
-    values = {name for name in schema.column_names if name not in schema.primary_keys}
-    if not options.sequence_fields and not (options.merge_engine == "partial-update" and values <= grouped):
+    if replaces_newer(table) is not None:
         return (
             f"table {identifier} has no sequence.field: older records would replace newer rows until the replay "
             f"reaches the newer records"

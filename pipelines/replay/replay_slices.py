@@ -57,7 +57,7 @@ GIVE_UP = "replay-give-up"
 
 
 def giving_up(checkpoint: Checkpoint, own: OwnTables) -> Callable[[Request, Tell], Answer]:
-    """Takes requests to give rebuilds up; called while no slice and no switch is under way that needs what is built."""
+    """Takes requests to give up rebuilds; called while no slice or switch needs the new content."""
 
     def handle(request: Request, _tell: Tell) -> Answer:
         replays = Replays(checkpoint)
@@ -69,7 +69,7 @@ def giving_up(checkpoint: Checkpoint, own: OwnTables) -> Callable[[Request, Tell
 
 
 OnSlice = Callable[[ReplayState, BatchReport, PipelineTables], None]
-"""Hears what a slice brought into which tables."""
+"""Hears what each slice brought into which tables."""
 
 
 class ReplaySlices:
@@ -180,7 +180,8 @@ class ShownReplays:
         self._seen = seen
 
     def refresh(self, left: Mapping[str, int | None] | None = None) -> None:
-        """Read the states of all replays; ``left``, as for ``unfinished_replays``, names replays that just went on.
+        """Read the states of all replays; ``left``, as for ``unfinished_replays``, names replays that have just
+        advanced.
 
         If ``left`` names a finished rebuild, its table is shown as it is now. Read errors are logged, not raised: the
         replay reports the error, and the stream continues.
@@ -198,20 +199,20 @@ class ShownReplays:
             log.warning("replays cannot be shown: %s", error)
 
     def slice_done(self, state: ReplayState, report: BatchReport, tables: PipelineTables) -> None:
-        """Show what a slice has brought; a rebuild's slices leave the table as it is until its switch."""
+        """Show the result of a slice; a rebuild's slices do not change the table until the switch."""
         is_aside = state.rebuild is not None
         self._seen.slice_done(state.table, report, None if is_aside else tables.sinks.get(state.table))
 
 
 @contextmanager
 def local_slices(config: PipelineConfig) -> Iterator[ReplaySlices]:
-    """Does slices for the length of the block; whoever calls holds the checkpoint."""
+    """Runs slices during the block; the caller holds the checkpoint."""
     check_java()
     pipeline = prepared(config)
     if pipeline.query_id is None:
         raise ConfigError(f"pipeline {config.name} has never run under checkpoint {config.checkpoint}")
     user = commit_user(config.name, pipeline.query_id)
-    spark = open_session([config], is_short=True)
+    spark = open_session([config])
     try:
         shared, slots = spool(spark), write_slots(spark)
         settings = TaskSettings(config.decoder, slots, lookup_root(spark), None, shared)

@@ -1,4 +1,4 @@
-"""What `tidemark replay` does: notes what is to be read again, then has it done slice by slice."""
+"""The work of `tidemark replay`: it notes the range, then has it read slice by slice."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ DoSlice = Callable[[str], Progress]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the command line says."""
+    """The parameters on the command line."""
 
     table: str
     begin: str
@@ -54,9 +54,9 @@ class Wanted:
     abandons: bool
     """Give up an unfinished replay of the table with another range; with ``rebuilds`` its unfinished rebuild."""
     rebuilds: bool = False
-    """Rebuild the content of the table beside it, then switch."""
+    """Build the new content beside the table, then switch."""
     allows_missing: bool = False
-    """Rebuild also what may lack rows that the table has."""
+    """Also rebuild if the result may lack rows that the table has."""
 
 
 def replay(config: PipelineConfig, wanted: Wanted) -> None:
@@ -117,7 +117,7 @@ def _give_up(config: PipelineConfig, checkpoint: Checkpoint, identifier: str) ->
     arguments = {"replay": before.id}
     if runner_of(config) is None or (answer := _waited_for(config, GIVE_UP, arguments)) is None:
         with held_checkpoints([config], f"gives up a rebuild of {identifier}"):
-            now = _still(replays, before)  # whoever held the checkpoint has gone on with it
+            now = _still(replays, before)  # the holder of the checkpoint has continued it
             if now is None:
                 raise _ended_meanwhile(before, table)
             give_up(replays, now, table)
@@ -196,7 +196,7 @@ def _table(own: OwnTables, config: PipelineConfig, identifier: str) -> Table:
 
 
 def driven(do: DoSlice, id_: str, shown: ReplayProgress, count_rows: Callable[[], None]) -> Progress:
-    """Have steps done until the last one; ``count_rows`` does what a step asks for that is not done in a turn."""
+    """Have steps done until the last one; ``count_rows`` does the counting that a step requests outside a turn."""
     while True:
         progress = do(id_)
         shown.show(progress)
@@ -209,7 +209,7 @@ def driven(do: DoSlice, id_: str, shown: ReplayProgress, count_rows: Callable[[]
 
 
 def count(config: PipelineConfig, replays: Replays, id_: str) -> None:
-    """Count in this process what the switch of a rebuild wants to know, while the pipeline goes on."""
+    """Count the rows for the switch of a rebuild in this process, while the pipeline continues."""
     state = replays.get(id_)
     assert state.rebuild is not None
     table = _table(own_tables(config), config, state.table)

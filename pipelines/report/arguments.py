@@ -13,7 +13,7 @@ PipelineFiles = Annotated[list[Path], typer.Argument(metavar="FILE", help="Pipel
 
 
 FAILED = 1
-"""What a command exits with that has failed, or found what must not be."""
+"""The exit code of a command that failed, or found a fault."""
 
 
 class GivenOnce(TyperGroup):

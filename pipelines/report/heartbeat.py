@@ -8,7 +8,7 @@ LONGEST_S = 300.0
 
 
 class Heartbeat:
-    """Lines of one pipeline that nobody asked for. Times are readings of one monotonic clock, in seconds."""
+    """Lines that one pipeline logs unasked. Times are readings of one monotonic clock, in seconds."""
 
     def __init__(self, now_s: float) -> None:
         self._since_s = now_s
@@ -31,7 +31,7 @@ class Heartbeat:
         return self.now(now_s, is_busy_beside)
 
     def now(self, now_s: float, is_busy_beside: bool = False) -> str:
-        """What is going on; ``is_busy_beside``: batches wait for other work of the pipeline."""
+        """The current work; ``is_busy_beside``: batches wait for other work of the pipeline."""
         waited = duration_words(now_s - self._since_s)
         if not self._had_batches:
             return f"no batch yet, {waited} since the start"

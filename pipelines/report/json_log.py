@@ -1,7 +1,7 @@
 """The messages of a run for machines: one JSON object a line, whatever is in the message.
 
-Every line has ``time`` (UTC), ``level``, ``event`` and ``message``, ``pipeline`` and ``table`` where it belongs to one,
-and what else the event knows as fields of its own. Messages that are no event of their own have the event ``message``.
+Every line has ``time`` (UTC), ``level``, ``event`` and ``message``. It has ``pipeline`` and ``table`` where it belongs
+to one, and further fields of the event. Messages without an event of their own have the event ``message``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LogFormat(StrEnum):
 
 
 class JsonFormatter(logging.Formatter):
-    """``names`` are the pipelines of the run, ``current`` tells the one that a message of this thread belongs to."""
+    """``names`` are the pipelines of the run; ``current`` gives the one that a message of this thread belongs to."""
 
     def __init__(self, current: Callable[[], str], names: Collection[str] = ()) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ def line(
     fields: Mapping[str, Any],
     time: datetime,
 ) -> str:
-    """One event; texts that are no UTF-8 are escaped."""
+    """One event; texts that are not UTF-8 are escaped."""
     known = {PIPELINE: pipeline, TABLE: table}
     head = {"time": time.isoformat(timespec="milliseconds").replace("+00:00", "Z"), "level": level, EVENT: event}
     whole = {**head, **{name: text for name, text in known.items() if text}, MESSAGE: message}

@@ -16,7 +16,7 @@ SNAPSHOT_ID = "_snapshot_id"
 
 
 class OutputFailed(TidemarkError):
-    """Stdout does not take what is printed: a full disk, for example."""
+    """Stdout does not take the output, for example because a disk is full."""
 
     action = Action.RETRY
 
@@ -69,7 +69,7 @@ def _told_as_output() -> Iterator[None]:
         raise
     except OSError as error:
         with suppress(OSError):
-            # What is left in the buffer would fail once more at the end of the process.
+            # The rest of the buffer would fail again at the end of the process.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise OutputFailed(
             f"the output cannot be written ({error.strerror or error}); check its destination"

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
+from pipelines.batch.batch_report import BatchObserver, BatchReport
 from pipelines.report.heartbeat import Heartbeat
+from sources.changes import DecodeCounts
 from sources.wording import first_of, skip_words
-
-if TYPE_CHECKING:
-    from pipelines.batch.batch_report import BatchReport
-    from sources.changes import DecodeCounts
 
 log = logging.getLogger(__name__)
 
@@ -21,12 +17,12 @@ TABLES_SHOWN = 3
 REASONS_SHOWN = 3
 
 
-class ProgressLine:
-    """A ``BatchObserver`` that logs the batches of one pipeline; ``tick`` is called on the main thread."""
+class ProgressLine(BatchObserver):
+    """Logs the batches of one pipeline; ``tick`` is called on the main thread."""
 
     def __init__(self, pipeline: str, quarantine: str = "", now: Callable[[], float] = time.monotonic) -> None:
         self.pipeline = pipeline
-        self._ended_s = -math.inf
+        self._is_first = True
         self._quarantine = quarantine
         self._now = now
         self._heartbeat = Heartbeat(now())
@@ -37,14 +33,12 @@ class ProgressLine:
         self._heartbeat.moved(self._now(), min(self._running))
 
     def end(self, report: BatchReport) -> None:
-        seconds = report.seconds_since(self._ended_s)
-        is_first = self._ended_s == -math.inf
-        self._ended_s = report.ended_s
         self._running.pop(report.batch_id, None)
         self._heartbeat.moved(self._now(), min(self._running, default=None))
-        line = progress_line(report, seconds, is_first, self._quarantine)
+        line = progress_line(report, self._is_first, self._quarantine)
+        self._is_first = False
         level = logging.WARNING if report.counts.quarantined else logging.INFO
-        extra = {"event": "batch", "pipeline": self.pipeline, "fields": batch_fields(report, seconds)}
+        extra = {"event": "batch", "pipeline": self.pipeline, "fields": batch_fields(report)}
         log.log(level, "%s: %s", self.pipeline, line, extra=extra)
 
     def beside(self, identifier: str, report: BatchReport) -> None:
@@ -69,19 +63,19 @@ class ProgressLine:
             )
 
     def tick(self, is_busy_beside: bool = False) -> str:
-        """Print what is due; gives what is going on now. ``is_busy_beside`` as for ``Heartbeat.now``."""
+        """Print the lines that are due; gives the current work. ``is_busy_beside`` as for ``Heartbeat.now``."""
         due = self._heartbeat.due(self._now(), is_busy_beside)
         if due is not None:
             log.info("%s: %s", self.pipeline, due, extra={"event": "alive", "pipeline": self.pipeline})
         return f"{self.pipeline}: {self._heartbeat.now(self._now(), is_busy_beside)}"
 
 
-def batch_fields(report: BatchReport, seconds: float) -> Mapping[str, object]:
-    """What a batch did, for machines."""
+def batch_fields(report: BatchReport) -> Mapping[str, object]:
+    """The result of a batch, for machines."""
     return {
         "batch": report.batch_id,
         "records": report.record_count,
-        "seconds": round(seconds, 3),
+        "seconds": round(report.wall_s, 3),
         "rows": {table.identifier: table.row_count for table in report.tables},
         "quarantined": dict(report.quarantined_reasons),
         "skipped": report.counts.skipped,
@@ -90,15 +84,16 @@ def batch_fields(report: BatchReport, seconds: float) -> Mapping[str, object]:
 
 
 def slice_fields(report: BatchReport) -> Mapping[str, object]:
-    """What a slice beside the stream did, for machines."""
+    """The result of a slice beside the stream, for machines."""
     return {"records": report.record_count, "quarantined": dict(report.quarantined_reasons)}
 
 
-def progress_line(report: BatchReport, seconds: float, is_first: bool = False, quarantine: str = "") -> str:
+def progress_line(report: BatchReport, is_first: bool = False, quarantine: str = "") -> str:
     """``batch 3: 50,000 records in 1.9 s (26,316/s) -> lake.orders 31,200, lake.customers 18,800``.
 
     The first batch of a run has no rate: most of its time is startup time.
     """
+    seconds = report.wall_s
     rate = f" ({report.record_count / seconds:,.0f}/s)" if seconds > 0 and report.record_count else ""
     if is_first:
         rate = ", the start of the workers in it"

@@ -1,11 +1,10 @@
 """Rows on stdout as a table for people, as JSON lines or as CSV for programs.
 
-Values in JSON: integers and floats as numbers, NaN and infinities as text, decimals as text with all their digits and
-without exponent, dates, times and timestamps as ISO text (a local-zoned timestamp ends in Z), bytes as base64, arrays
-as lists, rows as objects, maps as objects when their keys are text and else as lists of
-``{"key": ..., "value": ...}``. CSV holds the same texts; NULL is empty, empty text is ``""``, nested values are JSON.
-What a terminal would act on, such as control characters in names and values, is written as escapes, but not in CSV,
-which has none.
+Values in JSON: integers and floats are numbers, NaN and infinities text. Decimals are text with all their digits and
+without exponent. Dates, times and timestamps are ISO text; a local-zoned timestamp ends in Z. Bytes are base64, arrays
+lists, rows objects. Maps are objects if their keys are text, else lists of ``{"key": ..., "value": ...}``. CSV holds
+the same texts; NULL is empty, empty text is ``""``, nested values are JSON. Characters that a terminal would act on,
+such as control characters in names and values, are escaped, except in CSV, which has no escapes.
 """
 
 from __future__ import annotations
@@ -91,7 +90,7 @@ _UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def _timestamp_texts(array: pa.Array) -> list[str | None]:
-    """ISO text; the ends of the range, which stand for PostgreSQL's infinity, and far years have no such text."""
+    """ISO text; far years and the ends of the range (PostgreSQL's infinity) have none."""
     bound = _SECONDS_TO_YEAR_30000 * _UNITS_PER_SECOND[array.type.unit]
     texts: list[str | None] = []
     for number, text in zip(array.cast(pa.int64()).to_pylist(), array.cast(pa.string()).to_pylist(), strict=True):
@@ -194,7 +193,7 @@ def _write_table(first: pa.Table, tables: Iterable[pa.Table], out: IO[str]) -> i
 
 
 _LONGEST_CELL = 100
-"""Characters of a cell where the output is no terminal; json and csv have the whole texts."""
+"""Characters of a cell if the output is not a terminal; json and csv have the whole texts."""
 
 _WIDEST_TEXT = 40
 _GAP = 2
@@ -237,7 +236,7 @@ def add_rows(table: Table, rows: pa.Table) -> int:
 
 
 def is_number(t: pa.DataType) -> bool:
-    """Whether values of the type stand at the right side of their column."""
+    """Whether values of the type are right-aligned."""
     return bool(pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t))
 
 
@@ -256,9 +255,9 @@ def rich_table(columns: Sequence[tuple[str, bool]], title: str | None = None) ->
 
 
 def print_table(table: Table, out: IO[str] | None = None) -> None:
-    """Print on the terminal's width, or on as wide lines as needed where the output is no terminal.
+    """Print at the terminal's width, or on lines as wide as needed if the output is not a terminal.
 
-    Without any style where NO_COLOR is set.
+    Without style if NO_COLOR is set.
     """
     stream = out or checked_stdout()
     if stream.isatty():

@@ -1,6 +1,6 @@
 """The messages of a run on stderr: each line has date, time and, where it belongs to one, the pipeline.
 
-On a terminal a line below the messages shows what is going on now.
+On a terminal a line below the messages shows the current work.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def in_pipeline(name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def naming(pipeline: str) -> Iterator[None]:
-    """Errors for users that leave this block begin with the name of the pipeline, unless they have it somewhere."""
+    """Errors for users that leave this block begin with the name of the pipeline, unless they contain it."""
     try:
         yield
     except TidemarkError as error:
@@ -63,7 +63,7 @@ class LineFormatter(logging.Formatter):
 
 
 class ConsoleHandler(logging.Handler):
-    """Prints above the line that shows what is going on."""
+    """Prints above the line with the current work."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ def log_to_stderr(
 
 
 class Activity:
-    """What is going on now, on the last line of a terminal; nothing where the output is no terminal."""
+    """The current work, on the last line of a terminal; nothing if the output is not a terminal."""
 
     def __init__(self, console: Console | None) -> None:
         is_shown = console is not None and console.is_terminal

@@ -1,8 +1,9 @@
-"""What a finished `run --once` left in its tables, for the summary."""
+"""The result of a finished `run --once` in its tables, for the summary."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,8 @@ from pipelines.catchup.shown_standing import TableStanding
 from pipelines.config.config import PipelineConfig
 from pipelines.report.run_totals import Totals
 from pipelines.report.summary import RunSummary, TableSample, TableSummary
-from pipelines.report.table_report import all_snapshots, bucket_count, kinds_first, waiting_row_count
+from pipelines.report.table_report import all_snapshots, kinds_first
+from pipelines.views.table_shape import table_shape
 from sources.loss import Losses
 
 SAMPLE_ROWS = 5
@@ -23,17 +25,29 @@ COUNTED_ROWS = 2_000_000
 """Stored rows up to which a table is read to count its rows; counting must not take longer than a small run."""
 
 
-def summarize(
-    config: PipelineConfig,
-    tables: Mapping[str, Table],
-    totals: Totals,
-    losses: Losses | None = None,
-    behind: Mapping[str, TableStanding] | None = None,
-    unfinished: Sequence[str] = (),
-    why_nothing: str | None = None,
-) -> RunSummary:
-    """The state of the tables that the pipeline has written and the totals of the run."""
-    summaries, unread = [], {}
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """What one pipeline of a run has done."""
+
+    config: PipelineConfig
+    written_tables: Callable[[], Mapping[str, Table]]
+    """The tables that the pipeline has written in this run or before, by identifier; looks at the storage."""
+    totals: Totals
+    losses: Losses = field(default_factory=Losses)
+    """Records that were lost before they were read."""
+    standings: Mapping[str, TableStanding] = field(default_factory=dict)
+    """Tables that do not have all that was read."""
+    waited_s: float = 0.0
+    """How long it has waited for trouble to pass."""
+    unfinished: tuple[str, ...] = ()
+    """What was there to read and could not be read to its end, or leads to no table."""
+    why_nothing: str | None = None
+    """Why there was nothing to read; None where the tables had it all."""
+
+
+def summarize(done: FinishedRun, file: str) -> RunSummary:
+    """The state of the tables that the pipeline has written and the totals of the run; ``file`` is the pipeline's."""
+    tables, summaries, unread = done.written_tables(), [], {}
     for name in sorted(tables):
         try:
             summaries.append(_table_summary(name, tables[name]))
@@ -41,16 +55,18 @@ def summarize(
             unread[name] = str(error)
     largest = max(summaries, key=lambda s: (s.changelog_row_count, s.row_count), default=None)
     return RunSummary(
-        config.name,
-        totals,
+        done.config.name,
+        done.totals,
         tuple(summaries),
         None if largest is None else _readable_sample(largest.identifier, tables[largest.identifier], unread),
-        config.quarantine,
+        done.config.quarantine,
         unread,
-        () if losses is None else tuple(map(str, losses.newest)),
-        tuple(standing.summary for standing in (behind or {}).values()),
-        unfinished=tuple(unfinished),
-        why_nothing=why_nothing,
+        tuple(map(str, done.losses.newest)),
+        tuple(standing.summary for standing in done.standings.values()),
+        done.waited_s,
+        done.unfinished,
+        done.why_nothing,
+        file,
     )
 
 
@@ -66,19 +82,18 @@ def _readable_sample(identifier: str, table: Table, unread: dict[str, str]) -> T
 def _table_summary(identifier: str, table: Table) -> TableSummary:
     snapshots = all_snapshots(table)
     latest = snapshots[-1] if snapshots else None
-    state = table.state(latest)
-    stored = sum(file.row_count for files in state.files.values() for file in files)
-    is_counted = stored <= COUNTED_ROWS
+    shape = table_shape(table.state(latest), table.options)
+    is_counted = shape.stored_rows <= COUNTED_ROWS
     key = list(table.schema.trimmed_primary_keys[:1])
     return TableSummary(
         identifier,
         table.paths.root,
-        sum(part.num_rows for part in table.read(key)) if is_counted else stored,
-        bucket_count(state),
+        sum(part.num_rows for part in table.read(key)) if is_counted else shape.stored_rows,
+        shape.buckets,
         len(snapshots),
         sum(snapshot.changelog_record_count or 0 for snapshot in snapshots),
         is_counted,
-        waiting_row_count(state),
+        shape.waiting_rows,
     )
 
 

@@ -1,13 +1,12 @@
-"""What the batches of one pipeline brought together since its start."""
+"""The totals of one pipeline's batches since its start."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from pipelines.batch.batch_report import BatchReport
+from pipelines.batch.batch_report import BatchObserver, BatchReport
 from sinks.write.unsent import Unsent
 from sources.changes import DecodeCounts
 
@@ -18,7 +17,7 @@ class Totals:
 
     record_count: int = 0
     counts: DecodeCounts = field(default_factory=DecodeCounts)
-    """What became of the records."""
+    """The records by outcome."""
     seconds: float = 0.0
     """Wall time of the batches; they overlap, because one begins while the one before is still compacted."""
     quarantined_reasons: Mapping[str, int] = field(default_factory=dict)
@@ -28,36 +27,30 @@ class Totals:
     unsent: Mapping[str, Unsent] = field(default_factory=dict)
     """Per table: values that the source left out and no row gives for certain."""
     beside: Mapping[str, int] = field(default_factory=dict)
-    """Records that were read for tables beside the stream, by table, including quarantined records."""
+    """Records read for tables beside the stream, by table, including quarantined records."""
     beside_quarantined: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Of these the bad ones, by table and kind of reason."""
 
 
-class RunTotals:
-    """A ``BatchObserver`` that adds up."""
+class RunTotals(BatchObserver):
+    """Adds up."""
 
     def __init__(self) -> None:
         self.totals = Totals()
-        self._ended_s = -math.inf
-
-    def begin(self, batch_id: int) -> None:
-        """Only batches that end count."""
+        self._is_first = True
 
     def end(self, report: BatchReport) -> None:
-        seconds = report.seconds_since(self._ended_s)
-        so_far = self.totals
-        is_first = self._ended_s == -math.inf
+        so_far, is_first, self._is_first = self.totals, self._is_first, False
         self.totals = replace(
             so_far,
             record_count=so_far.record_count + report.record_count,
             counts=so_far.counts + report.counts,
-            seconds=so_far.seconds + seconds,
+            seconds=so_far.seconds + report.wall_s,
             quarantined_reasons=dict(Counter(so_far.quarantined_reasons) + Counter(report.quarantined_reasons)),
             first_record_count=report.record_count if is_first else so_far.first_record_count,
-            first_seconds=seconds if is_first else so_far.first_seconds,
+            first_seconds=report.wall_s if is_first else so_far.first_seconds,
             unsent=_with_unsent(so_far.unsent, report),
         )
-        self._ended_s = report.ended_s
 
     def beside(self, identifier: str, report: BatchReport) -> None:
         so_far = self.totals

@@ -1,4 +1,4 @@
-"""What a pipeline is about to do, in one line before its first batch."""
+"""The plan of a pipeline, in one line before its first batch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pipelines.config.config_values import duration_text
 def start_line(
     config: PipelineConfig, reads: str, begins: str, closed_batch: int | None, is_resuming: bool, once: bool
 ) -> str:
-    """The whole line: what is read, where reading begins, how often, where tables and checkpoint lie.
+    """The whole line: the source, where reading begins, how often, the places of tables and checkpoint.
 
     ``reads`` and ``begins`` are the words of the source's reader.
     """

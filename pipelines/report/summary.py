@@ -1,4 +1,4 @@
-"""What `tidemark run --once` says at its end: what was written, a sample of it, and what to try next."""
+"""The summary of `tidemark run --once`: the written tables, a sample of the rows, and what to try next."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class RunSummary:
     behind: tuple[str, ...] = ()
     """Tables that do not have all that was read, in words."""
     waited_s: float = 0.0
-    """How long the run has waited for trouble to pass."""
+    """How long the run has waited for transient failures to end."""
     unfinished: tuple[str, ...] = ()
     """Files and topics that could not be read, in words."""
     why_nothing: str | None = None

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from rich.text import Text
 
-from paimon_table import POSTPONED, BucketId, DataFileMeta, Snapshot, Table, TableSchema, TableState
+from paimon_table import BucketId, DataFileMeta, Snapshot, Table, TableSchema
 from paimon_table.errors import ConfigError, UnsupportedFeature
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.types import sql
@@ -19,6 +19,7 @@ from pipelines.report.output import SNAPSHOT_ID, RowFormat
 from pipelines.report.row_output import cell_text, print_table, rich_table
 from pipelines.report.safe_text import json_line, shown
 from pipelines.tables.column_changes import column_differences
+from pipelines.views.table_shape import table_shape
 
 ROW_KIND = "_row_kind"
 _COUNTED_ROWS = 10_000_000
@@ -65,15 +66,23 @@ def snapshot_rows(snapshots: Sequence[Snapshot]) -> pa.Table:
 
 def schema_rows(table: Table) -> pa.Table:
     """One row per version of the schema, with what differs from the one before it."""
-    versions = [table.context.schemas[id_] for id_ in sorted(table.context.schemas)]
-    differences = ["; ".join(_differences(*pair)) for pair in pairwise(versions)]
+    versions = schema_versions(table)
     columns: dict[str, tuple[pa.DataType, list[Any]]] = {
-        "id": (pa.int64(), [schema.id for schema in versions]),
-        "time": (pa.timestamp("ms", "UTC"), [schema.time_ms for schema in versions]),
-        "columns": (pa.int32(), [len(schema.fields) for schema in versions]),
-        "changes": (pa.string(), ["the first", *differences]),
+        "id": (pa.int64(), [schema.id for schema, _ in versions]),
+        "time": (pa.timestamp("ms", "UTC"), [schema.time_ms for schema, _ in versions]),
+        "columns": (pa.int32(), [len(schema.fields) for schema, _ in versions]),
+        "changes": (pa.string(), ["; ".join(changes) or "the first" for _, changes in versions]),
     }
     return _table(columns)
+
+
+def schema_versions(table: Table) -> list[tuple[TableSchema, list[str]]]:
+    """The versions of the schema, oldest first, each with what differs from the one before it."""
+    versions = [table.context.schemas[id_] for id_ in sorted(table.context.schemas)]
+    return [
+        (versions[0], []),
+        *((after, _differences(before, after)) for before, after in pairwise(versions)),
+    ]
 
 
 def _differences(before: TableSchema, after: TableSchema) -> list[str]:
@@ -120,9 +129,8 @@ def show_table(table: Table, output: RowFormat) -> None:
 def table_facts(table: Table) -> dict[str, Any]:
     """Path, columns, keys, options, newest snapshot, and sums over the live files."""
     latest = table.snapshots.latest()
-    state = table.state(latest)
-    files = [file for of_bucket in state.files.values() for file in of_bucket]
-    schema = table.schema
+    state, schema = table.state(latest), table.schema
+    shape = table_shape(state, table.options)
     return {
         "path": table.paths.root,
         "schema_id": schema.id,
@@ -133,19 +141,19 @@ def table_facts(table: Table) -> dict[str, Any]:
         "options": dict(schema.options),
         "snapshot": None if latest is None else _snapshot_facts(latest),
         "partitions": len({bucket.partition for bucket in state.files}),
-        "buckets": bucket_count(state),
-        "files": len(files),
-        "file_bytes": sum(file.file_size_bytes for file in files),
-        "file_rows": sum(file.row_count for file in files),
-        "rows": live_row_count(table, state),
-        "waiting_rows": waiting_row_count(state),
-        "levels": _levels(state),
+        "buckets": shape.buckets,
+        "files": shape.files,
+        "file_bytes": shape.size_bytes,
+        "file_rows": shape.stored_rows,
+        "rows": _live_row_count(table, shape.stored_rows),
+        "waiting_rows": shape.waiting_rows,
+        "levels": {str(level): of_level.files for level, of_level in shape.levels.items()},
     }
 
 
-def live_row_count(table: Table, state: TableState) -> int | None:
+def _live_row_count(table: Table, stored_rows: int) -> int | None:
     """Rows that a scan gives; None for tables that are too large to read for it, or cannot be read."""
-    if sum(file.row_count for files in state.files.values() for file in files) > _COUNTED_ROWS:
+    if stored_rows > _COUNTED_ROWS:
         return None
     key = list(table.schema.primary_keys or table.schema.column_names[:1])
     try:
@@ -154,18 +162,8 @@ def live_row_count(table: Table, state: TableState) -> int | None:
         return None
 
 
-def bucket_count(state: TableState) -> int:
-    """Buckets with files that readers see."""
-    return sum(bucket.bucket != POSTPONED for bucket in state.files)
-
-
-def waiting_row_count(state: TableState) -> int:
-    """Rows in postponed buckets: readers see them after a compaction."""
-    return sum(file.row_count for bucket, files in state.files.items() if bucket.bucket == POSTPONED for file in files)
-
-
 def waiting_text(count: int, path: str) -> str:
-    """That so many rows wait, and for what."""
+    """How many rows wait, and for what."""
     note = f"{count:,} rows wait in postponed buckets ('bucket' = -2); readers see them after a compaction"
     return f"{note}: tidemark table compact {path}"
 
@@ -174,15 +172,6 @@ def _snapshot_facts(snapshot: Snapshot) -> dict[str, Any]:
     row: dict[str, Any] = snapshot_rows([snapshot]).to_pylist()[0]
     row["time"] = row["time"].isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return {**row, "properties": dict(snapshot.properties)}
-
-
-def _levels(state: TableState) -> dict[str, int]:
-    """Files per level."""
-    counts: dict[int, int] = {}
-    for files in state.files.values():
-        for file in files:
-            counts[file.level] = counts.get(file.level, 0) + 1
-    return {str(level): counts[level] for level in sorted(counts)}
 
 
 def _print_facts(facts: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """One process of a user at a time fetches Spark's packages: Ivy's cache takes harm from two that fill it at once.
 
-A file in the cache says that all of a list of packages has been fetched; from then on nobody waits. Who empties the
+A file in the cache says that all packages of a list have been fetched; from then on no process waits. Who empties the
 cache removes the file with it. Without a place for it, such as in a home that cannot be written, nothing is locked.
 """
 

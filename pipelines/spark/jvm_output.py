@@ -1,7 +1,7 @@
 """What Spark's JVM and its Python workers print: kept for the case of an error instead of shown as it comes.
 
 Spark's launcher, Ivy and the JVM announce themselves at every start. Their lines are messages at DEBUG; errors that
-Spark logs are warnings. A JVM that somebody else started (spark-submit) prints where its starter said.
+Spark logs are warnings. The output of a JVM that spark-submit started goes where spark-submit sends it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FETCHED = re.compile(r"downloading \S*/([^/\s]+\.(?:jar|pom))\b")
 """What Ivy prints of each file that it fetches."""
 
 _FRAME = re.compile(r"\s+(?:at \S|\.\.\. \d+ more)")
-"""A line of a Java stack; what went wrong, with the path of a file, stands above it."""
+"""A line of a Java stack; the fault, with the path of a file, is above it."""
 
 _TROUBLE = re.compile(r"error|exception|fatal|out of memory|insufficient", re.IGNORECASE)
 

@@ -52,7 +52,7 @@ def say_reader(config: PipelineConfig) -> None:
 
 
 def master_of(config: PipelineConfig) -> str:
-    """What the file asks for, else what ``spark-submit`` says, else all cores of this machine."""
+    """The master in the file, else that of ``spark-submit``, else all cores of this machine."""
     if config.spark.master is not None:
         return config.spark.master
     if "PYSPARK_GATEWAY_PORT" in os.environ:

@@ -1,7 +1,7 @@
 """A user id without a name, which containers may be given (OpenShift, ``docker run --user 12345:0``).
 
 The system knows neither its name nor its home. In the JVM both are then ``?``: Ivy takes that for a directory, and
-Hadoop logs in by a name that it asks the system for itself. So the JVM gets both, and Hadoop gets its user from us.
+Hadoop asks the system for a login name itself. So the JVM gets both, and Hadoop gets its user from us.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _UNCACHED = "spark.hadoop.fs.file.impl.disable.cache"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _NAME_VARIABLES = ("HADOOP_USER_NAME", "SPARK_USER", "LOGNAME", "USER")
 _WORD = re.compile(r"[\w./@+-]+")
-"""What the launcher of Spark does not split or unquote."""
+"""Text that Spark's launcher does not split or unquote."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamelessUser:
-    """What stands in for the entry that the system lacks."""
+    """The replacement for the entry that the system lacks."""
 
     name: str
     home: str

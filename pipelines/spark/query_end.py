@@ -7,12 +7,16 @@ answer: a second interrupt ends this wait too.
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
+from py4j.clientserver import ClientServerConnection
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 PATIENCE_S = 3.0
@@ -22,7 +26,7 @@ MOST_S = 6.0
 """How long an interrupted query may take to end; it does nothing any more that counts."""
 
 _ASKS_KAFKA = "Getting offsets from Kafka"
-"""How Spark's word for what a query does begins then. Other sources answer soon, or do not heed an interrupt."""
+"""The beginning of Spark's status text at that time. Other sources answer soon, or do not heed an interrupt."""
 
 
 class QueryEnd:
@@ -60,7 +64,7 @@ class QueryEnd:
             self._interrupt()
 
     def _interrupt(self) -> None:
-        """Beside the caller: Spark's own call returns when the query has ended."""
+        """Runs on a thread of its own, because Spark's call returns when the query has ended."""
         stop = threading.Thread(target=self._stop, name="tidemark-query-end", daemon=True)
         self._stops.append(stop)
         stop.start()
@@ -70,3 +74,17 @@ class QueryEnd:
             self._query.stop()
         except (PySparkException, Py4JError, OSError):
             return  # it takes longer than Spark waits for it, or the JVM has ended
+
+
+def this_connection(spark: SparkSession) -> ClientServerConnection | None:
+    """The connection of the calling thread. Whoever knows that the JVM's thread has ended may end it."""
+    gateway = spark.sparkContext._gateway
+    found = None if gateway is None else gateway._gateway_client.get_thread_connection()
+    return found if isinstance(found, ClientServerConnection) else None
+
+
+def end_connection(connection: ClientServerConnection) -> None:
+    """Let the thread behind the connection end; it waits for a call, and closes the connection then itself."""
+    if connection.socket is not None:
+        with suppress(OSError):
+            connection.socket.shutdown(socket.SHUT_RDWR)

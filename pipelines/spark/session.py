@@ -44,7 +44,7 @@ CODE_PACKAGES = ("paimon_table", "pipelines", "sinks", "sources", "tidemark")
 """Our import packages, which travel with the job to executors on other machines."""
 
 _CODE = "tidemark-code"
-"""The directory into which an executor unpacks them, below the one that it runs in."""
+"""The directory into which an executor unpacks them, below its working directory."""
 
 LOCAL_ALLOCATION = {
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
@@ -57,10 +57,9 @@ The next batch needs as much again, and every page of it that was given back is 
 """
 
 
-def open_session(configs: Sequence[PipelineConfig], is_short: bool = False) -> SparkSession:
+def open_session(configs: Sequence[PipelineConfig]) -> SparkSession:
     """Start Spark for these pipelines, or join the session of ``spark-submit``.
 
-    ``is_short``: the run ends by itself, and its records do not pass the JVM.
     Raises ConfigError when two files ask for different Spark properties or when threads are not pinned, SinkUnavailable
     when Spark does not start.
     """
@@ -74,7 +73,7 @@ def open_session(configs: Sequence[PipelineConfig], is_short: bool = False) -> S
         check_connector(SparkContext._jvm)
     master = _master(configs)
     is_local = master.startswith("local")
-    properties = session_properties(configs, master, is_joined, _local_directories(configs), is_short)
+    properties = session_properties(configs, master, is_joined, _local_directories(configs))
     secrets = _storage_secrets(configs)
     if secrets and not is_local:
         properties |= {f"spark.executorEnv.{name}": text for name, text in secrets.items()}
@@ -103,7 +102,7 @@ def open_session(configs: Sequence[PipelineConfig], is_short: bool = False) -> S
     if not is_joined:
         _ignore_sigterm(session)
     for variable in secrets:
-        # Otherwise it stands in every serialized task; the processes of the executors have it.
+        # Otherwise it is in every serialized task; the processes of the executors have it.
         session.sparkContext.environment.pop(variable, None)
     _hand_on_code(session.sparkContext, is_elsewhere=not runs_here(session), is_joined=is_joined)
     return session
@@ -117,7 +116,7 @@ def _hand_on_code(context: SparkContext, *, is_elsewhere: bool, is_joined: bool)
     """
     if not is_elsewhere and not is_joined:
         return
-    # Spark's process for a source runs beside the driver and gets no files.
+    # Spark's process for a source runs next to the driver and gets no files.
     path = context.environment.get("PYTHONPATH", str(Path(__file__).resolve().parents[2]))
     if is_elsewhere:
         context.addArchive(f"{code_archive()}#{_CODE}")
@@ -196,7 +195,7 @@ def _working_directory() -> str | None:
 
 
 def _ignore_sigterm(session: SparkSession) -> None:
-    """Let the JVM and what it starts go on after SIGTERM: it may be sent to all processes of a service at once.
+    """Let the JVM and its child processes survive SIGTERM, which may go to all processes of a service at once.
 
     This process gets it too and ends the others when the running batch is done. They end without us too.
     """
@@ -264,7 +263,7 @@ def lookup_root(session: SparkSession) -> str | SharedDirectory:
 def spool(session: SparkSession) -> Spool | None:
     """Where tasks leave large blobs and results, and the driver leaves the plans of tasks.
 
-    None where they run on other machines, and with a master ``local[N, M]``: it tries failed tasks again, but the rows
+    None if they run on other machines, and with a master ``local[N, M]``. That one retries failed tasks, but the rows
     whose result a task has left there may be committed already.
     """
     if not runs_here(session) or "," in (session.sparkContext.master or ""):
@@ -308,7 +307,7 @@ def write_slots(session: SparkSession) -> int:
 
 
 def _master(configs: Sequence[PipelineConfig]) -> str:
-    """What the files ask for, else what ``spark-submit`` says, else all cores of this machine."""
+    """The master in the files, else that of ``spark-submit``, else all cores of this machine."""
     masters = {c.spark.master for c in configs if c.spark.master is not None}
     if len(masters) > 1:
         raise ConfigError(f"the files ask for different Spark masters ({', '.join(sorted(masters))}); run them apart")

@@ -35,7 +35,7 @@ _DEFAULTS = {
     "spark.python.worker.reuse": "true",
     # An overloaded machine takes longer than Spark's 15 s to connect two processes.
     "spark.python.authenticate.socketTimeout": "120s",
-    # What Spark masks in its logs, its event log and its web page, beside what it masks anyway.
+    # What Spark masks in its logs, its event log and its web page, besides its own defaults.
     "spark.redaction.regex": "(?i)secret|password|passphrase|token|access[.]?key|credential|jaas|keystore[.]key",
     "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|credential|jaas|keystore[.]key",
 }
@@ -47,9 +47,9 @@ _KAFKA = {
     "spark.kafka.consumer.cache.timeout": "2m",
     "spark.kafka.consumer.cache.evictorThreadRunInterval": "20s",
 }
-"""How long the JVM keeps what a query has fetched of a partition and not read (up to 10,000 records), and consumers.
+"""How long the JVM keeps consumers, and records that a query has fetched and not read (up to 10,000 of a partition).
 
-Each slice of a table that catches up is a query of its own: with Spark's 5 minutes what they leave fills the JVM.
+Each slice of a table that catches up is a query of its own. With Spark's 5 minutes their leftovers would fill the JVM.
 """
 
 _WORKERS = {
@@ -71,8 +71,8 @@ _LOCAL_COLLECTOR = "-XX:+UseParallelGC"
 _END_WITHOUT_MEMORY = "-XX:+ExitOnOutOfMemoryError"
 """A JVM whose threads have died of it would stay, without end and of no use, also when its driver is gone."""
 
-_SHORT_RUN = "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
-"""Where the JVM sees no record and ends soon, what its second compiler and its verifier take is not given back.
+_WITHOUT_RECORDS = "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+"""Where the JVM sees no record, its second compiler takes more processor time than its faster code gives back.
 
 The verifier guards against class files that no compiler has written; those of Spark come with pyspark.
 """
@@ -99,11 +99,10 @@ def session_properties(
     master: str | None,
     is_joined: bool,
     local_dirs: Sequence[str],
-    is_short: bool = False,
 ) -> dict[str, str]:
     """All properties of the session. ``is_joined``: the JVM runs already, started by ``spark-submit``.
 
-    ``is_short`` as for ``open_session``. ``local_dirs`` is where Spark is to put its local files, each made private by
+    ``local_dirs`` is where Spark is to put its local files, each made private by
     us; for local masters.
     """
     given = merged_properties(configs)
@@ -119,8 +118,8 @@ def session_properties(
         java_options = f"{_LOCAL_COLLECTOR} {java_options}"
     if is_local and not is_joined:
         java_options = f"{_END_WITHOUT_MEMORY} {java_options}"
-    if is_local and not is_joined and is_short:
-        java_options = f"{_SHORT_RUN} {java_options}"
+    if is_local and not is_joined and all(c.source.kafka is None or reads_directly(c) for c in configs):
+        java_options = f"{_WITHOUT_RECORDS} {java_options}"
     properties["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={log4j.as_uri()} {java_options}".strip()
     if is_local:
         workers = {} if is_joined and not is_cluster else {**_WORKERS, **_LOCAL_SHUFFLE}
@@ -167,12 +166,12 @@ def merged_properties(configs: Sequence[PipelineConfig]) -> Mapping[str, str]:
 
 
 def without_sensitive(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties that may stand on a command line, which every user of the machine can read."""
+    """The properties that may be on a command line, which every user of the machine can read."""
     return {name: value for name, value in properties.items() if not _SENSITIVE.search(name)}
 
 
 def names_collector(given: Mapping[str, str]) -> bool:
-    """Whether somebody chooses the JVM's garbage collector; a second choice keeps it from starting."""
+    """Whether the options choose the JVM's garbage collector; a second choice keeps the JVM from starting."""
     properties = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
     variables = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
     texts = [*(given.get(name, "") for name in properties), *(os.environ.get(name, "") for name in variables)]

@@ -47,7 +47,7 @@ _SECOND_RUN = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY|SparkCo
 
 
 def second_run(text: str, checkpoint: str) -> SinkUnavailable | None:
-    """The error when Spark found that somebody else writes to the checkpoint; None if that is not what it says."""
+    """The error if Spark found that another process writes to the checkpoint; None for other errors."""
     if _SECOND_RUN.search(text) is None:
         return None
     return SinkUnavailable(

@@ -1,4 +1,4 @@
-"""What Spark would leave behind: empty directories where the user stands, stack traces when its JVM is gone."""
+"""Leftovers of Spark: empty directories in the working directory, stack traces when its JVM is gone."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def leave_no_residue(session: SparkSession) -> None:
 
 
 def _remove_artifacts(session: SparkSession) -> None:
-    """Only what is empty goes; Spark makes directories again when it has something to put there."""
-    with suppress(Py4JError):  # another version of Spark may not have it, or make it elsewhere
+    """Only empty directories are removed; Spark creates them again when it needs them."""
+    with suppress(Py4JError):  # another version of Spark may not have it, or create it elsewhere
         made = Path(session._jsparkSession.artifactManager().artifactPath().toString())
         with suppress(OSError):
             for directory in made.parents[:2]:

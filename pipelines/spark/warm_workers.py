@@ -11,7 +11,7 @@ from pipelines.spark.session import write_slots
 
 
 def warm_workers(session: SparkSession) -> None:
-    """Start the daemon of the workers, and some workers, beside what the driver does until its first batch.
+    """Start the daemon of the workers, and some workers, while the driver prepares its first batch.
 
     On a cluster their executors come up with them. Returns at once; without it they come up one after the other.
     """

@@ -1,9 +1,9 @@
-"""What a checkpoint belongs to: its book names the pipeline and the tables written under it.
+"""The owner of a checkpoint: its book names the pipeline and the tables written under it.
 
-Spark goes on from its offsets whatever became of the tables, and would bring nothing but new rows into a table that was
-deleted meanwhile. The book distinguishes such a table from one that never had rows. A table is noted durably before the
-first commit to it, so what the book misses was never written. A table is known by its name and the time of its first
-schema, which another table of the same name does not have.
+Spark continues from its offsets whatever happened to the tables. It would bring only new rows into a table that was
+deleted since. The book distinguishes such a table from one that never had rows. A table is noted durably before the
+first commit to it, so tables missing from the book were never written. A table is known by its name and the time of its
+first schema, which another table of the same name does not have.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from paimon_table.errors import ConfigError
 from pipelines.checkpoint.book import FILE, Book, Contents
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.config.config import PipelineConfig
-from pipelines.config.table_match import PLACEHOLDER
 from pipelines.storage import catalog_of
 from pipelines.tables.known_routes import may_write
 from pipelines.tables.written_tables import WrittenTable, written_tables
@@ -30,7 +29,7 @@ NAMES_SHOWN = 5
 
 
 class CheckpointRecord:
-    """What the book of one pipeline's checkpoint says of the tables written under it."""
+    """The tables written under one pipeline's checkpoint, by its book."""
 
     def __init__(
         self, config: PipelineConfig, checkpoint: Checkpoint, catalog: Catalog | None = None, book: Book | None = None
@@ -80,8 +79,9 @@ class CheckpointRecord:
     def add(self, tables: Iterable[tuple[str, Table]], found: Iterable[str] | None = None) -> None:
         """Note tables durably before anything is committed to them; costs nothing once they are.
 
-        ``found`` are all that the pipeline had written before; what is noted of that already stays. Where there is no
-        checkpoint (a retry behind its loss) nothing is: a directory with the document alone would count as damaged.
+        ``found`` are all tables that the pipeline had written before; existing notes about them stay. Without a
+        checkpoint (a retry after its loss) nothing is noted: a directory with the document alone would count as
+        damaged.
         """
         if not self.book.has_file and self._checkpoint.query_id is None:
             return
@@ -108,16 +108,16 @@ class CheckpointRecord:
             )
 
     def _check_age(self, written: Iterable[str], commit_user: str | None) -> None:
-        """Refuse an older copy of the checkpoint: what it plans again would be taken for what the tables have already.
+        """Refuse an older copy of the checkpoint: its next batches would be taken for those that the tables already
+        have.
 
-        Spark writes down what a batch reads before any table gets it, so no table is ahead of its own checkpoint.
+        Spark records the range of a batch before any table gets its rows, so no table is ahead of its own checkpoint.
         """
         planned = self._checkpoint.planned_batch
         if commit_user is None or planned is None:
             return
         # A copy from before a table's first commit does not name it.
-        fixed = (rule.into for rule in self._config.tables if not PLACEHOLDER.search(rule.into))
-        names = [TableName.of(name) for name in dict.fromkeys((*written, *fixed))]
+        names = [TableName.of(name) for name in dict.fromkeys((*written, *self._config.fixed_names))]
         found = list(written_tables(self._catalog, self._config.name, names, lambda *_: None))
         self._check_slices(found, commit_user)
         for table in found:
@@ -126,7 +126,7 @@ class CheckpointRecord:
                 raise older_copy(self._config, planned, str(table.name), position.commit_identifier)
 
     def _check_slices(self, written: Iterable[WrittenTable], commit_user: str) -> None:
-        """Refuse a checkpoint that has not planned what was read beside its stream: it would be read again.
+        """Refuse a checkpoint that has not planned records which were read beside its stream: they would be read again.
 
         That slices are read is in the book before a table has one.
         """
@@ -134,7 +134,7 @@ class CheckpointRecord:
             position = table.position
             since_ms = aside_number(position.writer)
             if position.commit_user != commit_user or since_ms is None or position.commit_kind == CommitKind.OVERWRITE:
-                continue  # the switch of a rebuild is no slice
+                continue  # the switch of a rebuild is not a slice
             entry, by_number = self.book.entry(str(table.name)), self._config.source.files is not None
             if not entry.may_have(since_ms, position.commit_identifier, by_number=by_number):
                 raise _is_older(

@@ -1,7 +1,7 @@
-"""What observed columns change in a table: a pure decision from its schema, and what it cannot follow.
+"""How observed columns change a table, and which of them it cannot follow: a pure decision from its schema.
 
-A change that cannot be made concerns its column alone. The values of a column that cannot be added go to quarantine; of
-a column that cannot be widened those go there that do not fit it as it is.
+A change that cannot be made concerns its column alone. If a column cannot be added, its values go to quarantine. If a
+column cannot be widened, the values that do not fit go there.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class ColumnChanges:
-    """What follows from what was seen.
+    """The changes that follow from the observations.
 
-    ``refused`` has columns that cannot be added or widened, with the reason; ``left`` those beyond the bound;
-    ``pausing`` those for which the table is to be paused.
+    ``refused`` has columns that cannot be added or widened, with the reason. ``left`` has those beyond the bound,
+    ``pausing`` those that pause the table.
     """
 
     changes: tuple[SchemaChange, ...]
@@ -71,8 +71,8 @@ def column_changes(
 ) -> ColumnChanges:
     """What ``seen`` columns change; ``room`` is how many columns may be added that are not ``declared``.
 
-    Types that are declared ``by_pattern`` hold as well, but nobody has named these columns. If a column continues
-    others, ``earlier`` has the columns that held the values of its source before. ``newest`` tells whether the newest
+    Types that are declared ``by_pattern`` hold as well, but the file does not name these columns. If a column continues
+    others, ``earlier`` has the columns that held the values of its source before. ``newest`` says whether the newest
     records have an observed type.
     """
     types = {**(by_pattern or {}), **declared}
@@ -130,7 +130,7 @@ def nullable_changes(schema: TableSchema, names: Collection[str], policy: Schema
     if found and policy.nullability == "pause":
         raise PausingChange(
             f"column {', '.join(found)} can be NULL in the source and not in the table:"
-            " `schema_changes: {nullability: pause}`; say apply to let the table take it, or ignore to put records"
+            " `schema_changes: {nullability: pause}`; set apply to let the table take it, or ignore to put records"
             " with NULL there into the quarantine"
         )
     return tuple(map(NullableColumn, found)) if policy.nullability == "apply" else ()
@@ -161,22 +161,22 @@ def _change(
     if wider is None:
         if policy.retype == "pause":
             raise PausingChange(
-                f"{now} without loss: `schema_changes: {{retype: pause}}`; say cast to continue, or {keep}"
+                f"{now} without loss: `schema_changes: {{retype: pause}}`; set cast to continue, or {keep}"
             )
         if policy.retype == "to_string" and can_become_text(present):
             return None if present.with_nullable(True) == string() else TextColumn(name)
         if policy.retype == "new_column":
             why = why_not_free(schema, name)
             if why is not None:
-                raise PausingChange(f"{now} without loss, and `new_column` cannot work: {why}; say cast, or {keep}")
+                raise PausingChange(f"{now} without loss, and `new_column` cannot work: {why}; set cast, or {keep}")
             return AddColumn(_next_name(schema, name), wanted.with_nullable(True))
         raise SchemaChangeRefused(f"{now} without loss; to keep the table's type for good, {keep}")
     if wider == present:
         return None
     if policy.widen == "pause":
-        raise PausingChange(f"{now}, and `schema_changes: {{widen: pause}}`; say apply to widen it, or {keep}")
+        raise PausingChange(f"{now}, and `schema_changes: {{widen: pause}}`; set apply to widen it, or {keep}")
     if policy.widen == "cast":
-        raise SchemaChangeRefused(f"{now}, and `schema_changes: {{widen: cast}}`; say apply to widen it")
+        raise SchemaChangeRefused(f"{now}, and `schema_changes: {{widen: cast}}`; set apply to widen it")
     return WidenColumn(name, wider)
 
 
@@ -216,7 +216,7 @@ def name_refusal(name: str, present: Collection[str]) -> str | None:
     return (
         f"its name differs from column {twin!r} in case only, and readers such as Spark could tell neither from the"
         " other; rename it or leave it out in the connector, or declare its type under columns.types to have both. If"
-        f" the source has renamed the column, say `columns.rename: {{{name}: {twin}}}`"
+        f" the source has renamed the column, set `columns.rename: {{{name}: {twin}}}`"
     )
 
 

@@ -31,7 +31,7 @@ SOURCE_COLUMNS = "tidemark.source-columns"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a rule makes of columns. ``types`` are the known types of source columns, by their names in the source."""
+    """The columns that a rule makes. ``types`` are the known types of source columns, by their names in the source."""
 
     rule: TargetRule
     types: Mapping[str, DataType]
@@ -134,7 +134,7 @@ class Layout:
     def check_lacking(self, source: str, shown: Collection[str]) -> None:
         """ConfigError for a name that no column of the source has; ``shown`` are the names that records have.
 
-        SchemaChangeRefused, which is the trouble of one table, for a column that has nothing but NULL so far.
+        Raises SchemaChangeRefused, a failure of one table, for a column that has only NULL so far.
         """
         known = {*self.types, *shown}
         check_inputs(self.rule, source, self.hidden)
@@ -163,7 +163,7 @@ class Layout:
 
 
 def layout_of(rule: TargetRule, schema: TableSchema, seen: Mapping[str, DataType | None] | None = None) -> Layout:
-    """The columns of a table that is there, with what records show beside.
+    """The columns of an existing table, with further ones that records show.
 
     ConfigError where a column that expressions need has become one that its old values do not fit into.
     """
@@ -198,7 +198,7 @@ def _wider(rule: TargetRule, name: str, known: DataType, observed: DataType) -> 
 
 
 def first_layout(rule: TargetRule, seen: Mapping[str, DataType | None]) -> Layout:
-    """The columns of a table that is still to be made."""
+    """The columns of a table that does not exist yet."""
     columns = rule.columns
     types = declared_hidden(rule)
     for name in rule.column_types:
@@ -217,7 +217,8 @@ def first_layout(rule: TargetRule, seen: Mapping[str, DataType | None]) -> Layou
 
 
 def first_stored(layout: Layout, seen: Seen, source: str) -> tuple[Seen, TargetRule]:
-    """What a new table gets: the observed columns by their names in the table, and the rule with what it remembers."""
+    """The content of a new table: the observed columns by their names in the table, and the rule with what it
+    remembers."""
     rule, columns = layout.rule, layout.rule.columns
     for name, why in layout.refused.items():
         raise ConfigError(f"rule into {rule.into}: column {name!r} of {source}: {why}")
@@ -280,7 +281,8 @@ def stored_columns(layout: Layout, seen: Seen) -> dict[str, DataType | None]:
 
 
 def stored_looks(rule: TargetRule, seen: Seen) -> Seen:
-    """What was seen, with the looks of values that the table holds as they are, by the names of its columns."""
+    """The observations by the names of the table's columns, with the forms of values that the table stores
+    unchanged."""
     stored = ((rule.columns.stored_as(name), look) for name, look in seen.looks.items())
     return replace(seen, looks={name: look for name, look in stored if name is not None})
 

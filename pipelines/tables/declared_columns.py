@@ -1,7 +1,7 @@
 """Columns that a rule declares: whether the events of a source table have them, and their types in existing tables.
 
-What the rule says holds, as with options: a column becomes as wide as both types need, where Paimon's ALTER TABLE
-allows it. A type that the table's column cannot become without loss is refused.
+The rule decides, as with options: a column becomes as wide as both types need, if Paimon's ALTER TABLE allows it. A
+type that the table's column cannot become without loss is refused.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from paimon_table.nearest_name import misspelt_column
 from paimon_table.types import DataType, sql
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_changes import told, widened
+from pipelines.tables.rule_changes import RuleChanges
 
 log = logging.getLogger(__name__)
 
@@ -38,24 +39,8 @@ def check_declared(rule: TargetRule, columns: Collection[str], topic: str, ident
         log.warning("%s: it stays NULL until a source sends it%s", text, hint)
 
 
-def check_types_of(rule: TargetRule, table: Table, identifier: str, pipeline: str) -> None:
-    """ConfigError for declared types that columns of the table cannot take."""
-    for name, declared in rule.column_types.items():
-        if table.schema.has_column(name):
-            _wider(rule, table, identifier, pipeline, name, declared)
-
-
-def _wider(rule: TargetRule, table: Table, identifier: str, pipeline: str, name: str, declared: DataType) -> DataType:
-    present = table.schema.field(name).type
-    wider = widened(present, declared)
-    if wider is None:
-        reason = "values would be lost between the two"
-        raise ConfigError(_refusal(rule, identifier, pipeline, name, present, declared, reason))
-    return wider
-
-
-def with_types_of(rule: TargetRule, table: Table, identifier: str, pipeline: str, time_ms: int) -> Table:
-    """The table with columns as wide as the rule declares them; publishes a schema version for that. Idempotent.
+def with_types_of(rule: TargetRule, table: Table, by: RuleChanges) -> Table:
+    """The table with columns as wide as the rule declares them. Idempotent.
 
     Columns that the table does not have yet are left to the events. Raises ConfigError for types that its columns
     cannot take.
@@ -65,40 +50,38 @@ def with_types_of(rule: TargetRule, table: Table, identifier: str, pipeline: str
         if not table.schema.has_column(name):
             continue
         present = table.schema.field(name).type
-        wider = _wider(rule, table, identifier, pipeline, name, declared)
+        wider = widened(present, declared)
+        if wider is None:
+            raise ConfigError(_refusal(rule, by, name, present, declared, "values would be lost between the two"))
         if wider != present:
             changes.append(WidenColumn(name, wider))
         elif sql(declared.with_nullable(True)) != sql(present.with_nullable(True)):  # whatever ids nested fields have
-            log.warning(
+            by.log.warning(
                 "%s: column %r is declared as %s and stays %s, which holds all of its values; declare that",
-                identifier,
+                by.identifier,
                 name,
                 sql(declared),
                 sql(present),
             )
     for change in changes:
-        table = _changed(rule, table, identifier, pipeline, change, time_ms)
+        table = _changed(rule, table, change, by)
     return table
 
 
-def _changed(
-    rule: TargetRule, table: Table, identifier: str, pipeline: str, change: WidenColumn, time_ms: int
-) -> Table:
+def _changed(rule: TargetRule, table: Table, change: WidenColumn, by: RuleChanges) -> Table:
     present = table.schema.field(change.name).type
     try:
-        widened = table.evolve([change], time_ms)
+        widened = by.made(table, [change])
     except (ConfigError, SchemaChangeRefused) as error:
         declared = rule.declared([change.name])[change.name]
-        raise ConfigError(_refusal(rule, identifier, pipeline, change.name, present, declared, str(error))) from error
-    log.info("pipeline %s: %s: %s, as its rule declares", pipeline, identifier, told([change], table.schema))
+        raise ConfigError(_refusal(rule, by, change.name, present, declared, str(error))) from error
+    by.log.info("pipeline %s: %s: %s, as its rule declares", by.pipeline, by.identifier, told([change], table.schema))
     return widened
 
 
-def _refusal(
-    rule: TargetRule, identifier: str, pipeline: str, name: str, present: DataType, declared: DataType, reason: str
-) -> str:
+def _refusal(rule: TargetRule, by: RuleChanges, name: str, present: DataType, declared: DataType, reason: str) -> str:
     return (
-        f"pipeline {pipeline}: the rule into {rule.into} declares column {name!r} as {sql(declared)}, but in table"
-        f" {identifier} it is {sql(present)} and cannot become that: {reason}; nothing was written: declare"
+        f"pipeline {by.pipeline}: the rule into {rule.into} declares column {name!r} as {sql(declared)}, but in table"
+        f" {by.identifier} it is {sql(present)} and cannot become that: {reason}; nothing was written: declare"
         f" `{name}: {sql(present)}` under columns.types, or write into a new table (another `into`)"
     )

@@ -1,4 +1,4 @@
-"""What the decoder needs to know of the table that a source table leads to."""
+"""The facts about a source table's target that the decoder needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rule has made of the rows that a table has: a changed mask, filter or expression holds for later rows alone.
+"""The rules that made the rows of a table: a changed mask, filter or expression applies only to later rows.
 
 The table remembers the rules in the option ``tidemark.column-sources``, so Tidemark reports each change once. The
 option has digests of expressions, because expressions may hold secrets.
@@ -7,17 +7,15 @@ option has digests of expressions, because expressions may hold secrets.
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from paimon_table import SetOption, Table
 from paimon_table.errors import ConfigError
 from pipelines.config.column_rules import ColumnMask, KeyedHash
 from pipelines.config.table_rules import TargetRule
+from pipelines.tables.rule_changes import RuleChanges
 from sinks.commit.positions import newest_position
 from sources.column_sources import OPTION, ColumnSources
-
-log = logging.getLogger(__name__)
 
 Words = Mapping[str, tuple[str, ...]]
 """Per column of the table what its rules make it of, each once; the filter has no name."""
@@ -26,7 +24,7 @@ _FILTER = ""
 
 
 def words_of(rules: Iterable[TargetRule]) -> Words:
-    """What the rules of a table say of its rows."""
+    """The rules of a table about its rows."""
     found: dict[str, set[str]] = {}
     for rule in rules:
         texts = {**rule.columns.expressions, **({} if rule.where is None else {_FILTER: rule.where})}
@@ -36,11 +34,11 @@ def words_of(rules: Iterable[TargetRule]) -> Words:
     return {name: tuple(sorted(words)) for name, words in sorted(found.items())}
 
 
-def with_words_of(rules: Sequence[TargetRule], table: Table, identifier: str, pipeline: str, time_ms: int) -> Table:
+def with_words_of(rules: Sequence[TargetRule], table: Table, by: RuleChanges) -> Table:
     """The table with what its rules make of rows from now on; warns of rows that are there and would be others.
 
-    ``rules`` are all that may write the table, the one that does so now in front. Publishes a schema version where
-    something is new. Idempotent. ConfigError where rows lie by what a rule no longer says.
+    ``rules`` are all rules that may write the table; the one that does so now is first. Idempotent. Raises ConfigError
+    if rows were placed by a rule that has changed.
     """
     sources = ColumnSources.parsed(table.schema.options.get(OPTION))
     known, wanted = sources.made_by, words_of(rules)
@@ -48,17 +46,18 @@ def with_words_of(rules: Sequence[TargetRule], table: Table, identifier: str, pi
         return table
     replaced = [name for name, words in known.items() if not {*words} <= {*wanted.get(name, ())}]
     begun = [name for name in wanted if name not in known and all(name in words_of([rule]) for rule in rules)]
-    _check_key(replaced, begun, table, identifier, pipeline)
+    identifier = by.identifier
+    _check_key(replaced, begun, table, by)
     open_columns = sorted({*_open(rules[0], table, known)})
     if open_columns:
-        log.warning(
+        by.log.warning(
             "table %s: columns.mask hides column %s from now on. Rows that the table has keep the values that they were"
             " written with. To hide these too, rebuild the table from its topics (`tidemark replay FILE --table %s"
             " --rebuild`). Older snapshots, tags and branches show them until they expire or are deleted",
             identifier, ", ".join(open_columns), identifier,
         )  # fmt: skip
     if _FILTER in (*replaced, *begun):
-        log.warning(
+        by.log.warning(
             "table %s: `where` is another one from now on. Rows that are in the table stay until they change, and rows"
             " that now match come when they change. To have the rows of the new condition, rebuild the table from its"
             " topics (`tidemark replay FILE --table %s --rebuild`)",
@@ -66,17 +65,17 @@ def with_words_of(rules: Sequence[TargetRule], table: Table, identifier: str, pi
         )  # fmt: skip
     order = [name for name in table.context.options.sequence_fields if name in (*replaced, *begun)]
     if order:
-        log.warning(
+        by.log.warning(
             "table %s: the rule computes %s of `sequence.field` in another way from now on. Rows that are in the table"
             " keep their old place in the order, so a newer record may lose against them. To give all rows the new"
             " order, rebuild the table from its topics (`tidemark replay FILE --table %s --rebuild`)",
             identifier, ", ".join(order), identifier,
         )  # fmt: skip
-    return table.evolve([SetOption(OPTION, sources.with_made_by(wanted).text)], time_ms)
+    return by.made(table, [SetOption(OPTION, sources.with_made_by(wanted).text)])
 
 
-def _check_key(replaced: Collection[str], begun: Collection[str], table: Table, identifier: str, pipeline: str) -> None:
-    """ConfigError for another mask or expression of a key column: the old rows would stay beside the new ones.
+def _check_key(replaced: Collection[str], begun: Collection[str], table: Table, by: RuleChanges) -> None:
+    """ConfigError for another mask or expression of a key column: the old rows would stay next to the new ones.
 
     So would those that the pipeline wrote before a mask or an expression ``begun``.
     """
@@ -84,10 +83,10 @@ def _check_key(replaced: Collection[str], begun: Collection[str], table: Table, 
     name = next((name for name in replaced if name in keys), None)
     if name is None:
         name = next((name for name in begun if name in keys), None)
-        if name is None or newest_position(table.snapshots, pipeline) is None:
+        if name is None or newest_position(table.snapshots, by.pipeline) is None:
             return
     raise ConfigError(
-        f"table {identifier} exists, and the rule computes {name} of its primary key in another way than its rows:"
+        f"table {by.identifier} exists, and the rule computes {name} of its primary key in another way than its rows:"
         " these would stay beside the new ones. Take the change out of the rule, or write into a new table (another"
         " `into`, with `backfill: true`)"
     )

@@ -21,7 +21,7 @@ from pipelines.tables.merged_sources import check_sources, fed_by
 from pipelines.tables.opening import Opening
 from pipelines.tables.table_failure import TableFailure, blaming
 from pipelines.tables.table_routes import TableRoutes
-from pipelines.tables.writable_tables import check_rule, check_writable, rule_of_found
+from pipelines.tables.writable_tables import check_rule, check_writable, following, rule_of_found
 from pipelines.tables.writing_scope import WritingScope
 from pipelines.tables.written_tables import WrittenTable
 from sinks.commit.positions import checkpoint_user
@@ -42,7 +42,7 @@ _GOES_ON = (
 _NO_RULE = "no rule matches its source tables: it misses records until one does, then resume it"
 
 MOST_TAKEN_UP = 16
-"""Known tables opened before the first batch. Where there are more, that takes longer than what it saves."""
+"""Known tables opened before the first batch. With more tables, that takes longer than it saves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class EarlierTables:
     """Opens these tables, once."""
 
     def __init__(self, scope: WritingScope, opening: Opening, routes: TableRoutes) -> None:
-        """``routes`` get what is opened."""
+        """``routes`` get the opened tables."""
         self.uncompacted: dict[str, Table] = {}
         """Tables with rows of earlier slices, commands or checkpoints that were killed before they compacted these."""
         self._config = scope.config
@@ -77,8 +77,8 @@ class EarlierTables:
     def open(self) -> None:
         """Open the tables written in earlier runs: those that may have to be compacted without new rows, and a few.
 
-        That is, in a batch that has none for them, or because a process ended before it had compacted what it had
-        appended. What fed the few is known without events. Tables that no rule writes any more are left alone.
+        That is, in a batch without rows for them, or because a process ended before it had compacted its appended rows.
+        What fed the few is known without events. Tables that no rule writes any more are left alone.
         """
         gone_on_with: list[tuple[str, Table]] = []
         failures: list[TableFailure] = []
@@ -123,24 +123,24 @@ class EarlierTables:
         self._pause_unopened(failures, is_any_open=bool(gone_on_with))
 
     def _is_led(self, found: WrittenTable, topics: Collection[str]) -> bool:
-        """Whether a rule leads to a table what has fed it, or what its pause says that it is to read."""
+        """Whether a rule leads a table's earlier source tables to it, or those that its pause names."""
         topics = {*topics, *self._topics_to_read}
         return bool(leading_rules(self._config, found.name, found.position.sources, topics))
 
     def _open_found(self, found: WrittenTable, rules: Sequence[TargetRule]) -> _Opened:
-        """Open a table, beside others."""
+        """Open a table, in parallel with others."""
         identifier = str(found.name)
         table = loaded = self._own.catalog.load(found.name)
         if loaded.schema.primary_keys:
             self._routes.keyed_topics.update(topic for topic, _ in found.position.offsets)
         rule = agreed_rule([each.for_table(loaded.schema) for each in rules])
         if rule is not None:
-            table = self._opening.followed(rule, loaded, identifier)
+            table = following(self._config, rule, loaded, identifier)
         else:
             check_writable(loaded, identifier)
             found_rule = rule_of_found(self._config, found, loaded)
             if found_rule is not None:
-                check_rule(found_rule, loaded, identifier, self._config.name)
+                check_rule(self._config, found_rule, loaded, identifier)
         is_due = table.options.compacts_without_rows or (_awaits(found, table) and self._is_of_stream(found))
         return _Opened(loaded, rule, table, self._opening.sink(identifier, table) if is_due else None)
 
@@ -163,7 +163,7 @@ class EarlierTables:
             self._take_up(found, opened.rule, opened.table)
 
     def _pause_unopened(self, failures: Sequence[TableFailure], *, is_any_open: bool) -> None:
-        """Begin without tables that are damaged; a file that does not fit its tables is for who has started it."""
+        """Start without damaged tables; a file that does not fit its tables stops the start."""
         for failure in failures:
             is_request = isinstance(failure.error, ConfigError)
             if self._paused is None or self._routes.stops_with(failure.identifier) or is_request or not is_any_open:

@@ -1,4 +1,4 @@
-"""How tables follow the columns that events show, and what each table cannot follow."""
+"""How tables follow the columns of events, and what each table cannot follow."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Evolution:
     """New columns and wider types of all tables of a pipeline."""
 
     def __init__(self, config: PipelineConfig, *, is_beside: bool = False) -> None:
-        """``is_beside``: records come again, which may be older than what the tables have followed."""
+        """``is_beside``: records come again, and may be older than the changes that the tables have followed."""
         self._config = config
         self._beside = is_beside
         self._refused: dict[str, dict[str, str]] = {}
@@ -69,7 +69,7 @@ class Evolution:
     def follow(
         self, sink: TableSink, rule: TargetRule, of_source: TargetRule, source: SourceTable, seen: Seen, now_ms: int
     ) -> bool:
-        """Add and widen what a table can take of ``seen``; returns whether records are to be decoded again for it.
+        """Add and widen the columns of ``seen`` that a table can take; returns whether to decode records again for it.
 
         ``rule`` is the rule of the table. ``of_source``, the source table's rule, says how to store its columns.
 
@@ -154,7 +154,7 @@ class Evolution:
             olds, names = found.unclear[0] if found.unclear else ((found.changes[0].name,), (found.changes[0].to,))
             raise SchemaChangeRefused(
                 f"{source.topic}: column {', '.join(olds)} is gone, {', '.join(names)} of the same type takes its"
-                " place, and `schema_changes: {rename: pause}`; say apply and resume if it was renamed, or add_and_keep"
+                " place, and `schema_changes: {rename: pause}`; set apply and resume if it was renamed, or add_and_keep"
             ).without_values()
         for _, olds, names in news:
             log.warning(
@@ -180,7 +180,7 @@ class Evolution:
         if stated and rule.schema_changes.default == "pause":
             raise SchemaChangeRefused(
                 f"{source.topic}: column {', '.join(sorted(map(str, stated)))} is new and has a default in the source,"
-                " and `schema_changes: {default: pause}`; say ignore and resume: older rows then have NULL there until"
+                " and `schema_changes: {default: pause}`; set ignore and resume: older rows then have NULL there until"
                 " the table is rebuilt (`tidemark replay --rebuild`) from records that have the default"
             ).without_values()
 
@@ -296,7 +296,7 @@ class Evolution:
     def note_refused(
         self, identifier: str, refused: Mapping[str, str], present: Collection[str], source: SourceTable
     ) -> bool:
-        """Remember what the table cannot follow; returns whether records are to be decoded again for it."""
+        """Remember what the table cannot follow; returns whether to decode records again for it."""
         known = self._refused.setdefault(identifier, {})
         new = {name: reason for name, reason in refused.items() if known.get(name) != reason}
         for name, reason in new.items():
@@ -311,7 +311,7 @@ class Evolution:
         return not new.keys() <= {*present}
 
     def limits(self, sink: TableSink, rule: TargetRule, now_ms: int) -> dict[str, Any]:
-        """What the decoder learns about columns that the table lacks."""
+        """What the decoder must know about columns that the table lacks."""
         is_full = _room(sink, rule, now_ms) <= 0
         refused = self._refused.get(sink.identifier, {})
         of_events = {name: name_of_own(rule, name) for name, _ in rule.own_columns if name not in rule.columns.rename}
@@ -329,7 +329,7 @@ def check_droppable(rule: TargetRule, schema: TableSchema, name: str, topic: str
     if is_named or rule.columns.stored_as(name) != name:
         raise SchemaChangeRefused(
             f"{topic}: its events have no column {name} any more, and the rule names it, so that"
-            " `schema_changes: {drop: drop}` cannot drop it; take it out of the rule, or say keep_null and resume"
+            " `schema_changes: {drop: drop}` cannot drop it; take it out of the rule, or set keep_null and resume"
         ).without_values()
 
 
@@ -348,7 +348,7 @@ def _room(sink: TableSink, rule: TargetRule, now_ms: int) -> int:
 
 
 def _word(rule: TargetRule) -> str:
-    """What a column does for which there is no room."""
+    """What happens with a column for which there is no room."""
     add = rule.schema_changes.add
     return rule.new_columns.beyond if add == "apply" else add or "quarantine"
 
@@ -356,7 +356,7 @@ def _word(rule: TargetRule) -> str:
 def _beyond(rule: TargetRule) -> str:
     limit, policy, word = rule.new_columns.max_per_day, rule.new_columns.beyond, rule.schema_changes.add
     if word != "apply":
-        return f"`schema_changes: {{add: {word}}}`; say apply to add it, or declare its type under columns.types"
+        return f"`schema_changes: {{add: {word}}}`; set apply to add it, or declare its type under columns.types"
     what = {
         "quarantine": "records with others go to quarantine",
         "ignore": "other columns are left out",

@@ -1,4 +1,4 @@
-"""The schema that a new table gets from its rule and from what the first events of a source table show."""
+"""The schema of a new table, from its rule and the first events of a source table."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from pipelines.tables.observed_columns import Seen
 from sinks.exchange.version_columns import HISTORY_OPTION, VersionColumns
 from sources.changes import SourceTable
 from sources.column_forms import OPTION, ColumnForms
+from sources.record_look import other_words
 
 _NESTED = frozenset({Root.ARRAY, Root.MAP, Root.MULTISET, Root.ROW})
 
@@ -25,7 +26,7 @@ def first_schema(source: SourceTable, seen: Seen, identifier: str, rule: TargetR
     """The schema of a new table: declared types win over what the events show; only key columns are NOT NULL."""
     primary_key = primary_key_of(rule, seen)
     if not primary_key and rule.on_change is None:
-        raise ConfigError(_without_key(source, identifier, "no key"))
+        raise ConfigError(_without_key(source, identifier, f"no key{other_words(seen.columns)}"))
     of_key = {name: t for name, t in seen.key_only.items() if name in primary_key}
     shown = {**seen.columns, **of_key}
     types = {name: t for name, t in shown.items() if t is not None} | rule.declared(shown)
@@ -52,7 +53,7 @@ def first_schema(source: SourceTable, seen: Seen, identifier: str, rule: TargetR
 def _options_of_versions(
     identifier: str, versions: VersionColumns, primary_key: Sequence[str], partition_by: Sequence[str]
 ) -> dict[str, str]:
-    """All versions of a row lie in one bucket, which their key alone chooses."""
+    """All versions of a row are in one bucket, which depends on their key alone."""
     problem = partition_problem(primary_key, partition_by)
     if problem is not None:
         raise ConfigError(f"table {identifier}: `history: scd2`: {problem}")
@@ -86,7 +87,7 @@ def _check_key(
 def _without_key(source: SourceTable, identifier: str, found: str) -> str:
     return (
         f"{source.topic}: its messages have {found}, so table {identifier} has no primary key;"
-        " give the rule a primary_key, say `mode: append` to add a row for every record, or exclude the topic"
+        " give the rule a primary_key, set `mode: append` to add a row for every record, or exclude the topic"
     )
 
 

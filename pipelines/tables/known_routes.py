@@ -50,8 +50,8 @@ def topics_for(config: PipelineConfig, name: TableName, topics: Collection[str])
     created = config.created_rule()
     if created is not None and _names_in(created.into, name) is not None:
         return set(topics)
-    patterns = [rule.match.topic for rule in config.tables if _names_in(rule.into, name) is not None]
-    return {topic for topic in topics for one in patterns if one is None or any_matches(one, topic)}
+    rules = [rule for rule in config.tables if _names_in(rule.into, name) is not None]
+    return {topic for topic in topics if any(rule.match.takes_topic(topic) for rule in rules)}
 
 
 def may_write(config: PipelineConfig, name: TableName) -> bool:
@@ -98,7 +98,7 @@ def _rule_of(config: PipelineConfig, source: FedBy) -> tuple[TargetRule | None, 
 def leading_rules(
     config: PipelineConfig, name: TableName, sources: Collection[FedBy], topics: Collection[str]
 ) -> Collection[TargetRule]:
-    """The rules that still lead to ``name`` what has fed it, as far as that is known."""
+    """The rules that still lead the known source tables of ``name`` to it."""
     if sources:
         others = {*topics} - {source.topic for source in sources}  # of which it may have no record yet
         return known_sources(config, name, sources).values() or rules_for(config, name, sorted(others))
@@ -119,7 +119,7 @@ def _names_in(into: str, name: TableName) -> dict[str, str] | None:
 
 @cache
 def _pattern_of(into: str) -> re.Pattern[str]:
-    """What the names of the tables match that ``into`` gives, with the names of the source as groups.
+    """A pattern for the names of tables that ``into`` gives, with the names of the source as groups.
 
     Only behind the first dot, in the name of the table, may a name of the source have dots.
     """

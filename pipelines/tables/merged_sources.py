@@ -1,7 +1,7 @@
 """Several source tables that go into one table: only where the rule says why their rows may meet.
 
-Shards and copies of a table use the same keys for different rows, which then overwrite each other without a trace.
-What has fed a table is recorded in its snapshots, so a second source table is noticed whenever it comes.
+Shards and copies of a table use the same keys for different rows, which then overwrite each other without a trace. The
+snapshots of a table record its source tables, so a second one is noticed whenever it comes.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def check_sources(source: SourceTable, sink: TableSink, rule: TargetRule) -> Non
     if others and rule.is_log_assumed:
         raise ConfigError(
             f"table {sink.identifier} is a log of the events of {others[0]}, now events of {new} come:"
-            " say `mode: append` and `on_change: log` in the rule to have several source tables in one log, or give"
+            " set `mode: append` and `on_change: log` in the rule to have several source tables in one log, or give"
             " each its own table, with {database}, {schema}, {table} or {topic} in `into`"
         ).without_values()
     if others:
@@ -72,7 +72,7 @@ def check_sources(source: SourceTable, sink: TableSink, rule: TargetRule) -> Non
         raise ConfigError(
             f"table {sink.identifier} holds rows of {others[0]}, now rows of {new} come: rows with the"
             f" same key ({key}) would overwrite each other. If both hold the same rows, or it is one table under a new"
-            " topic, say `merge_sources: same_rows` in the rule. If no two of them share a key, say `merge_sources:"
+            " topic, set `merge_sources: same_rows` in the rule. If no two of them share a key, set `merge_sources:"
             " disjoint_keys`. If the same key occurs in several of them, put a column that tells them apart into"
             " primary_key, or give each its own table, with {database}, {schema}, {table} or {topic} in `into`"
         ).without_values()

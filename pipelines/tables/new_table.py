@@ -1,4 +1,4 @@
-"""A table that is not there yet: whether what the events of a source table show makes one, and with which schema."""
+"""A table that does not exist yet: whether the events of a source table create it, and with which schema."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from pipelines.tables.watermarks import check_event_time
 from pipelines.tables.writable_tables import check_new
 from sources.changes import SourceTable
 from sources.decode_target import Rejection
+from sources.record_look import envelope_words, other_words
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +45,8 @@ class NewTable:
     source: SourceTable
     seen: Seen
     blames_records: bool
-    """Whether these records are to blame for what does not fit, and not the file: it has no rule for the table, or the
-    rule has made another one for the topic."""
+    """Whether the records are at fault for the mismatch, and not the file. In that case the file has no rule for the
+    table, or the rule has made another table for the topic."""
 
     def schema(self, evolution: Evolution, now_ms: int) -> TableSchema:
         """The first schema; Rejected where the records make none, ConfigError where the rule does not fit them.
@@ -55,6 +56,9 @@ class NewTable:
         if not self.seen.columns:
             reason = f"table {self.identifier} is not there yet, and no event so far shows columns to make it with"
             raise Rejected(Rejection(reason, is_unmade=True, is_empty=True), waits=True)
+        envelope = envelope_words(self.seen.columns)
+        if envelope is not None and (self.rule.on_change is None or self.rule.is_log_assumed):
+            raise self._refusal(f"{self.source.topic}: {envelope}. To store them as they are, say `mode: append`")
         unusable = unusable_message_key(self.source, self.seen, self.identifier, self.rule)
         if unusable is not None:
             raise Rejected(Rejection(unusable, is_unmade=True))
@@ -63,7 +67,7 @@ class NewTable:
         return self.schema_of_stored(evolution, now_ms)
 
     def _with_stored_columns(self) -> NewTable:
-        """The table as its rule stores what the events show."""
+        """The table as its rule stores the observed columns."""
         layout = first_layout(self.rule, self.seen.columns)
         if layout.all_lacking and not self.seen.has_rows:
             missing, place = next(iter(layout.all_lacking.items()))
@@ -76,10 +80,14 @@ class NewTable:
         try:
             seen, rule = first_stored(layout, self.seen, self.source.topic)
         except ConfigError as error:
-            if self.blames_records:
-                raise Rejected(Rejection(str(error), is_unmade=True)) from error
-            raise
+            raise self._refusal(error) from error
         return replace(self, seen=seen, rule=rule)
+
+    def _refusal(self, error: ConfigError | str) -> Rejected | ConfigError:
+        """Why the table is not made, for whoever is to blame."""
+        if self.blames_records:
+            return Rejected(Rejection(str(error), is_unmade=True))
+        return ConfigError(error) if isinstance(error, str) else error
 
     def schema_of_stored(self, evolution: Evolution, now_ms: int) -> TableSchema:
         """The first schema, where what was seen has the names that the table gives it."""
@@ -93,18 +101,17 @@ class NewTable:
                 check_rows(self.rule, schema)
             check_event_time(self.rule, schema, self.identifier)
         except ConfigError as error:
-            if self.blames_records:
-                raise Rejected(Rejection(str(error), is_unmade=True)) from error
-            raise
+            raise self._refusal(error) from error
         extra = {"event": "table-created", "table": self.identifier, "fields": {"topic": self.source.topic}}
         log.info("pipeline %s: %s: creating table %s", self.pipeline, self.source.topic, self.identifier, extra=extra)
         if self.rule.is_log_assumed:
             log.warning(
-                "%s: its messages have no key, so table %s has no primary key and is a log of events: every record"
+                "%s: its messages have no key%s, so table %s has no primary key and is a log of events: every record"
                 " adds a row, with its kind, operation, time and place. Say `mode: append` and `on_change: log` to have"
                 " it so; for a table with the newest row of each key give its rule a primary_key, another `into`, and"
                 " `backfill: true` for what is read already",
                 self.source.topic,
+                other_words(self.seen.columns),
                 self.identifier,
             )
         return schema

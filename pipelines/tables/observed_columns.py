@@ -1,4 +1,4 @@
-"""What the tasks of a batch observed of each source table, brought together."""
+"""The observations of a batch's tasks about each source table, merged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Seen:
     forms: Mapping[str, str] = field(default_factory=dict)
     """How the source writes columns (``sources.column_forms``), where that is news."""
     looks: Mapping[str, str] = field(default_factory=dict)
-    """What the values of columns without a schema look like, where JSON does not show it."""
+    """The forms of values without a schema, where JSON does not show the type."""
     key_only: Mapping[str, DataType | None] = field(default_factory=dict)
     """Fields of the message key that no row has."""
     has_rows: bool = True
@@ -36,7 +36,7 @@ class Seen:
     """The columns that take NULL in embedded schemas, and none in the table."""
 
     def without(self, names: Collection[str]) -> Seen:
-        """What was seen of all other columns."""
+        """The observations of all other columns."""
         if not names:
             return self
         columns = {name: t for name, t in self.columns.items() if name not in names}

@@ -1,4 +1,4 @@
-"""How a table is opened or made for a batch: as its rule says, for the stream or for work beside it."""
+"""Opens or creates a table for a batch: as its rule says, for the stream or for work beside it."""
 
 from __future__ import annotations
 
@@ -8,22 +8,15 @@ from paimon_table import Table, TableName, outcome_unknown
 from paimon_table.errors import ConfigError
 from paimon_table.surroundings import now_ms
 from pipelines.checkpoint.book import UNKNOWN, Entry
-from pipelines.config.config import PipelineConfig
 from pipelines.config.table_name import alike_text, folded
 from pipelines.config.table_rules import TargetRule
-from pipelines.tables.added_columns import with_deleted_at, with_order_of
 from pipelines.tables.checkpoint_record import older_copy
-from pipelines.tables.declared_columns import check_declared, with_types_of
-from pipelines.tables.earlier_rows import with_words_of
+from pipelines.tables.declared_columns import check_declared
 from pipelines.tables.evolution import Evolution
-from pipelines.tables.known_routes import possible_rules
 from pipelines.tables.new_table import NewTable
 from pipelines.tables.observed_columns import Seen
 from pipelines.tables.renames import with_renames
-from pipelines.tables.row_checks import with_computed_of
-from pipelines.tables.rule_options import with_options_of
-from pipelines.tables.watermarks import check_event_time
-from pipelines.tables.writable_tables import check_keys, check_writable
+from pipelines.tables.writable_tables import following
 from pipelines.tables.writing_scope import WritingScope
 from sinks.commit.positions import offsets_of
 from sinks.commit.table_sink import TableSink, rolled_back
@@ -56,7 +49,7 @@ class Opening:
     def open_or_create(
         self, name: TableName, rule: TargetRule, source: SourceTable, seen: Seen, *, feeds_one: bool, is_keyed: bool
     ) -> Table:
-        """The table as its rule says, made with what a source table shows where there is none yet.
+        """The table as its rule says; created from what a source table shows if it does not exist.
 
         ``feeds_one`` says whether the topic of the source feeds a table already, ``is_keyed`` whether it has records
         with keys. Raises ConfigError where rule and table do not go together, Rejected where the source does not show
@@ -64,7 +57,7 @@ class Opening:
         """
         identifier = str(name)
         table = self._catalog.find(name)
-        # Beside records with keys in the topic, those without one are stray ones rather than a log.
+        # If the topic has records with keys, those without one are strays rather than a log.
         message_key = () if is_keyed and seen.key_columns is None else seen.key_columns
         rule = rule.for_keys(message_key) if table is None else rule.for_table(table.schema)
         if table is None:
@@ -75,7 +68,7 @@ class Opening:
             table = self._catalog.create(name, new.schema(self._evolution, now_ms()))
         shown = {*seen.columns, *table.schema.column_names, *rule.columns.computed}
         check_declared(rule, shown, source.topic, identifier, is_new=False)
-        return self.followed(rule, table, identifier)
+        return following(self._config, rule, table, identifier)
 
     def _warn_of_alike(self, name: TableName) -> None:
         """Warn of a new table with almost the name of another one of the pipeline."""
@@ -84,15 +77,6 @@ class Opening:
         other = known.get(folded(str(name)))
         if other is not None:
             log.warning("table %s", alike_text(str(name), str(other)))
-
-    def followed(self, rule: TargetRule, table: Table, identifier: str) -> Table:
-        """The table with what its rule says; ConfigError when that is about another table or it cannot be written."""
-        rule = rule.for_table(table.schema)
-        check_keys(table, identifier, rule)
-        followed = changed_by_rule(self._config, rule, table, identifier)
-        check_event_time(rule, followed.schema, identifier)
-        check_writable(followed, identifier)
-        return followed
 
     def sink(self, identifier: str, table: Table) -> TableSink:
         """The commits of a table; ConfigError where a lost checkpoint is to stop the pipeline, or for an older copy.
@@ -142,20 +126,6 @@ class Opening:
         return sink
 
     def _known(self, identifier: str, table: Table) -> Entry:
-        """What the checkpoint knows of a table."""
+        """The checkpoint's entry of a table."""
         known = UNKNOWN if self._book is None else self._book.entry(identifier)
         return known if known.created_ms == table.created_ms else UNKNOWN
-
-
-def changed_by_rule(config: PipelineConfig, rule: TargetRule, table: Table, identifier: str) -> Table:
-    """The table with the columns, types and options that its rule says, without any record; ConfigError where it cannot
-    have them."""
-    pipeline, at_ms = config.name, now_ms()
-    changed = with_types_of(rule, table, identifier, pipeline, at_ms)
-    if rule.changes_rows:
-        changed = with_computed_of(rule, changed, identifier, pipeline, at_ms)
-    others = possible_rules(config, TableName.of(identifier))
-    changed = with_words_of((rule, *others), changed, identifier, pipeline, at_ms)
-    changed = with_deleted_at(rule, changed, identifier, pipeline, at_ms)
-    changed = with_order_of(rule, changed, identifier, pipeline, at_ms)
-    return with_options_of(rule, changed, identifier, pipeline, at_ms)

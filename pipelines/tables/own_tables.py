@@ -1,4 +1,4 @@
-"""A pipeline's own tables: which they are, how far each has come, and what is noted of one before rows go into it."""
+"""A pipeline's own tables: their names, their positions, and the note about each before its first rows."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.written_tables import WrittenTable, marks_of, search_tables, written_tables
 from sinks.commit.pipeline_mark import write_mark
 from sinks.commit.positions import Position
+from sources.changes import SourceTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,11 @@ class OwnTables:
         """
         return list(written_tables(self.catalog, self._config.name, self.names(), skip))
 
+    def sources(self) -> set[SourceTable]:
+        """The source tables that have fed the tables of earlier runs, as far as these can be read."""
+        fed = {source for found in self.written(lambda _name, _error: None) for source in found.position.sources}
+        return {SourceTable(one.topic, one.database, one.schema, one.table) for one in fed}
+
     def positions(self) -> OwnPositions:
         """How far each table of earlier runs has come, and which tables cannot be read."""
         unreadable: set[str] = set()
@@ -92,7 +98,7 @@ class OwnTables:
         return OwnPositions({str(table.name): table.position for table in written}, frozenset(unreadable))
 
     def go_on_with(self, tables: Iterable[tuple[str, Table]]) -> None:
-        """Record what was found, and that these tables are written under this checkpoint too."""
+        """Record the tables found, and that they are written under this checkpoint too."""
         if self._record is not None:
             self._record.add(tables, found=map(str, self.names()))
 

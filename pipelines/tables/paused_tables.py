@@ -1,4 +1,4 @@
-"""The tables of a pipeline that are paused: the stream goes on without them, and they miss what it reads meanwhile."""
+"""The paused tables of a pipeline: the stream continues without them, and they miss the records that it reads."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class PausedTables:
         is_running: bool = False,
         is_appended: bool = False,
     ) -> None:
-        """Pause a table for what it failed with."""
+        """Pause a table for its failure."""
         cause = Cause.BAD_RECORDS if isinstance(error, TooManyBadRecords) else Cause.FAILED
         words = cause, str(error), batch_id, topics
         self.pause(identifier, *words, is_running=is_running, is_appended=is_appended, public_reason=public_text(error))

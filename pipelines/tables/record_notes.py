@@ -1,4 +1,4 @@
-"""What is logged about the records of a table, with what that needs from batch to batch."""
+"""The log lines about the records of a table, with the state that they need from batch to batch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class UnsentWarnings:
         self._next_ms: dict[str, int] = {}
 
     def note(self, batch_id: int, identifier: str, unsent: Unsent, now_ms: int) -> None:
-        """Count what a batch has written for such values; warn where the last warning is a while ago."""
+        """Count the values that a batch has written for these; warn if the last warning is some time ago."""
         counts = self._untold[identifier]
         counts.update(unsent)
         if not counts.total() or now_ms < self._next_ms.get(identifier, 0):
@@ -51,7 +51,7 @@ class LateRowNotes:
         self._next_ms: dict[str, int] = {}
 
     def note(self, batch_id: int, identifier: str, rows: int, now_ms: int) -> None:
-        """Count what a batch has left out; log it where the last line is a while ago."""
+        """Count the values that a batch has left out; log it if the last line is some time ago."""
         self._untold[identifier] += rows
         if not self._untold[identifier] or now_ms < self._next_ms.get(identifier, 0):
             return
@@ -66,7 +66,7 @@ class LateRowNotes:
 
 
 class ControlNotes:
-    """Lines on control records, one for each kind in each topic: whoever takes them for rows looks there."""
+    """Lines on control records, one for each kind in each topic, for readers who miss them among the rows."""
 
     def __init__(self) -> None:
         self._warned: set[tuple[str, str]] = set()
@@ -106,7 +106,7 @@ class RecordShares:
         return _sum(batches)
 
     def forget(self, name: str) -> None:
-        """The table is paused: once it goes on, it is judged by what comes then."""
+        """The table is paused: once it continues, it is judged by later records."""
         self._batches.pop(name, None)
 
 
@@ -115,7 +115,7 @@ def _sum(batches: dict[int, Share]) -> Share:
 
 
 class VanishedColumns:
-    """What was said already, so that each loss is said once per process, and the newest row of every partition."""
+    """The losses already logged, so that each is logged once per process, and the newest row of every partition."""
 
     def __init__(self) -> None:
         self._warned: set[tuple[str, str, str]] = set()
@@ -147,7 +147,7 @@ class VanishedColumns:
         return all(row.is_whole for row in self._newest[source].values())
 
     def comments(self, source: SourceTable) -> Mapping[str, str]:
-        """What the newest row of a source table says of its columns."""
+        """What the newest row of a source table says about its columns."""
         row = self.newest(source)
         return {} if row is None else row.comments
 
@@ -166,8 +166,8 @@ class VanishedColumns:
     ) -> tuple[dict[str, dict[str, int]], dict[str, list[int]]]:
         """Lost columns that the newest row of each partition lacks, with the offsets behind these rows.
 
-        The others have the partitions that are waited for: those that no row of this process has come from, or whose
-        newest row still has the column.
+        The others have the partitions that Tidemark waits for. These have given this process no row, or their newest
+        row still has the column.
         """
         newest = self._newest[source]
         found: dict[str, dict[str, int]] = {}
@@ -315,7 +315,7 @@ _REMEDY = (
 _MISREAD = (
     "pipeline %s: the declared types read numbers of these columns in another unit than they seem to count, which gives"
     " wrong times: %s. Declare the precision that the source column has, and write into a new table (another `into`,"
-    " with `backfill: true`); if the connector has time.precision.mode=connect, say `time_precision: connect`"
+    " with `backfill: true`); if the connector has time.precision.mode=connect, set `time_precision: connect`"
 )
 
 
@@ -323,8 +323,8 @@ class EncodedColumns:
     """New columns whose values look encoded, though their records carry no schema and no type is declared.
 
     Tidemark stores such values as they come. No value is lost, but hardly anybody wants decimals as base64 or dates as
-    numbers of days. If one pattern leads a whole database into tables, they would fill with such values before somebody
-    looks. Gathers the columns that one look at records shows first; logs each column once.
+    numbers of days. If one pattern leads a whole database into tables, they would fill with such values before a user
+    notices. Gathers the columns that one look at records shows first; logs each column once.
     """
 
     def __init__(self, pipeline: str, *, precision_tells_unit: bool) -> None:
@@ -335,7 +335,7 @@ class EncodedColumns:
         self._misread: dict[tuple[str, str], str] = {}
 
     def note(self, sink: TableSink, rule: TargetRule, seen: Seen) -> None:
-        """Remember what a source table shows, before its table follows it; columns that hold rows are no news."""
+        """Remember the columns of a source table before its table follows them; known columns are not news."""
         if not seen.looks:
             return
         has_rows = sink.state.snapshot is not None

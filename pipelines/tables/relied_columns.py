@@ -46,7 +46,7 @@ def awaited_columns(rule: TargetRule, table: Table, absent: Iterable[str]) -> di
 
 
 def _relied(rule: TargetRule, table: Table) -> Mapping[str, tuple[str, str]]:
-    """By the names in the source: what needs the column, and what would become of rows without it."""
+    """By the names in the source: what needs the column, and what would happen to rows without it."""
     options, columns = table.context.options, rule.columns
     found: dict[str, tuple[str, str]] = {}
     named = [(SEQUENCE_FIELD, options.sequence_fields)]
@@ -75,9 +75,10 @@ def check_hidden(
     """SchemaChangeRefused for a new column in rows that have lost a masked or dropped one: it may be its new name.
 
     Every record that brings a new column shows its shape: by its embedded schema, else by its row, where that is whole.
-    A hidden column counts if the table has it or remembers it, or other rows here have it: the file may name one that
-    never came, or is long gone. Where several source tables meet, a column counts for those whose rows have had it:
-    ``is_first`` says that no rows of this one came before, ``there`` are the hidden columns that some rows here have.
+    A hidden column counts if the table has it or remembers it, or if other rows here have it. The file may name one
+    that never came, or is long gone. If several source tables feed the table, a column counts for those whose rows have
+    had it. ``is_first`` says that no rows of this one came before; ``there`` are the hidden columns that some rows here
+    have.
     """
     known = names_decoded(rule, sink.table)
     before = _there_before(of_table, rule, sink, source, known, is_first)
@@ -105,14 +106,14 @@ def _there_before(
 
 
 def check_first_hidden(rule: TargetRule, topic: str, seen: Seen) -> None:
-    """The same for a table that is still to be made of records with several schemas or shapes."""
+    """The same for a new table, from records with several schemas or shapes."""
     _check_rows(rule, topic, seen)
 
 
 def _check_rows(
     rule: TargetRule, topic: str, seen: Seen, known: Collection[str] = (), there_before: Collection[str] = ()
 ) -> None:
-    """The same: a hidden column was ``there_before``, or rows here have it that are not surely newer."""
+    """The same: a hidden column was ``there_before``, or rows here have it that may not be newer."""
     rows = [_Rows(tuple(name for name, _ in schema.columns), schema) for schema in seen.schemas]
     rows += [_Rows(tuple(sorted(shape)), None) for shape in seen.shapes]
     shown = {name for some in rows for name in some.columns}

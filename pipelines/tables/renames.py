@@ -1,7 +1,7 @@
 """Whether a column of the source has another name now: a pure decision from two orders of columns.
 
-Records say it nowhere. An embedded schema shows its columns in their order: where one column is gone and one of the
-same type stands in its place, it may have been renamed, or dropped while another was added. So a rule asks for it.
+Records say it nowhere. An embedded schema shows its columns in order. If one column is gone and one of the same type is
+in its place, it may have been renamed, or dropped while another was added. So a rule asks for it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Gap = tuple[str | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Renames:
-    """What one schema shows. ``unclear`` are columns of which several may be the other's new name, or old one."""
+    """The columns of one schema. ``unclear`` are columns of which several may be the other's new name, or old one."""
 
     found: tuple[tuple[str, str], ...] = ()
     unclear: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
@@ -40,7 +40,7 @@ class _Between:
 def renames(known: Columns, shown: Columns, not_gone: Collection[str], not_new: Collection[str]) -> Renames:
     """Columns of ``known`` that ``shown`` has under another name, between the same neighbours.
 
-    Those in ``not_gone`` were lost before, those in ``not_new`` have a meaning already: they are no candidates.
+    Columns in ``not_gone`` were lost before, those in ``not_new`` have a meaning already: they are not candidates.
     """
     old, new = dict(known), dict(shown)
     gaps: dict[_Gap, _Between] = {}
@@ -82,7 +82,7 @@ def _between(columns: Columns, others: Collection[str]) -> list[tuple[_Gap, tupl
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What the schemas of a batch change: the columns of the table, and what it remembers."""
+    """The changes by the schemas of a batch: to the columns of the table, and to what it remembers."""
 
     changes: tuple[RenameColumn, ...]
     sources: ColumnSources
@@ -162,7 +162,7 @@ def followed(
     """Hold the embedded schemas of a batch against the columns of a table, the oldest first.
 
     Columns that the rule names keep their names. SchemaChangeRefused for one that keys or options name. Without a
-    ``schema`` the table is still to be made.
+    ``schema`` the table does not exist yet.
     """
     following = _Following(schema, rule, layout, schemas, known)
     for number, shown in enumerate(schemas):
@@ -172,7 +172,7 @@ def followed(
 
 
 def with_renames(rule: TargetRule, seen: Seen, source: SourceTable) -> tuple[TargetRule, Seen]:
-    """The rule for a new table and what it is made of, where its first records have columns under several names."""
+    """The rule and the columns of a new table whose first records have columns under several names."""
     if rule.schema_changes.rename != "apply" or rule.merge_sources is not None or len(seen.schemas) < 2:
         return rule, seen
     layout = first_layout(rule, seen.columns) if rule.changes_rows else None

@@ -16,13 +16,12 @@ from collections.abc import Mapping
 from paimon_table import Catalog, Table, TableName
 from paimon_table.errors import ConfigError, TidemarkError
 from pipelines.config.config import PipelineConfig
-from pipelines.config.table_match import PLACEHOLDER
 from pipelines.tables.known_routes import known_sources
+from pipelines.tables.repeated_records import counted_again, places_deletes, replaces_newer
 from sinks.commit.known_positions import KnownPositions
 from sinks.commit.pipeline_mark import marking_pipelines
 from sinks.commit.positions import FedBy, TopicPartition
 from sinks.commit.table_sink import TableSink
-from sinks.exchange.version_columns import HISTORY_OPTION
 from sources.positions import ReadOffsets
 
 log = logging.getLogger(__name__)
@@ -52,10 +51,10 @@ def check_stored_reads(config: PipelineConfig, catalog: Catalog, topic_ids: Mapp
 
     ``topic_ids`` are the topics that will be read. Tables whose names come from events are looked at with these.
     """
-    for into in dict.fromkeys(rule.into for rule in config.tables):
-        name = None if PLACEHOLDER.search(into) else TableName.of(into)
-        table = None if name is None else _found(catalog, name)
-        if name is None or table is None:
+    for into in config.fixed_names:
+        name = TableName.of(into)
+        table = _found(catalog, name)
+        if table is None:
             continue
         others = [mark for mark in marking_pipelines(table.io, table.paths) if mark != config.name]
         positions = KnownPositions(table.snapshots).newest(config.name, *others) if others else {}
@@ -82,11 +81,11 @@ def _check(config: PipelineConfig, sink: TableSink, source: FedBy, warned: set[s
         if _is_behind(own, offsets):
             continue
         _refuse(config, sink.identifier, sink.table, source.topic, pipeline, offsets)
-        counted = _counted(sink.table)
+        counted, replaced = counted_again(sink.table), replaces_newer(sink.table)
         is_known = _begins_behind(config, source.topic, offsets) or pipeline in warned
-        if not is_known and (counted is not None or not _keeps_newest(sink.table)):
+        if not is_known and (counted is not None or replaced is not None):
             warned.add(pipeline)
-            effect = counted or "older rows replace newer ones until it has caught up"
+            effect = counted or f"older rows replace newer ones{replaced} until it has caught up"
             head = f"table {sink.identifier} has records of topic {source.topic} from pipeline {pipeline}"
             places = _places(offsets)
             log.warning("%s up to offsets %s. Pipeline %s reads them again: %s", head, places, config.name, effect)
@@ -94,7 +93,7 @@ def _check(config: PipelineConfig, sink: TableSink, source: FedBy, warned: set[s
 
 def _refuse(config: PipelineConfig, identifier: str, table: Table, topic: str, pipeline: str, offsets: Offsets) -> None:
     """Raise ConfigError if records that ``pipeline`` has brought up to ``offsets`` would count again."""
-    counted = _counted(table)
+    counted = counted_again(table)
     if counted is None or config.source.skips_records or _begins_behind(config, topic, offsets):
         return
     behind = "" if config.source.kafka is None else _BEHIND.format(topic=topic, places=_places(offsets))
@@ -107,25 +106,6 @@ def _refuse(config: PipelineConfig, identifier: str, table: Table, topic: str, p
 
 def _places(offsets: Offsets) -> str:
     return ", ".join(f"{partition}: {offset}" for partition, offset in sorted(offsets.items()))
-
-
-def _counted(table: Table) -> str | None:
-    """What a record that comes twice does; None where its row ends up the same."""
-    if not table.schema.primary_keys:
-        return "each adds its row again"
-    columns = table.write_traits.accumulating
-    return f"each counts again in {', '.join(columns)}" if columns else None
-
-
-def _keeps_newest(table: Table) -> bool:
-    """Whether a row that comes late loses against a newer one of its key."""
-    options = table.options
-    return bool(options.sequence_fields) or options.merge_engine == "first-row" or _keeps_versions(table)
-
-
-def _keeps_versions(table: Table) -> bool:
-    """Whether a record that comes late, or again, is put in its place."""
-    return HISTORY_OPTION in table.schema.options
 
 
 def _begins_behind(config: PipelineConfig, topic: str, offsets: Offsets) -> bool:
@@ -156,7 +136,7 @@ class RepeatedOffsets:
         self, batch_id: int, started_ms: int | None, sink: TableSink, read: Mapping[TopicPartition, ReadOffsets]
     ) -> None:
         """Before the rows of a batch are committed: warn of offsets that are in it twice, or in the table already."""
-        if _keeps_versions(sink.table):
+        if places_deletes(sink.table) and counted_again(sink.table) is None:
             return
         for place, offsets in sorted(read.items()):
             if offsets.is_repeated:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 from paimon_table import AddColumn, SchemaChange, Table, TableSchema, WidenColumn
 from paimon_table.errors import ConfigError, SchemaChangeRefused
 from paimon_table.types import sql, string
@@ -11,8 +9,7 @@ from pipelines.config.row_rules import row_problems
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_changes import told, widened
 from pipelines.tables.column_layout import Layout, hidden_changes, layout_of
-
-log = logging.getLogger(__name__)
+from pipelines.tables.rule_changes import RuleChanges
 
 
 def check_rows(rule: TargetRule, schema: TableSchema) -> None:
@@ -21,28 +18,22 @@ def check_rows(rule: TargetRule, schema: TableSchema) -> None:
         raise ConfigError(f"rule into {rule.into}: {text}")
 
 
-def check_computed(rule: TargetRule, schema: TableSchema) -> Layout:
-    """The layout of a table that is there; ConfigError where expressions do not go with its columns."""
-    check_rows(rule, schema)
-    layout = layout_of(rule, schema)
-    _changes(layout, schema)
-    return layout
-
-
-def with_computed_of(rule: TargetRule, table: Table, identifier: str, pipeline: str, time_ms: int) -> Table:
+def with_computed_of(rule: TargetRule, table: Table, by: RuleChanges) -> Table:
     """The table with the columns that its rule computes from columns that are known; idempotent.
 
-    What needs columns that no record has shown is left to the events.
+    What needs columns that no record has shown is left to the events. ConfigError where expressions do not go with its
+    columns.
     """
-    layout = check_computed(rule, table.schema)
+    check_rows(rule, table.schema)
+    layout = layout_of(rule, table.schema)
     changes = [*_changes(layout, table.schema), *hidden_changes(layout, table.schema)]
     if not changes:
         return table
     try:
-        evolved = table.evolve(changes, time_ms)
+        evolved = by.made(table, changes)
     except SchemaChangeRefused as error:
-        raise ConfigError(f"pipeline {pipeline}: table {identifier}: {error}") from error
-    log.info("pipeline %s: %s: %s, as its rule says", pipeline, identifier, told(changes, table.schema))
+        raise ConfigError(f"pipeline {by.pipeline}: table {by.identifier}: {error}") from error
+    by.log.info("pipeline %s: %s: %s, as its rule says", by.pipeline, by.identifier, told(changes, table.schema))
     return evolved
 
 

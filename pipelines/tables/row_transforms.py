@@ -1,4 +1,4 @@
-"""What a rule with expressions, masks or a filter makes of rows of its table, as a value for the tasks of a batch."""
+"""The transformation of a rule with expressions, masks or a filter, as a value for the tasks of a batch."""
 
 from __future__ import annotations
 

@@ -6,10 +6,9 @@ Options that only the table has stay, because others may have set them.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
-from paimon_table import SetOption, Table, TableSchema, apply_changes, validate_changed_table
+from paimon_table import SetOption, Table, TableSchema
 from paimon_table.errors import ConfigError
 from paimon_table.nearest_name import misspelt_column
 from paimon_table.options import option_names
@@ -32,8 +31,7 @@ from paimon_table.options.option_parsing import parse_options
 from paimon_table.schema.schema_options import BUCKET_KEY, KEY_OPTIONS, TYPE
 from pipelines.config.config_checks import warn_once
 from pipelines.config.table_rules import TargetRule
-
-log = logging.getLogger(__name__)
+from pipelines.tables.rule_changes import RuleChanges
 
 _PARTNERS = {RECORD_EXPIRE_TIME: RECORD_TIME_FIELD}
 """Options that are refused without another one, which names a column."""
@@ -49,55 +47,37 @@ OF_MERGING = (
 """Options that a table cannot change over its rows, but that say nothing of a table with one row for each key."""
 
 
-def with_options_of(rule: TargetRule, table: Table, identifier: str, pipeline: str, time_ms: int) -> Table:
-    """The table with the rule's options; publishes a schema version when they differ. Idempotent.
+def with_options_of(rule: TargetRule, table: Table, by: RuleChanges) -> Table:
+    """The table with the rule's options. Idempotent.
 
     Options that name columns which the table does not have yet wait until the columns are added. Raises ConfigError for
     options that may not change any more.
     """
-    evolved, changes, waiting = _tried(rule, table, identifier, pipeline, lambda due: table.evolve(due, time_ms))
-    if changes:
-        log.info(
-            "%s: options change as its rule says: %s", identifier, ", ".join(_told(table.schema, c) for c in changes)
-        )
-    if waiting:
-        names = ", ".join(_told_waiting(table.schema, change) for change in waiting)
-        log.warning("%s: has no effect before the column it names is there: %s", identifier, names)
-    return evolved
-
-
-def check_options_of(rule: TargetRule, table: Table, identifier: str, pipeline: str) -> None:
-    """Raise what ``with_options_of`` would, and change nothing."""
-
-    def changed(due: list[SetOption]) -> Table:
-        has_snapshots = table.snapshots.latest_id() is not None
-        validate_changed_table(apply_changes(table.schema, due, table.schema.time_ms, has_snapshots), table.schema)
-        return table
-
-    _tried(rule, table, identifier, pipeline, changed)
-
-
-def _tried(
-    rule: TargetRule, table: Table, identifier: str, pipeline: str, evolve: Callable[[list[SetOption]], Table]
-) -> tuple[Table, list[SetOption], list[SetOption]]:
-    """The table with the options that the rule changes, these options, and the options that wait for a column."""
     changes: list[SetOption] = []
+    identifier = by.identifier
     try:
         changes = option_changes(table, rule, identifier)
         waiting = [c for c in changes if not _columns_of(c, changes) <= {*table.schema.column_names}]
         changes = [c for c in changes if c not in waiting]
         _check_bucket(table, changes)
-        return (evolve(changes) if changes else table), changes, waiting
+        evolved = by.made(table, changes) if changes else table
     except ConfigError as error:
         wanted = ", ".join(_told(table.schema, c) for c in changes)
         is_rebuilt = error.option in OF_MERGING and bool(table.schema.primary_keys)
         rebuild = f"`tidemark replay FILE --table {identifier} --rebuild`"
         rebuilt = f" rebuild the table by it, with the pipeline stopped ({rebuild})," if is_rebuilt else ""
         raise error.told(
-            f"pipeline {pipeline}: the rule into {rule.into} changes options of table {identifier}"
+            f"pipeline {by.pipeline}: the rule into {rule.into} changes options of table {identifier}"
             f"{f' ({wanted})' if wanted else ''}, which it refuses: {error}; nothing was written: take the change out"
             f" of the pipeline file,{rebuilt} or write into a new table (another `into`, with `backfill: true`)"
         ) from error
+    if changes:
+        told = ", ".join(_told(table.schema, change) for change in changes)
+        by.log.info("%s: options change as its rule says: %s", identifier, told)
+    if waiting:
+        names = ", ".join(_told_waiting(table.schema, change) for change in waiting)
+        by.log.warning("%s: has no effect before the column it names is there: %s", identifier, names)
+    return evolved
 
 
 def option_changes(table: Table, rule: TargetRule, identifier: str) -> list[SetOption]:

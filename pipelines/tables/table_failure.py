@@ -1,4 +1,4 @@
-"""Distinguishes what one table cannot do from what ends the pipeline."""
+"""Distinguishes failures of one table from failures that end the pipeline."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TooManyBadRecords(TidemarkError):
 
 
 class TableFailure(Exception):
-    """One table cannot be read or written, or its change is refused; the others can go on without it."""
+    """One table cannot be read or written, or its change is refused; the others can continue without it."""
 
     def __init__(self, identifier: str, error: Exception) -> None:
         super().__init__(f"table {identifier}: {error}")
@@ -49,12 +49,12 @@ class TableFailure(Exception):
 
 
 def may_succeed_later(error: Exception) -> bool:
-    """Whether a later try may do what has failed for a table."""
+    """Whether a retry may succeed where a table has failed."""
     return isinstance(error, OSError) or (isinstance(error, TidemarkError) and error.action.may_pass)
 
 
 def way_on(table: str, *, is_asked: bool = False) -> str:
-    """How a paused table goes on; a resume alone would fail again where the cause is still there."""
+    """How a paused table continues; a resume alone fails again if the cause remains."""
     resume = f"`tidemark resume FILE --table {table}`"
     if is_asked:
         return f"{resume} catches it up"

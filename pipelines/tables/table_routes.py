@@ -17,6 +17,7 @@ from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_layout import names_decoded
 from pipelines.tables.known_routes import is_ruleless, possible_rules
 from pipelines.tables.merged_sources import check_sources, fed_by, source_words
+from pipelines.tables.missing_names import refusal_of_names, warnings_of_names
 from pipelines.tables.new_table import Rejected
 from pipelines.tables.observed_columns import Seen
 from pipelines.tables.opening import Opening
@@ -24,7 +25,7 @@ from pipelines.tables.paused_tables import FILLED
 from pipelines.tables.record_notes import MessageKeyWarnings
 from pipelines.tables.repeated_reads import check_repeated_reads
 from pipelines.tables.table_failure import TableFailure, blaming
-from pipelines.tables.writable_tables import check_same_mode
+from pipelines.tables.writable_tables import check_same_mode, following
 from pipelines.tables.writing_scope import WritingScope
 from sinks.commit.positions import newest_position
 from sinks.commit.table_sink import TableSink
@@ -91,6 +92,8 @@ class TableRoutes:
             return None
         if rule is None or target is None or self._only not in (None, str(target)) or str(target) in self.sinks:
             return None
+        if refusal_of_names(rule, source) is not None:
+            return None
         paused = self._paused
         if paused is not None and str(target) in paused.tables | paused.ruleless:
             return None
@@ -153,6 +156,9 @@ class TableRoutes:
             self._paused.add_topics(identifier, [source.topic])
             self.routes[source] = identifier
             return
+        unnamed = refusal_of_names(rule, source)
+        if unnamed is not None:
+            raise Rejected(Rejection(f"table {identifier}: {unnamed}", is_unmade=True))
         if rule.backfill and self._paused is not None and self._is_late(identifier, source.topic):
             self.rules.setdefault(identifier, rule)
             self._paused.pause(identifier, Cause.NEW, FILLED, 0, [source.topic], from_start=True, public_reason=FILLED)
@@ -209,7 +215,7 @@ class TableRoutes:
             check_sources(source, sink, rule)
         except ConfigError as error:
             is_named = self._config.has_rule_for(source.database, source.schema, source.table, source.topic)
-            if source.topic in self.topics or not is_named:  # nobody has asked for these records in this table
+            if source.topic in self.topics or not is_named:  # no rule leads these records to this table
                 raise Rejected(Rejection(str(error))) from error
             raise
         if rule.backfill and self._misses_older(sink, source):
@@ -225,6 +231,8 @@ class TableRoutes:
         sink.feed(fed_by(source), key if {*key} <= {*seen.columns, *names_decoded(rule, sink.table)} else ())
         if self._beside is None:
             self.key_warnings.note(sink, rule, key, source.topic)
+            for text in warnings_of_names(rule, source):
+                log.warning("%s: %s", source.topic, text)
         self.routes[source] = identifier
         self.rule_of[source] = rule
 
@@ -236,7 +244,7 @@ class TableRoutes:
         return opened
 
     def _open_or_create(self, source: SourceTable, seen: Seen, target: TableName, rule: TargetRule) -> _Opened:
-        """Open a table, or make it with what a source table shows."""
+        """Open a table, or create it from what a source table shows."""
         rule = self.rules.get(str(target), rule)
         feeds_one, is_keyed = source.topic in self.topics, source.topic in self.keyed_topics
         table = self._opening.open_or_create(target, rule, source, seen, feeds_one=feeds_one, is_keyed=is_keyed)
@@ -256,7 +264,7 @@ class TableRoutes:
         return True
 
     def take_continued(self, identifier: str) -> None:
-        """Let rules know of columns that go on in others."""
+        """Tell rules about columns that continue in others."""
         schema = self.sinks[identifier].table.schema
         self.rules[identifier] = self.rules[identifier].for_table(schema)
         for source, name in self.routes.items():
@@ -287,10 +295,9 @@ class TableRoutes:
             self.sinks.pop(identifier, None)
         elif identifier in self.sinks:
             rule = self.rules.get(identifier)
-            self.sinks[identifier] = self._opening.sink(
-                identifier, table if rule is None else self._opening.followed(rule, table, identifier)
-            )
-        # Its next events lead to it: what is known of its sources may be from before it was paused.
+            followed = table if rule is None else following(self._config, rule, table, identifier)
+            self.sinks[identifier] = self._opening.sink(identifier, followed)
+        # Its next events lead to it: the known facts about its sources may be from before its pause.
         self.routes = {source: name for source, name in self.routes.items() if name != identifier}
         return table
 

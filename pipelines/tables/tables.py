@@ -1,4 +1,4 @@
-"""Driver side: the target tables of one pipeline, and how what the events show changes them.
+"""Driver side: the target tables of one pipeline, and their changes by what events show.
 
 Observations come from decode tasks: a source table never seen, a new column, a wider type. Applying them creates tables
 and publishes schema versions; the batch is then decoded again under the new plan.
@@ -88,6 +88,8 @@ class PipelineTables:
         self._routing = TableRoutes(scope, self._opening)
         self._vanished = VanishedColumns()
         self._repeated = RepeatedOffsets()
+        self._met: dict[SourceTable, set[str]] = {}
+        """The source tables whose first records came in this process, with all their columns."""
         self.unsent_warnings = UnsentWarnings()
         self.late_row_notes = LateRowNotes()
         self.control_notes = ControlNotes()
@@ -120,6 +122,11 @@ class PipelineTables:
     def rejections(self) -> dict[SourceTable, Rejection]:
         """Source tables without a route, and why."""
         return self._routing.rejections
+
+    @property
+    def met(self) -> dict[SourceTable, Collection[str] | None]:
+        """The known source tables with their columns; None where an earlier run has met their first records."""
+        return {**dict.fromkeys(self.routes), **self._met}
 
     def topics_of(self, identifier: str) -> set[str]:
         """The topics that are known to feed a table."""
@@ -160,7 +167,7 @@ class PipelineTables:
         return self._own.earlier_formats if self.config.source.format.finds_formats else {}
 
     def apply(self, observations: Iterable[Observation], newest: Iterable[NewestRow] = ()) -> bool:
-        """Follow what was observed; returns whether anything changed, so that the batch must be decoded again.
+        """Follow the observations; returns whether anything changed, so that the batch must be decoded again.
 
         ``newest`` are the newest rows of the same records.
 
@@ -175,6 +182,8 @@ class PipelineTables:
         with_keys_first = sorted(found.items(), key=lambda item: not item[1].key_columns)
         self._routing.open_ahead(with_keys_first)
         for source, seen in with_keys_first:
+            if source not in self.routes or source in self._met:
+                self._met.setdefault(source, set()).update(seen.columns, seen.key_only, hidden[source])
             if source not in self.routes:
                 changed |= self._routing.route(source, seen)
                 if source in self.rejections or self.is_paused(self.routes[source]):
@@ -215,7 +224,7 @@ class PipelineTables:
     def event_time_columns(self) -> Mapping[int, str]:
         """Per target, by its index, the column from which its snapshots get a watermark.
 
-        Readings beside the stream have none: what they read is older than what the stream has shown.
+        Readings beside the stream have none: their records are older than what the stream has shown.
         """
         marks = [rule.watermark if (rule := self._routing.rules.get(name)) is not None else None for name in self.sinks]
         found = {index: mark.column for index, mark in enumerate(marks) if mark is not None}
@@ -290,8 +299,8 @@ class PipelineTables:
     def take_nulls(self, failure: TableFailure) -> bool:
         """Let NOT NULL columns take NULL where rows without a value for them have failed, if the rule says so.
 
-        Returns whether that is so, and the batch must be planned again. Such rows are deletes that have their key
-        alone, or what the rule makes of others.
+        Returns whether that is so, and the batch must be planned again. Such rows are deletes with only their key, or
+        results of the rule for others.
         """
         error, rule = failure.error, self._routing.rules.get(failure.identifier)
         sink = self.sinks.get(failure.identifier)
@@ -310,7 +319,7 @@ class PipelineTables:
         The pause is durable when this returns; ``is_appended`` says that the table has the rows of the batch. The run
         stops if storage fails and no healthy table is left: the failure is not specific to one table. It stops if the
         pipeline runs twice, because that concerns all tables. It also stops if the first batch of a checkpoint shows an
-        error in the file, because whoever started the run is there to fix it.
+        error in the file, because the user who started the run can fix it.
         """
         identifier, error = failure.identifier, failure.error
         healthy = self.sinks.keys() - self.paused - {identifier}
@@ -350,7 +359,7 @@ class PipelineTables:
             if lost and rule.schema_changes.drop == "pause":
                 text = (
                     f"{source.topic}: its events have no column {', '.join(lost)} any more, and"
-                    " `schema_changes: {drop: pause}`; say keep_null and resume to have NULL there from now on"
+                    " `schema_changes: {drop: pause}`; set keep_null and resume to have NULL there from now on"
                 )
                 raise TableFailure(identifier, SchemaChangeRefused(text).without_values())
             of_source, comments = self._routing.rule_of[source], self._vanished.comments(source)
@@ -418,7 +427,7 @@ class PipelineTables:
                 self._repeated.note(batch_id, started_ms, self.sinks[identifier], of_table)
 
     def will_commit(self, identifiers: Iterable[str]) -> None:
-        """Note durably what is about to be written, so that its loss is noticed."""
+        """Note durably which tables are about to be written, so that their loss is noticed."""
         self._own.will_commit(((name, self.sinks[name].table) for name in identifiers), self.topics_of)
 
     def fed_by_records(self, topic: str, source: SourceTable | None) -> set[str | None]:
@@ -441,7 +450,7 @@ class PipelineTables:
         return self._beside is not None
 
     def decode_targets(self) -> dict[SourceTable, Goal]:
-        """What the decoder needs per source table."""
+        """The decoder's facts per source table."""
         goals: dict[SourceTable, Goal] = dict(self.rejections)
         paused, at_ms = self.paused, now_ms()
         for source, identifier in self.routes.items():

@@ -22,7 +22,7 @@ SourceNames: TypeAlias = tuple[str | None, str | None, str]
 
 
 def source_names(topic: str, named: SourceNames | None) -> SourceNames:
-    """What a record names, or else what its topic says."""
+    """The names in a record, or else those in its topic."""
     told = SourceTable.of_topic(topic)
     return named or (told.database, told.schema, told.table)
 

@@ -1,4 +1,4 @@
-"""TRUNCATE events of source tables whose tables follow them: what they cut off in the batch under way.
+"""TRUNCATE events that tables follow, and the rows that these remove in the current batch.
 
 Exactly once: the rows before the event go in the commit that brings those behind it, under the position that is behind
 the event. So a batch that runs again, or records that are read again, find the event below the position.
@@ -23,7 +23,7 @@ from sources.changes import Truncation
 
 @dataclass(slots=True)
 class _Cut:
-    """What one table is cut off at, and what empties it."""
+    """The offset at which one table is cut off, and the deletes that empty it."""
 
     at: dict[TopicPartition, int] = field(default_factory=dict)
     """Records below these offsets come before the newest TRUNCATE."""
@@ -101,9 +101,9 @@ class Truncates:
         return () if cut is None or cut.made is None else cut.made[3].due
 
     def writes(self, identifiers: Iterable[str]) -> list[WriteResult]:
-        """What empties tables, as what a task has written; from now on the files are the caller's.
+        """The deletes that empty tables, in the form of a task's result; from now on the caller owns the files.
 
-        The outcome of their commit may be unknown, so nobody deletes them here: `remove-orphans` finds those left over.
+        The outcome of their commit may be unknown, so they are not deleted here: `remove-orphans` finds leftovers.
         """
         found = []
         for index, identifier in enumerate(identifiers):
@@ -114,7 +114,7 @@ class Truncates:
         return found
 
     def end(self) -> None:
-        """The batch is over: forget all, and delete what was written for nothing."""
+        """The batch is over: forget everything, and delete unused files."""
         for cut in self._cuts.values():
             cut.discard()
         self._cuts.clear()

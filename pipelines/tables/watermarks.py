@@ -1,7 +1,7 @@
 """Watermarks of snapshots: up to which event time the source of a table is complete, by a column with that time.
 
-Implements the snapshot field ``watermark`` as Flink's sink fills it: the least over the partitions of the source, each
-of which is as far as its newest event, less a delay. The engine keeps it from going back. Late rows are written as all
+Implements the snapshot field ``watermark`` as Flink's sink fills it. It is the least time over the partitions of the
+source: the newest event of each, less a delay. The engine keeps it from going back. Late rows are written as all
 others.
 """
 
@@ -35,7 +35,7 @@ class Seen:
 
 
 def seen_with(seen: Mapping[TopicPartition, Seen], found: EventTimes, now_ms: int) -> dict[TopicPartition, Seen]:
-    """What is known of the partitions once a batch has brought ``found``."""
+    """The times of the partitions once a batch has brought ``found``."""
     newer = {
         place: Seen(max(newest_ms, seen[place].newest_ms) if place in seen else newest_ms, now_ms)
         for place, newest_ms in found.items()
@@ -67,7 +67,7 @@ class Watermarks:
 
 
 def check_event_time(rule: TargetRule, schema: TableSchema, identifier: str) -> None:
-    """Refuse a watermark of a column that the table does not have, or that is no time."""
+    """Refuse a watermark of a column that the table lacks, or that is not a time."""
     if rule.watermark is None:
         return
     name = rule.watermark.column

@@ -9,15 +9,19 @@ from collections.abc import Collection
 
 from paimon_table import Table, TableName, TableSchema, validate_new_table, validate_table
 from paimon_table.errors import ConfigError, TidemarkError
+from paimon_table.surroundings import now_ms
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_checks import warn_once
 from pipelines.config.kept_values import unreadable_values
 from pipelines.config.table_rules import TargetRule
-from pipelines.tables.declared_columns import check_types_of
-from pipelines.tables.known_routes import agreed_rule, known_sources, rules_for
+from pipelines.tables.added_columns import with_deleted_at, with_order_of
+from pipelines.tables.declared_columns import with_types_of
+from pipelines.tables.earlier_rows import with_words_of
+from pipelines.tables.known_routes import agreed_rule, known_sources, possible_rules, rules_for
 from pipelines.tables.own_tables import OwnTables
-from pipelines.tables.row_checks import check_computed
-from pipelines.tables.rule_options import check_options_of
+from pipelines.tables.row_checks import with_computed_of
+from pipelines.tables.rule_changes import RuleChanges
+from pipelines.tables.rule_options import with_options_of
 from pipelines.tables.watermarks import check_event_time
 from pipelines.tables.written_tables import WrittenTable
 from sinks.exchange.version_columns import HISTORY_OPTION
@@ -32,7 +36,7 @@ def check_keys(table: Table, identifier: str, rule: TargetRule) -> None:
     present = (rule.row_key(schema.primary_keys), tuple(schema.partition_keys))
     for name, want, have in zip(("primary_key", "partition_by"), wanted, present, strict=True):
         if want and tuple(want) != have:
-            stays = f"say `{name}: [{', '.join(have)}]` in the rule" if have else f"take `{name}` out of the rule"
+            stays = f"set `{name}: [{', '.join(have)}]` in the rule" if have else f"take `{name}` out of the rule"
             raise ConfigError(
                 f"table {identifier} exists with {name} [{', '.join(have)}], the rule wants [{', '.join(want)}], and"
                 f" its rows lie by what it has: {stays}, or write into a new table (another `into`, with"
@@ -52,7 +56,7 @@ def _check_mode(table: Table, identifier: str, rule: TargetRule) -> None:
         )
     if rule.on_change is None and not schema.primary_keys:
         raise ConfigError(
-            f"table {identifier} exists and has no primary key; say `mode: append` in the rule to add rows to it, or"
+            f"table {identifier} exists and has no primary key; set `mode: append` in the rule to add rows to it, or"
             " write into a new table (another `into`)"
         )
     if rule.on_change is not None and schema.primary_keys:
@@ -70,7 +74,7 @@ def _check_mode(table: Table, identifier: str, rule: TargetRule) -> None:
             )
     if rule.on_change in ("fail", "skip") and all(map(schema.has_column, EVENT_NAMES)):
         raise ConfigError(
-            f"table {identifier} exists as a log of events with the columns {', '.join(EVENT_NAMES)}; say `on_change:"
+            f"table {identifier} exists as a log of events with the columns {', '.join(EVENT_NAMES)}; set `on_change:"
             " log` in the rule, or write into a new table (another `into`)"
         )
 
@@ -79,7 +83,7 @@ def check_same_mode(identifier: str, rule: TargetRule, other: TargetRule) -> Non
     """Refuse a second rule for a table that writes it in another way than the first one."""
     if not rule.writes_like(other):
         raise ConfigError(
-            f"table {identifier} is written by rules of different `mode` or `on_change`; say the same in all of them,"
+            f"table {identifier} is written by rules of different `mode` or `on_change`; state the same in all of them,"
             " or give each its own table (another `into`)"
         )
 
@@ -93,7 +97,7 @@ def check_new(schema: TableSchema, identifier: str, pipeline: str) -> None:
 
 
 def check_writable(table: Table, identifier: str) -> None:
-    """Refuse a table of a kind that Tidemark cannot write; a warning where others will fail with what it stores."""
+    """Refuse a table of a kind that Tidemark cannot write; warn if others will fail with what it stores."""
     try:
         validate_table(table.schema)
     except ConfigError as error:
@@ -109,16 +113,32 @@ def check_writable(table: Table, identifier: str) -> None:
         )
 
 
-def check_rule(rule: TargetRule, table: Table, identifier: str, pipeline: str) -> None:
-    """ConfigError when a table cannot be written as its rule says; changes nothing."""
+def following(
+    config: PipelineConfig, rule: TargetRule, table: Table, identifier: str, *, publishes: bool = True
+) -> Table:
+    """The table with the columns, types and options that its rule says, without any record.
+
+    ConfigError when the rule is about another table, or when it cannot be written as its rule says. Publishes schema
+    versions only if ``publishes``.
+    """
     rule = rule.for_table(table.schema)
     check_keys(table, identifier, rule)
-    check_types_of(rule, table, identifier, pipeline)
-    check_options_of(rule, table, identifier, pipeline)
+    by = RuleChanges(config.name, identifier, now_ms(), publishes)
+    changed = with_types_of(rule, table, by)
     if rule.changes_rows:
-        check_computed(rule, table.schema)
-    check_event_time(rule, table.schema, identifier)
-    check_writable(table, identifier)
+        changed = with_computed_of(rule, changed, by)
+    changed = with_words_of((rule, *possible_rules(config, TableName.of(identifier))), changed, by)
+    changed = with_deleted_at(rule, changed, by)
+    changed = with_order_of(rule, changed, by)
+    changed = with_options_of(rule, changed, by)
+    check_event_time(rule, changed.schema, identifier)
+    check_writable(changed, identifier)
+    return changed
+
+
+def check_rule(config: PipelineConfig, rule: TargetRule, table: Table, identifier: str) -> None:
+    """Raise what ``following`` would, and change nothing."""
+    following(config, rule, table, identifier, publishes=False)
 
 
 def rule_of_found(config: PipelineConfig, found: WrittenTable, table: Table) -> TargetRule | None:
@@ -134,7 +154,7 @@ def rule_of_found(config: PipelineConfig, found: WrittenTable, table: Table) -> 
 def check_own_tables(config: PipelineConfig, own: OwnTables, paused: Collection[str]) -> None:
     """Check the tables that the pipeline has written but those that are ``paused``, which stop no start.
 
-    What cannot be read is left to the start, which goes on without such a table.
+    A table that cannot be read is left to the start, which continues without it.
     """
     for found in own.written(lambda _name, _error: None):
         if str(found.name) in paused:
@@ -145,7 +165,7 @@ def check_own_tables(config: PipelineConfig, own: OwnTables, paused: Collection[
             continue
         rule = rule_of_found(config, found, table)
         if rule is not None:
-            check_rule(rule, table, str(found.name), config.name)
+            check_rule(config, rule, table, str(found.name))
 
 
 def check_tables_of_others(config: PipelineConfig, own: OwnTables) -> None:
@@ -153,7 +173,7 @@ def check_tables_of_others(config: PipelineConfig, own: OwnTables) -> None:
 
     What cannot be read is left to the table's first record.
     """
-    named = [rule for rule in config.tables if "{" not in rule.into]
+    named = [rule for rule in config.tables if rule.names_one_table]
     written = {*own.names()} if named else set()
     for rule in named:
         name = TableName.of(rule.into)
@@ -164,4 +184,4 @@ def check_tables_of_others(config: PipelineConfig, own: OwnTables) -> None:
         except TidemarkError:
             continue
         if table is not None:
-            check_rule(config.target_rule(rule), table, str(name), config.name)
+            check_rule(config, config.target_rule(rule), table, str(name))

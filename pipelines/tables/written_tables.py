@@ -80,7 +80,7 @@ def _found(name: TableName, newest_first: Iterable[Snapshot], pipeline: str) -> 
 def marks_of(
     catalog: Catalog, pipeline: str, names: Collection[TableName]
 ) -> list[tuple[TableName, dict[str, str] | None]]:
-    """Per table what the mark of ``pipeline`` says of the formats of topics; None where it has no mark."""
+    """Per table the formats of topics in the mark of ``pipeline``; None without a mark."""
 
     def look(name: TableName) -> dict[str, str] | None:
         files = catalog.files(name)

@@ -17,12 +17,12 @@ LIVE_PIPELINE_MS = 7 * 86_400_000
 """A pipeline that has not committed for so long, while others have, is not waited for."""
 
 LIVE_USER_MS = 86_400_000
-"""The same for a commit user: an older checkpoint of a pipeline, or a job beside it that commits step by step."""
+"""The same for a commit user: an older checkpoint of a pipeline, or a job of it that commits step by step."""
 
 _OURS = "tidemark."
-"""What the properties begin with by which pipelines and their jobs know their snapshots; compactions have none.
+"""The prefix of the properties by which pipelines and their jobs recognise their snapshots; compactions have none.
 
-The property of a rescale is for others: the job commits once, and whoever calls it again starts over.
+The property of a rescale is for others: the job commits once, and another call starts over.
 """
 
 
@@ -37,7 +37,7 @@ def pipeline_claims(own: str | None) -> Claims:
             found.append(Claim(("pipeline", pipeline), time_ms, f"pipeline {pipeline} finds its position there"))
         if any(name.startswith(_OURS) and name != RESCALE_PROPERTY for name in snapshot.properties):
             text = f"commit user {snapshot.commit_user} finds its commits there"
-            # Who catches a table up and the stream of its checkpoint take turns: neither looks for what it had before.
+            # Catching a table up and the stream of its checkpoint take turns: neither looks for its earlier commits.
             found.append(Claim(("user", checkpoint_user(snapshot.commit_user)), LIVE_USER_MS, text))
         return found
 

@@ -1,8 +1,8 @@
-"""Tidying of tables beside the query that writes them: tags, partitions, consumers, snapshots, changelogs.
+"""Tidies tables beside the query that writes them: tags, partitions, consumers, snapshots, changelogs.
 
 One thread, one table at a time, none twice in the queue: what comes faster than it can be done is done together. No
-batch waits for it, and it ends no pipeline: a failure is logged, and the work repeated after the next batch. What a
-table keeps ends by time too, so tables that get no batches are looked at now and then.
+batch waits for it, and it ends no pipeline: a failure is logged, and the work repeated after the next batch. Retention
+also ends by time, so tables without batches are checked from time to time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TIDIED_AGAIN_S = 600.0
 """How often a table without new batches is tidied."""
 
 TOLD_AGAIN_S = 600.0
-"""How long the same trouble with the same table is not logged again."""
+"""How long the same failure of the same table is not logged again."""
 
 
 def idle(identifiers: Iterable[str], tidied_s: Mapping[str, float], now_s: float, again_s: float) -> list[str]:
@@ -50,7 +50,7 @@ def found_tables(catalog: Catalog, names: Iterable[TableName]) -> dict[str, Tabl
 
 
 class Tidier:
-    """Tidies what one pipeline has written. ``note`` and ``close`` may be called from any thread."""
+    """Tidies the tables of one pipeline. ``note`` and ``close`` may be called from any thread."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Tidier:
             self._begin()
 
     def note(self, identifier: str, table: Table) -> None:
-        """Something was committed to the table: look what is over. Returns at once."""
+        """Something was committed to the table: look for expired content. Returns at once."""
         if table.options.write_only:
             return
         with self._changed:
@@ -105,7 +105,7 @@ class Tidier:
     def close(self, *, drains: bool, timeout_s: float | None = None) -> None:
         """End once the table that is being tidied is done, and with ``drains`` all that wait.
 
-        What is left then, or at a kill, is done after the next batch of the table.
+        The rest, also after a kill, is done after the next batch of the table.
         """
         with self._changed:
             self._is_closed, self._drains = True, drains
@@ -122,7 +122,7 @@ class Tidier:
             identifier, table = found
             try:
                 self._tell(identifier, self._tidied(identifier, table))
-            except Exception as error:  # the outer loop of this thread: whatever it is, the pipeline goes on
+            except Exception as error:  # the outer loop of this thread: whatever it is, the pipeline continues
                 self._warn(identifier, table, error)
 
     def _waits(self) -> bool:
@@ -193,7 +193,7 @@ class Tidier:
 
 
 def compact_left(tables: Mapping[str, Table], scratch_dir: str) -> None:
-    """Compact rows that nobody has compacted: whoever appended them was killed, or a rollback has undone that.
+    """Compact rows that are not compacted: their writer was killed, or a rollback has undone the compaction.
 
     Until then no changelog has them. A failure is a warning: the next rows of their buckets bring them too.
     """

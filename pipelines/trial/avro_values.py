@@ -40,7 +40,8 @@ class AvroSchema:
     named: Mapping[str, Any]
 
     def framed(self, value: Any, where: str) -> bytes:
-        """The bytes of a value behind the id of its schema. ConfigError for what the schema does not take."""
+        """The bytes of a value behind the id of its schema. Raises ConfigError for values that the schema does not
+        take."""
         out = io.BytesIO()
         try:
             fastavro.schemaless_writer(out, self.parsed, self._plain(self.parsed, value, ()))
@@ -105,10 +106,11 @@ def _path(at: Sequence[str]) -> str:
 
 
 def avro_schema(number: int, schema: Any, where: str) -> AvroSchema:
-    """A schema of a case file, which is as the registry has it. ConfigError for what is no schema."""
+    """A schema of a case file: itself, or the answer of a registry. ConfigError for other text."""
     named: dict[str, Any] = {}
     try:
-        given = json.loads(json.dumps(schema))
+        is_answer = isinstance(schema, Mapping) and isinstance(schema.get("schema"), str)
+        given = json.loads(schema["schema"] if is_answer else json.dumps(schema))
         parsed = fastavro.parse_schema(given, named)
     except (SchemaParseException, UnknownType, ValueError, TypeError, KeyError) as error:
         raise ConfigError(f"{where}: no Avro schema: {error}; copy it from the registry") from error

@@ -1,10 +1,10 @@
-"""Compares what a case expects with its result: pure comparisons that return readable differences."""
+"""Compares a case's expectation with its result: pure comparisons that return readable differences."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -16,6 +16,7 @@ from pipelines.report.row_output import plain_values
 from pipelines.report.safe_text import json_line
 from pipelines.trial.case_file import Expectation, Quarantined, Row
 from pipelines.trial.case_values import comparable
+from sources.topics import TopicSelection
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that is not as expected: ``at`` is the path of the expectation below `expect`."""
+    """One thing that is not as expected: ``at`` is the path below the case of what says otherwise."""
 
     at: tuple[str | int, ...]
     text: str
@@ -62,8 +63,8 @@ class Difference:
 
 
 def differences(expected: Expectation, found: Outcome) -> list[Difference]:
-    """What is not as expected; nothing when the case holds."""
-    return [
+    """The differences from the expectation; none if the case passes."""
+    found_differences = [
         *_of_error(expected, found),
         *_of_paused(expected, found),
         *_of_schemas(expected, found),
@@ -71,6 +72,20 @@ def differences(expected: Expectation, found: Outcome) -> list[Difference]:
         *_of_changelogs(expected, found),
         *_of_quarantine(expected.quarantine, found.quarantined),
         *_of_skipped(expected, found),
+    ]
+    return [replace(difference, at=("expect", *difference.at)) for difference in found_differences]
+
+
+def unread_topics(topics: Mapping[str, tuple[str | int, ...]], read: TopicSelection) -> list[Difference]:
+    """The topics of a case, given with their places, that the pipeline does not read."""
+    return [
+        Difference(
+            at,
+            f"the pipeline does not read topic {topic}, but {read.words}; correct the topic, or add it to the `topics`"
+            " of `source`",
+        )
+        for topic, at in topics.items()
+        if not read.selects(topic)
     ]
 
 
@@ -163,7 +178,7 @@ def _of_rows(at: tuple[str | int, ...], table: str, wanted: Sequence[Row], found
 def _row_lines(
     missing: Sequence[tuple[int, Row]], extra: Sequence[Row], names: Sequence[str], found: FoundTable
 ) -> Iterator[str]:
-    """Expected rows, each above the one that has its key."""
+    """Expected rows, each above the actual row with its key."""
     key = found.primary_key if {*found.primary_key} <= {*names} else ()
     by_key: defaultdict[Hashable, list[Row]] = defaultdict(list)
     for row in extra:

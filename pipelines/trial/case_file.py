@@ -89,7 +89,7 @@ class Quarantined(ConfigModel):
 
 
 class Expectation(ConfigModel):
-    """What there is when all batches of the case are done. What is left out is not looked at."""
+    """What there is when all batches of the case are done. Omitted parts are not checked."""
 
     tables: Mapping[str, tuple[Row, ...]] | None = Field(
         default=None, description="The rows of every table that the case makes; columns that no row names are not."
@@ -215,7 +215,7 @@ def load_cases(path: Path) -> tuple[CaseFile, list[LoadedCase]]:
 
 
 def _topicless(cases: CaseFile, file: YamlFile) -> list[Problem]:
-    """Records for which nobody says the topic."""
+    """Records without a stated topic."""
     problems = []
     for number, case in enumerate(cases.cases):
         for at, record in records_of(case):

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from paimon_table.errors import ConfigError
 from pipelines.trial.avro_values import AvroSchema
-from pipelines.trial.case_file import Case, LoadedCase, Record
+from pipelines.trial.case_file import LoadedCase, Record
 from sources.changes import RECORD_SCHEMA
 from sources.dumps.dump_lines import NoRecord, record_of_line
 from sources.dumps.dump_records import open_dump, row_of
@@ -29,19 +29,33 @@ class CaseRecords:
     """Gives the batches of one case, one after the other."""
 
     def __init__(self, loaded: LoadedCase) -> None:
+        self.topics: dict[str, tuple[str | int, ...]] = {}
+        """The topics of the records so far, each with the path of what first names it, below the case."""
         self._loaded = loaded
         self._next: defaultdict[Place, int] = defaultdict(int)
         self._count = 0
 
-    def batch(self, records: Sequence[Record], *at: str | int) -> pa.RecordBatch:
-        """The records of a batch, which stands at a path of the case."""
+    def batches(self) -> Iterator[tuple[pa.RecordBatch, bool]]:
+        """The batches of the case, and whether its process is killed behind each."""
+        case = self._loaded.case
+        if case.batches is None:
+            yield self._batch(case.records or (), "records"), False
+            return
+        for number, step in enumerate(case.batches):
+            if step != "kill":
+                is_killed = case.batches[number + 1 : number + 2] == ("kill",)
+                yield self._batch(step, "batches", number), is_killed
+
+    def _batch(self, records: Sequence[Record], *at: str | int) -> pa.RecordBatch:
+        """The records of a batch at a path of the case."""
         rows = [row for i, record in enumerate(records) for row in self._rows(record, (*at, i))]
         rows.sort(key=lambda row: (row["topic"], row["partition"], row["offset"]))
         return pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)
 
     def _rows(self, record: Record, at: tuple[str | int, ...]) -> Iterator[dict[str, Any]]:
         if record.file is not None:
-            yield from map(self._placed, _rows_of_file(record.file, self._where(at)))
+            for row in _rows_of_file(record.file, self._where(at)):
+                yield self._placed(row, at)
             return
         where, case = self._where(at), self._loaded.case
         yield self._placed(
@@ -59,10 +73,12 @@ class CaseRecords:
                     for name, text in record.headers.items()
                 ]
                 or None,
-            }
+            },
+            ("topic",) if record.topic is None else (*at, "topic"),
         )
 
-    def _placed(self, row: dict[str, Any]) -> dict[str, Any]:
+    def _placed(self, row: dict[str, Any], at: tuple[str | int, ...]) -> dict[str, Any]:
+        self.topics.setdefault(row["topic"], at)
         place = row["topic"], row["partition"]
         offset = self._next[place] if row["offset"] is None else row["offset"]
         self._next[place] = max(self._next[place], offset + 1)
@@ -77,19 +93,6 @@ class CaseRecords:
 
     def _where(self, at: tuple[str | int, ...]) -> str:
         return f"{self._loaded.path}:{self._loaded.line(*at)}"
-
-
-def batches_of(loaded: LoadedCase) -> Iterator[tuple[pa.RecordBatch, bool]]:
-    """The batches of a case, and whether its process is killed behind each."""
-    case: Case = loaded.case
-    records = CaseRecords(loaded)
-    if case.batches is None:
-        yield records.batch(case.records or (), "records"), False
-        return
-    for number, step in enumerate(case.batches):
-        if step != "kill":
-            is_killed = case.batches[number + 1 : number + 2] == ("kill",)
-            yield records.batch(step, "batches", number), is_killed
 
 
 def _rows_of_file(path: str, where: str) -> Iterator[dict[str, Any]]:

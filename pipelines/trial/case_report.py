@@ -1,4 +1,4 @@
-"""What the cases of a pipeline gave: lines for people, and JUnit's XML for the page of a CI system."""
+"""The results of a pipeline's cases: lines for people, and JUnit's XML for the page of a CI system."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def result_lines(result: CaseResult) -> Iterator[str]:
 
 
 def difference_lines(result: CaseResult) -> Iterator[str]:
-    """What is not as expected, and what the pipeline warned of where something is."""
+    """The differences from the expectation, with the pipeline's warnings if there are any."""
     for difference in result.differences:
         yield f"{result.place(difference)}: {difference.text}"
         yield from (f"  {line}" for line in difference.lines)

@@ -1,4 +1,4 @@
-"""One case played: its batches through the pipeline on trial, and what is not as expected after them."""
+"""Plays one case: its batches through the pipeline on trial, then the differences from the expectation."""
 
 from __future__ import annotations
 
@@ -12,9 +12,17 @@ from paimon_table.errors import TidemarkError
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from pipelines.config.config import PipelineConfig
 from pipelines.trial.avro_values import with_schemas
-from pipelines.trial.case_checks import Difference, FoundRecord, FoundTable, Outcome, differences, plain_rows
+from pipelines.trial.case_checks import (
+    Difference,
+    FoundRecord,
+    FoundTable,
+    Outcome,
+    differences,
+    plain_rows,
+    unread_topics,
+)
 from pipelines.trial.case_file import LoadedCase
-from pipelines.trial.case_records import batches_of
+from pipelines.trial.case_records import CaseRecords
 from pipelines.trial.kept_warnings import kept_warnings
 from pipelines.trial.trial_pipeline import TrialPipeline
 
@@ -27,7 +35,7 @@ class CaseResult:
     seconds: float
     differences: tuple[Difference, ...]
     warnings: tuple[str, ...]
-    """What the pipeline warned of meanwhile."""
+    """The pipeline's warnings during the case."""
 
     @property
     def name(self) -> str:
@@ -38,8 +46,8 @@ class CaseResult:
         return not self.differences
 
     def place(self, difference: Difference) -> str:
-        """FILE:LINE of what a difference is about."""
-        return f"{self.loaded.path}:{self.loaded.line('expect', *difference.at)}"
+        """FILE:LINE of the subject of a difference."""
+        return f"{self.loaded.path}:{self.loaded.line(*difference.at)}"
 
 
 def play(config: PipelineConfig, loaded: LoadedCase) -> CaseResult:
@@ -47,7 +55,11 @@ def play(config: PipelineConfig, loaded: LoadedCase) -> CaseResult:
 
     ConfigError for a case whose records cannot be made.
     """
-    batches, began_s = list(batches_of(loaded)), time.monotonic()
+    source, began_s = CaseRecords(loaded), time.monotonic()
+    batches = list(source.batches())
+    unread = unread_topics(source.topics, config.source.reader.settings.topics)
+    if unread:
+        return CaseResult(loaded, time.monotonic() - began_s, tuple(unread), ())
     with tempfile.TemporaryDirectory(prefix="tidemark-test-") as directory, kept_warnings() as warnings:
         if loaded.schemas:
             config = with_schemas(config, loaded.schemas.values(), Path(directory) / "schemas.json")

@@ -1,4 +1,4 @@
-"""What the pipeline warns of during a trial: kept for whoever asked for the trial, and not printed meanwhile."""
+"""The pipeline's warnings during a trial: kept for the caller, and not printed."""
 
 from __future__ import annotations
 

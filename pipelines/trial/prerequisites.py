@@ -1,6 +1,6 @@
 """What hinders a pipeline from running, or will: found without changing anything.
 
-``error`` stands for what a run refuses or loses records by, ``warning`` for what may go wrong later.
+``error``: a run would refuse this, or lose records. ``warning``: it may go wrong later.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _check_writable(config: PipelineConfig, what: str, location: str) -> None:
 
 
 def source_findings(config: PipelineConfig, sample: Sample) -> Iterator[Finding]:
-    """What the topics show: rights that are missing, records that are gone, or soon may be."""
+    """Findings about the topics: missing rights, records that are gone or soon may be."""
     for topic, why in sample.unreadable.items():
         yield Finding("error", f"topic {topic} cannot be read: {why}")
     checkpoint, kafka = Checkpoint(config), config.source.kafka
@@ -126,17 +126,18 @@ def _days(ms: int) -> str:
 def preview_findings(
     config: PipelineConfig, sample: Sample, preview: Preview, known: Collection[Finding]
 ) -> Iterator[Finding]:
-    """What the sample shows: what would stop the pipeline or pause a table, and what compaction takes away.
+    """Findings in the sample: what would stop the pipeline or pause a table, and what compaction removes.
 
-    What is ``known`` to stop it is not reported again.
+    A cause that is ``known`` to stop it is not reported again.
     """
     if preview.error is not None and Finding("error", preview.error) not in known:
         yield Finding("error", f"the pipeline would stop: {preview.error}")
     for table, reason in preview.paused.items():
-        yield Finding("error", f"table {table} would be paused: {reason}")
+        yield Finding("error", f"table {table} would be paused: {reason.removeprefix(f'{table}: ')}")
     if preview.quarantine and config.source.on_bad_record == "fail":
         first = preview.quarantine[0]
-        yield Finding("error", f"on_bad_record: fail: the pipeline would stop at {first.first}: {first.reason}")
+        text = f"on_bad_record: fail: the pipeline would stop at the bad record {first.first}"
+        yield Finding("error", f"{text}; fix the record, or the pipeline file, before a run")
     else:
         yield from _only_bad(sample, preview)
     for seen in preview.tables:
@@ -151,19 +152,15 @@ def preview_findings(
 
 
 _WITHOUT_ROWS = (SKIPS["tombstones"], SKIPS["control"])
-"""What a sample may have beside records that are to give rows."""
+"""What a sample may have besides records that should give rows."""
 
 
 def _only_bad(sample: Sample, preview: Preview) -> Iterator[Finding]:
     """Samples, of all topics or of one, that have nothing but bad records: the file does not fit the records."""
     bad = sum(kind.count for kind in preview.quarantine)
     if bad and bad + sum(preview.skipped.get(word, 0) for word in _WITHOUT_ROWS) == sample.record_count:
-        first = preview.quarantine[0]
-        yield Finding(
-            "error",
-            f"no record of the sample gives a row, and {counted(bad, 'record')} would go to quarantine:"
-            f" {first.reason} (first: {first.first}); fix the pipeline file, or the records, before a run",
-        )
+        text = f"no record of the sample gives a row, and {counted(bad, 'record')} would go to quarantine"
+        yield Finding("error", f"{text}; fix the pipeline file, or the records, before a run")
         return
     sampled: Counter[str] = Counter()
     for batch in sample.batches:

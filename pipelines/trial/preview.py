@@ -1,4 +1,4 @@
-"""What a pipeline would do: its real batches over a sample of the source, into a warehouse that is thrown away.
+"""Previews a pipeline: its real batches over a sample of the source, into a warehouse that is then deleted.
 
 Tables that are there are tried with their schemas and without their rows. Nothing of the pipeline is written: not its
 warehouse, checkpoint or quarantine, and nothing in Kafka.
@@ -25,10 +25,12 @@ from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import TargetRule
 from pipelines.storage import catalog_of
 from pipelines.tables.checkpoint_record import CheckpointRecord
+from pipelines.tables.merged_sources import fed_by as as_fed
+from pipelines.tables.merged_sources import source_words
 from pipelines.tables.observed_columns import merged
-from pipelines.tables.opening import changed_by_rule
 from pipelines.tables.own_tables import OwnTables
-from pipelines.tables.writable_tables import rule_of_found
+from pipelines.tables.unmatched_rules import unmatched
+from pipelines.tables.writable_tables import following, rule_of_found
 from pipelines.trial.case_checks import plain_rows
 from pipelines.trial.ddl import alter_table, create_table
 from pipelines.trial.kept_warnings import kept_warnings
@@ -49,7 +51,7 @@ class ColumnPreview:
     origin: str
     """Where the type comes from."""
     looks_like: str | None = None
-    """What the values of a guessed column most probably stand for, where JSON does not show it."""
+    """The probable meaning of the values in a guessed column, where JSON does not show it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +88,19 @@ class BadKindPreview:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What the sample shows."""
+    """The findings in the sample."""
 
     tables: tuple[TablePreview, ...] = ()
     quarantine: tuple[BadKindPreview, ...] = ()
     skipped: Mapping[str, int] = field(default_factory=dict)
+    skipped_tables: Mapping[str, int] = field(default_factory=dict)
+    """Source tables that no rule takes, in words, and how many records of the sample are theirs."""
     paused: Mapping[str, str] = field(default_factory=dict)
     """Tables that would be paused, and why."""
     error: str | None = None
     """What would stop the pipeline."""
     notes: tuple[str, ...] = ()
+    """What a run would warn of beside that."""
 
     @property
     def has_changes(self) -> bool:
@@ -104,7 +109,7 @@ class Preview:
 
 @dataclass(slots=True)
 class _Seen:
-    """What the decode tasks have observed."""
+    """The observations of the decode tasks."""
 
     observations: list[Observation] = field(default_factory=list)
 
@@ -129,7 +134,27 @@ def preview(config: PipelineConfig, sample: Sample) -> Preview:
             error = str(stopped)
         tables = tuple(_tables(config, pipeline, real, rules, seen.observations))
         bad = _bad_kinds(pipeline)
-        return Preview(tables, bad, dict(pipeline.skipped), dict(pipeline.paused), error, tuple(warnings))
+        if error is None:
+            earlier = OwnTables(config, real, CheckpointRecord(config, Checkpoint(config), real)).sources()
+            met = {**dict.fromkeys(earlier), **pipeline.routes.met}
+            warnings += unmatched(config, met, sample.counts)
+        told = [error or "", *pipeline.paused.values(), *(kind.reason for kind in bad)]
+        left = sum((Counter(report.skipped) for report in pipeline.reports), Counter[SourceTable]())
+        return Preview(
+            tables,
+            bad,
+            dict(pipeline.skipped),
+            {source_words(as_fed(source)): count for source, count in left.most_common()},
+            dict(pipeline.paused),
+            error,
+            tuple(line for line in warnings if not _is_told(line, told)),
+        )
+
+
+def _is_told(line: str, told: Iterable[str]) -> bool:
+    """Whether a warning repeats a reason, or has it behind the name of a topic."""
+    reason = kind_of_reason(line.partition(": ")[2])
+    return any(bool(text) and (text in line or (bool(reason) and reason in text)) for text in told)
 
 
 def _formats(config: PipelineConfig, real: Catalog) -> Mapping[str, str]:
@@ -154,7 +179,7 @@ def _follow_rules(config: PipelineConfig, pipeline: TrialPipeline) -> Iterator[t
         table = catalog.load(found.name)
         rule = rule_of_found(config, found, table)
         if rule is not None:
-            changed_by_rule(config, rule, table, str(found.name))
+            following(config, rule, table, str(found.name))
             yield str(found.name), rule
 
 

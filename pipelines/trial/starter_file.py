@@ -1,4 +1,4 @@
-"""The pipeline file that `tidemark init` writes: what was seen of the topics, and comments on what is to decide."""
+"""The pipeline file that `tidemark init` writes: findings about the topics, and comments on open decisions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pipelines.config.yaml_hints import is_secret
 from sources.changes import SourceTable
 from sources.topic_formats import Settings, TopicFormat
 from sources.wording import counted
@@ -17,12 +18,11 @@ _IS_DECIMAL = "(p, s)"
 """In what values look like, where they may be decimals."""
 _KEYED_BY_RULE = ("json", "csv")
 """Formats whose message keys never make the primary key of a table."""
-_SECRET = re.compile(r"password|secret|jaas|token|(?:^|\.)key$|certificate", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What the file begins with, as its author has said."""
+    """The beginning of the file, from the author's options."""
 
     name: str
     source: Mapping[str, str]
@@ -47,7 +47,7 @@ class Start:
 
     @property
     def settings(self) -> Settings:
-        """What the format needs beside its name."""
+        """The options of the format."""
         return self.read[0].settings if self.read else {}
 
 
@@ -141,7 +141,7 @@ def _rules(start: Start) -> Iterator[str]:
         yield f"  - match: {{ topic: {_quoted(_literal(topic.topic))} }}"
         yield f"    into: {into}"
         if topic.format == "auto":
-            yield "    # Where the first records are no change events, state the columns of the key: primary_key: [id]"
+            yield "    # If the first records are not change events, state the columns of the key: primary_key: [id]"
         elif topic.format in _KEYED_BY_RULE or topic.key is None:
             yield "    # Every record is a row of a log of events. For the newest row of each key state the columns of"
             yield "    # the key in place of these three lines: primary_key: [id]"
@@ -198,11 +198,6 @@ def _name(text: str) -> str:
 def _literal(topic: str) -> str:
     """A pattern that the name of a topic alone matches."""
     return re.sub(r"\.", r"\\.", topic)
-
-
-def is_secret(name: str) -> bool:
-    """Whether the value of a property of Kafka's client is kept out of a file."""
-    return _SECRET.search(name) is not None
 
 
 def variable_of(name: str) -> str:

@@ -12,9 +12,10 @@ from pathlib import Path
 from paimon_table.errors import ConfigError
 from pipelines.config.config_file import load_pipeline
 from pipelines.config.kafka_checks import property_mistakes
+from pipelines.config.yaml_hints import is_secret
 from pipelines.trial.kept_warnings import kept_warnings
 from pipelines.trial.preview import preview
-from pipelines.trial.starter_file import Start, is_secret, starter_file, variable_of
+from pipelines.trial.starter_file import Start, starter_file, variable_of
 from sources.dumps.settings import DumpSettings
 from sources.kafka.settings import KafkaSettings
 from sources.samples import Sample
@@ -30,7 +31,7 @@ SAMPLED = 200
 
 
 def start_from_kafka(servers: str, topics: TopicSelection, properties: Mapping[str, str], name: str) -> Start:
-    """What a cluster holds; ConfigError where it has no topic that can be read."""
+    """The topics of a cluster; raises ConfigError if none can be read."""
     from sources.kafka.sampling import KafkaSampler
 
     sampler = KafkaSampler(KafkaSettings(servers, topics, resolved(properties)))
@@ -73,7 +74,9 @@ def _with_types(start: Start, sample: Sample, where: str) -> Start:
     """With what values look like, which a preview of the present file shows."""
     if start.format is None:
         seen = "; ".join(f"{topic.topic}: {topic.words}" for topic in start.topics[:5])
-        raise ConfigError(f"{where} has no topic with records that Tidemark reads ({seen}); write records first")
+        raise ConfigError(
+            f"{where} has no topic whose format shows ({seen}); write the file by hand, or write records first"
+        )
     if start.format == "auto":
         return start  # the registry is not known yet
     with tempfile.TemporaryDirectory(prefix="tidemark-init-") as directory, kept_warnings():
@@ -114,8 +117,12 @@ def given_properties(words: Sequence[str]) -> dict[str, str]:
 
 
 def name_for(output: Path | None) -> str:
-    """The name of the pipeline: the name of its file, in the characters that a pipeline name may have."""
-    name = re.sub(r"[^A-Za-z0-9_.-]", "-", "pipeline" if output is None else output.name.partition(".")[0])
+    """The name of the pipeline: the name of its file without `.yaml`, in the characters that a pipeline name may have.
+
+    Dots stay: files named after topics (`crm.staff.yaml`, `crm.flat.yaml`) have names and checkpoints of their own.
+    """
+    name = "pipeline" if output is None else re.sub(r"\.ya?ml$", "", output.name)
+    name = re.sub(r"[^A-Za-z0-9_.-]", "-", name)
     return name if re.match(r"[A-Za-z0-9]", name) else f"p{name}"
 
 

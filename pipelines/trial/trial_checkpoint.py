@@ -1,4 +1,4 @@
-"""The checkpoint of a trial: the files that Spark keeps beside its batches, written without Spark.
+"""The checkpoint of a trial: the files that Spark writes about its batches, written without Spark.
 
 ``metadata`` has the id of the query, ``offsets/N`` is durable before batch N runs, ``commits/N`` follows when it is
 done. A batch without the second runs again at the next start, as under Spark.

@@ -1,4 +1,4 @@
-"""`tidemark test | plan | init`: what the commands are called and take. What they do is imported when one is called."""
+"""`tidemark test | plan | init`: names and parameters of the commands. The code behind them is imported on a call."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def init(
 
 
 def default_cases(file: Path) -> Path:
-    """The cases of a pipeline file stand beside it; ConfigError where there are none."""
+    """The case files next to a pipeline file; raises ConfigError if there are none."""
     path = file.with_suffix(f".test{file.suffix}")
     if not path.exists():
         raise ConfigError(f"{file} has no test cases: write them to {path}, or name their file with --cases")

@@ -2,7 +2,7 @@
 
 Decoding, routing, new tables and columns, writing, committing and the quarantine work as in a run: ``process_batch``
 over an exchange of this process. Checkpoint, warehouse and quarantine are in one directory, and a trial writes nothing
-else. A trial leaves out what a run does beside its stream (catching up, tidying).
+else. A trial leaves out the work of a run beside its stream (catching up, tidying).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def in_directory(config: PipelineConfig, directory: Path) -> PipelineConfig:
 
 @dataclass(slots=True)
 class _Process:
-    """What one process of the pipeline holds in memory."""
+    """The state in memory of one process of the pipeline."""
 
     tables: PipelineTables
     settings: TaskSettings
@@ -118,7 +118,7 @@ class TrialPipeline:
         self._close()
 
     def run_killed(self, records: pa.RecordBatch) -> None:
-        """The same with a process that is killed once the tables have the rows; the next process does what it left.
+        """The same with a process that is killed once the tables have the rows; the next process finishes its work.
 
         Before the kill nothing was compacted, and Spark has not closed the batch: it runs again.
         """

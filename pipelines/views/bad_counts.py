@@ -1,6 +1,6 @@
 """Bad records of a pipeline by table and kind of reason: since the start, and in the quarantine now.
 
-Batches report the first count. ``http.open_records`` computes the second beside the pipeline, now and then.
+Batches report the first count. ``http.open_records`` computes the second in the background, from time to time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TableOf: TypeAlias = Callable[[str, tuple[str | None, str | None, str] | None], 
 
 
 class BadCounts:
-    """Whoever uses it keeps others out meanwhile."""
+    """Callers hold a lock."""
 
     def __init__(self) -> None:
         self._put_aside: Counter[Group] = Counter()
@@ -45,7 +45,7 @@ class BadCounts:
         return added
 
     def put_open(self, groups: Mapping[Group, int], time_s: float) -> None:
-        """The quarantine held these when somebody began to count at ``time_s``."""
+        """The quarantine held these when a count began at ``time_s``."""
         most = Counter(groups).most_common(GROUPS_KEPT)
         rest = sum(groups.values()) - sum(count for _, count in most)
         self._open = dict(most) | ({(OTHER_TABLES, OTHER_REASONS): rest} if rest else {})

@@ -24,7 +24,7 @@ _OF_STANDINGS: Mapping[Standing, EventKind] = {
 
 
 class EventLog:
-    """Whoever uses it keeps others out meanwhile."""
+    """Callers hold a lock."""
 
     def __init__(self) -> None:
         self._events: dict[tuple[EventKind, str, str], EventView] = {}  # oldest first

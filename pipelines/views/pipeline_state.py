@@ -1,12 +1,11 @@
-"""One running pipeline as others may look at it: a ``BatchObserver`` that keeps numbers and asks nobody.
+"""One running pipeline for its viewers: a ``BatchObserver`` that keeps numbers and requests nothing.
 
-Whatever looks (metrics, `status`, the page) gets a view; views take what the driver holds in memory anyway, and cost
-the storage and the source no request.
+Viewers (metrics, `status`, the page) get a view. Views use what the driver holds in memory anyway, and send no request
+to the storage or the source.
 """
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections import Counter, deque
@@ -14,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from paimon_table.errors import WHERE_MORE
-from pipelines.batch.batch_report import BatchReport
+from pipelines.batch.batch_report import BatchObserver, BatchReport
 from pipelines.catchup.shown_standing import Standing
 from pipelines.config.config import PipelineConfig
 from pipelines.tables.target_names import NO_TABLE, TargetNames
@@ -32,7 +31,7 @@ DURATION_BOUNDS_S = (0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0)
 
 
 class SourceView(Protocol):
-    """What the reader of a source knows anyway."""
+    """Facts that the reader of a source has anyway."""
 
     @property
     def lag(self) -> Lag: ...
@@ -50,12 +49,15 @@ class SourceView(Protocol):
 
     @property
     def unread_bytes(self) -> int | None:
-        """Bytes that wait to be read, where the source counts them."""
+        """Unread bytes, if the source counts them."""
         ...
 
 
-class PipelineState:
-    """Fed by the pipeline's threads, seen by others. ``now`` is the wall clock."""
+class PipelineState(BatchObserver):
+    """Fed by the pipeline's threads, seen by others. ``now`` is the wall clock.
+
+    ``slice_done`` gets the report of a slice together with its table.
+    """
 
     def __init__(self, name: str, checkpoint: str = "", now: Callable[[], float] = time.time) -> None:
         self.name = name
@@ -73,7 +75,6 @@ class PipelineState:
         self._counts_at_most: Counter[float] = Counter()
         self._batch_count, self._batch_seconds = 0, 0.0
         self._running: dict[int, float] = {}
-        self._ended_s = -math.inf
         self._batches: deque[BatchView] = deque(maxlen=BATCHES_KEPT)
         self._tables: dict[str, TableCounts] = {}
         self._history: deque[Point] = deque(maxlen=POINTS_KEPT)
@@ -82,14 +83,14 @@ class PipelineState:
         """Of the sources before this one."""
         self._open_tables: Callable[[], Mapping[str, OpenTable]] = dict
         self.has_new_bad_records = threading.Event()
-        """Set when the quarantine has changed; whoever counts its records clears it."""
+        """Set when the quarantine has changed; a count of its records clears it."""
         self.config: PipelineConfig | None = None
-        """What the pipeline runs by, once it does: a reload changes it."""
+        """The settings that the pipeline runs with; a reload changes them."""
         self.commands: tuple[str, ...] = ()
-        """What the running pipeline can be asked to do with a table."""
+        """The actions that the running pipeline offers for a table."""
 
     def look_at(self, source: SourceView, tables: Callable[[], Mapping[str, OpenTable]]) -> None:
-        """Where to find lag and tables from now on; both are asked whenever somebody looks."""
+        """Where to find lag and tables from now on; each view asks both."""
         with self._lock:
             if self._source is not None and self._source is not source:
                 self._group_failures += self._source.group_failure_count
@@ -136,7 +137,7 @@ class PipelineState:
                 self._tables.pop(name, None)
 
     def put_beside(self, works: Mapping[str, Beside]) -> None:
-        """What goes on beside the stream now, by table; all else has ended."""
+        """The present work beside the stream, by table; all other work has ended."""
         with self._lock:
             for name in works:
                 self._tables.setdefault(name, TableCounts())
@@ -146,7 +147,8 @@ class PipelineState:
                     counts.beside_rows, counts.slice_s = 0, None
 
     def slice_done(self, name: str, report: BatchReport, opened: OpenTable | None) -> None:
-        """Work beside the stream has brought a slice into a table; into another one for its sake without ``opened``."""
+        """Work beside the stream has brought a slice into a table; without ``opened``, into another one for its
+        sake."""
         rows = [table for table in report.tables if table.identifier == name]
         with self._lock:
             counts = self._tables.setdefault(name, TableCounts())
@@ -159,7 +161,7 @@ class PipelineState:
             self.table_changed(name, opened)
 
     def table_changed(self, name: str, opened: OpenTable) -> None:
-        """Work beside the stream has left a table so; the stream sees it with its next batch."""
+        """The state in which work beside the stream has left a table; the stream sees it with its next batch."""
         stream = self.open_table(name)
         with self._lock:
             counts = self._tables.setdefault(name, TableCounts())
@@ -172,9 +174,6 @@ class PipelineState:
         with self._lock:
             self._retries[what] += 1
 
-    def beside(self, identifier: str, report: BatchReport) -> None:
-        """See ``BatchObserver``; ``slice_done`` gets the report together with the table."""
-
     def begin(self, batch_id: int) -> None:
         """See ``BatchObserver``."""
         with self._lock:
@@ -182,9 +181,8 @@ class PipelineState:
 
     def end(self, report: BatchReport) -> None:
         """See ``BatchObserver``."""
-        seconds = report.seconds_since(self._ended_s)
+        seconds = report.wall_s
         with self._lock:
-            self._ended_s = report.ended_s
             self._running.pop(report.batch_id, None)
             self._records += report.record_count
             self._skipped.update(report.counts.skipped)
@@ -204,7 +202,7 @@ class PipelineState:
             self._batches.append(BatchView(*done, dict(report.seconds)))
 
     def note_point(self) -> None:
-        """Remember a point of what is drawn over time, if it is time for one."""
+        """Remember a point of the curves, if one is due."""
         now_s = self._now()
         if self._history and now_s - self._history[-1].time_s < POINT_EVERY_S:
             return
@@ -251,7 +249,7 @@ class PipelineState:
             )
 
     def put_open_bad_records(self, groups: Mapping[Group, int], time_s: float) -> None:
-        """The quarantine held these, by table and kind of reason, when somebody began to count at ``time_s``."""
+        """The quarantine held these, by table and kind of reason, when a count began at ``time_s``."""
         with self._lock:
             self._bad.put_open(groups, time_s)
 
@@ -267,7 +265,7 @@ class PipelineState:
             self._log.note(self._now(), EventKind.BAD_RECORDS, table, count=count)
 
     def _table_of_bad(self) -> TableOf:
-        """Gives the table of a bad record as the list of the quarantine does; nobody knows it before the start."""
+        """Gives the table of a bad record as the list of the quarantine does; unknown before the start."""
         opened = self._open_tables()
         if self.config is None:
             return lambda topic, _: NO_TABLE

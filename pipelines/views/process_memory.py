@@ -12,7 +12,7 @@ _PROC = "/proc"
 
 @dataclass(frozen=True, slots=True)
 class ProcessUse:
-    """What one kind of process takes."""
+    """The memory of one kind of process."""
 
     resident_bytes: int
     """Memory in use, summed; pages that forked workers share count once per worker."""

@@ -1,4 +1,4 @@
-"""The process of a run as others may look at it: its pipelines, and what it takes of the machine."""
+"""The process of a run for its viewers: its pipelines, and its use of the machine."""
 
 from __future__ import annotations
 

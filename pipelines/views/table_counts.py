@@ -84,7 +84,7 @@ class TableCounts:
     shape: TableShape = field(default_factory=TableShape)
 
     def add(self, report: TableReport) -> None:
-        """What a batch, or a slice, has brought."""
+        """The rows of a batch or a slice."""
         self.events += report.event_count
         self.rows += report.row_count
         self.changelog_rows += report.changelog_row_count
@@ -94,7 +94,7 @@ class TableCounts:
             self.schema_changes["truncate"] += 1
 
     def take(self, opened: OpenTable) -> str | None:
-        """The table is so now; gives what has changed in its schema, in words."""
+        """The present state of the table; gives the changes of its schema, in words."""
         state = opened.state
         self.shape = table_shape(state, opened.table.options)
         self.snapshot = state.snapshot

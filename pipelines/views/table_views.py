@@ -22,7 +22,7 @@ class Phase(StrEnum):
     STARTING = "starting"
     RUNNING = "running"
     WAITING = "waiting"
-    """For trouble that passes by itself."""
+    """For transient failures."""
     STOPPING = "stopping"
     ENDED = "ended"
     FAILED = "failed"
@@ -30,14 +30,14 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Work that writes a table beside the stream of its pipeline and is not done."""
+    """Unfinished work that writes a table beside the stream of its pipeline."""
 
     work: str
     """`catch-up`, `backfill`, `replay` or `rebuild`."""
     records: int
     """Read so far; of a replay by earlier processes too."""
     records_left: int | None
-    """About how many are still to be read; None while that is not known."""
+    """About how many records are left; None if unknown."""
     position: str
     """Where the next records are read, in words."""
     rows: int = 0
@@ -47,11 +47,11 @@ class Beside:
 
 
 class EventKind(StrEnum):
-    """What an event of a pipeline is about."""
+    """The subject of a pipeline's event."""
 
     STARTED = "started"
     WAITING = "waiting"
-    """For trouble that passes by itself."""
+    """For transient failures."""
     GOING_ON = "going on"
     STOPPING = "stopping"
     STOPPED = "stopped"
@@ -59,7 +59,7 @@ class EventKind(StrEnum):
     PAUSED = "paused"
     """A table."""
     RESUMED = "resumed"
-    """A table; it reads what it has missed."""
+    """A table; it reads the records that it missed."""
     CAUGHT_UP = "caught up"
     """A table; it is in the stream again."""
     SCHEMA = "schema change"
@@ -69,7 +69,7 @@ class EventKind(StrEnum):
     """The pipeline file."""
     RELOAD_REFUSED = "reload refused"
     ACTION = "action"
-    """Somebody asked for it on the page."""
+    """Requested on the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class TableView:
     """The reason for those who may not see rows."""
     beside: Beside | None = None
     unsent: Unsent = field(default_factory=dict)
-    """Values that the source left out and no row tells for certain, by column and what they became."""
+    """Values that the source left out and that no row gives for certain, by column and replacement."""
     topics: tuple[str, ...] = ()
     """The topics that are known to feed the table."""
     missed_records: int | None = None
@@ -155,7 +155,7 @@ class BatchView:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What the page draws over time."""
+    """The curves of the page."""
 
     time_s: float
     records: int
@@ -166,7 +166,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """How long batches took: numbers of batches of at most so many seconds, and of all."""
+    """How long batches took: the number of batches up to each bound in seconds, and of all."""
 
     at_most: Mapping[float, int] = field(default_factory=dict)
     count: int = 0
@@ -180,7 +180,7 @@ class PipelineView:
     name: str
     phase: Phase
     reason: str
-    """What ended it, or what it waits for. May hold values of rows."""
+    """The cause of its end, or what it waits for. May hold values of rows."""
     checkpoint: str
     records: int
     skipped: Mapping[str, int]

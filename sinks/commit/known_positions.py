@@ -1,8 +1,8 @@
 """The positions in one table, kept in memory. Each snapshot is read once, as long as the table is the same.
 
-A snapshot never changes, and through its manifests it names all that was before it. So where the newest snapshot of the
-last look is still there as it was, nothing below it has become another: only what is newer is read. Where it is not
-(rolled back, restored, recreated, expired), nothing counts as known and all is read again.
+A snapshot never changes, and through its manifests it names all that was before it. So if the newest snapshot of the
+last look is unchanged, nothing below it has changed either: only newer snapshots are read. Where it is not (rolled
+back, restored, recreated, expired), nothing counts as known and all is read again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class KnownPositions:
         recorded: Recorded = OF_PIPELINES,
         may_be: Callable[[Snapshot], bool] = lambda _: True,
     ) -> None:
-        """``recorded`` says whose positions to search for: positions of pipelines or of readings beside streams.
+        """``recorded`` says which positions to search for: those of pipelines or of readings beside streams.
 
         If ``may_be`` is false for a snapshot, neither it nor an older one has a position.
         """
@@ -68,12 +68,12 @@ class KnownPositions:
             if newer.has(wanted):
                 if before.newest is None or snapshot.id <= before.newest.id:
                     self._known = newer
-                return newer.by_pipeline  # what was known further below stays so
+                return newer.by_pipeline  # facts about older snapshots stay valid
         self._known = replace(newer, is_all=True)
         return newer.by_pipeline
 
     def _newest_first(self, seen_id: int) -> Iterator[Snapshot]:
-        """All snapshots; up to the one that was seen no older one is read ahead."""
+        """All snapshots; up to the one that was seen, no older one is read in advance."""
         newest = self._snapshots.latest()
         if newest is None:
             return iter(())
@@ -95,7 +95,7 @@ class KnownPositions:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What the snapshots from ``newest`` down to ``oldest_id`` say."""
+    """The positions in the snapshots from ``newest`` down to ``oldest_id``."""
 
     newest: Snapshot | None = None
     oldest_id: int = 0
@@ -115,6 +115,6 @@ class _Known:
         return _Known(self.newest or snapshot, snapshot.id, False, known)
 
     def above(self, older: _Known) -> _Known:
-        """With what was known up to the snapshot right below."""
+        """With the facts known up to the snapshot right below."""
         known = {**older.by_pipeline, **self.by_pipeline}
         return _Known(self.newest or older.newest, older.oldest_id, older.is_all, known)

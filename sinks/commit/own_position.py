@@ -1,4 +1,4 @@
-"""What a table has from a pipeline, or from a reading beside its stream: the newest position shows it.
+"""The position of a pipeline, or of a reading beside its stream, in a table: the newest one shows what the table has.
 
 docs/INVARIANTS.md, E1 to E4, has the argument.
 """
@@ -24,7 +24,7 @@ from sinks.commit.positions import Position, TopicPartition, has_expired, of_rea
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a commit brings the table to: the end of a batch, or of a slice."""
+    """The position after a commit: the end of a batch or of a slice."""
 
     number: int
     """Of the batch or slice; rises for one commit user."""
@@ -69,7 +69,7 @@ class OwnPosition:
         self.base: Position | None = None
         """The position that the work under way is built on; an own commit moves it."""
         self.step = Step(0)
-        """What is being committed."""
+        """The commit under way."""
         self._snapshots = snapshots
         self._known = known
         self._name = name
@@ -111,7 +111,8 @@ class OwnPosition:
         return position is not None and position.writer == self._user and position.commit_identifier >= number
 
     def find(self, request: Commit, kind: CommitKind, latest: Snapshot | None) -> Snapshot | None:
-        """See ``OwnCommits``: rows are there when the position covers the step, whoever has committed them."""
+        """See ``OwnCommits``: the table has the rows if the position covers the step, whichever process committed
+        them."""
         position = self.look(latest)
         self._check_visible(latest, request.started_ms)
         if position is None:
@@ -128,7 +129,7 @@ class OwnPosition:
     def _check_visible(self, latest: Snapshot | None, started_ms: int | None) -> None:
         """CommitOutcomeUnknown if an expired snapshot may be the step's own, and only this snapshot would show it."""
         if not self._is_hidden or (self.position is not None and not self._is_trying):
-            return  # later commits than the seen position are of this process, which knows what it has published
+            return  # commits after the seen position are of this process, which knows what it has published
         since_ms = None if started_ms is None else started_ms - CLOCK_SKEW_MS
         found = self._snapshots.search_user(self._user, None if latest is None else latest.id, since_ms=since_ms)
         if not found.exhaustive:
@@ -170,7 +171,7 @@ class OwnReading:
     properties_of: PropertiesOf
     """What its snapshots record."""
     by_offsets: bool = True
-    """Whether its position has offsets; without, the numbers of its slices show what is there."""
+    """Whether its position has offsets; without, the numbers of its slices show what the table has."""
     since_ms: int | None = None
     """When the reading began: the search for its earlier slices starts there. None: each slice is independent."""
     after: Mapping[str, int] = field(default_factory=dict)

@@ -17,12 +17,13 @@ from paimon_table.storage.file_io import FileIO
 
 
 def has_mark(io: FileIO, paths: TablePaths, pipeline: str) -> bool:
-    """Whether ``pipeline`` has written the table, or was about to. CorruptFile for a file that is no mark."""
+    """Whether ``pipeline`` has written the table, or was about to. Raises CorruptFile for a file that is not a mark."""
     return marked_formats(io, paths, pipeline) is not None
 
 
 def marked_formats(io: FileIO, paths: TablePaths, pipeline: str) -> dict[str, str] | None:
-    """The formats by topic in the mark of ``pipeline``; None without a mark. CorruptFile for a file that is no mark."""
+    """The formats by topic in the mark of ``pipeline``; None without a mark. Raises CorruptFile for a file that is not
+    a mark."""
     path = _file(paths, pipeline)
     try:
         mark = json.loads(io.read(path))

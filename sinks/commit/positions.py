@@ -1,8 +1,8 @@
 """Source positions in snapshot properties: the position of a table, readable without the checkpoint.
 
-A commit records, per topic partition that feeds the table, the next offset to read. The record makes a lost checkpoint
-recoverable: the table itself says what it holds. The commit also records the topic ids from Kafka:
-the offsets of a deleted topic say nothing about a topic that was recreated under its name.
+A commit records, per topic partition that feeds the table, the next offset to read. This makes a lost checkpoint
+recoverable: the table itself records what it holds. The commit also records the topic ids from Kafka: the offsets of a
+deleted topic say nothing about a topic that was recreated under its name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EMPTIED_PROPERTY = "tidemark.emptied"
 """A snapshot that follows a TRUNCATE: earlier rows are deleted, even those that the table never had."""
 
 RETRY_EDITED_PROPERTY = "tidemark.retry.edited"
-"""Of a snapshot with records that somebody has edited: no topic has them."""
+"""Of a snapshot with edited records, which no topic has."""
 
 RETRY_PROPERTY = "tidemark.retry"
 """Of the snapshots of a retry: the pipeline whose bad records it applied."""
@@ -34,7 +34,7 @@ REPLAYED_PROPERTY = "tidemark.replayed"
 """Of the snapshots of a replay: its id, and the offsets up to which it has read."""
 
 KEPT_BATCHES = 3
-"""For how many batches departed rows are kept; the key that they went to comes in the next one of its partition."""
+"""For how many batches departed rows are kept; their new key comes in the next batch of the partition."""
 
 TopicPartition = tuple[str, int]
 
@@ -92,8 +92,8 @@ class FedBy:
 class Position:
     """How far a table has come: next offset per (topic, partition), and the commit user of the checkpoint behind it.
 
-    ``floors`` are the offsets at which this commit user took over from an earlier checkpoint: rows below them are in
-    the table and are dropped for as long as the checkpoint lives.
+    ``floors`` are the offsets at which this commit user took over from an earlier checkpoint. The table has the rows
+    below them, so they are dropped as long as the checkpoint lives.
     """
 
     commit_user: str
@@ -102,13 +102,13 @@ class Position:
     sources: Mapping[FedBy, tuple[str, ...]] = field(default_factory=dict)
     """The source tables that fed the table, and the fields of the message key that each had at first (none: no key)."""
     departed: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    """Rows that went to another key as the last change of a batch, by batch id, see ``sinks.write.departed``."""
+    """Rows that moved to another key as the last change of a batch, by batch id, see ``sinks.write.departed``."""
     writer: str = field(default="", compare=False)
-    """Who committed it, for the checkpoint: its stream, or somebody beside it who counts batches from 0."""
+    """The committer under the checkpoint: its stream, or work beside it that counts batches from 0."""
     topics: Mapping[str, str] = field(default_factory=dict)
     """The ids of the topics that the offsets are of, where they are known."""
     commit_count: int = 0
-    """How often the pipeline has committed to the table, under whatever checkpoint; 0 where nobody has counted yet."""
+    """How often the pipeline has committed to the table, under any checkpoint; 0 if not counted yet."""
     snapshot_id: int = field(default=0, compare=False)
     """The snapshot that it was read from."""
     commit_identifier: int = field(default=-1, compare=False)

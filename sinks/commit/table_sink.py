@@ -2,9 +2,10 @@
 
 Exactly once (docs/INVARIANTS.md). A snapshot of the pipeline holds rows and, in its properties, the position up to
 which the table has all rows. Rows below the position are dropped before they are written, and a commit is published
-only on top of the position that its rows were planned on. So a batch that runs again, an older process that still
-commits, a new checkpoint, and a slice that was killed bring no row twice: the table's rows are below the position.
-Dump files give offsets in any order: there the number of the batch, which the snapshot has too, stands for the place.
+only on top of the position that its rows were planned on. So no row comes twice, because the table's rows are below the
+position. This covers a batch that runs again, an older process that still commits, a new checkpoint, and a killed
+slice. Dump files give offsets in any order: for them the number of the batch, which the snapshot has too, is the
+position.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def rolled_back(identifier: str, pipeline: str) -> RolledBack:
 
 
 class TableSink:
-    """A target table as the driver sees it. One batch at a time; another thread may compact what it has appended."""
+    """A target table as the driver sees it. One batch at a time; another thread may compact its appended rows."""
 
     def __init__(
         self,
@@ -79,11 +80,11 @@ class TableSink:
     ) -> None:
         """``resumes``: a position written by another checkpoint of this pipeline counts (policy ``resume``).
 
-        ``by_offsets``: the source gives each offset of a partition once, in order; False of dump files.
-        With ``reading`` the commits are not of the stream: they leave the pipeline's position as it is.
-        ``topic_ids`` gives the ids of the topics that are read: positions in others of their names count no more.
-        ``commit_count`` is how many commits the checkpoint knows of, ``noted`` the offsets behind them: for a table
-        whose snapshots do not show a position any more.
+        ``by_offsets``: the source gives each offset of a partition once, in order; False of dump files. With
+        ``reading`` the commits are not of the stream: they leave the pipeline's position as it is. ``topic_ids`` gives
+        the ids of the topics that are read: positions in others of their names count no more. ``commit_count`` is how
+        many commits the checkpoint knows of, ``noted`` the offsets after them: for a table whose snapshots no longer
+        show a position.
         """
         self.identifier = identifier
         self.table = table
@@ -98,7 +99,7 @@ class TableSink:
         self._lock = threading.RLock()
         self._known = KnownPositions(table.snapshots)
         self._fed: dict[FedBy, tuple[str, ...]] = {}
-        """What feeds the table by what was seen in this run."""
+        """The source tables of the table seen in this run."""
         self._commit_count = commit_count
         self._noted = noted or {}
         self.position: Position
@@ -138,7 +139,7 @@ class TableSink:
         self._packer = FilePacker()
 
     def _take(self, newest: Position | None) -> None:
-        """Go on from what the table records as its newest position."""
+        """Continue from the newest position that the table records."""
         self._own.base = newest
         if newest is None:
             offsets = self._noted if self.is_hidden else {}
@@ -204,7 +205,7 @@ class TableSink:
     def check_first(self, check: Callable[[], None]) -> None:
         """Call ``check``, and again whenever others have committed until this one's next commit is published.
 
-        What it raises then ends that commit: of two who begin at the same moment, the later one sees the earlier.
+        An exception in it ends that commit: if two begin at the same moment, the later one sees the earlier.
         """
         check()
         self._first_checks.append(check)
@@ -283,11 +284,11 @@ class TableSink:
             self._use(self.table.evolve(changes, time_ms))
 
     def routing(self) -> Routing:
-        """What the decode tasks need to know, as far as it is known already: no look at the storage."""
+        """The facts for the decode tasks, as far as known already: no look at the storage."""
         return Routing(self.table.schema, self.table.options, self.table.lanes(self._live_files()), self._floors)
 
     def share_keys(self, lanes: int) -> None:
-        """Distribute the keys of all partitions over so many lanes from now on: the options do not fit."""
+        """Distribute the keys of all partitions over this many lanes from now on, because the options do not fit."""
         with self._lock:
             self._key_lanes = lanes
 
@@ -295,7 +296,7 @@ class TableSink:
         return replace(self.state.live_files(), key_lanes=self._key_lanes)
 
     def target(self, batch_id: int, started_ms: int | None) -> Target:
-        """What the tasks of ``batch_id`` need to know, as of the last ``refresh``; ``started_ms`` as for ``commit``."""
+        """The facts for the tasks of ``batch_id``, as of the last ``refresh``; ``started_ms`` as for ``commit``."""
         with self._lock:
             context = self.table.context
             self._planned_on = self._commit.rollback_count
@@ -378,10 +379,10 @@ class TableSink:
     def pending_compactions(self, batch_id: int, started_ms: int | None) -> tuple[BucketId, ...]:
         """Buckets that ``batch_id`` must compact even if no rows arrive for them.
 
-        In a batch that compacts fully, all that have files below their highest level, of whatever batch. Otherwise
-        those that an earlier run of the batch appended to but did not compact, where readers wait for it; and all with
-        level-0 files, of whatever batch or writer, where nobody would see their rows until more rows arrive.
-        That is as of the last ``refresh``.
+        In a batch that compacts fully, all that have files below their highest level, of whatever batch. Otherwise, if
+        readers wait, those that an earlier run of the batch appended to but did not compact. Also all buckets with
+        level-0 files, of any batch or writer, if readers would not see their rows until more rows arrive. That is as of
+        the last ``refresh``.
         """
         if self.table.options.write_only:
             return ()
@@ -408,9 +409,9 @@ class TableSink:
 
         Without messages it is an empty snapshot with the position. ``is_emptied``: it follows a TRUNCATE.
 
-        ``started_ms``: when Spark first planned the batch; it cannot have been committed before. A compaction that
-        lost against another writer's, or against a rescale, is dropped, and the result reports it:
-        ``pending_compactions`` has what is to be compacted again.
+        ``started_ms``: when Spark first planned the batch; it cannot have been committed before. A compaction that lost
+        against another writer's, or against a rescale, is dropped, and the result reports it: ``pending_compactions``
+        has the buckets to compact again.
         """
         with self._lock:
             known = self.position if self.position.writer == self._user else self.position.counted_from(batch_id)

@@ -1,7 +1,7 @@
 """A blob: the changes of one lane from one stretch of one topic partition, as a row that Spark can shuffle.
 
-The rows travel as one Arrow IPC buffer, so that a shuffle moves a few large values instead of many small rows and
-tables of different schemas share one shuffle. Rows with a negative ``target`` carry reports of a decode task instead.
+The rows travel as one Arrow IPC buffer. So a shuffle moves a few large values instead of many small rows, and tables of
+different schemas share one shuffle. Rows with a negative ``target`` carry reports of a decode task instead.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Executor side: split the decoded changes of one table into blobs, one per lane; rows keep their order of arrival.
 
-Where any task may write any row, the rows of a lane are shared among all tasks: stretches of so many offsets go round.
-Which share a row belongs to follows from its offset alone, so a decode task that runs again gives the same shares,
-however Spark cuts its records.
+If any task may write any row, all tasks share the rows of a lane: stretches of offsets go to them in turn. The offset
+of a row alone decides its share, so a decode task that runs again gives the same shares, however Spark cuts its
+records.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sinks.exchange.slots import slot_keys, slot_of
 from sinks.exchange.target import OFFSET, Routing
 
 STRETCH_OFFSETS = 4096
-"""So many records in a row stay together: a batch of fewer makes one file, one of many keeps all tasks busy."""
+"""How many consecutive records stay together: a smaller batch makes one file, a large one keeps all tasks busy."""
 
 
 @dataclass(frozen=True, slots=True)

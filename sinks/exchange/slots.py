@@ -1,8 +1,8 @@
 """Which write task owns a lane: a slot number, and the integer that makes Spark's hash partitioner pick that slot.
 
-Spark's ``repartition(n, column)`` sends a row to ``pmod(Murmur3(column, seed 42), n)``. Hashing a handful of bucket
-numbers spreads them badly (two buckets of two often meet in one task), so the column holds, for each slot, the
-smallest integer whose hash is that slot.
+Spark's ``repartition(n, column)`` sends a row to ``pmod(Murmur3(column, seed 42), n)``. Hashing a few bucket numbers
+spreads them badly: of two buckets, both often go to one task. So the column holds, for each slot, the smallest integer
+whose hash is that slot.
 """
 
 from __future__ import annotations

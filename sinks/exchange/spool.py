@@ -66,7 +66,7 @@ class Spool:
         return placed
 
     def give(self, name: str, value: Any) -> None:
-        """Leave a picklable value for whoever knows its name, which is used once."""
+        """Leave a picklable value under a name, which is used once."""
         written = f"{self.directory}/{uuid.uuid4()}"
         with self._writing():
             make_file(written)
@@ -80,10 +80,10 @@ class Spool:
             yield
         except OSError as error:
             needs = "a batch needs a local directory with enough space for its rows"
-            raise local_failure("what tasks give each other", self.directory, needs, error) from error
+            raise local_failure("the files between tasks", self.directory, needs, error) from error
 
     def given(self, name: str) -> Any | None:
-        """What was left under the name; None when nothing was."""
+        """The value left under the name; None if there is none."""
         try:
             with open_own(f"{self.directory}/{name}") as source:
                 return pickle.load(source)
@@ -95,8 +95,8 @@ class Spool:
         self.give(f"{group}.{uuid.uuid4()}", value)
 
     def taken(self, group: str) -> Iterator[Any]:
-        """What was left for the group until now; each value is given once."""
-        with suppress(FileNotFoundError):  # somebody cleaned the empty directory away; who gives makes it again
+        """The values left for the group so far; each is given once."""
+        with suppress(FileNotFoundError):  # another process removed the empty directory; `give` recreates it
             for name in os.listdir(self.directory):
                 if name.startswith(f"{group}."):
                     value = self.given(name)
@@ -108,7 +108,7 @@ class Spool:
         self.give(name, list(results))
 
     def announced(self, names: Sequence[str], is_over: Callable[[], bool]) -> list[bytes] | None:
-        """Wait for what the tasks announce under ``names``; None when some did not until all was over."""
+        """Wait for the values that tasks announce under ``names``; None if some tasks ended without one."""
         found: list[bytes] = []
         for name in names:
             while (results := self.given(name)) is None:
@@ -119,7 +119,7 @@ class Spool:
         return found
 
     def clear(self) -> None:
-        """Remove the files that tasks have read; what a worker still maps stays readable."""
+        """Remove the files that tasks have read; files that a worker still maps stay readable."""
         shutil.rmtree(self.directory, ignore_errors=True)
         ensure_private(self.directory)
 

@@ -1,4 +1,4 @@
-"""What the tasks of one batch need to know about one target table, as a value that travels with the job."""
+"""The facts about one target table for the tasks of one batch, as a value that travels with the job."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNAVAILABLE = "_UNAVAILABLE"
 
 OTHER_KEY = "_OTHER_KEY"
 """Optional column of change rows: the other key of a change of the primary key, as JSON text of a list in primary key
-order: of a delete the new key, of a row with values that were not sent the old one."""
+order. A delete has the new key, a row with values that were not sent has the old one."""
 
 WEAK = "_WEAK"
 """Column of change rows of a table that keeps versions: a row that leaves no trace where it changes nothing."""
@@ -27,7 +27,7 @@ OFFSET = "_OFFSET"
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """What a decode task needs to know of a target: no storage, so that no secrets travel with the job's properties."""
+    """The facts about a target for a decode task: no storage, so that no secrets travel with the job's properties."""
 
     schema: TableSchema
     options: TableOptions
@@ -42,8 +42,8 @@ class Routing:
 class Target:
     """One table of a batch plan.
 
-    ``live`` is what the buckets hold at the plan's snapshot. ``is_appended`` says that the rows of the batch are in the
-    table, where the number of the batch shows it: its changes are dropped.
+    ``live`` are the files of the buckets at the plan's snapshot. ``is_appended`` says that the rows of the batch are in
+    the table, where the number of the batch shows it: its changes are dropped.
     """
 
     identifier: str
@@ -53,7 +53,7 @@ class Target:
     compacts_fully: bool = False
     """Whether this batch ends with a full compaction of every bucket."""
     departed: tuple[str, ...] = ()
-    """Rows that went to another key at the end of the last batches, as texts of ``sinks.write.departed``."""
+    """Rows that moved to another key at the end of the last batches, as texts of ``sinks.write.departed``."""
     deleted_at: str | None = None
     """The column with the time of the delete, where a delete keeps its row."""
     versions: VersionColumns | None = None

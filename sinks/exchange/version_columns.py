@@ -55,7 +55,7 @@ class VersionColumns:
 
     @property
     def option_value(self) -> str:
-        """What the table option says."""
+        """The value of the table option."""
         return f"scd2:{self.valid_from},{self.valid_to},{self.is_current}"
 
     def row_key(self, primary_key: Iterable[str]) -> tuple[str, ...]:

@@ -70,7 +70,7 @@ class ArrivedRows:
         return replace(filled, rows=_kept_deletes(rows, column))
 
     def _has_effect(self, lane: Lane) -> pa.Array:
-        """Which rows of a lane are no deletes of rows that the table does not have, or has marked as deleted already.
+        """Which rows of a lane to keep: all but deletes of rows that the table lacks, or has already marked as deleted.
 
         Under a filter most of these deletes are updates of rows that never were in the table.
         """

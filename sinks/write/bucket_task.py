@@ -1,8 +1,8 @@
 """Executor side: write the lanes that one task owns and return commit messages, never data.
 
 A write task receives whole lanes: every blob of a lane of one batch arrives in the same task. It restores the order of
-arrival, fills values that the source left out, and hands the rows to the engine, which gives them buckets and writes
-these: all into level 0 first, so that the driver can publish them, then the compactions with the changelog.
+arrival, fills values that the source left out, and gives the rows to the engine. The engine assigns buckets and writes
+all rows to level 0 first, so that the driver can publish them. Compactions with the changelog follow.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def is_of_machine(error: OSError) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """What writing one lane or compacting one bucket brought: the messages to commit, and where the time went."""
+    """The result of writing one lane or compacting one bucket: the messages to commit, and where the time went."""
 
     target: int
     messages: tuple[CommitMessage, ...]
@@ -79,7 +79,7 @@ class WriteResult:
     due: tuple[BucketId, ...] = ()
     """The buckets to compact once the messages are committed."""
     departed: str | None = None
-    """Rows that went to a key which a later batch brings, as the text of ``sinks.write.departed``."""
+    """Rows that moved to a key which a later batch brings, as the text of ``sinks.write.departed``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class WriteTask:
         return result
 
     def compact_bucket(self, target_index: int, bucket: BucketId, writer: Writer | None = None) -> WriteResult:
-        """Compact what is there: level 0 as the strategy wants it, everything where that is due."""
+        """Compact the existing files: level 0 as the strategy wants, all levels if that is due."""
         take_seconds()
         started = time.perf_counter()
         target = self.targets[target_index]
@@ -298,7 +298,7 @@ class SlotWriter:
 
 @dataclass(frozen=True, slots=True)
 class CompactTask:
-    """Compaction of what is committed, as a picklable function from (target index, bucket) pairs to pickled results."""
+    """Compaction of committed files, as a picklable function from (target index, bucket) pairs to pickled results."""
 
     write: WriteTask
 

@@ -1,9 +1,9 @@
 """Executor side: deletes of tables with a ``sequence.field`` take part in the order of the row that they delete.
 
-The image of a deleted row is not to be trusted beyond its key: with PostgreSQL's default replica identity the source
-sends only the key and Debezium makes up the rest, a zero for a NOT NULL version. Such a delete would sort before the
-row and never apply. So the sequence columns of a delete count as not sent: they are filled from the row before it, and
-at an equal sequence the later arrival, the delete, wins.
+The image of a deleted row cannot be trusted beyond its key. With PostgreSQL's default replica identity the source sends
+only the key, and Debezium invents the rest: a zero for a NOT NULL version. Such a delete would sort before the row and
+never apply. So the sequence columns of a delete count as not sent: they are filled from the row before it. At an equal
+sequence the later arrival wins, which is the delete.
 """
 
 from __future__ import annotations

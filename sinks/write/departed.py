@@ -1,9 +1,9 @@
 """Rows that moved to another key in the last change of a batch, kept for the batch that brings that key.
 
 Debezium writes a change of the primary key as a delete and, right behind it, a create whose values may be left out.
-When a batch ends between the two, the row may be in no snapshot: it came, or changed, and went within that batch. So
-what it held is recorded with the snapshot of the delete. The delete is the last change of its topic partition then,
-hence of its lane from there: no more rows are kept than that.
+When a batch ends between the two, the row may be in no snapshot: it came, or changed, and was deleted within that
+batch. So its values are recorded with the snapshot of the delete. The delete is the last change of its topic partition
+then, hence of its lane from there: no more rows are kept than that.
 """
 
 from __future__ import annotations

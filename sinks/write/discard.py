@@ -9,7 +9,7 @@ from sinks.exchange.target import Target
 
 
 def discard(target: Target, messages: Iterable[CommitMessage]) -> None:
-    """Delete what the writers of ``messages`` created.
+    """Delete the files that the writers of ``messages`` created.
 
     Proof that nothing refers to these files: their names are fresh UUIDs of this attempt, only its messages name them,
     and the caller drops the messages. Files that were live before (an upgrade names them again) are kept.

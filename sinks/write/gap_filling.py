@@ -1,7 +1,7 @@
 """Executor side: put back the values that the source left out of a change (Debezium: unchanged TOAST columns).
 
 A row whose ``_UNAVAILABLE`` names a column takes that column from the row that it changes: the one of the same key
-before it, or, when the change moved the row to another primary key (``_OTHER_KEY``), the one of the old key before its
+before it. If the change moved the row to another primary key (``_OTHER_KEY``), it is the one of the old key before its
 deletion. Either is an earlier change of this batch, else the table's current row.
 """
 
@@ -32,7 +32,7 @@ _UNKNOWN = object()
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """Rows without gaps, and what was written where no row gives a value for certain."""
+    """Rows without gaps, and the values written where no row gives one for certain."""
 
     rows: pa.Table
     unsent: Unsent = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Filled:
 
     @property
     def unknown_count(self) -> int:
-        """How many values are known to nobody and became NULL."""
+        """How many values are unknown and became NULL."""
         return null_count(self.unsent)
 
 
@@ -51,7 +51,7 @@ class _Search:
 
     seen: set[tuple[Key, int]] = field(default_factory=set)
     is_early: bool = False
-    """Whether it went to a row of an old key whose deletion has not arrived."""
+    """Whether the search used a row of an old key whose deletion has not arrived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class _Found:
 
 
 class Histories:
-    """What the changes of one bucket do to its keys, and the rows of the table before them.
+    """The effect of one bucket's changes on its keys, and the rows of the table before them.
 
     Rows are identified by their number in order of arrival. Columns become Python values once, at first use.
     """
@@ -78,8 +78,8 @@ class Histories:
     ) -> None:
         """The two functions find the rows of keys in the table as it is, and in its youngest state that had them.
 
-        ``departed`` are rows that went to another key at the end of an earlier batch. Where a table knows when its rows
-        have ended, ``ended`` finds them, by the time in a column of those that arrive.
+        ``departed`` are rows that moved to another key at the end of an earlier batch. Where a table knows when its
+        rows have ended, ``ended`` finds them, by the time in a column of those that arrive.
         """
         self._ended = ended
         self._ended_rows: dict[tuple[Key, Any], Values | None] = {}
@@ -99,7 +99,7 @@ class Histories:
             self._places.append(len(same))
             same.append(number)
         self.filled: dict[tuple[int, str], tuple[Any, bool]] = {}
-        """Values that were found for gaps, by row and column, and whether such a search went to an old key early.
+        """Values found for gaps, by row and column, and whether such a search used an old key too early.
 
         Rows are filled in order of arrival: one of a key with many changes takes its value from the one before it.
         """
@@ -163,7 +163,7 @@ class Histories:
         return self._current[key]
 
     def former(self, key: Key) -> Values | None:
-        """A deleted row as it went to another key, else as an earlier snapshot has it; None when no snapshot does."""
+        """A deleted row as it moved to another key, else as an earlier snapshot has it; None if no snapshot has it."""
         if key in self._departed:
             return self._departed[key]
         found = row_values(self._former_rows(self._key_table([key])))
@@ -228,9 +228,9 @@ class GapFiller:
     ) -> None:
         """A gap in one of the ``accumulating`` columns stays NULL while the row keeps its key: it adds nothing.
 
-        Gaps of a delete in the ``sequence`` columns are filled from the row that it deletes: the newest by these
-        columns, which need not be the one that arrived last. ``follows_source`` says that the table has the rows that
-        the source had after the last record: none that is deleted there, none that other records make.
+        Gaps of a delete in the ``sequence`` columns are filled from the row that it deletes. That is the newest by
+        these columns, which need not be the last to arrive. ``follows_source`` says that the table has exactly the rows
+        that the source had after the last record.
         """
         self._histories_of = histories_of
         self._accumulating = frozenset(accumulating)
@@ -339,7 +339,7 @@ class GapFiller:
         """The value of a row that already moved to its key: a killed connector sends its last records again.
 
         The old key may have another row in the meantime. A repeated row has the same sequence, but so may rows of one
-        transaction: if the row of the old key has this sequence too, the row moves now. Without a sequence, the row
+        transaction. If the row of the old key has this sequence too, the row moves now. Without a sequence, the row
         moved before if its key has a row: no source creates another row there.
         """
         key = histories.key_of(number)
@@ -368,9 +368,9 @@ class GapFiller:
     def _before_move(self, old_key: Key, new_key: Key, nth: int, time: Any, name: str, search: _Search) -> Any:
         """The value of a column of the row that left ``old_key`` for ``new_key`` for the nth time in this batch.
 
-        If the table knows the row that ended at that time, it is that one: the old key may already have another row.
-        When the delete is not in this batch, it comes in a later one, or it came in an earlier one and the table no
-        longer has the row.
+        If the table knows the row that ended at that time, it is that one: the old key may already have another row. If
+        the delete is not in this batch, it comes in a later one. Or it came in an earlier one, and the table no longer
+        has the row.
         """
         try:
             origin = self._histories_of(old_key)

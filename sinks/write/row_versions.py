@@ -1,11 +1,11 @@
 """Executor side: the versions of rows after a batch, for tables that keep every version (`history: scd2`).
 
-What the table stores of a key and what the batch brings are events: a row that holds from a moment on, or a delete.
-A version holds until the next event of its key. So the versions follow from the events alone, whatever order they
-arrive in, and an event that is there already changes nothing. The time in the source orders events, then the offset.
+The stored versions of a key and the rows of the batch are events: a row that holds from a moment on, or a delete. A
+version holds until the next event of its key. So the versions follow from the events alone, whatever order they arrive
+in, and an event that is there already changes nothing. The time in the source orders events, then the offset.
 
-A delete stands in the end of the version before it. One without such a version is a row of its own, a **mark**, whose
-beginning is its end: a version that arrives late ends there. Weak events leave no trace where they change
+A delete is stored as the end of the version before it. One without such a version is a row of its own, a **mark**,
+whose beginning is its end: a version that arrives late ends there. Weak events leave no trace where they change
 nothing: a snapshot read that repeats the version before it, or is outside of the filter.
 """
 
@@ -37,7 +37,7 @@ _NONE = -1
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """The rows to write, with their kinds, and what became of values that nobody knows."""
+    """The rows to write, with their kinds, and the replacements for unknown values."""
 
     rows: pa.Table
     unsent: Unsent = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What became of values that the source left out where no row gives them for certain: counts, and words for them."""
+"""Replacements for values that the source left out and no row gives for certain: counts, and words for them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ COLUMNS_SHOWN = 5
 
 
 class Became(StrEnum):
-    """What was written for a value that the source left out."""
+    """The replacement for a value that the source left out."""
 
     NULL = "null"
     """No row of the key has it."""
@@ -22,7 +22,7 @@ class Became(StrEnum):
 
 
 Unsent: TypeAlias = Mapping[tuple[str, Became], int]
-"""Numbers of values by column and what they became; values that are known for certain do not count."""
+"""Numbers of values by column and replacement; values that are known for certain do not count."""
 
 _WHY = {
     Became.NULL: "The table has no earlier row of these keys: `where` left out their earlier records, or they are in "

@@ -73,7 +73,7 @@ class AutoDecoder:
         topics: Mapping[str, list[tuple[int, np.ndarray[Any, Any]]]],
         by_format: dict[str, list[np.ndarray[Any, Any]]],
     ) -> Decoded:
-        """What the topics without a format look like; those that show nothing are read for their counts."""
+        """Inspects the topics without a format; those that show none are read for their counts."""
         looks: list[TopicLook] = []
         count = 0
         framing = Framing(batch, "value", has_tails=True)
@@ -104,7 +104,7 @@ class AutoDecoder:
         return TopicLook(topic, partition, first, dict(seen))
 
     def _binary(self, framing: Framing, code: int) -> str:
-        """The format of values that name a schema: what the registry has for it."""
+        """The format of values that name a schema, by the registry's answer."""
         if self.registry is None:
             return BINARY
         ref = framing.frames.refs[code]
@@ -122,7 +122,7 @@ class AutoDecoder:
 
 
 def _of_schema(schema: Node) -> str:
-    """The format of what a schema writes."""
+    """The format of the values of a schema."""
     try:
         if envelope_schema(schema) is not None:
             return "debezium-avro"

@@ -1,7 +1,7 @@
 """Which format the first records of a topic are in, as far as they can be distinguished: the one place that decides it.
 
-Every record has a look: a format that it shows for sure, one of ``NOTHING`` for what stands in topics of any format, or
-words for what it is instead. Looks add up, so that tasks look at their share of a topic each.
+Every record has a look: a format that it shows for sure, one of ``NOTHING`` for records of any format, or words for
+what it is instead. Looks add up, so that tasks look at their share of a topic each.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def chosen_format(topic: str, looks: Iterable[TopicLook]) -> str | None:
 def format_told(seen: Mapping[str, int]) -> tuple[str | None, str | None]:
     """The format that looks show, or what leaves it open; neither where they show nothing.
 
-    Records that look like no format do not count beside others that do: they go to quarantine. The same holds for bare
+    If other records show a format, those that show none do not count: they go to quarantine. The same holds for bare
     objects if more records come from a tool, which may write such objects itself. If some rows have a message key and
     others have none, the key stays open.
     """

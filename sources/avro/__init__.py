@@ -1,1 +1,1 @@
-"""Avro values of records: which schema wrote them, what it says, and their columns."""
+"""Avro values of records: the schema that wrote them, its content, and their columns."""

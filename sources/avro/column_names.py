@@ -1,4 +1,4 @@
-"""What the columns of a record are called.
+"""The names of a record's columns.
 
 Connectors adjust names that Avro does not allow (``field.name.adjustment.mode``). Where the schema has the true name
 (``column.propagate.source.type`` puts it there), the column has that one, as in the JSON form of the topic.

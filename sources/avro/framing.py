@@ -57,8 +57,8 @@ NULL, UNFRAMED, BAD_HEADER = -1, -2, -3
 class Frames:
     """Per record a code, which is an index of ``refs`` or negative, and how many bytes stand before the Avro.
 
-    ``tails`` are what stands behind each of ``refs`` in a header: indexes of a message, where it is one of Protocol
-    Buffers; None where bytes in front of the value name the schema.
+    ``tails`` are the bytes after each of ``refs`` in a header: for Protocol Buffers the indexes of a message. None if
+    bytes in front of the value name the schema.
     """
 
     refs: tuple[SchemaRef, ...]
@@ -83,7 +83,7 @@ class _HeaderNames:
 class Framing:
     """The frames of one side (``key`` or ``value``) of a batch of records.
 
-    ``has_tails`` says that more may stand behind the name of a schema in Confluent's header.
+    ``has_tails`` says that more may follow the name of a schema in Confluent's header.
     """
 
     def __init__(self, batch: pa.RecordBatch, side: str, *, has_tails: bool = False) -> None:
@@ -195,7 +195,7 @@ def _guid_of(prefix: bytes) -> tuple[RefKind, str] | None:
 
 
 _InHeader: TypeAlias = tuple[RefKind, str, bytes]
-"""The name of a schema, and what stands behind it."""
+"""The name of a schema, and the bytes after it."""
 
 
 def _long_of(kind: RefKind, value: bytes | None) -> _InHeader | None:

@@ -1,7 +1,7 @@
 """The bytes of many Avro values side by side, and look-ups in them at many places at once.
 
-Each value is a lane. Nothing here raises for bytes that are no value of their schema: the lane is marked as doubtful,
-and stays inside of the buffer. ``exact_values`` decides what a doubtful lane holds.
+Each value is a lane. Nothing here raises for bytes that are not a value of their schema: the lane is marked as
+doubtful, and stays inside the buffer. ``exact_values`` reads a doubtful lane.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Lanes = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 _PADDING = 16
-"""Zeros behind the lanes: what is read there is a number of one byte, which moves a lane past its end."""
+"""Zeros after the lanes: a read there gives a number of one byte, which moves a lane past its end."""
 _WORD = 8
 _STOPS = np.uint64(0x8080808080808080)
 _FOLDS = tuple(
@@ -50,7 +50,7 @@ class RecordBytes:
 
     @classmethod
     def of(cls, values: pa.Array, skipped: Places) -> RecordBytes:
-        """The lanes of a binary array without NULLs, each without so many bytes at its begin."""
+        """The lanes of a binary array without NULLs, each without this many bytes at its beginning."""
         offsets = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
         places: Places = offsets.astype(np.int64)
         size = int(places[-1] - places[0])
@@ -110,13 +110,13 @@ class RecordBytes:
         sizes = (np.bitwise_count(below) >> 3).astype(np.int64) + 1
         long = np.flatnonzero(stops == 0)
         if len(long):
-            # Eight bytes that all go on: numbers of nine or ten bytes.
+            # Eight bytes that all continue: numbers of nine or ten bytes.
             sizes[long] = 9 + (self.take(at[long] + 8) >> 7)
             self.suspect(lanes[long], (sizes[long] == 10) & (self.take(at[long] + 9) > 1))
         return sizes
 
     def texts(self, at: Places, lanes: Lanes) -> tuple[Places, Places]:
-        """Where the bytes begin and end whose lengths stand at ``at``; those that leave their lane are empty."""
+        """Begin and end of the bytes whose lengths are at ``at``; those that leave their lane are empty."""
         lengths, begin = self.varints(at, lanes)
         wrong = (lengths < 0) | (lengths > self.ends.take(lanes) - begin)
         if wrong.any():
@@ -126,7 +126,7 @@ class RecordBytes:
         return begin, begin + lengths
 
     def branches(self, at: Places, lanes: Lanes, count: int) -> npt.NDArray[np.int64]:
-        """The branch of each union of so many branches, which is one byte; others are in doubt and read as 0."""
+        """The branch of each union of this many branches, which is one byte; others are in doubt and read as 0."""
         found = self.take(at)
         wrong = (found & 1 != 0) | (found >= 2 * count)
         if wrong.any():

@@ -1,7 +1,7 @@
 """Schemas by the names that records have for them, from a registry or from files.
 
-A schema is asked for once: what a name stands for never changes, so the process keeps it, by registry and name.
-Names that a registry does not know are asked for again after a while, for a record may outrun the copy of a registry.
+A schema is requested once. The schema of a name never changes, so the process keeps it by registry and name. Names that
+a registry does not know are asked for again after a while, for a record may outrun the copy of a registry.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SchemaLanguage(Generic[T_co]):
-    """What schemas are written in: what a registry calls it, in which form it is asked for, and how it is read.
+    """A language of schemas: its name in a registry, the requested form, and its parser.
 
     ``read`` gets the text of a schema, and names and texts of those that it refers to.
     """
@@ -51,7 +51,7 @@ class SchemaSource(Protocol):
     """Where schemas are asked for."""
 
     def find(self, ref: SchemaRef, form: str) -> Found:
-        """The text of a schema in a form. MalformedRecord where there is none; Outage where nobody answers."""
+        """The text of a schema in a form. Raises MalformedRecord if there is none; Outage if no registry answers."""
         ...
 
 
@@ -69,8 +69,8 @@ class Registry(Generic[T]):
     def schema(self, ref: SchemaRef) -> T:
         """The schema of a name.
 
-        MalformedRecord for a name that the registry does not know and for a schema of another language; Outage while
-        the registry does not answer; ConfigError where it refuses the settings.
+        Raises MalformedRecord for an unknown name and for a schema of another language. Raises Outage while the
+        registry does not answer, and ConfigError if it refuses the settings.
         """
         with self._lock:
             found = self._known.get(ref) or self._still_unknown(ref)
@@ -139,7 +139,7 @@ class SchemaFiles:
 
 
 def _text_of(schema: Any) -> str:
-    """The text of a schema: a JSON schema may stand in the file as its JSON, any as in answers of a registry."""
+    """The text of a schema: the file may hold a JSON schema as its JSON, any schema as in answers of a registry."""
     if isinstance(schema, Mapping) and isinstance(schema.get("schema"), str):
         return str(schema["schema"])
     return json.dumps(schema)

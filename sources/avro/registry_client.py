@@ -34,7 +34,7 @@ _MOST_BYTES = 16 << 20
 _BLOCK_BYTES = 1 << 16
 _MOST_REFERENCES = 200
 _NO_SUCH_PATH = "NotFoundException"
-"""Apicurio has other names for what it does not know."""
+"""Apicurio names unknown ids differently."""
 _APICURIO = re.compile(r"/apis/ccompat/v\d+$")
 
 
@@ -239,7 +239,7 @@ def _is_unknown(body: str, is_native: bool) -> bool:
 
 
 def _of_connection(base: str, reason: object) -> TidemarkError | _Failed:
-    """What a connection that fails means: certificates are for a person to mend, all else may pass."""
+    """The meaning of a failed connection: a user must fix certificates, all other failures may be transient."""
     if isinstance(reason, ssl.SSLCertVerificationError):
         return ConfigError(
             f"the certificate of registry {without_login(base)} is not trusted ({reason.verify_message}): name the"

@@ -1,4 +1,4 @@
-"""How a registry of schemas is reached: what a pipeline file says, as a plain value that travels with decode tasks."""
+"""The settings of a schema registry in a pipeline file, as a plain value that travels with decode tasks."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ class RegistrySettings:
 
 
 def without_login(url: str) -> str:
-    """An address without the user and the password that may stand in it."""
+    """An address without user and password."""
     scheme, mark, rest = url.partition("://")
     authority, slash, path = rest.partition("/")
     return f"{scheme}{mark}{authority.rpartition('@')[2]}{slash}{path}"
 
 
 def settings_problem(settings: RegistrySettings) -> tuple[str, str] | None:
-    """The option at fault and what is wrong with the settings together; None where nothing is."""
+    """The option at fault and the fault of the settings together; None if there is none."""
     given = [name for name in ("username", "password", "token", "ca", "certificate", "key", "proxy")
              if getattr(settings, name) is not None]  # fmt: skip
     if bool(settings.url) == (settings.file is not None):

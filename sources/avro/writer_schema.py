@@ -1,7 +1,7 @@
 """Writer schemas: the JSON of an Avro schema as a tree of nodes, with every name resolved.
 
-Nothing here judges defaults, aliases or the spelling of names: a schema that somebody could write with can be read
-with. Implements names and types of the Avro specification 1.12.
+Nothing here checks defaults, aliases or the spelling of names: any schema that wrote a record can be read. Implements
+names and types of the Avro specification 1.12.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Node:
 
     kind: AvroKind
     properties: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """What the JSON says beside the type, such as ``connect.name`` and ``logicalType``."""
+    """The attributes of the type, such as ``connect.name`` and ``logicalType``."""
     name: str = ""
     """The full name of a record, an enum or a fixed."""
     fields: tuple[NodeField, ...] = ()
@@ -60,7 +60,7 @@ class Node:
 
     @property
     def value(self) -> Node | None:
-        """What a union of one type and null holds; the node itself where it is no union; None for other unions."""
+        """The type in a union of one type and null; the node itself if it is not a union; None for other unions."""
         if self.kind is not AvroKind.UNION:
             return self
         others = [part for part in self.parts if part.kind is not AvroKind.NULL]
@@ -105,7 +105,7 @@ def read_writer_schema(text: str, references: Iterable[str] = ()) -> Node:
 
 
 class _Reading:
-    """Reads one schema and what it refers to."""
+    """Reads one schema with its references."""
 
     def __init__(self) -> None:
         self._named: dict[str, Node] = {}
@@ -166,7 +166,7 @@ class _Reading:
         return found
 
     def _with_properties(self, node: Node, schema: Mapping[str, Any]) -> Node:
-        """A primitive with what is said beside it; a named type keeps what its definition says."""
+        """A primitive with its attributes; a named type keeps those of its definition."""
         if node.name or node.kind is AvroKind.UNION:
             return node
         return Node(node.kind, {**node.properties, **schema}, parts=node.parts)

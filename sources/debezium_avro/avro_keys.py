@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -12,14 +11,14 @@ import pyarrow as pa
 from paimon_table.errors import MalformedRecord
 from sources.avro.framing import NULL
 from sources.debezium_avro.record_reading import KeyFormat, RecordReading
-from sources.debezium_json.message_keys import KeyFields, Mask, MessageKeys, passed_codes
+from sources.debezium_json.message_keys import KeyFields, Mask, MessageKeys
 from sources.json_changes.outcome import Outcome
 
 _NO_KEY = "the message key has no usable schema"
 
 
 def with_known_keys(reading: RecordReading, outcome: Outcome) -> Mask:
-    """Which records have no key of a schema that nobody knows; the others go to quarantine if they have a value."""
+    """Which records have no key of an unknown schema; the others go to quarantine if they have a value."""
     frames = reading.keys
     usable = np.ones(len(reading.values.codes), np.bool_)
     if frames is None:
@@ -46,10 +45,6 @@ class AvroKeys:
     def codes(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
         """Per position the index of its key's fields."""
         return self._codes[positions]
-
-    def which(self, positions: npt.NDArray[np.int64], test: Callable[[KeyFields], bool]) -> Mask:
-        """The positions whose key has fields that pass a test."""
-        return passed_codes(self.codes(positions), self.fields, test)
 
     @cached_property
     def _codes(self) -> npt.NDArray[np.int32]:

@@ -130,7 +130,7 @@ class _Partition:
             decode_documents(documents, tables, self.documents, targets)
 
     def _envelope(self, code: int) -> EnvelopeSchema | MalformedRecord | None:
-        """What a schema says of envelopes, or why it cannot be used; None where it has none."""
+        """The envelopes of a schema, or why it cannot be used; None if it has none."""
         schema = self.reading.schema(self.frames, code)
         try:
             return schema if isinstance(schema, MalformedRecord) else envelope_schema(schema)

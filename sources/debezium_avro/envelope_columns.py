@@ -39,7 +39,8 @@ class EnvelopeSchema:
 
 @lru_cache(maxsize=1024)
 def envelope_schema(schema: Node) -> EnvelopeSchema | None:
-    """What a schema says of envelopes; None for another one. Raises MalformedRecord for columns that none can have."""
+    """The envelopes of a schema; None for another kind of schema. Raises MalformedRecord for columns that none can
+    have."""
     envelope = _record_of(schema)
     if envelope is None:
         return None
@@ -78,7 +79,7 @@ class EnvelopeColumns:
 
 
 def read_envelopes(schema: EnvelopeSchema, values: pa.Array, skipped: Places) -> EnvelopeColumns:
-    """The envelopes of a binary array without NULLs, each behind so many bytes."""
+    """The envelopes of a binary array without NULLs, each after a prefix of this length."""
     records = RecordBytes.of(values, skipped)
     walk, count = Walk(records), len(values)
     at, lanes = records.starts.copy(), np.arange(count)
@@ -129,7 +130,7 @@ def _row_images(before: OptionalRecords, after: OptionalRecords) -> RowImages:
 
 
 def _spread(side: OptionalRecords) -> pa.StructArray:
-    """One entry per lane; NULL where there is no record."""
+    """One entry per lane; NULL without a record."""
     if side.valid.all():
         return side.records
     return side.records.take(pa.array(side.places, mask=~side.valid))

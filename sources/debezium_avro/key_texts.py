@@ -67,7 +67,7 @@ class AvroKeyTexts:
 
 
 def _plain_text(key: bytes) -> bytes:
-    """A key that is text, whatever it looks like; a number stays one, for the column says what it is."""
+    """A key that is text, whatever it looks like; a number stays a number, because the column has the type."""
     try:
         text = key.decode("utf-8")
     except UnicodeDecodeError:

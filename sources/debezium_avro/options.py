@@ -10,15 +10,15 @@ from sources.format_options import option, option_group
 
 @dataclass(frozen=True, slots=True)
 class AvroOptions:
-    """Where schemas come from, and what values without a meaning of their own stand for."""
+    """Where schemas come from, and the meaning of values that do not state it."""
 
     registry: RegistrySettings = option_group(  # noqa: RUF009  a field, as those below
         RegistrySettings, "The registry with the schemas of keys and values.", settings_problem
     )
     key_format: str = option(
         "auto",
-        "How message keys are written. With `auto` keys that name a schema are Avro, others JSON. `text` is for keys "
-        "without fields, such as plain strings and numbers.",
+        "How message keys are written. With `auto`, keys that name a schema are Avro, and others are JSON. If keys "
+        "have no fields, such as plain strings and numbers, set `text`.",
         "avro",
         "json",
         "text",
@@ -31,8 +31,8 @@ class AvroOptions:
     )
     infinity: str = option(
         "extreme",
-        "What `infinity` and `-infinity` become in timestamps: the largest and smallest value, NULL, or the record "
-        "goes to quarantine.",
+        "If a timestamp is `infinity` or `-infinity`, `extreme` stores the largest or smallest value, and `null` "
+        "stores NULL. `quarantine` puts the record into the quarantine.",
         "null",
         "quarantine",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ import pyarrow as pa
 from paimon_table.errors import MalformedRecord
 from sources.changes import SourceTable
 from sources.debezium_json.envelopes import unwrapped_key
-from sources.debezium_json.message_keys import KeyFields, KeyForms, Mask, passed_codes
+from sources.debezium_json.message_keys import KeyFields, KeyForms
 from sources.debezium_json.strange_values import strange_value
 from sources.debezium_json.table_decoding import TableDecoding
 from sources.debezium_json.texts import Records, SourceNames, Texts
@@ -78,9 +78,6 @@ class DocumentKeys:
     def codes(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
         return self.keys.codes(positions)
 
-    def which(self, positions: npt.NDArray[np.int64], test: Callable[[KeyFields], bool]) -> Mask:
-        return passed_codes(self.codes(positions), self.fields, test)
-
 
 class _Documents:
     """Records of one topic partition as events of tables."""
@@ -111,7 +108,7 @@ class _Documents:
         return self._readers[names]
 
     def key(self, index: int) -> Any:
-        """A message key parsed: None where there is none, a MalformedRecord for one that is no JSON."""
+        """A parsed message key: None without a key, a MalformedRecord if it is not JSON."""
         return unwrapped_key(self._outcome.parsed("key", int(self._records.positions[index])))
 
     def parsed(self, column: str, position: int) -> Any:

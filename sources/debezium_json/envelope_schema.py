@@ -1,4 +1,4 @@
-"""Names of the parts of a Debezium envelope, and what an embedded schema says about it."""
+"""Names of the parts of a Debezium envelope, and the content of its embedded schema."""
 
 from __future__ import annotations
 

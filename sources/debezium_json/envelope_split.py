@@ -25,13 +25,11 @@ from paimon_table.errors import MalformedRecord
 from sources.debezium_json.envelope_schema import NAME_FIELDS
 from sources.json_changes.exact_parse import parse_json
 from sources.json_changes.taking import taken
-from sources.json_changes.text_parts import blanked, cuts_at, ended_with, slices, stands_at
+from sources.json_changes.text_parts import cut_texts, ended_with, literals_with_digits, slices, stands_at
 
 _MARK = b',"source":{'
 _AFTER_ALONE = b'{"before":null,"after":'
 _BEFORE_ALONE = (b'{"before":', b',"after":null')
-_LEAST_TEXTS = 16
-_MOST_SHAPES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,25 +80,16 @@ class SplitEnvelopes:
 
 def split_envelopes(texts: pa.Array) -> SplitEnvelopes | None:
     """Split binary texts; those without a usable split are left out. None if splitting does not pay."""
-    if len(texts) < _LEAST_TEXTS:
+    cut = cut_texts(texts, _MARK)
+    if cut is None:
         return None
-    offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
-    if offsets[-1] == offsets[0]:
-        return None
-    data = np.frombuffer(texts.buffers()[2], np.uint8)
-    cuts = cuts_at(_MARK, data, offsets)
-    found = np.flatnonzero(cuts >= 0)
-    if len(found) * 2 < len(texts):
-        return None
-    starts, cuts, ends = offsets[:-1][found], cuts[found], offsets[1:][found]
-    alike = blanked(slices(texts, data, cuts, ends))
-    if alike is None or len(alike.dictionary) > _MOST_SHAPES:
-        return None
-    shape_of = np.asarray(alike.indices).astype(np.int64)
-    firsts, shapes, usable = _parsed_shapes(shape_of, len(alike.dictionary), data, cuts, ends)
-    usable &= data[starts] == ord("{")
-    heads = _heads(texts, data, starts[usable], cuts[usable])
-    return SplitEnvelopes(found[usable], heads, Tails(firsts, shape_of[usable]), shapes)
+    members = [_members(tail) for tail in cut.firsts]
+    literals = [None if m is None else _name_literals(m, tail) for m, tail in zip(members, cut.firsts, strict=True)]
+    usable = cut.told_by_first(literals) & (cut.data[cut.starts] == ord("{"))
+    heads = _heads(texts, cut.data, cut.starts[usable], cut.cuts[usable])
+    return SplitEnvelopes(
+        cut.indices[usable], heads, Tails(cut.firsts, cut.shape_of[usable]), tuple(m or {} for m in members)
+    )
 
 
 def _heads(
@@ -118,38 +107,8 @@ def _heads(
     return Heads(ended_with(b"\n", slices(texts, data, firsts, lasts + 1)), is_before)
 
 
-def _parsed_shapes(
-    shape_of: npt.NDArray[np.int64],
-    count: int,
-    data: npt.NDArray[np.uint8],
-    cuts: npt.NDArray[np.int64],
-    ends: npt.NDArray[np.int64],
-) -> tuple[tuple[bytes, ...], tuple[Mapping[str, Any], ...], npt.NDArray[np.bool_]]:
-    """The first tail of each shape, its content, and the tails that it represents.
-
-    Names that hold digits are compared in every tail of the shape.
-    """
-    firsts = np.full(count, -1, np.int64)
-    firsts[shape_of[::-1]] = np.arange(len(shape_of))[::-1]
-    usable = np.ones(len(shape_of), np.bool_)
-    shapes: list[Mapping[str, Any]] = []
-    tails: list[bytes] = []
-    for shape, first in enumerate(firsts.tolist()):
-        tail = data[cuts[first] : ends[first]].tobytes()
-        members = _members(tail)
-        literals = None if members is None else _name_literals(members, tail)
-        if members is None or literals is None:
-            usable[shape_of == shape] = False
-        for literal in literals or ():
-            same = np.flatnonzero(shape_of == shape)
-            usable[same] &= stands_at(data, cuts[same] + tail.index(literal), literal)
-        shapes.append(members or {})
-        tails.append(tail)
-    return tuple(tails), tuple(shapes), usable
-
-
 def _members(tail: bytes) -> Mapping[str, Any] | None:
-    """What a tail says; None for one that holds row images too, or no event."""
+    """The content of a tail; None if it holds row images too, or no event."""
     try:
         members = parse_json(b"{" + tail[1:])
     except MalformedRecord:
@@ -160,14 +119,6 @@ def _members(tail: bytes) -> Mapping[str, Any] | None:
 
 
 def _name_literals(members: Mapping[str, Any], tail: bytes) -> list[bytes] | None:
-    """The texts of names with digits; None unless each name is in the tail literally and once."""
+    """The names with digits as they stand in a tail; None unless each name is there literally and once."""
     named = {"op": members.get("op")} | {key: members["source"].get(key) for key in NAME_FIELDS}
-    literals = []
-    for key, name in named.items():
-        if isinstance(name, str):
-            literal = f'"{key}":"{name}"'.encode()
-            if tail.count(literal) != 1:
-                return None
-            if any(char.isdigit() for char in name):
-                literals.append(literal)
-    return literals
+    return literals_with_digits(tail, ((key, name) for key, name in named.items() if isinstance(name, str)))

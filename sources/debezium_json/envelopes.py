@@ -1,9 +1,9 @@
-"""Parsing envelope texts: whole stretches with Arrow's JSON parser, what it refuses one by one.
+"""Parses envelope texts: whole stretches with Arrow's JSON parser, texts that it refuses one by one.
 
-Arrow parses newline-joined texts. Each text must begin with ``{`` and end with ``}``: then a parse that succeeds and
-gives as many rows as there are texts has every row at its text. (After a text that ends inside an object or a string,
-a newline and ``{`` is an error, so no text can reach into the next; a text that holds two objects gives one row too
-many.) Where the parser names a row, the stretch before it is kept and the row goes to the exact path.
+Arrow parses newline-joined texts. Each text must begin with ``{`` and end with ``}``. Then a successful parse with as
+many rows as texts has each row at its text. (After a text that ends inside an object or a string, a newline and ``{``
+is an error, so no text can reach into the next; a text that holds two objects gives one row too many.) Where the parser
+names a row, the stretch before it is kept and the row goes to the exact path.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sources.json_changes.exact_parse import parse_exactly
 
 _ROW_IN_ERROR = re.compile(r"in row (\d+)")
 NAMES = pa.struct([(name, pa.string()) for name in NAME_FIELDS])
-"""What is read of the ``source`` block."""
+"""The fields read from the ``source`` block."""
 _LEAST_STRETCH = 64
 """A shorter stretch that Arrow refuses without naming a row is parsed one by one: halving it further costs more."""
 _MOST_REFITS = 8
@@ -37,7 +37,7 @@ _MOST_EXACT_AT_ONCE = 1024
 _MOST_BRACKETS = 500
 """Arrow builds unexpected columns recursively; a text with more brackets might exhaust its stack."""
 _LEAST_DEEP_BYTES = 4 * _MOST_BRACKETS
-"""Shorter texts are not searched for brackets: a field takes some bytes beside its own."""
+"""Shorter texts are not searched for brackets: a field takes some bytes besides its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +295,8 @@ def _is_one_object(texts: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def may_be_deep(texts: pa.Array) -> npt.NDArray[np.bool_]:
-    """Texts with so many brackets that Arrow, which builds unexpected columns recursively, might exhaust the stack."""
+    """Texts with so many brackets that Arrow might exhaust the stack, because it builds unexpected columns
+    recursively."""
     deep = np.zeros(len(texts), np.bool_)
     lengths = np.asarray(pc.binary_length(texts))
     for index in np.flatnonzero(lengths > _LEAST_DEEP_BYTES).tolist():

@@ -1,7 +1,7 @@
 """Sorting the records of one topic partition by source table, before their rows are read.
 
-This module also handles everything that is no event of a table. Malformed records go to quarantine; tombstones, control
-records and messages are counted.
+This module also handles everything that is not an event of a table. Malformed records go to quarantine; tombstones,
+control records and messages are counted.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ class TableEvents:
 
 
 def halved(parts: list[TableEvents]) -> tuple[list[TableEvents], list[TableEvents]] | None:
-    """Events that are not empty in two shares; None for a single event."""
+    """The events in two shares; None for a single event."""
+    parts = [part for part in parts if len(part.ops)]
     if len(parts) > 1:
         return parts[: len(parts) // 2], parts[len(parts) // 2 :]
     count = len(parts[0].ops)
@@ -95,7 +96,7 @@ def halved(parts: list[TableEvents]) -> tuple[list[TableEvents], list[TableEvent
 
 
 class EventSorter:
-    """Sorts texts; ``events`` has what was found, by source table in order of first sight.
+    """Sorts texts; ``events`` has the events by source table, in order of first sight.
 
     With ``parts_documents``, events of MongoDB are in ``documents`` instead, in parts.
     """
@@ -120,21 +121,6 @@ class EventSorter:
         self._sort_split(texts, split, left)
         if left.any():
             self._sort_whole(texts.taken(np.flatnonzero(left)))
-
-    def sort_columns(
-        self,
-        texts: Records,
-        table: pa.Table,
-        images: RowImages,
-        times_ms: pa.Array | None,
-        sources: pa.StructArray | None,
-    ) -> None:
-        """Sort envelopes that are columns already: ``table`` has ``op`` and ``source`` with the names of tables."""
-        self._sort_vectors(texts, table, images, times_ms, sources)
-
-    def sort_values(self, texts: Records, values: tuple[Any, ...]) -> None:
-        """Sort parsed values, of which any may be no envelope."""
-        self._sort_values(texts, values)
 
     def _sort_split(self, texts: Texts, split: SplitEnvelopes, left: npt.NDArray[np.bool_]) -> None:
         """Sort split texts by the shapes of their tails; texts of other events are marked in ``left``."""
@@ -165,7 +151,7 @@ class EventSorter:
             if isinstance(stretch, VectorStretch):
                 self._sort_parsed(texts.taken(indices), stretch.table)
             else:
-                self._sort_values(texts.taken(indices), stretch.values)
+                self.sort_values(texts.taken(indices), stretch.values)
 
     def _sort_parsed(self, texts: Texts, table: pa.Table) -> None:
         """Sort texts that Arrow parsed; texts from MongoDB have no rows."""
@@ -176,7 +162,7 @@ class EventSorter:
                 self._add_documents(texts, np.array(found, np.int64))
                 others = np.setdiff1d(np.arange(table.num_rows), found)
                 texts, table = texts.taken(others), table.take(pa.array(others))
-        self._sort_vectors(texts, table)
+        self.sort_columns(texts, table)
 
     def _is_document(self, envelope: Any) -> bool:
         return self._parts_documents and is_of_mongodb(envelope) and op_code(envelope) not in (None, TRUNCATE)
@@ -185,7 +171,7 @@ class EventSorter:
         if len(indices):
             self.documents.append(texts.taken(indices))
 
-    def _sort_vectors(
+    def sort_columns(
         self,
         texts: Records,
         table: pa.Table,
@@ -193,6 +179,7 @@ class EventSorter:
         times_ms: pa.Array | None = None,
         sources: pa.StructArray | None = None,
     ) -> None:
+        """Sort envelopes that are columns already: ``table`` has ``op`` and ``source`` with the names of tables."""
         ops = np.asarray(pc.fill_null(pc.index_in(table.column("op"), _OP_VALUES), UNKNOWN_OP)).astype(np.int8)
         on_table = (ops >= 0) & (ops <= TRUNCATE)
         for index in np.flatnonzero(~on_table).tolist():
@@ -216,7 +203,8 @@ class EventSorter:
             part = TableEvents(texts.taken(indices), ops[mine], images=row_images, times_ms=times, sources=told)
             self._add(source, part)
 
-    def _sort_values(self, texts: Records, values: tuple[Any, ...]) -> None:
+    def sort_values(self, texts: Records, values: tuple[Any, ...]) -> None:
+        """Sort parsed values, of which any may be no envelope."""
         by_table: dict[SourceTable, list[int]] = {}
         documents = []
         for index, value in enumerate(values):

@@ -1,10 +1,10 @@
 """Message keys against the primary key of the table: whether they still say which row an event is about.
 
 A row of the table stands for one row of the source as long as the message key is the primary key, or part of it. Events
-whose message key lacks a column of the primary key need the whole old row: without it nobody knows under which key the
-table has the row. PostgreSQL's default replica identity sends no old row with updates; with deletes it sends the key
-alone, and Debezium makes up NULL for the other columns, or a default where a column is NOT NULL; its converters turn
-NULL into the column's DEFAULT.
+whose message key lacks a column of the primary key need the whole old row: without it the key of the stored row is
+unknown. PostgreSQL's default replica identity sends no old row with updates, and only the key with deletes. Debezium
+then invents NULL for the other columns, or a default if a column is NOT NULL; its converters turn NULL into the
+column's DEFAULT.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def unknown_old_key(
     schema: EmbeddedSchema | None,
     shape: RecordShape = ENVELOPES,
 ) -> dict[int, str]:
-    """Events whose old row may be under a key that nobody knows, by index, and why; ``fields`` has each one's key."""
+    """Events whose old row may be under an unknown key, by index, and why; ``fields`` has the key of each."""
     beyond = [None if not f else next((c for c in target.primary_key if c not in f), None) for f in fields]
     concerned = np.array([column is not None for column in beyond], np.bool_)
     if not concerned.any():

@@ -69,7 +69,7 @@ class MessageKey:
     schema: EmbeddedSchema | None
 
     def plain(self, types: Mapping[str, DataType]) -> Any:
-        """The value as records without a schema have it: numbers and times as what they are, not as they are sent.
+        """The value as in records without a schema: numbers and times themselves, not their encodings.
 
         ``types`` are the table's, by column. Raises Unconvertible.
         """

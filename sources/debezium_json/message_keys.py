@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,7 +24,7 @@ from sources.debezium_json.envelopes import unwrapped_key
 from sources.json_changes.exact_parse import parse_json, scan_json
 
 KeyFields = tuple[str, ...] | None
-"""The names of a key's fields in their order; none for a key that is no JSON object; None where there is no key."""
+"""The names of a key's fields in order; empty if the key is not a JSON object; None without a key."""
 
 Mask = npt.NDArray[np.bool_]
 
@@ -95,12 +95,21 @@ def _shape_of(key: bytes | None, fields: KeyFields, are_utf8: bool) -> _Shape | 
 
 
 class KeyForms(Protocol):
-    """What is known of the keys of a batch; see ``MessageKeys``."""
+    """The known facts about the keys of a batch; see ``MessageKeys``."""
 
     @property
     def fields(self) -> list[KeyFields]: ...
     def codes(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]: ...
-    def which(self, positions: npt.NDArray[np.int64], test: Callable[[KeyFields], bool]) -> Mask: ...
+
+
+def which(keys: KeyForms, positions: npt.NDArray[np.int64], test: Callable[[KeyFields], bool]) -> Mask:
+    """The positions whose key has fields that pass a test; each form of key is tested once."""
+    codes, fields = keys.codes(positions), keys.fields
+    if len(fields) == 1:
+        return np.full(len(codes), test(fields[0]), np.bool_)
+    present, index = np.unique(codes, return_inverse=True)
+    passed: Mask = np.array([test(fields[code]) for code in present.tolist()], np.bool_)[index]
+    return passed
 
 
 class MessageKeys:
@@ -117,10 +126,6 @@ class MessageKeys:
         if self._codes is None:
             self._codes = self._told()
         return self._codes[positions]
-
-    def which(self, positions: npt.NDArray[np.int64], test: Callable[[KeyFields], bool]) -> Mask:
-        """The positions whose key has fields that pass a test; each form of key is tested once."""
-        return passed_codes(self.codes(positions), self.fields, test)
 
     def _told(self) -> npt.NDArray[np.int32]:
         codes = np.full(len(self._keys), -1, np.int32)
@@ -155,15 +160,6 @@ class MessageKeys:
         if code == len(self.fields):
             self.fields.append(fields)
         return code
-
-
-def passed_codes(codes: npt.NDArray[np.int32], fields: Sequence[KeyFields], test: Callable[[KeyFields], bool]) -> Mask:
-    """Which codes are of fields that pass a test."""
-    if len(fields) == 1:
-        return np.full(len(codes), test(fields[0]), np.bool_)
-    present, index = np.unique(codes, return_inverse=True)
-    passed: Mask = np.array([test(fields[code]) for code in present.tolist()], np.bool_)[index]
-    return passed
 
 
 def _are_utf8(keys: pa.Array) -> bool:

@@ -1,4 +1,4 @@
-"""Changes of a primary key: which key a row had before, and which one it went to.
+"""Changes of a primary key: the key of a row before and after.
 
 Debezium writes such a change as a delete with the header ``__debezium.newkey`` and a create with the header
 ``__debezium.oldkey``. It matters if the create leaves values out (unchanged TOAST columns): they are the values of the

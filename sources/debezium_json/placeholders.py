@@ -1,8 +1,8 @@
 """Values that the source did not send: Debezium's placeholder in all its disguises.
 
 PostgreSQL does not log unchanged TOAST values; Debezium writes a placeholder instead. It comes as a string, as bytes
-(in JSON as base64), as a UUID made from it, as an hstore or array that contains it, as an array of its bytes (integer
-arrays), and, in JSON columns, as an object that has it under ``key``.
+(in JSON as base64), as a UUID made from it, or as an hstore or array that contains it. Integer arrays have its bytes;
+JSON columns have an object with it under ``key``.
 """
 
 from __future__ import annotations

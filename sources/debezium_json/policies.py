@@ -12,10 +12,12 @@ class DebeziumPolicies:
     """The options of the format that are not about the forms of values."""
 
     on_message: str = option(
-        "skip", "What happens at a logical decoding message (op `m`): Tidemark skips it, or stops the pipeline.", "fail"
+        "skip",
+        "If a logical decoding message comes (op `m`), `skip` counts and skips it, and `fail` stops the pipeline.",
+        "fail",
     )
     """``skip`` counts the event, ``fail`` gives a Refusal."""
     unavailable_value: str = option(
         "__debezium_unavailable_value",
-        "The connector's `unavailable.value.placeholder`: a column that holds it keeps its earlier value.",
+        "The connector's `unavailable.value.placeholder`. If a column holds it, the column keeps its earlier value.",
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -13,9 +15,15 @@ from sources.json_changes.text_parts import are_utf8
 
 
 def present_texts(
-    batch: pa.RecordBatch, positions: npt.NDArray[np.int64], outcome: Outcome
+    batch: pa.RecordBatch,
+    positions: npt.NDArray[np.int64],
+    outcome: Outcome,
+    why: Callable[[bytes], str | None] = strange_bytes,
 ) -> tuple[Texts, npt.NDArray[np.int64]]:
-    """The values at these positions that are UTF-8, and the positions of nulls; other values go to quarantine."""
+    """The values at these positions that are UTF-8, and the positions of nulls; other values go to quarantine.
+
+    ``why`` says of bytes why they are no text of the format, where they show it.
+    """
     values = batch.column("value")
     nulls = positions[:0]
     if len(positions) < batch.num_rows:
@@ -28,7 +36,7 @@ def present_texts(
     good = are_utf8(values)
     if not good.all():
         for index in np.flatnonzero(~good).tolist():
-            reason = strange_bytes(values[index].as_py()) or "value is not UTF-8 text"
+            reason = why(values[index].as_py()) or "value is not UTF-8 text"
             outcome.quarantine(int(positions[index]), reason)
         positions, values = positions[good], values.filter(pa.array(good))
     return Texts(values, positions), nulls

@@ -34,7 +34,7 @@ class RecordShape(Protocol):
         ...
 
     def is_metadata(self, name: str) -> bool:
-        """Whether a field of a bare row image is no column."""
+        """Whether a field of a bare row image is not a column."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Values that are no event and no control record: what they look like, and what to do about it, for the quarantine."""
+"""Values that are neither an event nor a control record: their look and a remedy, for the quarantine."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from sources.debezium_json.event_reading import read_events
 from sources.debezium_json.event_sorting import EventSorter, TableEvents, halved
 from sources.debezium_json.key_check import changed_key, is_fit, unknown_old_key, unusable_key
 from sources.debezium_json.key_values import MessageKey, key_at, with_values_of_keys
-from sources.debezium_json.message_keys import KeyForms
+from sources.debezium_json.message_keys import KeyForms, which
 from sources.debezium_json.ops import LETTERS, OPS, TRUNCATE
 from sources.debezium_json.policies import DebeziumPolicies
 from sources.debezium_json.record_shapes import ENVELOPES, RecordShape
@@ -56,7 +56,7 @@ from sources.json_changes.observing import (
     told_forms,
     with_forms,
 )
-from sources.json_changes.outcome import RECORD_FAULTS, Outcome, fault_text
+from sources.json_changes.outcome import Outcome, decode_bounded
 from sources.json_changes.row_conversion import ConvertedRows
 from sources.json_changes.table_rows import TableRows
 from sources.position_kinds import POSITION, fields_of, kind_of
@@ -106,28 +106,12 @@ class TableDecoding:
     def decode_sorted(self, events: Mapping[SourceTable, list[TableEvents]], goals: Mapping[SourceTable, Goal]) -> None:
         """Decode events that are sorted by source table."""
         for source, parts in events.items():
-            with self.outcome.of(source):
-                self._decode_bounded(source, parts, goals)
 
-    def _decode_bounded(self, source: SourceTable, parts: list[TableEvents], goals: Mapping[SourceTable, Goal]) -> None:
-        """Decode events of one source table; a record that the code cannot handle goes to quarantine."""
-        attempt = self.outcome.attempt()
-        try:
-            replace(self, outcome=attempt)._decode_events(source, parts, goals)
-        except pa.ArrowMemoryError:
-            raise
-        except RECORD_FAULTS as error:
-            halves = halved([part for part in parts if len(part.ops)])
-            if halves:
-                for half in halves:
-                    self._decode_bounded(source, half, goals)
-            else:
-                position = int(parts[0].texts.positions[0])
-                self.outcome.quarantine(
-                    position, f"the record cannot be decoded: {fault_text(error)}; please report it"
-                )
-        else:
-            self.outcome.take(attempt)
+            def decode(outcome: Outcome, some: list[TableEvents], source: SourceTable = source) -> None:
+                replace(self, outcome=outcome)._decode_events(source, some, goals)
+
+            with self.outcome.of(source):
+                decode_bounded(self.outcome, parts, decode, halved, lambda some: int(some[0].texts.positions[0]))
 
     def _decode_events(self, source: SourceTable, parts: list[TableEvents], goals: Mapping[SourceTable, Goal]) -> None:
         if source not in goals:
@@ -135,7 +119,7 @@ class TableDecoding:
             return
         match goals[source]:
             case None:
-                self.outcome.count(skipped_tables=sum(len(part.ops) for part in parts))
+                self.outcome.skip(source, sum(len(part.ops) for part in parts))
             case Behind():
                 self.outcome.count(tables_behind=sum(len(part.ops) for part in parts))
             case Rejection() as rejection:
@@ -178,7 +162,7 @@ class TableDecoding:
             return part
         if rule.is_stated and not rule.first:
             self._observe_first_key(source, target, part)
-        fit = self.keys.which(part.texts.positions, lambda fields: is_fit(fields, rule, primary_key))
+        fit = which(self.keys, part.texts.positions, lambda fields: is_fit(fields, rule, primary_key))
         if fit.all():
             return part
         unfit = np.flatnonzero(~fit)
@@ -198,7 +182,7 @@ class TableDecoding:
     def _observe_first_key(self, source: SourceTable, target: DecodeTarget, part: TableEvents) -> None:
         """Report the first message key of a source table whose records had none so far: later ones are held to it."""
         columns = {name for name, _ in target.columns}
-        keyed = self.keys.which(part.texts.positions, lambda fields: bool(fields) and {*(fields or ())} <= columns)
+        keyed = which(self.keys, part.texts.positions, lambda fields: bool(fields) and {*(fields or ())} <= columns)
         if keyed.any():
             first = int(part.texts.positions[keyed].min())
             fields = self.keys.fields[self.keys.codes(np.array([first]))[0]]
@@ -242,7 +226,7 @@ class TableDecoding:
         )
 
     def _reject(self, source: SourceTable, rejection: Rejection, parts: list[TableEvents]) -> None:
-        """Quarantine the records; of a table that can still be made, report what they show and count its deletes."""
+        """Quarantine the records; if the table can still be created, report their columns and count its deletes."""
         if rejection.is_unmade:
             positions = np.concatenate([part.texts.positions for part in parts])
             columns, shapes = self._all_columns(positions)
@@ -311,11 +295,11 @@ class TableDecoding:
         return with_values_of_keys(events, target, self.schema, self.outcome, self.shape)
 
     def _with_known_keys(self, events: Events, target: DecodeTarget) -> Events:
-        """The events without those that change a row whose key in the table nobody knows."""
+        """The events without those that change a row whose key in the table is unknown."""
         if target.keys is None:
             return events
         key = set(target.primary_key)
-        if not self.keys.which(events.positions, lambda fields: bool(fields) and not key <= set(fields or ())).any():
+        if not which(self.keys, events.positions, lambda fields: bool(fields) and not key <= set(fields or ())).any():
             return events
         fields = [self.keys.fields[code] for code in self.keys.codes(events.positions).tolist()]
         unknown = unknown_old_key(events, target, fields, self.schema, self.shape)

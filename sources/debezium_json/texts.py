@@ -63,7 +63,7 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class ParsedRecords:
-    """Values that are no JSON texts, which their outcome reads; see ``Records``."""
+    """Values that are not JSON texts, which their outcome reads; see ``Records``."""
 
     outcome: Outcome
     values: pa.Array

@@ -16,10 +16,10 @@ from sources.dumps.dump_records import open_dump
 
 _BLOCK_BYTES = 4 << 20
 _PIECE_BYTES = 1 << 16
-"""Read at once from a compressed file: where it is torn, so much of its end is not seen yet."""
+"""Bytes read at once from a compressed file; if it is torn, this much of its end is not seen yet."""
 _COMPRESSED = (".gz", ".zst")
 HEAD_BYTES = 4096
-"""So many bytes distinguish one file from another: they hold the place of a record."""
+"""This many bytes distinguish one file from another: they hold the place of a record."""
 
 
 def is_compressed(path: str) -> bool:
@@ -31,7 +31,7 @@ class Rest(Enum):
 
     NONE = ""
     LINE = "line"
-    """A last line without newline that is no whole JSON object."""
+    """A last line without newline that is not a whole JSON object."""
     CUT = "cut"
     """A compressed stream that does not end: the file was cut short, or is still being written."""
 
@@ -40,8 +40,8 @@ class Rest(Enum):
 class FilePosition:
     """How far a file was read: bytes of uncompressed text, and lines.
 
-    ``size_at_end`` is the size on disk when the whole file had been read, 0 if there was more; ``rest`` is what was
-    left then. ``head`` is the checksum of the first bytes read (``head_of``), 0 if no bytes were read.
+    ``size_at_end`` is the size on disk when the whole file had been read, 0 if there was more; ``rest`` is the
+    remainder then. ``head`` is the checksum of the first bytes read (``head_of``), 0 if no bytes were read.
     """
 
     bytes: int = 0
@@ -64,14 +64,14 @@ class DumpFile:
         self._position = 0
         self._pushed_back = b""
         self.is_cut = False
-        """Whether what was read so far met the end of the file within its compressed stream."""
+        """Whether reading has met the end of the file within its compressed stream."""
         self._open()
 
     def close(self) -> None:
         self._stream.close()
 
     def read(self, position: int, size_bytes: int) -> bytes:
-        """Up to ``size_bytes`` from ``position``; fewer at the end of what is there."""
+        """Up to ``size_bytes`` from ``position``; fewer at the end of the file."""
         self._go_to(position)
         parts = []
         wanted = size_bytes

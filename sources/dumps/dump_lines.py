@@ -1,9 +1,9 @@
-"""One line of a dump, read exactly: every form that a line may have, and why another one is no record.
+"""One line of a dump, read exactly: every form that a line may have, and why another one is not a record.
 
-The vectorised reader in ``dump_records`` knows the plain form alone and hands over what it does not understand.
+The vectorised reader in ``dump_records`` knows only the plain form and passes other lines on.
 
-A line of a quarantine is a line of a dump with ``reason``. One that stands for a line which was no record holds that
-line as payload: it is read again in its place, so that it can be mended there.
+A line of a quarantine is a line of a dump with ``reason``. A record that stands for a line which was not one holds that
+line as payload. It is read again in its place, so that it can be fixed there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from paimon_table.nearest_name import nearest
 _T = TypeVar("_T")
 
 MALFORMED_PREFIX = "malformed:"
-"""Begins the topic of lines that are no records."""
+"""Prefix of the topic of lines that are not records."""
 
 IGNORED = ("tstype", "broker", "reason", "source")
 """Fields that say nothing about the record: two of kcat, why it was in quarantine, and which table it named."""
@@ -55,7 +55,7 @@ class _Pairs(list[tuple[str, Any]]):
 
 
 class NoRecord(ValueError):
-    """A line is no record; the text says why and what to do."""
+    """A line is not a record; the text says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class DumpRecord:
 
 
 def record_of_line(line: bytes) -> DumpRecord:
-    """The record of one line; NoRecord says what is wrong with it."""
+    """The record of one line; raises NoRecord with the fault of the line."""
     fields = _fields(line)
     topic = _typed(fields, "topic", str)
     if topic is not None and topic.startswith(MALFORMED_PREFIX):

@@ -43,7 +43,7 @@ _BLOCK_BYTES = 8 << 20
 _FEW_LINES = 16
 """A text that does not parse as a whole is halved down to this number of lines, then read line by line."""
 _REASON = "reason"
-"""Header of a line that is no record: what is wrong with it."""
+"""Header of a line that is not a record: its fault."""
 
 
 def open_dump(path: str) -> pa.NativeFile:
@@ -73,8 +73,8 @@ def record_batches_from_dump(path: str) -> Iterator[pa.RecordBatch]:
 def records_of_text(text: bytes, file: str, position: int) -> pa.RecordBatch:
     """Records of whole lines; ``position`` is where the text begins in the (uncompressed) file.
 
-    A line that is no record gives one with the line as value, ``malformed:`` and the file's name as topic, partition -1
-    and the line's position as offset; ``without_malformed`` takes it out with the reason.
+    A line that is not a record gives one with the line as value, ``malformed:`` and the file's name as topic, partition
+    -1, and the line's position as offset. ``without_malformed`` takes it out with the reason.
     """
     try:
         return _records(_parsed(text))
@@ -90,7 +90,7 @@ def records_of_text(text: bytes, file: str, position: int) -> pa.RecordBatch:
 
 
 def refused_line(line: bytes, file: str, position: int, problem: NoRecord) -> pa.RecordBatch:
-    """A line that is no record, as ``records_of_text`` gives it."""
+    """A line that is not a record, as ``records_of_text`` gives it."""
     return pa.RecordBatch.from_pylist([_refused_row(line, file, position, problem)], schema=RECORD_SCHEMA)
 
 

@@ -87,7 +87,7 @@ class DumpPlanner:
         self._tasks = tasks or os.cpu_count() or 1
         self._open_file: DumpFile | None = None
         self._read: Positions | None = None
-        """Where the batch begins that was asked for last: what lies before it is done."""
+        """Where the last requested batch begins: all records before it are done."""
         self.unfinished = UnfinishedFiles()
         self._heads = _Heads()
 
@@ -216,7 +216,7 @@ class _Heads:
 class DumpReader:
     """Reads shares of a batch in a task: records (``RECORD_SCHEMA``) of the wanted topics, in the order of the file.
 
-    Lines that are no records come too (see ``records_of_text``).
+    Lines that are not records come too (see ``records_of_text``).
     """
 
     topics: TopicSelection
@@ -269,7 +269,7 @@ def _has_more(path: str, read: FilePosition) -> bool:
 
 
 def _rest_now(path: str, read: FilePosition) -> Rest:
-    """What is left of a file without more lines; a torn last line may have been cut off since."""
+    """The rest of a file without more lines; a torn last line may have been cut off since."""
     is_cut = read.rest is Rest.LINE and not is_compressed(path) and os.path.getsize(path) == read.bytes
     return Rest.NONE if is_cut else read.rest
 
@@ -312,7 +312,7 @@ def dump_files(path: str) -> list[tuple[str, str]]:
 
 
 def unread_files(path: str) -> list[str]:
-    """Names of entries in a directory that are no dump files: subdirectories with dumps (``2025/``), other files.
+    """Names of entries in a directory that are not dump files: subdirectories with dumps (``2025/``), other files.
 
     Hidden names and names that begin with ``_`` do not count. Empty for a file or a glob, which names its files.
     """
@@ -371,7 +371,8 @@ def positions_of(offset: str) -> Positions:
 
 
 _worker_files: dict[str, DumpFile] = {}
-"""The compressed file that this Python worker read last, where it stopped: the next batch goes on from there."""
+"""The compressed file that this Python worker read last, at the place where it stopped: the next batch continues
+there."""
 
 
 def _worker_file(path: str) -> DumpFile:

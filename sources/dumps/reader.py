@@ -70,7 +70,8 @@ class DumpFilesReader:
         """Files have no end that could be compared: more may come."""
 
     def check(self) -> None:
-        """There is something to read; or a directory, into which files may come. Logs what it holds beside them."""
+        """There is something to read; or a directory, into which files may come. Logs the other content of the
+        directory."""
         missing = no_file_words(self._settings.path)
         if self._standing.is_new and missing is not None:
             raise ConfigError(missing)

@@ -16,11 +16,11 @@ from sources.dumps.settings import DumpSettings
 from sources.samples import Sample
 
 LOOK_BYTES = 8 << 20
-"""So much of the text of each file is looked at."""
+"""Bytes of each file's text that are inspected."""
 
 
 def dump_sample(settings: DumpSettings, most: int) -> Sample:
-    """At most ``most`` records of each topic that is read, half of them the first; lines that are no record too.
+    """At most ``most`` records of each topic, half of them the first; also lines that are not records.
 
     Raises ConfigError for a path that no dump can be read from, OSError and CorruptFile for a file that cannot be read.
     """

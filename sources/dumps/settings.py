@@ -1,4 +1,4 @@
-"""What a pipeline file says about dump files, as plain values."""
+"""The settings of dump files in a pipeline file, as plain values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sources.topics import TopicSelection
 
 @dataclass(frozen=True, slots=True)
 class DumpSettings:
-    """What a pipeline file says about dump files."""
+    """The settings of dump files in a pipeline file."""
 
     path: str
     """A file, a directory or a glob."""

@@ -12,7 +12,7 @@ from sources.dumps.dump_file import FilePosition, Rest
 log = logging.getLogger(__name__)
 
 _CALM_S = 60.0
-"""A file that a rest was seen in for so long at the same place is worth a line: nobody seems to write it."""
+"""If a remainder stays at the same place in a file for this long, it is logged: the file seems to have no writer."""
 _REMEDY = "replace it with the whole file, or let its writer finish it; Tidemark then reads the rest"
 
 
@@ -33,7 +33,7 @@ class UnfinishedFiles:
 
     @property
     def words(self) -> Sequence[str]:
-        """What is not read, and why, file by file."""
+        """The unread parts, with the reason, file by file."""
         return [_words(path, seen.position, seen.rest) for path, seen in sorted(self._seen.items())]
 
     def look(self, path: str, position: FilePosition, rest: Rest) -> None:

@@ -25,7 +25,7 @@ from sources.expressions.rule_words import REDACTED
 
 
 def problem_of(text: str, *, columns: Mapping[str, DataType], is_condition: bool = False) -> str | None:
-    """What is wrong with an expression, as far as the columns with known types show."""
+    """The fault of an expression, as far as the columns with known types show it."""
     try:
         expression = parsed(text)
         if not missing_columns(expression, columns):

@@ -62,7 +62,7 @@ class TransformingDecoder:
 
 @dataclass(slots=True)
 class _Gathered:
-    """What became of changes so far; the numbers are of records."""
+    """The outcome of changes so far, in numbers of records."""
 
     changes: list[ChangeBatch] = field(default_factory=list)
     quarantine: list[QuarantineRow] = field(default_factory=list)

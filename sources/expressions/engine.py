@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 
 EngineError: TypeAlias = duckdb.Error
-"""What the engine raises for an expression that it cannot bind, or for a row that it cannot evaluate it for."""
+"""The errors of the engine for an expression that it cannot bind, or cannot evaluate for a row."""
 
 BROKEN = (duckdb.FatalException, duckdb.InternalException)
 """The errors that are faults of the engine: after one, the engine answers no further query."""
@@ -36,7 +36,7 @@ def _connection() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(":memory:", config=_CONFIG)
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET ieee_floating_point_ops = false")
-    # It takes what an expression says twice out of the TRY that keeps its failure to one row.
+    # It moves repeated parts of an expression out of the TRY that confines a failure to one row.
     connection.execute("SET disabled_optimizers = 'common_subexpressions'")
     connection.execute("SET lock_configuration = true")
     return connection

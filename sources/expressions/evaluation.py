@@ -1,4 +1,4 @@
-"""The values of computed columns for many rows: an expression that fails is the trouble of its row alone."""
+"""The values of computed columns for many rows: a failing expression affects only its row."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from sources.expressions.expression import Bound, column_name, converted, misfit
 
 _WITH_POINT = frozenset({Root.DECIMAL, Root.FLOAT, Root.DOUBLE})
 _MOST_EXPLAINED = 100
-"""So many bad rows of one stretch get the engine's own words; each takes a query."""
+"""How many bad rows of one stretch get the engine's own message; each takes a query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A computed column: what the engine gives, as the type of the table's column."""
+    """A computed column: the engine's result as the type of the table's column."""
 
     text: str
     """As the user wrote it."""

@@ -1,6 +1,6 @@
-"""One SQL expression over the columns of a row: what it may say, which columns it needs, which type it gives.
+"""One SQL expression over the columns of a row: its allowed content, the columns that it needs, and its type.
 
-Names of columns are resolved here and not by the engine, which folds case: a name means the column that is written like
+Names of columns are resolved here and not by the engine, which folds case. A name means the column that is written like
 it, else the only one that differs from it in case alone. The engine gets neutral names in their place.
 """
 
@@ -104,7 +104,7 @@ _CLAUSES = (
 
 @contextmanager
 def _refusing(columns: Sequence[str] = ()) -> Iterator[None]:
-    """Turns what the engine rejects into a BadExpression with the names that the user knows."""
+    """Turns errors of the engine into a BadExpression with the names that the user knows."""
     try:
         yield
     except engine.EngineError as error:

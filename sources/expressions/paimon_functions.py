@@ -15,7 +15,7 @@ USAGE = {
     "date_format": "date_format takes a value and a pattern in quotes, such as 'yyyy-MM-dd'",
     "truncate": "truncate takes a value and a whole number above 0, such as 10",
 }
-"""The functions, and what they take."""
+"""The functions and their arguments."""
 
 _LETTERS = {
     **dict.fromkeys(("yyyy", "uuuu"), "%Y"),
@@ -48,7 +48,7 @@ _INTEGERS = {Root.TINYINT: 1, Root.SMALLINT: 2, Root.INT: 4, Root.BIGINT: 8}
 
 
 class Unusable(ValueError):
-    """What is wrong with the arguments of such a function."""
+    """The fault of a function's arguments."""
 
 
 def sql_of(name: str, value: str, t: DataType, constant: str) -> str:

@@ -1,4 +1,4 @@
-"""Types of columns as DuckDB names them, and back: what an expression gives is a type of the table."""
+"""Translates types of columns to DuckDB's names and back: the result of an expression is a type of the table."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def data_type(duck: str) -> DataType:
 
 
 def duck_type(t: DataType) -> str:
-    """What a value is cast to for a column of a table."""
+    """The type to which a value is cast for a column of a table."""
     if t.root in _DUCK:
         return _DUCK[t.root]
     match t.root:
@@ -111,14 +111,14 @@ def _field(text: str) -> DataField:
     if text.startswith('"'):
         end = re.match(r'"((?:[^"]|"")*)" ', text)
         if end is None:
-            raise NoType(f"{text} is no field")
+            raise NoType(f"{text} is not a field")
         return DataField(-1, end[1].replace('""', '"'), data_type(text[end.end() :]))
     name, _, rest = text.partition(" ")
     return DataField(-1, name, data_type(rest))
 
 
 def _split(text: str) -> list[str]:
-    """The parts between commas that stand in no brackets and no quotes."""
+    """The parts between commas outside brackets and quotes."""
     parts, depth, start, is_quoted = [], 0, 0, False
     for at, letter in enumerate(text):
         if letter == '"':

@@ -1,4 +1,4 @@
-"""What becomes of change rows under a filter and under keys that are computed: a pure decision on arrays.
+"""The fate of change rows under a filter and under computed keys: a pure decision on arrays.
 
 A row that leaves the filter is deleted, one that enters is inserted, and an update under another key is a delete and
 an insert. The old row of an update stands right before the new one, where the decoder gave it.
@@ -44,8 +44,8 @@ def fates_of(
 ) -> Fates:
     """``is_match`` says which rows the filter takes, ``moved`` which ones have another key than the next row.
 
-    Where the table orders its rows, one that leaves under another key is a delete there too: of an older row that may
-    be there, or come yet.
+    If the table orders its rows, a row that leaves under another key is a delete there too: of an older row that the
+    table has or may still get.
     """
     count = len(kinds)
     kinds, kept, refused = kinds.copy(), np.ones(count, np.bool_), np.zeros(count, np.bool_)

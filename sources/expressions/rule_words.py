@@ -42,7 +42,7 @@ OF_EVENTS = {"op": "_EVENT_OP", "source_time": "_EVENT_TIME", **OF_PLACES}
 
 
 class Leaving(StrEnum):
-    """What a row that the filter rejects means if the event lacks its old row."""
+    """The meaning of a row that the filter rejects if the event lacks its old row."""
 
     OMITTED = "omitted"
     """Nothing: the table gets only rows."""

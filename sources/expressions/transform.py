@@ -1,8 +1,8 @@
 """Turns change rows of a source table into rows of its Paimon table, if the rule does more than select columns.
 
-The decoder gives rows in columns of the source. A ``Transform`` renames, leaves out, computes and masks columns, and
-decides by ``where`` and by computed keys what becomes of each row. It travels with the plan of a batch and holds no
-secret: the caller passes the keys of masks separately.
+The decoder gives rows in columns of the source. A ``Transform`` renames, leaves out, computes and masks columns. It
+decides by ``where`` and by computed keys on each row. It travels with the plan of a batch and holds no secret: the
+caller passes the keys of masks separately.
 """
 
 from __future__ import annotations
@@ -224,7 +224,8 @@ class _Transformation:
         return moved
 
     def _orders(self, fates: Fates) -> Orders:
-        """Where deletes take their place from: an old row from the new one, and what was no delete from itself."""
+        """Where deletes take their place from: an old row from the new one, and rows that were not deletes from
+        themselves."""
         found = Orders(np.arange(self._count), np.zeros(self._count, np.bool_))
         if not self._transform.sequence:
             return found
@@ -283,7 +284,7 @@ class _Transformation:
             )
 
     def _note_moved_gaps(self, concerned: Mask) -> None:
-        """Rows that moved from another key without all values: under a computed key nobody knows the old row."""
+        """Rows that moved from another key without all values: under a computed key the old row is unknown."""
         if not self._unsent or OTHER_KEY_COLUMN not in self._rows.column_names:
             return
         has_moved = np.asarray(self._rows.column(OTHER_KEY_COLUMN).is_valid()) & concerned
@@ -328,7 +329,7 @@ class _Transformation:
         return pa.table(arrays, names=names).combine_chunks()
 
     def _own(self, name: str, kinds: npt.NDArray[np.int8]) -> pa.Array | pa.ChunkedArray:
-        """A column that the decoder has filled, where what became of the rows does not change it."""
+        """A column that the decoder has filled, if the fate of the rows does not change it."""
         values = self._rows.column(name)
         if name == self._transform.deleted_at:
             return pc.if_else(pa.array(kinds == RowKind.DELETE), values, None)

@@ -19,12 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sources.changes import SourceTable
-from sources.debezium_json.message_keys import KeyFields
 from sources.feeds.feed import (
     ABSENT,
     SNAPSHOT,
     TRUNCATE,
     Bad,
+    Feed,
     Head,
     NoRows,
     OfTable,
@@ -41,7 +41,6 @@ from sources.feeds.feed import (
 from sources.json_changes.change_rows import DELETE, INSERT, UPDATE
 from sources.json_changes.column_plan import Plan
 from sources.json_changes.gaps import Mask
-from sources.places_of_change import UNKNOWN_PLACE, PlaceOfChange
 
 _ROW = TRUNCATE + 1
 _OPS = {"INSERT": INSERT, "UPDATE": UPDATE, "DELETE": DELETE, "INIT": SNAPSHOT, "ROW": _ROW}
@@ -63,14 +62,13 @@ _LARGE = (
 
 
 @dataclass(frozen=True, slots=True)
-class CanalFeed:
-    """See ``feed.Feed``."""
+class CanalFeed(Feed):
+    """Canal's messages."""
 
-    tool: str = "Canal"
-    op_names: tuple[str, ...] = ("INSERT", "UPDATE", "DELETE", "INIT", "TRUNCATE", "ROW")
-    tells_every_column: bool = True
-    types_field: str | None = "mysqlType"
-    old_is_image: bool = False
+    tool = "Canal"
+    op_names = ("INSERT", "UPDATE", "DELETE", "INIT", "TRUNCATE", "ROW")
+    tells_every_column = True
+    types_field = "mysqlType"
 
     @property
     def head_schema(self) -> pa.Schema:
@@ -125,10 +123,6 @@ class CanalFeed:
         database = head["database"]
         return SourceTable(topic, database if isinstance(database, str) and database else None, None, head["table"])
 
-    def key_of(self, fields: KeyFields, raw: bytes | None) -> KeyFields:
-        """Nothing: Canal's message keys name no columns."""
-        return None
-
     def raw_times(self, table: pa.Table) -> pa.Array:
         """See ``feed.Feed``."""
         return table.column("es").combine_chunks()
@@ -142,10 +136,6 @@ class CanalFeed:
         """See ``feed.Feed``; rows that were read from the table have the time 0."""
         usable = pc.and_(pc.greater(raw, 0), pc.less(raw, 1 << 53))
         return pc.if_else(usable, raw, pa.scalar(None, pa.int64()))
-
-    def place_of(self, value: Row) -> PlaceOfChange:
-        """See ``feed.Feed``."""
-        return UNKNOWN_PLACE
 
     def image_fields(self, plan: Plan) -> list[pa.Field]:
         """See ``feed.Feed``."""
@@ -214,7 +204,7 @@ def _is_named(head: Head) -> bool:
 def _spread(
     old: pa.Array, counts: npt.NDArray[np.int64], paired: npt.NDArray[np.bool_], text_of: npt.NDArray[np.int64]
 ) -> pa.StructArray:
-    """The entries of ``old`` beside the rows that they belong to; NULL for rows without one."""
+    """The entries of ``old``, each next to its row; NULL for rows without one."""
     firsts = np.cumsum(counts) - counts
     starts = np.concatenate(([0], np.flatnonzero(np.diff(text_of)) + 1)) if len(text_of) else np.empty(0, np.int64)
     within = np.arange(len(text_of)) - np.repeat(starts, np.diff(np.concatenate((starts, [len(text_of)]))))

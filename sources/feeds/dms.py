@@ -1,4 +1,4 @@
-"""The JSON of AWS Database Migration Service: one row a record, and what it is in ``metadata``.
+"""The JSON of AWS Database Migration Service: one row a record, with its kind in ``metadata``.
 
     {"data": {"id": 1, "note": "new"},
      "metadata": {"timestamp": "2024-05-01T10:00:00.000000Z", "record-type": "data", "operation": "update",
@@ -21,11 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sources.changes import SourceTable
-from sources.debezium_json.message_keys import KeyFields
 from sources.feeds.feed import (
     SNAPSHOT,
     TRUNCATE,
     Bad,
+    Feed,
     Head,
     NoRows,
     OfTable,
@@ -51,15 +51,12 @@ _TIMES = ("commit-timestamp", "timestamp")
 
 
 @dataclass(frozen=True, slots=True)
-class DmsFeed:
-    """See ``feed.Feed``."""
+class DmsFeed(Feed):
+    """Records of DMS."""
 
     options: DmsOptions = field(default_factory=DmsOptions)
-    tool: str = "AWS DMS"
-    op_names: tuple[str, ...] = ("insert", "update", "delete", "load", "truncate-table")
-    tells_every_column: bool = False
-    types_field: str | None = None
-    old_is_image: bool = False
+    tool = "AWS DMS"
+    op_names = ("insert", "update", "delete", "load", "truncate-table")
 
     @property
     def head_schema(self) -> pa.Schema:
@@ -93,10 +90,6 @@ class DmsFeed:
         if op not in _OPS:
             return Bad(f"value is not a record of {self.tool}: operation is {op!r}")
         return OfTable(source, _OPS[op], None)
-
-    def key_of(self, fields: KeyFields, raw: bytes | None) -> KeyFields:
-        """Nothing: the message keys of DMS name no columns."""
-        return None
 
     def raw_times(self, table: pa.Table) -> pa.Array:
         """See ``feed.Feed``."""
@@ -145,10 +138,6 @@ class DmsFeed:
         if op == DELETE:
             return [RowChange(row, None)]
         return [RowChange({**row, **earlier} if op == UPDATE and earlier else None, row)]
-
-    def types_of(self, value: Row) -> Mapping[str, str] | None:
-        """None: DMS writes types into control messages."""
-        return None
 
     def _parted(self, row: Row, columns: Sequence[str], is_change: bool) -> tuple[Row, Row]:
         """The row, and the earlier values in it, under names with the prefix of before images.

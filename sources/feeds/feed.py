@@ -1,6 +1,6 @@
-"""What a replication tool's JSON format gives the shared decoder: the contract of the formats in this folder.
+"""The contract between the shared decoder and a replication tool's JSON format in this folder.
 
-A record is read in two steps. Its head (names, operation, key) says what it is; records with equal heads are judged
+A record is read in two steps. Its head (names, operation, key) shows its kind; records with equal heads are judged
 once. Its row images are read later, with the columns of the table that they go to.
 """
 
@@ -20,11 +20,11 @@ from sources.debezium_json.message_keys import KeyFields
 from sources.json_changes.change_rows import DELETE, UPDATE
 from sources.json_changes.column_plan import Plan
 from sources.json_changes.gaps import Mask
-from sources.places_of_change import PlaceOfChange
+from sources.places_of_change import UNKNOWN_PLACE, PlaceOfChange
 from sources.values.iso_time import parse_timestamp
 
 Head: TypeAlias = Mapping[str, Any]
-"""What a record says of itself, without its rows; values are texts, truth values or None."""
+"""The head of a record, without its rows; values are texts, truth values or None."""
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -71,7 +71,7 @@ class OfTable:
 
 @dataclass(frozen=True, slots=True)
 class NoRows:
-    """The record is none of a table; ``kind`` (a noun in the singular) says what it is instead."""
+    """The record does not belong to a table; ``kind`` (a noun in the singular) says what it is instead."""
 
     kind: str
 
@@ -97,7 +97,7 @@ class VectorRows:
 
     ``text_of`` has the text of each row, in rising order. ``new`` is the row after an INSERT or UPDATE, and the row
     before a DELETE. ``old`` has the values before an UPDATE, NULL for those that the record does not have; None if no
-    row has one. ``doubt`` marks the texts to be read exactly instead. ``absent`` marks the rows of UPDATEs that lack a
+    row has one. ``doubt`` marks the texts to read exactly instead. ``absent`` marks the rows of UPDATEs that lack a
     column.
     """
 
@@ -117,39 +117,25 @@ class RowChange:
 
 
 class Feed(Protocol):
-    """One format. Stateless and picklable."""
+    """One format. Stateless and picklable. Formats override what they have."""
 
-    @property
-    def tool(self) -> str:
-        """Who writes the records, for reasons."""
-        ...
+    tool: str
+    """Who writes the records, for reasons."""
+    op_names: Sequence[str]
+    """The tool's word for each operation code."""
+    types_field: str | None = None
+    """The field with the source's types of the columns, an object of texts; None if the format has none.
 
-    @property
-    def op_names(self) -> Sequence[str]:
-        """The tool's word for each operation code."""
-        ...
-
-    @property
-    def types_field(self) -> str | None:
-        """The field with the source's types of the columns, an object of texts; None if the format has none.
-
-        Records without it are read exactly.
-        """
-        ...
+    Records without it are read exactly.
+    """
+    tells_every_column: bool = False
+    """Whether a row without a column, other than of an update, shows that the source has none of that name."""
+    old_is_image: bool = False
+    """Whether the values before an update stand alone: a column that they lack is unknown. Else it is unchanged."""
 
     @property
     def head_schema(self) -> pa.Schema:
         """The fields that Arrow reads for the head."""
-        ...
-
-    @property
-    def tells_every_column(self) -> bool:
-        """Whether a row without a column, other than of an update, shows that the source has none of that name."""
-        ...
-
-    @property
-    def old_is_image(self) -> bool:
-        """Whether the values before an update stand alone: a column that they lack is unknown. Else it is unchanged."""
         ...
 
     def heads(self, table: pa.Table) -> dict[str, pa.Array]:
@@ -166,10 +152,10 @@ class Feed(Protocol):
 
     def key_of(self, fields: KeyFields, raw: bytes | None) -> KeyFields:
         """The primary key that a message key gives, by its fields and, where these say nothing, its bytes."""
-        ...
+        return None
 
     def raw_times(self, table: pa.Table) -> pa.Array:
-        """The time of each change as the records have it."""
+        """The time of each change, as in the records."""
         ...
 
     def raw_time_of(self, value: Row) -> Any:
@@ -182,7 +168,7 @@ class Feed(Protocol):
 
     def place_of(self, value: Row) -> PlaceOfChange:
         """The position of a change in the log of the source, from a record parsed exactly."""
-        ...
+        return UNKNOWN_PLACE
 
     def image_fields(self, plan: Plan) -> list[pa.Field]:
         """The fields that Arrow reads for the rows."""
@@ -203,7 +189,7 @@ class Feed(Protocol):
 
     def types_of(self, value: Row) -> Mapping[str, str] | None:
         """The source's types of the columns, as one record parsed exactly gives them."""
-        ...
+        return None
 
 
 def images_in(feed: Feed, value: Any) -> list[Row]:
@@ -228,7 +214,7 @@ def joined_names(names: pa.Array) -> pa.Array:
 
 
 def join_names(names: Any) -> str | None:
-    """The same of one list; None for what is no list of names."""
+    """The same for one list; None if it is not a list of names."""
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return None
     return _BETWEEN.join(names)
@@ -245,7 +231,8 @@ _BETWEEN = "\x1f"
 
 
 def epoch_ms(texts: pa.Array, zone: str) -> pa.Array:
-    """Milliseconds since the epoch (int64); NULL for values that are no time. Texts without a zone are in ``zone``."""
+    """Milliseconds since the epoch (int64); NULL for values that are not a time. Texts without a zone are in
+    ``zone``."""
     encoded = texts.dictionary_encode()
     found: list[int | None] = []
     for text in encoded.dictionary.to_pylist():

@@ -21,7 +21,8 @@ class FeedOptions:
     )
     zero_dates: str = option(
         "null",
-        "What dates of MySQL without a month or a day (`0000-00-00`) become: NULL, or the record goes to quarantine.",
+        "If a MySQL date has no month or day (`0000-00-00`), `null` stores NULL, and `quarantine` puts the record "
+        "into the quarantine.",
         "quarantine",
     )
 
@@ -55,8 +56,8 @@ class GoldenGateOptions:
 
     missing_columns: str = option(
         "unchanged",
-        "What a column that an update lacks means. `unchanged`: it did not change, as in a compressed trail. "
-        "`set_null`: it is NULL, for `omitNullValues=true` with a trail that has all columns of an update.",
+        "If an update lacks a column, `unchanged` keeps its value, as in a compressed trail. `set_null` stores "
+        "NULL, for `omitNullValues=true` with a trail that has all columns of an update.",
         "set_null",
     )
 

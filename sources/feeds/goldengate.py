@@ -3,9 +3,9 @@
     {"table": "SHOP.ORDERS", "op_type": "U", "op_ts": "2024-05-01 10:00:00.000000", "pos": "00000000000000002928",
      "primary_keys": ["ID"], "before": {"ID": 1, "NOTE": "a"}, "after": {"ID": 1, "NOTE": "new"}}
 
-An update that was compressed in the trail has its key and the columns that changed; all others keep their values.
-Older versions write every column, and beside it whether it is missing (``NOTE_isMissing``). With ``omitNullValues`` a
-column is missing where it is NULL: only the option ``missing_columns`` distinguishes that from one that did not change.
+An update that was compressed in the trail has its key and the columns that changed; all others keep their values. Older
+versions write every column, with a flag whether it is missing (``NOTE_isMissing``). With ``omitNullValues`` a column is
+missing where it is NULL: only the option ``missing_columns`` distinguishes that from one that did not change.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sources.changes import SourceTable
-from sources.debezium_json.message_keys import KeyFields
 from sources.feeds.feed import (
     ABSENT,
     TRUNCATE,
     Bad,
+    Feed,
     Head,
     NoRows,
     OfTable,
@@ -70,16 +70,14 @@ _FLAT = (
 
 
 @dataclass(frozen=True, slots=True)
-class GoldenGateFeed:
-    """See ``feed.Feed``."""
+class GoldenGateFeed(Feed):
+    """Records of GoldenGate."""
 
     options: FeedOptions = field(default_factory=FeedOptions)
     of_records: GoldenGateOptions = field(default_factory=GoldenGateOptions)
-    tool: str = "GoldenGate"
-    op_names: tuple[str, ...] = ("I", "U", "D", "I", "T")
-    tells_every_column: bool = False
-    types_field: str | None = None
-    old_is_image: bool = True
+    tool = "GoldenGate"
+    op_names = ("I", "U", "D", "I", "T")
+    old_is_image = True
 
     @property
     def head_schema(self) -> pa.Schema:
@@ -113,10 +111,6 @@ class GoldenGateFeed:
             return Bad(f"value is not a record of {self.tool}: op_type is {op!r}")
         database, schema = (owners[0], owners[-1]) if owners else (None, None)
         return OfTable(SourceTable(topic, database, schema, name), _OPS[op], split_names(head["primary_keys"]) or None)
-
-    def key_of(self, fields: KeyFields, raw: bytes | None) -> KeyFields:
-        """Nothing: GoldenGate's message keys name no columns."""
-        return None
 
     def raw_times(self, table: pa.Table) -> pa.Array:
         """See ``feed.Feed``."""
@@ -179,10 +173,6 @@ class GoldenGateFeed:
     @property
     def _lacks_nulls(self) -> bool:
         return self.of_records.missing_columns == "set_null"
-
-    def types_of(self, value: Row) -> Mapping[str, str] | None:
-        """None: GoldenGate writes types into a topic of their own."""
-        return None
 
 
 def _image(value: Any) -> Row | None:

@@ -3,9 +3,9 @@
     {"database": "shop", "table": "orders", "type": "update", "ts": 1700000000, "primary_key_columns": ["id"],
      "data": {"id": 1, "note": "new"}, "old": {"note": "a"}}
 
-``old`` has the earlier values of the columns that changed. Where Maxwell writes no NULLs (``output_nulls=false``), a
-column that is in ``old`` and not in ``data`` became NULL, and one that is in neither did not change. Where records do
-not name the primary key, the message keys do: ``{"database": .., "table": .., "pk.id": 1}``.
+``old`` has the earlier values of the columns that changed. If Maxwell writes no NULLs (``output_nulls=false``), a
+column in ``old`` and not in ``data`` became NULL. A column in neither did not change. Where records do not name the
+primary key, the message keys do: ``{"database": .., "table": .., "pk.id": 1}``.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from sources.feeds.feed import (
     ABSENT,
     SNAPSHOT,
     Bad,
+    Feed,
     Head,
     NoRows,
     OfTable,
@@ -63,14 +64,11 @@ _ENCRYPTED = "the row is encrypted: set encrypt=none in Maxwell"
 
 
 @dataclass(frozen=True, slots=True)
-class MaxwellFeed:
-    """See ``feed.Feed``."""
+class MaxwellFeed(Feed):
+    """Records of Maxwell."""
 
-    tool: str = "Maxwell"
-    op_names: tuple[str, ...] = ("insert", "update", "delete", "bootstrap-insert")
-    tells_every_column: bool = False
-    types_field: str | None = None
-    old_is_image: bool = False
+    tool = "Maxwell"
+    op_names = ("insert", "update", "delete", "bootstrap-insert")
 
     @property
     def head_schema(self) -> pa.Schema:
@@ -176,7 +174,3 @@ class MaxwellFeed:
         lacking = dict.fromkeys((name for name in columns if name not in row and name not in gone), ABSENT)
         after = {**lacking, **gone, **row}
         return [RowChange({**after, **earlier} if is_told else None, after)]
-
-    def types_of(self, value: Row) -> Mapping[str, str] | None:
-        """None: Maxwell writes no types."""
-        return None

@@ -28,7 +28,7 @@ class Text(StrEnum):
     DATE = "date"
     """A date, or a moment without time zone; the zero date among them."""
     INSTANT = "instant"
-    """A moment in the time zone of whoever wrote it."""
+    """A moment in the time zone of its writer."""
 
 
 @dataclass(frozen=True, slots=True)

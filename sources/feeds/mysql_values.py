@@ -1,4 +1,4 @@
-"""The texts of MySQL values, rewritten to what the converters of values read: words for numbers, instants, zero dates.
+"""The texts of MySQL values, rewritten for the converters of values: words for numbers, instants, zero dates.
 
 Whole columns at once: a column has few words and few zero dates, and the rest is arithmetic of Arrow.
 """
@@ -36,7 +36,7 @@ class Rewriting:
     options: FeedOptions
 
     def of_values(self, values: pa.Array | list[Any]) -> pa.Array | list[Any]:
-        """The values of a column, rewritten; what is no text stays."""
+        """The values of a column, rewritten; values that are not text stay."""
         if isinstance(values, list):
             return [self.of_value(value) if isinstance(value, str) else value for value in values]
         if not pa.types.is_string(values.type) or self.is_idle:
@@ -118,7 +118,7 @@ def is_zero_date(text: str) -> bool:
 
 
 def _with_offset(moment: str, fraction: str, zone: str) -> str:
-    """A moment of a zone in UTC, the earlier of two with one name; the text itself where there is no such day."""
+    """A moment of a zone in UTC, the earlier of two with one name; the text itself if the day does not exist."""
     try:
         stamp = pa.scalar(moment.replace("T", " ")).cast(pa.timestamp("us"))
     except pa.ArrowInvalid:

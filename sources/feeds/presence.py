@@ -1,7 +1,7 @@
 """Which columns a record has at all: Arrow shows a field that is missing as it shows one that is NULL.
 
-A plain name in quotes with a colon behind it stands in a text once for each object that has the field, as long as
-objects hold nothing nested; inside a string its quotes are escaped.
+A plain name in quotes, followed by a colon, occurs once for each object that has the field, if objects hold nothing
+nested. Inside a string its quotes are escaped.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Mask = npt.NDArray[np.bool_]
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_$#. -]+", re.ASCII)
 _ESCAPED_CHARACTER = "\\u00"
-"""May stand in a name."""
+"""Characters of a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
     """The other object of a text that may have the same fields.
 
-    ``exists`` tells which texts have it, ``has`` per column which have a value there.
+    ``exists`` says which texts have it, ``has`` per column which have a value there.
     """
 
     exists: Mask

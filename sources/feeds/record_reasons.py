@@ -32,7 +32,7 @@ def strange_value(value: Any, raw: bytes, tool: str) -> str:
 
 
 def strange_fields(value: Any, tool: str) -> str:
-    """Why a JSON value that lacks fields that the tool always writes is no record of the tool."""
+    """Why a JSON value is not a record of the tool: it lacks fields that the tool always writes."""
     if isinstance(value, MalformedRecord):
         return str(value)
     named = {*value} if isinstance(value, Mapping) else set()

@@ -72,7 +72,7 @@ class RowReader:
             yield from self._exact_groups(records, rest)
 
     def _read_groups(self, records: TableRecords, rows: ParsedRows) -> Generator[EventGroup, None, TableRecords]:
-        """The groups of records that are parsed already; returns the others, and those to be read exactly go there."""
+        """The groups of records that are already parsed; returns the others, with those to read exactly."""
         if not len(records):
             return records
         index = np.minimum(np.searchsorted(records.texts.positions, rows.positions), len(records) - 1)
@@ -94,7 +94,7 @@ class RowReader:
     # ------------------------------------------------------------ by Arrow
 
     def _vector_groups(self, records: TableRecords, stretch: VectorStretch) -> Generator[EventGroup, None, Mask]:
-        """The groups of a stretch; returns which of its texts are to be read exactly."""
+        """The groups of a stretch; returns which of its texts to read exactly."""
         within = slice(stretch.start, stretch.start + stretch.size)
         texts, ops = records.texts.values[within], records.ops[within]
         types = records.types[within]

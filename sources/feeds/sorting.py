@@ -1,7 +1,7 @@
 """Sorting the records of one topic partition by source table, from their heads alone.
 
-Heads of one table are alike but for their times, so each distinct one is judged once. Whatever is no record of a table
-is dealt with here: bad records go to quarantine, tombstones and control records are counted.
+Heads of one table are alike but for their times, so each distinct one is judged once. Handles everything that is not a
+record of a table: bad records go to quarantine, tombstones and control records are counted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sources.debezium_json.message_keys import KeyFields, MessageKeys
 from sources.debezium_json.texts import Texts
 from sources.feeds.cut_objects import NOT_CUT, cut_object
 from sources.feeds.feed import Bad, Feed, NoRows, OfTable, Strange, Verdict, images_in
-from sources.feeds.record_reasons import strange_bytes, strange_fields, strange_value
+from sources.feeds.record_reasons import strange_fields, strange_value
 from sources.feeds.source_types import NO_TYPES, SourceTypes
 from sources.json_changes.column_plan import Plan
 from sources.json_changes.outcome import Outcome
@@ -35,7 +35,7 @@ class TableRecords:
     """Records of one source table: texts, operation codes, raw times, and per record the index of its key's columns in
     ``key_fields`` and of the types that it names in ``type_sets``.
 
-    Texts do not have the object with the types; where its index is ``NOT_CUT``, nobody has looked for it.
+    Texts do not have the object with the types; if its index is ``NOT_CUT``, it was not searched for.
     """
 
     texts: Texts
@@ -95,7 +95,7 @@ class ParsedRows:
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """Records and what they are: ``verdict_of`` has the index of each one's verdict."""
+    """Records and their kinds: ``verdict_of`` has the index of each one's verdict."""
 
     texts: Texts
     verdicts: list[Verdict]
@@ -277,33 +277,3 @@ def distinct_rows(columns: Sequence[pa.Array], count: int) -> tuple[npt.NDArray[
         return np.zeros(min(count, 1), np.int64), codes
     _, firsts, of_row = np.unique(codes, return_index=True, return_inverse=True)
     return firsts, of_row.reshape(-1)
-
-
-def readable_texts(batch: pa.RecordBatch, positions: npt.NDArray[np.int64], feed: Feed, outcome: Outcome) -> Texts:
-    """The values that are there and UTF-8; the others are counted or go to quarantine."""
-    values = batch.column("value")
-    if len(positions) < batch.num_rows:
-        values = values.take(pa.array(positions))
-    if values.null_count:
-        there = np.asarray(values.is_valid())
-        outcome.count(tombstones=len(positions) - int(there.sum()))
-        positions, values = positions[there], values.drop_null()
-    if not pa.types.is_binary(values.type):
-        values = values.cast(pa.binary())
-    try:
-        values.cast(pa.string())
-    except pa.ArrowInvalid:
-        good = np.array([_is_utf8(v) for v in values.to_pylist()], np.bool_)
-        for index in np.flatnonzero(~good).tolist():
-            reason = strange_bytes(values[index].as_py(), feed.tool) or "value is not UTF-8 text"
-            outcome.quarantine(int(positions[index]), reason)
-        positions, values = positions[good], values.filter(pa.array(good))
-    return Texts(values, positions)
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode("utf-8")
-        return True
-    except UnicodeDecodeError:
-        return False

@@ -1,4 +1,4 @@
-"""The types of a source table's columns, as the records of a format name them, and what they mean for a table."""
+"""The types of a source table's columns, as the records of a format name them, and their meaning for a table."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class SourceTypes:
     ) -> Events:
         """Events with the texts of their images rewritten for columns of these types.
 
-        The columns ``raw`` were read without types before: they go on with the numbers of words.
+        The columns ``raw`` were read without types before: they keep the numbers of words.
         """
         rules = self.rules(types, options)
         rules = {n: rule for n, rule in rules.items() if n not in raw or rule.meant.text not in (Text.ENUM, Text.SET)}
@@ -121,7 +121,8 @@ def _zoned(t: DataType, meant: MysqlType, options: FeedOptions) -> DataType:
 
 
 def _of_values(meant: MysqlType, values: Iterable[Any], options: FeedOptions) -> DataType | None:
-    """The type that values show; None without any, as nobody knows the scale of a decimal or the fraction of a moment.
+    """The type that values show; None without values, because the scale of a decimal or the fraction of a moment is
+    unknown.
 
     Zero dates show no fraction: a column with nothing else has the finest.
     """

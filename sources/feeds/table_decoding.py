@@ -37,7 +37,7 @@ from sources.json_changes.observing import (
     told_forms,
     with_forms,
 )
-from sources.json_changes.outcome import RECORD_FAULTS, Outcome, fault_text
+from sources.json_changes.outcome import Outcome, decode_bounded
 from sources.json_changes.table_rows import TableRows
 from sources.observed_columns import merged
 from sources.places_of_change import UNKNOWN_PLACE
@@ -62,21 +62,12 @@ class FeedDecoding:
     """Rows of the topic partition that were read with the heads of their records."""
 
     def decode(self, source: SourceTable, records: TableRecords, goals: Mapping[SourceTable, Goal]) -> None:
-        """Decode; where the code has no way with a record, that one goes to quarantine."""
-        attempt = self.outcome.attempt()
-        try:
-            replace(self, outcome=attempt)._decode(source, records, goals)
-        except pa.ArrowMemoryError:
-            raise
-        except RECORD_FAULTS as error:
-            halves = records.halved()
-            if halves is None:
-                reason = f"the record cannot be decoded: {fault_text(error)}; please report it"
-                self.outcome.quarantine(int(records.texts.positions[0]), reason)
-            for half in halves or ():
-                self.decode(source, half, goals)
-        else:
-            self.outcome.take(attempt)
+        """Decode all records."""
+
+        def decode(outcome: Outcome, some: TableRecords) -> None:
+            replace(self, outcome=outcome)._decode(source, some, goals)
+
+        decode_bounded(self.outcome, records, decode, TableRecords.halved, lambda some: int(some.texts.positions[0]))
 
     def _decode(self, source: SourceTable, records: TableRecords, goals: Mapping[SourceTable, Goal]) -> None:
         if source not in goals:
@@ -89,7 +80,7 @@ class FeedDecoding:
             return
         match goals[source]:
             case None:
-                self.outcome.count(skipped_tables=len(records))
+                self.outcome.skip(source, len(records))
             case Behind():
                 self.outcome.count(tables_behind=len(records))
             case Rejection() as rejection:
@@ -226,7 +217,7 @@ class FeedDecoding:
         return events if good.all() else events.chosen(good)
 
     def _with_keys(self, events: Events, target: DecodeTarget, plan: Plan) -> Events:
-        """The events without those whose row is under a key that nobody knows."""
+        """The events without those whose row is under an unknown key."""
         if not target.primary_key:
             return events
         key = target.primary_key
@@ -323,7 +314,7 @@ class FeedDecoding:
             self.outcome.note_newest(source, target, last, shown)
 
     def _reject(self, source: SourceTable, rejection: Rejection, records: TableRecords) -> None:
-        """Quarantine the records; of a table that can still be made, report what they show and count its deletes."""
+        """Quarantine the records; if the table can still be created, report their columns and count its deletes."""
         if rejection.is_unmade:
             shows_columns = self._observe_whole(source, records)
             if shows_columns and rejection.is_empty and not np.isin(records.ops, (DELETE, TRUNCATE)).all():
@@ -376,7 +367,7 @@ def _as_columns(fields: Sequence[str], columns: set[str]) -> tuple[str, ...]:
 
 
 def _without_looks(columns: Sequence[ObservedColumn]) -> tuple[ObservedColumn, ...]:
-    """Without guesses of what values stand for: these tools write no encoded numbers."""
+    """Without guesses about the meaning of values: these tools write no encoded numbers."""
     return tuple(replace(column, looks_like=None) for column in columns)
 
 

@@ -33,7 +33,7 @@ class PlannedColumn:
     encoding: Encoding
     form: pa.DataType
     forms: ValueForms
-    """What the converters of its values use."""
+    """The settings of the converters for its values."""
     problem: str | None = None
     """Why no value of the column can be read, if so."""
 
@@ -65,7 +65,7 @@ def _planned(
         if name not in schema:
             return plain
         encoding, form = schema[name].encoding, schema[name].form
-        if known == RAW:  # texts go on with the JSON that the column holds
+        if known == RAW:  # texts continue with the JSON that the column holds
             told = partial(is_told_by_type, forms=forms)
             encoding = with_auto(encoding, t, lambda e, part: part.root not in CHARACTERS or told(e, part))
         return replace(plain, encoding=encoding, form=form)

@@ -2,7 +2,7 @@
 
 JsonConverter repeats the same schema text in front of every payload. The text up to the payload is remembered as a
 prefix, so one comparison per record finds its schema, and only the payload is parsed. Other writers leave the schema
-out of the wrapper, ``{"payload": ...}``: what is in it is read like a text without wrapper.
+out of the wrapper, ``{"payload": ...}``: its content is read like a text without wrapper.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def is_wrapper(value: Any) -> bool:
 
 
 def read_schema(schema: Any, row_of: RowOf) -> EmbeddedSchema | None:
-    """The schema of a text; None stays None. Raises MalformedRecord if it is no Kafka Connect struct."""
+    """The schema of a text; None stays None. Raises MalformedRecord if it is not a Kafka Connect struct."""
     if schema is None:
         return None
     if not isinstance(schema, Mapping) or not isinstance(schema.get("fields"), list):
@@ -80,7 +80,7 @@ def read_schema(schema: Any, row_of: RowOf) -> EmbeddedSchema | None:
 
 
 class SchemaCutter:
-    """Remembers prefixes; a cache only, answers do not depend on what was seen before.
+    """Remembers prefixes; only a cache: answers do not depend on earlier records.
 
     ``row_of`` finds the struct of the rows in the struct of a text. Texts that begin with ``plain_opening`` have no
     schema for sure.
@@ -215,4 +215,4 @@ def _is_only_field(text: bytes) -> bool:
     try:
         return len(json.loads(text)) == 1
     except (ValueError, RecursionError):
-        return True  # reading the payload reports what is wrong
+        return True  # reading the payload reports the fault

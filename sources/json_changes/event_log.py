@@ -1,4 +1,4 @@
-"""What is stored of each event beside the row: see ``event_columns`` and ``source_positions``."""
+"""The values stored of each event besides the row: see ``event_columns`` and ``source_positions``."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""Gathers what becomes of the records of one batch."""
+"""Gathers the outcome of one batch's records."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,8 @@ from sources.observed_columns import merged, merged_keys, merged_schemas
 from sources.record_rows import record_row, timestamp_ms_of
 from sources.wording import truncated
 
+T = TypeVar("T")
+
 RECORD_FAULTS = (pa.ArrowException, ArithmeticError, RecursionError, ValueError, MalformedRecord)
 """What decoding raises for values that it cannot handle; any other class is a fault that must not be hidden."""
 
@@ -53,6 +56,32 @@ def fault_text(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0]}"
 
 
+def decode_bounded(
+    outcome: Outcome,
+    records: T,
+    decode: Callable[[Outcome, T], None],
+    halved: Callable[[T], tuple[T, T] | None],
+    first: Callable[[T], int],
+) -> None:
+    """Decode records of one source table; a record that the code cannot handle goes to quarantine.
+
+    ``halved`` gives the records in two shares, None for a single record, and ``first`` the position of that one.
+    """
+    attempt = outcome.attempt()
+    try:
+        decode(attempt, records)
+    except pa.ArrowMemoryError:
+        raise
+    except RECORD_FAULTS as error:
+        halves = halved(records)
+        if halves is None:
+            outcome.quarantine(first(records), f"the record cannot be decoded: {fault_text(error)}; please report it")
+        for half in halves or ():
+            decode_bounded(outcome, half, decode, halved, first)
+    else:
+        outcome.take(attempt)
+
+
 class Outcome:
     """Grows while a batch is decoded; positions are row numbers of the batch."""
 
@@ -69,6 +98,7 @@ class Outcome:
         self._refusals: dict[int, Refusal] = {}
         self._control: dict[tuple[str, str], ControlRecord] = {}
         self._counts = DecodeCounts()
+        self._skipped: Counter[SourceTable] = Counter()
         self._truncations: dict[int, Truncation] = {}
 
     def quarantine(self, position: int, reason: str) -> None:
@@ -91,7 +121,7 @@ class Outcome:
         return other
 
     def take(self, attempt: Outcome) -> None:
-        """All that became of records in an attempt."""
+        """The whole outcome of an attempt."""
         for position, (reason, source) in attempt._quarantined.items():
             self._quarantined.setdefault(position, (reason, source))
         for place, tables in attempt._changes.items():
@@ -105,6 +135,12 @@ class Outcome:
         for first in attempt._control.values():
             self._control.setdefault((first.topic, first.kind), first)
         self._counts += attempt._counts
+        self._skipped += attempt._skipped
+
+    def skip(self, source: SourceTable, records: int) -> None:
+        """Count records of a source table that the pipeline leaves out."""
+        self.count(skipped_tables=records)
+        self._skipped[source] += records
 
     def count(self, **numbers: int) -> None:
         self._counts += DecodeCounts(**numbers)
@@ -160,13 +196,13 @@ class Outcome:
         self._newest[place] = row.after(self._newest.get(place))
 
     def refuse(self, source: SourceTable, position: int, reason: str, *, is_rebuilt: bool = False) -> None:
-        """``is_rebuilt``: the table may be rebuilt from what is behind the record."""
+        """``is_rebuilt``: the table may be rebuilt from the records after this one."""
         time = self.cell("timestamp", position) if is_rebuilt else None
         partition = self.cell("partition", position)
         self._refusals[position] = Refusal(source, partition, self.offset(position), reason, time)
 
     def truncate(self, source: SourceTable, target: DecodeTarget, position: int, op_name: str) -> None:
-        """Do what the policy of the table says of a TRUNCATE, for which the source has the word ``op_name``."""
+        """Apply the table's policy to a TRUNCATE, for which the source has the word ``op_name``."""
         self.count(truncates=1)
         if target.on_truncate == "apply":
             self._truncations[position] = Truncation(source, self.cell("partition", position), self.offset(position))
@@ -253,6 +289,7 @@ class Outcome:
             refusals=tuple(refusal for _, refusal in sorted(self._refusals.items())),
             truncations=tuple(truncation for _, truncation in sorted(self._truncations.items())),
             counts=replace(self._counts, quarantined=len(quarantine)),
+            skipped=tuple(self._skipped.items()),
             newest=tuple(self._newest.values()),
             control=tuple(self._control.values()),
         )

@@ -98,7 +98,7 @@ class TableRows:
         return change_rows(events, key, self._stored_key, wants_before, incomplete)
 
     def _stored_key(self, name: str, values: pa.Array | list[Any]) -> pa.Array:
-        """What the table stores of values of a key column; NULL where that is unknown."""
+        """The table's form of values in a key column; NULL if unknown."""
         column = next(column for column in self.plan if column.name == name)
         convert = convert_values if isinstance(values, list) else convert_column
         return with_one_text_per_number(values, convert(values, column.encoding, column.type, column.forms).values)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -9,6 +13,8 @@ import pyarrow as pa
 _BLANKED = bytes.maketrans(b"123456789", b"0" * 9)
 _BLOCK_BYTES = 1 << 18
 _MOST_TAIL_LENGTHS = 48
+_LEAST_TEXTS = 16
+_MOST_SHAPES = 256
 
 
 def are_utf8(values: pa.Array) -> npt.NDArray[np.bool_]:
@@ -28,8 +34,80 @@ def _is_utf8(data: bytes) -> bool:
         return False
 
 
+@dataclass(frozen=True, slots=True)
+class CutTexts:
+    """Texts, by their ``indices``, that are cut into a head and a tail each; places are places in ``data``.
+
+    ``shape_of`` has the shape of each tail: tails of one shape differ only in digits, so not in length either.
+    ``firsts[i]`` is the tail of the first text of shape i.
+    """
+
+    indices: npt.NDArray[np.int64]
+    data: npt.NDArray[np.uint8]
+    starts: npt.NDArray[np.int64]
+    cuts: npt.NDArray[np.int64]
+    ends: npt.NDArray[np.int64]
+    shape_of: npt.NDArray[np.int64]
+    firsts: tuple[bytes, ...]
+
+    def told_by_first(self, literals: Sequence[Iterable[bytes] | None]) -> npt.NDArray[np.bool_]:
+        """The tails that the first of their shape speaks for.
+
+        ``literals`` has per shape the texts with digits that its tails must have in common; None for a shape whose
+        first tail says nothing.
+        """
+        told = np.ones(len(self.shape_of), np.bool_)
+        for shape, (tail, texts) in enumerate(zip(self.firsts, literals, strict=True)):
+            if texts is None:
+                told[self.shape_of == shape] = False
+            for text in texts or ():
+                same = np.flatnonzero(self.shape_of == shape)
+                told[same] &= stands_at(self.data, self.cuts[same] + tail.index(text), text)
+        return told
+
+
+def cut_texts(texts: pa.Array, mark: bytes) -> CutTexts | None:
+    """Cut binary texts at the last ``mark`` of each; those without one are left out. None if that does not pay."""
+    if len(texts) < _LEAST_TEXTS:
+        return None
+    offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
+    if offsets[-1] == offsets[0]:
+        return None
+    data = np.frombuffer(texts.buffers()[2], np.uint8)
+    cuts = cuts_at(mark, data, offsets)
+    found = np.flatnonzero(cuts > offsets[:-1])
+    if len(found) * 2 < len(texts):
+        return None
+    cuts, ends = cuts[found], offsets[1:][found]
+    alike = blanked(slices(texts, data, cuts, ends))
+    if alike is None or len(alike.dictionary) > _MOST_SHAPES:
+        return None
+    shape_of = np.asarray(alike.indices).astype(np.int64)
+    firsts = np.full(len(alike.dictionary), -1, np.int64)
+    firsts[shape_of[::-1]] = np.arange(len(shape_of))[::-1]
+    tails = tuple(data[cuts[first] : ends[first]].tobytes() for first in firsts.tolist())
+    return CutTexts(found, data, offsets[:-1][found], cuts, ends, shape_of, tails)
+
+
+def literals_with_digits(tail: bytes, named: Iterable[tuple[str, str]]) -> list[bytes] | None:
+    """The fields of a tail whose texts hold digits, as they stand in it; None unless each stands there once."""
+    literals = []
+    for name, text in named:
+        literal = f"{json_of(name)}:{json_of(text)}".encode()
+        if tail.count(literal) != 1:
+            return None
+        if any(char.isdigit() for char in text):
+            literals.append(literal)
+    return literals
+
+
+def json_of(text: str) -> str:
+    """A text as a JSON string."""
+    return json.dumps(text, ensure_ascii=False)
+
+
 def ended_with(end: bytes, texts: pa.Array) -> pa.Array:
-    """The texts, which nobody else has seen yet, with their last bytes replaced."""
+    """The texts, which have no other user yet, with their last bytes replaced."""
     data = np.frombuffer(texts.buffers()[2], np.uint8)
     ends = np.frombuffer(texts.buffers()[1], np.int32)[1 : len(texts) + 1]
     for distance, char in enumerate(reversed(end), start=1):

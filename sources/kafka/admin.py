@@ -1,4 +1,4 @@
-"""The questions to Kafka about topics and offsets, whoever asks them.
+"""The requests to Kafka about topics and offsets, for either client.
 
 Where the tasks read with librdkafka, it asks in this process too, and no jar of Kafka is needed. Where Spark's reader
 reads, Java's admin client asks in the JVM of the driver: it takes every property that the reader takes.
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sources.kafka.settings import KafkaSettings
 
 DEFAULT_PATIENCE = {"default.api.timeout.ms": "30000", "request.timeout.ms": "15000"}
-"""How long a question may wait, unless the YAML says it: somebody looks at the terminal."""
+"""How long a request may wait, unless the file says otherwise: a user is waiting at the terminal."""
 
 
 class KafkaAdmin(Protocol):
@@ -29,7 +29,7 @@ class KafkaAdmin(Protocol):
         ...
 
     def bounds(self, topics: Iterable[str]) -> dict[Place, Bounds]:
-        """What each partition of these topics holds."""
+        """The bounds of each partition of these topics."""
         ...
 
     def ends(self, topics: Iterable[str]) -> dict[Place, int]:
@@ -49,7 +49,7 @@ class KafkaAdmin(Protocol):
         ...
 
     def commit_group(self, group_id: str, offsets: Mapping[Place, int]) -> None:
-        """Let the consumer group stand at these offsets; refused where the group has members of its own."""
+        """Commit these offsets for the consumer group; refused if the group has members of its own."""
         ...
 
 

@@ -40,7 +40,7 @@ _OWN = {
     KafkaError.UNSUPPORTED_VERSION: "UnsupportedVersionException",
 }
 _LASTING = frozenset({"SaslAuthenticationException", "UnsupportedSaslMechanismException", "SslAuthenticationException"})
-"""What no second try mends."""
+"""Errors that a retry does not fix."""
 
 _OF_CERTIFICATES = frozenset({40, 42, 43, 44, 45, 46, 48, 49, 51, 116})
 """Numbers of the alerts by which a broker refuses the client's certificate. OpenSSL has a text of its own for each."""
@@ -53,10 +53,10 @@ _SINCE = re.compile(r" ?\(after \d+ms in state \w+[^)]*\)")
 def cause_of(error: KafkaError) -> Cause:
     """An error as (name of Java's exception, message without addresses and durations)."""
     if error.code() == KafkaError._RESOLVE:
-        return "ConfigException", "No resolvable bootstrap urls"  # as Java tells it
+        return "ConfigException", "No resolvable bootstrap urls"  # as Java reports it
     alert = _ALERT.search(error.str())
     if alert is not None and int(alert[2]) in _OF_CERTIFICATES:
-        return "SslAuthenticationException", f"Received fatal alert: {alert[1].replace(' ', '_')}"  # as Java tells it
+        return "SslAuthenticationException", f"Received fatal alert: {alert[1].replace(' ', '_')}"  # as Java reports it
     name = _OWN.get(error.code())
     if name is None:
         words = re.sub(r"^_", "", error.name())
@@ -112,7 +112,7 @@ def _tells(cause: Cause) -> int:
 
 
 def to_debug(logger: logging.Logger = log) -> logging.Logger:
-    """A logger for librdkafka, which writes to standard error otherwise; what it says beside its events is detail."""
+    """A logger for librdkafka, which otherwise writes to standard error; its messages besides events are detail."""
     quiet = logger.getChild("librdkafka")
     quiet.setLevel(logging.CRITICAL if not logger.isEnabledFor(logging.DEBUG) else logging.DEBUG)
     return quiet

@@ -42,7 +42,7 @@ ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type s
 ssl.truststore.location ssl.truststore.password ssl.truststore.type
 """
 _OF_STORES = frozenset(_OF_STORES_WORDS.split())
-"""What is translated below."""
+"""The properties translated below."""
 
 SECRET = frozenset(
     {
@@ -53,7 +53,7 @@ SECRET = frozenset(
         "ssl.keystore.password",
     }
 )
-"""Properties of librdkafka that nobody else may see."""
+"""Secret properties of librdkafka."""
 
 _LEAST_BYTES, _MOST_BYTES = 1000, (1 << 31) - 1
 """The sizes that librdkafka allows for a record and for a response. A sent record may not be larger than a fetch."""

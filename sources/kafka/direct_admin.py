@@ -1,7 +1,7 @@
 """Asks Kafka about topics and offsets by librdkafka, in this process: no JVM and no jar is needed.
 
-librdkafka tries again until time is up, whatever the reason. So each question waits in short steps, and ends at once
-when an event beside it has a reason that lasts: a refused login, a certificate that nobody trusts.
+librdkafka tries again until time is up, whatever the reason. So each request waits in short steps. It ends at once if
+an event shows a permanent reason: a refused login, a certificate that is not trusted.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class DirectAdmin:
         self._admin = self._connected()
 
     def close(self) -> None:
-        """The connections end with the client, when nobody holds it any more."""
+        """The connections end with the client, once its last user has gone."""
 
     def _connected(self) -> AdminClient:
         unreadable = unreadable_file(self._properties)
@@ -116,7 +116,7 @@ class DirectAdmin:
         return self.bounds_of(self._places(topics))
 
     def bounds_of(self, places: Sequence[Place]) -> dict[Place, Bounds]:
-        """What each of these partitions holds."""
+        """The bounds of each of these partitions."""
         begins = self.begins(places)
         readable = self.ends_of(places)
         ends = self._offsets(places, _LATEST, IsolationLevel.READ_UNCOMMITTED)

@@ -26,7 +26,7 @@ class NotAllowed(SinkUnavailable):
 def kafka_failure(servers: str, causes: Sequence[Cause]) -> TidemarkError:
     """ConfigError where the pipeline file is wrong whatever Kafka says, SinkUnavailable where Kafka refuses or fails.
 
-    A login, a certificate or rights that Kafka refuses may be mended on either side: starting again helps then.
+    A login, a certificate or rights that Kafka refuses may be fixed on either side: a restart helps then.
     """
     names = {name for name, _ in causes}
     text = " | ".join(message for _, message in causes if message)
@@ -96,12 +96,12 @@ def _of_tls(servers: str, names: set[str], text: str) -> TidemarkError | None:
         text,
     ):
         return ConfigError(
-            f"the certificate of Kafka at {servers} is signed by nobody that the truststore holds ({detail}): name the "
-            f"authority's certificate under {_OPTIONS} by ssl.truststore.location or ssl.truststore.certificates"
+            f"the certificate of Kafka at {servers} is not signed by an authority in the truststore ({detail}): name "
+            f"the authority's certificate under {_OPTIONS} by ssl.truststore.location or ssl.truststore.certificates"
         )
     if re.search(r"[Nn]o subject alternative|No name matching|certificate is not valid for", text):
         return ConfigError(
-            f"the certificate of Kafka at {servers} is for another host ({detail}): use a name that stands in it, in "
+            f"the certificate of Kafka at {servers} is for another host ({detail}): use a name of the certificate in "
             "bootstrap_servers and in advertised.listeners of the broker"
         )
     if "Unsupported or unrecognized SSL message" in text or "wrong version number" in text:
@@ -207,7 +207,7 @@ def _of_properties(names: set[str], causes: Sequence[Cause]) -> TidemarkError | 
 def _of_groups(names: set[str]) -> TidemarkError | None:
     if names & {"UnknownMemberIdException", "GroupNotEmptyException"}:
         return ConfigError(
-            "other consumers are members of the group: choose a group_id that nobody else uses under source.kafka"
+            "other consumers are members of the group: choose a group_id that no other consumer uses (source.kafka)"
         )
     return None
 
@@ -227,7 +227,7 @@ def _no_answer(servers: str, causes: Sequence[Cause]) -> TidemarkError:
     kind = Outage if not causes or any(_PASSING.search(name) for name, _ in causes) else SinkUnavailable
     return kind(
         f"Kafka at {servers} does not answer ({_innermost(causes)}): check that it runs, bootstrap_servers and the "
-        "network, and security.protocol (where one side speaks TLS and the other does not, nobody answers)"
+        "network, and security.protocol (if only one side uses TLS, there is no answer)"
     )
 
 
@@ -236,11 +236,11 @@ _PASSING = re.compile(
     r"|UnknownServer|UnknownTopicOrPartition|KafkaStorage|Throttl|Retriable|Metadata"
     r"|^(?:Socket|Connect|EOF|ClosedChannel)Exception$"
 )
-"""Names of exceptions behind which are brokers that restart, elect leaders, or cannot be reached for now."""
+"""Names of exceptions of brokers that restart, elect leaders, or cannot be reached for now."""
 
 
 def _of_shared_consumer(names: set[str]) -> TidemarkError | None:
-    """Spark gives a consumer back and goes on with it where records went while several tasks read a partition."""
+    """Spark gives a consumer back and continues with it if records disappeared while several tasks read a partition."""
     if "ConcurrentModificationException" not in names:
         return None
     return Outage("records of Kafka were deleted while several tasks read them, and Spark gave the batch up")

@@ -1,4 +1,4 @@
-"""Records that went from Kafka before they were read: what a position and the bounds of a partition show."""
+"""Records that disappeared from Kafka before they were read, found by a position and the bounds of a partition."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ MOST_TOLD = 20
 
 
 class RecordsLost(TidemarkError):
-    """Kafka does not hold what is to be read next, and ``on_data_loss`` is ``fail``."""
+    """Kafka does not hold the next records to read, and ``on_data_loss`` is ``fail``."""
 
     is_public = True
     action = Action.STOP
 
 
 class TopicsChanged(TidemarkError):
-    """Topics were recreated or deleted under the running query: it is to be started again, from where it stands."""
+    """Topics were recreated or deleted under the running query, which must restart from its position."""
 
     is_public = True
     action = Action.RETRY

@@ -1,6 +1,6 @@
 """Which offsets a batch of Kafka holds, and how its tasks share them. Pure decisions.
 
-Positions are the JSON that Spark's own reader keeps in its checkpoint: either reader goes on where the other stopped.
+Positions are the JSON that Spark's own reader keeps in its checkpoint: either reader continues where the other stopped.
 """
 
 from __future__ import annotations

@@ -17,11 +17,11 @@ TOPICS_S = 1.0
 """How long the list of topics counts, where batches follow each other closely."""
 
 HOLD_S = 10.0
-"""How long the first question of a run that drains its source may wait; nothing stops it meanwhile."""
+"""How long the first request of a run that drains its source may wait; nothing can stop it."""
 
 
 class Offsets(Protocol):
-    """What the planner asks Kafka. Raises Outage where it does not answer."""
+    """The planner's requests to Kafka. Raises Outage where it does not answer."""
 
     def places(self) -> frozenset[Place]:
         """The partitions that the source reads."""
@@ -68,7 +68,7 @@ class KafkaPlanner:
         return text_of(self._start())
 
     def hold_end(self) -> None:
-        """Plan nothing behind what is there now."""
+        """Plan nothing beyond the present ends."""
         began_s = self._clock()
         while self._held is None:
             try:
@@ -80,7 +80,7 @@ class KafkaPlanner:
     def latest_offset(self, start: str) -> str:
         """See ``Planner``. While Kafka does not answer there is nothing more, until patience is at its end.
 
-        So the query can be stopped meanwhile: Spark cannot interrupt a question that waits in this process.
+        So the query can be stopped while it waits: Spark cannot interrupt a request in this process.
         """
         begins = offsets_of(start)
         try:
@@ -127,7 +127,7 @@ class KafkaPlanner:
         return dict(self._offsets.ends_of(sorted(self._places)))
 
     def _without_lost(self, begins: Positions, ends: Positions) -> Positions:
-        """The ends, where all that was read is still there; raises what the query must not go on with."""
+        """The ends, if no read topic has changed; raises if the query must not continue."""
         behind = [place for place, at in begins.items() if place not in ends or at > ends[place]]
         if not behind:
             return ends

@@ -93,7 +93,7 @@ class KafkaReader:
                 return "begins where source.kafka.start says"
 
     def check(self) -> None:
-        """See ``SourceReader``: what a look without Java's client shows about servers, login and topics."""
+        """See ``SourceReader``: checks servers, login and topics without Java's client."""
         known = topics_at_first_look(self._settings)
         if known is not None:
             check_listed(self._settings, known)
@@ -187,7 +187,8 @@ class KafkaReader:
         self.lag.read_to(offsets, newest_s)
 
     def _go_on(self, ids: Mapping[str, str], bounds: Mapping[Place, Bounds]) -> None:
-        """Raise what hinders the checkpoint from going on; where it is to go on all the same, make it able to."""
+        """Raise the error that keeps the checkpoint from continuing; if it should continue all the same, make that
+        possible."""
         closed, planned = self._standing.closed(), self._standing.planned()
         check_selected(self._standing.checkpoint, self._settings, closed, planned)
         anew = self._standing.made_anew(ids)
@@ -217,7 +218,7 @@ class KafkaReader:
     def _losses(
         self, anew: Collection[str], closed: Positions, planned: Positions, bounds: Mapping[Place, Bounds]
     ) -> list[Loss]:
-        """What of the records behind the closed batches is lost; a topic nobody has read is as good as new.
+        """The lost records behind the closed batches; a topic that was never read is as good as new.
 
         A ``planned`` batch may have read the topic: tables may have its rows, and take them for rows of the new topic.
         """
@@ -265,7 +266,7 @@ class KafkaReader:
             self._earlier_group_failures += group.failure_count
 
     def explained(self, text: str) -> TidemarkError | None:
-        """See ``SourceReader``; asks Kafka once more."""
+        """See ``SourceReader``; asks Kafka again."""
         if not is_of_kafka(text):
             return None
         found: TidemarkError
@@ -390,7 +391,7 @@ class KafkaReader:
             log.warning("%s: the checkpoint cannot note topics: %s", self._standing.pipeline, error)
 
     def _tell_gone(self, ids: Mapping[str, str]) -> None:
-        """Log what went with topics that are deleted; Spark continues silently then."""
+        """Log the losses by deleted topics; Spark continues silently in that case."""
         if not self._settings.goes_on_after_loss:
             return
         gone = {place: at for place, at in self._standing.closed().items() if place[0] not in ids}
@@ -419,7 +420,7 @@ class KafkaReader:
         if losses and not self._settings.goes_on_after_loss:
             return refusal_of(losses, closed)
         if not losses and {*anew} <= {topic for topic, _ in closed}:
-            return None  # nobody has read them
+            return None  # they were never read
         # Where the stream stands nowhere, Spark has let a topic go while it was away; others may remember offsets.
         return TopicsChanged(f"topics were recreated: {', '.join(anew)}; the query starts again to read them")
 

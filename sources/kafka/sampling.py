@@ -41,7 +41,7 @@ class KafkaSampler:
             raise ConfigError(
                 f"source.kafka.options: {found}. `tidemark run` reads with Java's client; `plan` and `init` do not"
             ) from None
-        # Records that go meanwhile are missing in the sample, and nothing else.
+        # Records that disappear in the meantime are missing in the sample; nothing else is affected.
         self._reader = KafkaShareReader(kafka.servers, properties, goes_on_after_loss=True, patience_s=WAIT_S)
 
     def topics(self) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What a pipeline file says about Kafka, as plain values, and the client properties that it need not say."""
+"""The settings of Kafka in a pipeline file, as plain values, and default client properties."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EARLIEST, LATEST = -2, -1
 
 Start: TypeAlias = str | datetime | Mapping[Place, int]
 """Where a new checkpoint starts: ``earliest`` or ``latest``, a moment, or the offsets of partitions, which may be
-``EARLIEST`` or ``LATEST``; partitions that are not named start at the earliest record."""
+``EARLIEST`` or ``LATEST``. Other partitions start at the earliest record."""
 
 READER_DEFAULTS: Mapping[str, str] = {
     "max.poll.records": "10000",
@@ -25,11 +25,11 @@ READER_DEFAULTS: Mapping[str, str] = {
 }
 """Client properties that differ from Kafka's own defaults; properties in the pipeline file override them.
 
-Spark asks for the ends of the partition with every poll, so polls should be few. That question waits behind a fetch
-that the client has sent ahead, and at the end of a partition the broker holds such a fetch back for
-``fetch.max.wait.ms``: half a second of every batch by Kafka's default. A read ends where the batch does and nothing
-polls between batches, so a short wait costs no fetches of an idle pipeline. Records of aborted transactions never
-happened; Spark looks the ends of partitions up with the same isolation level.
+Spark asks for the ends of the partition with every poll, so polls should be few. That request waits for a fetch that
+the client has already sent. At the end of a partition the broker holds such a fetch back for ``fetch.max.wait.ms``:
+half a second of every batch by Kafka's default. A read ends where the batch does and nothing polls between batches, so
+a short wait costs no fetches of an idle pipeline. Records of aborted transactions never happened; Spark looks the ends
+of partitions up with the same isolation level.
 
 ``max.partition.fetch.bytes`` comes from ``fetch_bytes``.
 """
@@ -47,8 +47,8 @@ _CONSUMERS = 64
 def fetch_bytes(partition_count: int) -> int:
     """How much one fetch from a partition may bring.
 
-    Spark keeps up to 64 consumers, one a partition. Each keeps what it has fetched and what it has fetched ahead,
-    however little a batch takes. The heap must hold all of this, so the more partitions, the less one fetch brings.
+    Spark keeps up to 64 consumers, one a partition. Each keeps all that it has fetched, also in advance, however little
+    a batch takes. The heap must hold all of this, so the more partitions, the less one fetch brings.
     """
     share = _FETCHED_BYTES // max(1, min(_CONSUMERS, partition_count))
     return max(_LEAST_FETCH_BYTES, min(_MOST_FETCH_BYTES, share))
@@ -56,7 +56,7 @@ def fetch_bytes(partition_count: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class KafkaSettings:
-    """A cluster and what a pipeline reads from it."""
+    """A cluster and the topics that a pipeline reads from it."""
 
     servers: str
     """Comma-separated host:port pairs."""
@@ -83,7 +83,7 @@ class KafkaSettings:
         return int(given) / 1000 if given.isdigit() else API_TIMEOUT_S
 
     def reader_options(self, slots: int, partition_count: int) -> dict[str, str]:
-        """Options of Spark's reader of so many partitions, without where to start; ``slots`` tasks run side by side."""
+        """Options of Spark's reader for this many partitions, without the start; ``slots`` tasks run in parallel."""
         defaults = {**READER_DEFAULTS, FETCH_PROPERTY: str(fetch_bytes(partition_count))}
         options = {f"kafka.{name}": value for name, value in {**defaults, **self.properties}.items()}
         options |= {
@@ -100,7 +100,7 @@ class KafkaSettings:
         return options
 
     def begins_at_or_beyond(self, held: Mapping[Place, int]) -> bool:
-        """Whether ``start`` surely lies nowhere below the offsets ``held``, so that nothing is read twice."""
+        """Whether ``start`` is surely nowhere below the offsets ``held``, so that nothing is read twice."""
         if isinstance(self.start, str | datetime):
             return False
         starts = {place: self.start.get(place, EARLIEST) for place in held}

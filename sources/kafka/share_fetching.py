@@ -14,13 +14,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from paimon_table.errors import SinkUnavailable
 from paimon_table.storage.secret import Secret
+from sources.changes import RECORD_SCHEMA
 from sources.kafka.client_errors import Trouble, error_of, to_debug
-from sources.kafka.message_batches import record_batch
 from sources.kafka.offset_ranges import OffsetRange, from_bytes
 from sources.kafka.stores_look import REPLACED_FILES_UNUSABLE, FileStates, file_states
 from sources.positions import Place
@@ -53,7 +55,7 @@ _NOT_THERE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_
 
 
 class OffsetsNotThere(Exception):
-    """Kafka does not hold offsets that were planned, and losses are refused. The driver finds out what is lost."""
+    """Kafka does not hold offsets that were planned, and losses are refused. The driver finds the lost records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class KafkaShareReader:
     """Those of librdkafka. Secrets stay where they are if the process of the task has them."""
     goes_on_after_loss: bool
     patience_s: float
-    """How long no progress is taken for trouble that passes."""
+    """How long missing progress counts as a transient failure."""
 
     def __call__(self, shares: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
         for share in shares:
@@ -79,7 +81,7 @@ class KafkaShareReader:
 
 @dataclass(slots=True)
 class _Range:
-    """What is left of the range of one partition."""
+    """The rest of one partition's range."""
 
     next: int
     end: int
@@ -226,7 +228,7 @@ class _Reading:
             self._seek(place, begin)
         elif begin >= left.end or end <= left.next:
             self._finish(place)
-        else:  # cut off in the middle of the range: what is left has come
+        else:  # cut off in the middle of the range: all remaining records have come
             self._finish(place)
 
     def _seek(self, place: Place, offset: int) -> None:
@@ -259,7 +261,7 @@ _consumers: dict[tuple[tuple[str, str], ...], tuple[Consumer, Trouble, FileState
 
 
 def _consumer(reader: KafkaShareReader) -> tuple[Consumer, Trouble]:
-    """The one of these properties, made anew where files that they name were replaced."""
+    """The consumer with these properties, recreated if files that they name were replaced."""
     properties = {n: value.reveal() if isinstance(value, Secret) else value for n, value in reader.properties.items()}
     key, files = tuple(sorted(properties.items())), file_states(properties)
     held = _consumers.pop(key, None)
@@ -283,3 +285,50 @@ def _consumer(reader: KafkaShareReader) -> tuple[Consumer, Trouble]:
                 one.close()
     _consumers[key] = consumer, trouble, files
     return consumer, trouble
+
+
+_HEADERS = RECORD_SCHEMA.field("headers").type
+_TIMESTAMP = RECORD_SCHEMA.field("timestamp").type
+_MOST_MS = (2**63 - 1) // 1000
+
+
+def record_batch(places: Sequence[Place], messages: Sequence[Sequence[Message]]) -> pa.RecordBatch:
+    """The records of each place, one place after the other."""
+    flat = messages[0] if len(messages) == 1 else [message for of_place in messages for message in of_place]
+    counts = np.asarray([len(of_place) for of_place in messages])
+    indices = pa.array(np.repeat(np.arange(len(places), dtype=np.int32), counts))
+    topics = pa.array([topic for topic, _ in places], pa.string()).take(indices)
+    partitions = np.repeat(np.asarray([partition for _, partition in places], np.int32), counts)
+    columns = [
+        topics,
+        pa.array(partitions),
+        pa.array([message.offset() for message in flat], pa.int64()),
+        _timestamps(flat),
+        pa.array([message.key() for message in flat], pa.binary()),
+        pa.array([message.value() for message in flat], pa.binary()),
+        _headers(flat),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=RECORD_SCHEMA)
+
+
+def _timestamps(messages: Sequence[Message]) -> pa.Array:
+    found = [message.timestamp() for message in messages]
+    ms: npt.NDArray[np.int64] = np.asarray([time_ms for _, time_ms in found], np.int64)
+    # Kafka takes times that microseconds have no room for.
+    us = np.clip(ms, -_MOST_MS, _MOST_MS) * 1000
+    missing = np.asarray([kind == TIMESTAMP_NOT_AVAILABLE for kind, _ in found], bool)
+    return pa.array(us, pa.int64(), mask=missing if missing.any() else None).cast(_TIMESTAMP)
+
+
+def _headers(messages: Sequence[Message]) -> pa.Array:
+    # Typed as what may be produced; what was consumed has a list of pairs.
+    found: list[list[tuple[str, bytes | None]] | None] = [message.headers() for message in messages]
+    if not any(found):
+        return pa.nulls(len(found), _HEADERS)
+    ends = np.cumsum([0, *(len(headers or ()) for headers in found)], dtype=np.int32)
+    flat = [header for headers in found for header in headers or ()]
+    names = pa.array([name for name, _ in flat], pa.string())
+    values = pa.array([value for _, value in flat], pa.binary())
+    structs = pa.StructArray.from_arrays([names, values], fields=list(_HEADERS.value_type))
+    missing = pa.array([not headers for headers in found])
+    return pa.ListArray.from_arrays(pa.array(ends), structs, mask=missing).cast(_HEADERS)

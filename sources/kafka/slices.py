@@ -34,7 +34,7 @@ class KafkaSlices:
         self._pass_over = pass_over
 
     def next(self, begin: str | None, limit: str, topics: Collection[str] | None, most_records: int) -> Slice | None:
-        """See ``SliceReader``; the offsets of a slice are shared among the partitions as what is left of each is."""
+        """See ``SliceReader``; partitions share the offsets of a slice in proportion to their remaining records."""
         begins, ends = self._range(begin, limit, topics)
         left = {place: end - begins[place] for place, end in ends.items() if end > begins[place]}
         if not left:

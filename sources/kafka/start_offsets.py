@@ -1,8 +1,8 @@
-"""Where reading Kafka starts, and whether Kafka still holds what is to be read from there.
+"""Where reading Kafka starts, and whether Kafka still holds the records from there on.
 
 Spark asks for a start only when a checkpoint is new. If the tables were written under an earlier checkpoint of the same
-pipeline, ``on_lost_checkpoint`` decides: ``resume`` starts at the lowest position among them (rows that a table holds
-already are dropped on the way), ``fail`` stops, ``restart`` reads from ``start`` again.
+pipeline, ``on_lost_checkpoint`` decides: ``resume`` starts at the lowest position among them and drops rows that a
+table already holds, ``fail`` stops, ``restart`` reads from ``start`` again.
 """
 
 from __future__ import annotations
@@ -193,8 +193,8 @@ def check_readable(closed: Mapping[Place, int], bounds: Mapping[Place, Bounds]) 
 def refusal_of(losses: Sequence[Loss], closed: Mapping[Place, int]) -> RecordsLost:
     """The error of a checkpoint whose next records are lost; ``closed`` is where its last closed batch ended.
 
-    There is no better way on. A start at other, stated offsets would read again what tables have beyond the last closed
-    batch, and would skip what tables that are behind have still to read.
+    No other choice is better. A start at other, stated offsets would read records again that tables have beyond the
+    last closed batch. It would also skip records that paused tables still have to read.
     """
     lost = {loss.place[0] for loss in losses}
     read = ", ".join(f"{topic}-{p} to offset {at}" for (topic, p), at in sorted(closed.items()) if topic in lost)

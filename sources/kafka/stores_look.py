@@ -19,7 +19,7 @@ REPLACED_FILES_UNUSABLE = (
     "Kafka at %s: a file of source.kafka.options was replaced, and cannot be used: %s. Connections keep what they read"
     " before until it is replaced again"
 )
-_HOST_PORT = re.compile(r"(?:[^/]*://)?\[?([^\]]+?)\]?:(\d+)")
+HOST_PORT = re.compile(r"(?:[^/]*://)?\[?([^\]]+?)\]?:(\d+)")
 
 
 def unreadable_file(properties: Mapping[str, str]) -> Cause | None:
@@ -57,7 +57,7 @@ def distrust(servers: str, properties: Mapping[str, str]) -> Cause | None:
     )
     context.check_hostname = properties.get("ssl.endpoint.identification.algorithm") != "none"
     for server in servers.split(","):
-        found = _HOST_PORT.fullmatch(server.strip())
+        found = HOST_PORT.fullmatch(server.strip())
         if found is None:
             continue
         try:

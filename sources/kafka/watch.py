@@ -1,7 +1,7 @@
-"""Looks at Kafka beside a running query: says while it does not answer, and which topics there are.
+"""Watches Kafka beside a running query: reports that it does not answer, and which topics exist.
 
-Spark waits for Kafka without a word, and reads a topic that was deleted and recreated from its old offset if the new
-one has got that far. One request for the list of topics with their ids, every ``INTERVAL_S``, shows both.
+Spark waits for Kafka silently. It reads a recreated topic from its old offset if the new topic has reached that. One
+request for the list of topics with their ids, every ``INTERVAL_S``, shows both.
 """
 
 from __future__ import annotations

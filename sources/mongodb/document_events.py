@@ -47,7 +47,7 @@ def names_of_collection(envelope: Mapping[str, Any]) -> tuple[str | None, str | 
 
 @dataclass(frozen=True, slots=True)
 class DocumentEvents:
-    """Reads the events of one collection; ``target`` is the table that its documents go to, None while there is none.
+    """Reads the events of one collection; ``target`` is the table for its documents, None while there is none.
 
     ``unavailable`` stands in a row for a value that the event does not have.
     """
@@ -142,7 +142,7 @@ class DocumentEvents:
     # ------------------------------------------------------------ _id
 
     def _id(self, value: Any) -> Any:
-        """What the column ``_id`` gets. Raises MalformedRecord where two documents would be one row."""
+        """The value of the column ``_id``. Raises MalformedRecord where two documents would be one row."""
         if self.options.id_format == "extended":
             return text_of(relaxed(value))
         t = self.types.get(ID)
@@ -194,7 +194,7 @@ def _plain_id(value: Any, t: DataType | None) -> int | Decimal | str | None:
 
 
 def _plain_number(number: Decimal) -> int | Decimal | str:
-    """An integer, a fraction, or the text of what is beyond the numbers that columns have."""
+    """An integer, a fraction, or the text of a number beyond those that columns can hold."""
     if not number.is_finite() or abs(number.adjusted()) > _MOST_DIGITS:
         return str(number)
     return int(number) if number == number.to_integral_value() else number

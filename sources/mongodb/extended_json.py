@@ -139,7 +139,7 @@ _ALONE: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 def plain(value: Any, t: DataType | None = None) -> Any:
     """The JSON value that the other formats would have for a value; ``t`` is the type of its column, where known.
 
-    Documents, and in a text column everything that is no text, are JSON text in the relaxed form.
+    Documents, and in a text column all values that are not text, are JSON text in the relaxed form.
     """
     if isinstance(value, dict):
         scalar = scalar_of(value)

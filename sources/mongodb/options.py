@@ -29,7 +29,7 @@ class DocumentOptions:
 
 
 def document_problem(_policies: object, _forms: object, documents: DocumentOptions) -> tuple[str, str] | None:
-    """The option that has no effect beside the others, and why."""
+    """The option that has no effect with the others, and why."""
     if documents.document_format != "relaxed" and documents.document_column is None:
         return "document_format", "`document_format` has no effect without `document_column`, which names the column"
     return None

@@ -1,1 +1,1 @@
-"""Plain records: each value is a row, and nothing beside it says what became of the row."""
+"""Plain records: each value is a row, without an operation."""

@@ -45,7 +45,7 @@ class AvroSchemas:
 
 
 def avro_problem(plain: AvroPlainOptions, schemas: AvroSchemas) -> tuple[str, str] | None:
-    """The option at fault and what is wrong; None where nothing is."""
+    """The option at fault and its fault; None if there is none."""
     if (schemas.registry is None) == (schemas.schema_file is None):
         return "", "give exactly one of `registry` and `schema_file`"
     if plain.key_format == "avro" and schemas.registry is None:

@@ -15,12 +15,13 @@ from sources.avro.connect_schema import connect_struct
 from sources.avro.exact_values import exact_value
 from sources.avro.framing import BAD_HEADER, NULL, Frames, Framing
 from sources.avro.registry import AVRO, registry_of
-from sources.avro.writer_schema import Node, read_writer_schema
+from sources.avro.registry_settings import RegistrySettings
+from sources.avro.writer_schema import AvroKind, Node, read_writer_schema
 from sources.json_changes.embedded_schema import EmbeddedSchema
 from sources.json_changes.outcome import Outcome, Parse
-from sources.plain.avro_keys import AvroKeys
 from sources.plain.avro_options import AvroSchemas
 from sources.plain.column_rows import ColumnRows
+from sources.plain.message_keys import OwnKey
 from sources.upsert_avro.avro_rows import AvroRows, row_schema
 
 
@@ -126,3 +127,27 @@ def _no_schema(code: int, data: bytes) -> str:
         "value names no schema: neither a header nor its first byte does; use a serializer with a schema registry, or"
         " name the schema of bare Avro as schema_file"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class AvroKeys:
+    """See ``message_keys.OwnKeys``."""
+
+    keys: pa.Array
+    framing: Framing
+    settings: RegistrySettings
+
+    def at(self, position: int) -> OwnKey | None:
+        """See ``message_keys.OwnKeys``."""
+        frames = self.framing.frames
+        code = int(frames.codes[position])
+        if code < 0:
+            return None
+        try:
+            node = registry_of(self.settings, AVRO).schema(frames.refs[code])
+            value = exact_value(node, self.keys[position].as_py(), int(frames.skipped[position]))
+        except MalformedRecord as error:
+            raise MalformedRecord(f"the message key cannot be read as Avro: {error}") from None
+        record = node.value
+        is_record = record is not None and record.kind is AvroKind.RECORD and isinstance(value, dict)
+        return OwnKey(value, connect_struct(record, is_plain=True) if record is not None and is_record else None)

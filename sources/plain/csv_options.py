@@ -23,8 +23,8 @@ class CsvOptions:
     delimiter: str = option_of_form("characters", ",", 'The character between two fields; a tab is `"\\t"`.')
     quote: str = option(
         '"',
-        "The character around a field that has delimiters or newlines in it; doubled inside the field it stands for "
-        "itself. `none`: quotes are part of the text.",
+        "The character around a field that contains delimiters or newlines. Doubled inside the field, it stands "
+        "for itself. With `none`, quotes are part of the text.",
     )
     null_text: str = option(
         "",
@@ -38,7 +38,7 @@ class CsvOptions:
 
 
 def csv_problem(plain: PlainOptions, csv: CsvOptions) -> tuple[str, str] | None:
-    """The option at fault and what is wrong; None where nothing is."""
+    """The option at fault and its fault; None if there is none."""
     if not csv.columns:
         return "columns", "give at least one name of a column"
     if len({*csv.columns}) < len(csv.columns):

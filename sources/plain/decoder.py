@@ -76,7 +76,7 @@ class PlainDecoder:
         targets: Mapping[SourceTable, Goal],
         paths: Mapping[str, Paths],
     ) -> Decoded:
-        """``paths`` are the columns to fill of each topic, where values are no JSON."""
+        """``paths`` are the columns to fill for each topic whose values are not JSON."""
         keys = PlainKeys(batch.column("key"), self.options, values.own_keys)
         parse = values.parse
         outcome = Outcome(batch, filling(parse, batch, paths) if parse is not None and paths else parse, keys)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from paimon_table.errors import MalformedRecord
 from sources.debezium_json.envelopes import unwrapped_key
-from sources.debezium_json.message_keys import KeyFields, Mask
+from sources.debezium_json.message_keys import KeyFields
 from sources.json_changes.exact_parse import parse_json
 from sources.plain.options import PlainOptions
 from sources.values.json_values import json_text
@@ -45,16 +45,13 @@ class OwnKeys(Protocol):
 
 
 class NoKeys:
-    """Says of all records that they have no message key: plain rows are what they are without one."""
+    """Says that no record has a message key: plain rows do not need one."""
 
     def __init__(self) -> None:
         self.fields: list[KeyFields] = [None]
 
     def codes(self, positions: Positions) -> npt.NDArray[np.int32]:
         return np.zeros(len(positions), np.int32)
-
-    def which(self, positions: Positions, test: Callable[[KeyFields], bool]) -> Mask:
-        return np.full(len(positions), test(None), np.bool_)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ class FilledRows:
     """The values that came, by topic, partition and offset, of records whose value is another one now."""
 
     def told(self, decoded: Decoded) -> Decoded:
-        """What became of the records, with their own values in the quarantine."""
+        """The outcome of the records, with their own values in the quarantine."""
         rows = tuple(
             replace(row, value=self.given.get((row.topic, row.partition, row.offset), row.value))
             for row in decoded.quarantine
@@ -58,7 +58,7 @@ class FilledRows:
 
 
 def filled_rows(batch: pa.RecordBatch, paths: Mapping[str, Paths]) -> FilledRows:
-    """Fill the columns of the topics in ``paths``; what is no JSON object stays as it is."""
+    """Fill the columns of the topics in ``paths``; values that are not JSON objects stay as they are."""
     topics = batch.column("topic").to_pylist()
     values: list[bytes | None] = batch.column("value").to_pylist()
     given: dict[tuple[str, int, int], bytes] = {}
@@ -92,7 +92,7 @@ def _filled(text: bytes, row: Mapping[str, object], paths: Paths) -> bytes:
 
 
 def _filled_wrapper(wrapper: Mapping[str, Any], paths: Paths) -> bytes:
-    """The text of a schema and a payload, both with the columns; what is neither stays for the decoder to refuse."""
+    """The text of a schema and a payload, both with the columns; anything else stays for the decoder to refuse."""
     row, schema = wrapper["payload"], wrapper.get("schema")
     if isinstance(row, dict):
         paths = {name: path if path[0] in row else _inside(path) for name, path in paths.items()}
@@ -111,7 +111,7 @@ def _inside(path: ColumnPath) -> ColumnPath:
 
 
 def _type_at(schema: Any, path: ColumnPath) -> Mapping[str, Any]:
-    """What an embedded schema says of a nested field; a text where it has none."""
+    """The type of a nested field in an embedded schema; a text if it has none."""
     for name in path:
         kind = schema.get("type") if isinstance(schema, dict) else None
         fields = schema.get("fields") if kind == "struct" else None
@@ -210,7 +210,7 @@ def _filled_schema(schema: EmbeddedSchema, paths: Paths) -> EmbeddedSchema:
 
 
 def _column_at(columns: Mapping[str, ConnectColumn], name: str, path: ColumnPath) -> ConnectColumn:
-    """What the schema says of a nested field; a text where it has none."""
+    """The type of a nested field in the schema; a text if it has none."""
     found = columns.get(path[0])
     for step in path[1:]:
         found = None if found is None else _fields(found).get(step)

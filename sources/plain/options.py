@@ -10,12 +10,12 @@ from sources.values.value_forms import ValueForms
 
 @dataclass(frozen=True, slots=True)
 class PlainOptions:
-    """What records mean beside their values."""
+    """The meaning of records besides their values."""
 
     on_null: str = option(
         "delete",
-        "What a null value does in a table with a primary key: `delete` deletes the row of its message key, `skip` "
-        "does nothing. In a table without one it has no effect.",
+        "If a value is null in a table with a primary key, `delete` deletes the row of its message key, and `skip` "
+        "does nothing. In a table without one the option has no effect.",
         "skip",
     )
     key_format: str = option(
@@ -33,13 +33,13 @@ class PlainOptions:
     key_column: str | None = option_of_form(
         "text",
         None,
-        "If rows lack a column of the key and the message key has no names: the column whose value the message key "
-        "is. If the primary key is one column, deletes do not need this option.",
+        "The column whose value the message key is. Set it if rows lack a column of the primary key and the "
+        "message key has no names. If the primary key is one column, deletes do not need this option.",
     )
 
 
 def plain_problem(plain: PlainOptions) -> tuple[str, str] | None:
-    """The option at fault and what is wrong; None where nothing is."""
+    """The option at fault and its fault; None if there is none."""
     if plain.key_column is not None and plain.key_format == "none":
         return "key_column", "`key_column` has no effect with `key_format: none`; remove one of them"
     return None

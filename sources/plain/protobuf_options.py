@@ -32,7 +32,7 @@ class ProtobufSchemas:
 
 
 def protobuf_problem(plain: PlainOptions, schemas: ProtobufSchemas) -> tuple[str, str] | None:
-    """The option at fault and what is wrong; None where nothing is."""
+    """The option at fault and its fault; None if there is none."""
     if (schemas.registry is None) == (schemas.descriptor_file is None):
         return "", "give exactly one of `registry` and `descriptor_file`"
     if schemas.descriptor_file is not None and schemas.descriptor_file.endswith(".proto"):

@@ -1,1 +1,1 @@
-"""Protocol Buffers values of records: which message they are, what it says of columns, and these columns."""
+"""Protocol Buffers values of records: their message, its columns, and the values of these."""

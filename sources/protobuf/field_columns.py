@@ -4,8 +4,8 @@ For a field without presence, a missing value and the default are the same on th
 never NULL. Fields with presence (``optional``, ``oneof``, messages, wrappers, all of proto2) are NULL if they are not
 set.
 
-A number that an enum has no name for becomes its text. The library keeps unknown numbers of a closed enum (proto2)
-apart, without their place among other values: a list or map with such a number cannot be read.
+A number that an enum has no name for becomes its text. The library separates unknown numbers of a closed enum (proto2)
+from other values and loses their place. So a list or map with such a number cannot be read.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ _FIRST_SECOND, _LAST_SECOND = -62135596800, 253402300799
 
 
 def _moments(values: Values) -> pa.Array:
-    """ISO texts; what is no moment is a text that says so, which no type of times takes."""
+    """ISO texts; a value that is not a moment gives a text that says so, which no type of times takes."""
     seconds = [0 if v is None or not _is_moment(v) else v.seconds for v in values]
     nanos = pa.array([0 if v is None else v.nanos for v in values], pa.int64())
     days = pc.replace_substring(pa.array(seconds, pa.int64()).cast(pa.timestamp("s")).cast(pa.string()), " ", "T")

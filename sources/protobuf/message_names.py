@@ -41,7 +41,7 @@ def indexes_in_front(data: bytes, begin: int) -> tuple[MessageRef, int]:
 
 
 def name_in_front(data: bytes, begin: int) -> tuple[MessageRef, int] | None:
-    """The message that a Ref names, and where it begins; None where no Ref stands there."""
+    """The message that a Ref names, and where it begins; None without a Ref."""
     try:
         size, at = _varint(data, begin)
         length, first = _varint(data, at + 1)

@@ -19,7 +19,7 @@ from sources.protobuf.message_files import message_class
 from sources.values.connect_types import struct_columns
 
 _FAULTS = (ValueError, ArithmeticError, Error, pa.ArrowInvalid, TypeError, RecursionError)
-"""What the values of messages raise that can be read as such: texts of proto2 that are not UTF-8, NaN inside JSON."""
+"""Errors in the values of readable messages: texts of proto2 that are not UTF-8, NaN inside JSON."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

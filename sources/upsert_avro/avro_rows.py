@@ -1,4 +1,4 @@
-"""The Avro values of a batch as rows, by the schema that wrote them: columns at once, what is in doubt one by one."""
+"""The Avro values of a batch as rows, by the schema that wrote them: columns at once, doubtful records one by one."""
 
 from __future__ import annotations
 

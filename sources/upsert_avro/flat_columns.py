@@ -50,7 +50,7 @@ class FlatColumns:
         return RowGroup(self.sorter.events, schema, self.shape)
 
     def _sort_one_by_one(self, positions: Positions) -> None:
-        """Sort rows that may be control records, or have no column: whoever sorts them looks at each."""
+        """Rows that may be control records, or have no column: each must be looked at."""
         values = [self.outcome.parsed("value", position) for position in positions.tolist()]
         kept = [index for index, value in enumerate(values) if not isinstance(value, MalformedRecord)]
         for index in sorted({*range(len(values))} - {*kept}):

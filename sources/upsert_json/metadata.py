@@ -1,4 +1,4 @@
-"""What the fields beside a row say: those that ExtractNewRecordState adds to rows and headers (``add.fields``)."""
+"""The metadata fields of a row: those that ExtractNewRecordState adds to rows and headers (``add.fields``)."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class Metadata:
     def place_names(self) -> Mapping[str, Mapping[str, Sequence[str]]]:
         """Of the structs ``source`` and ``transaction`` of the envelope the fields of rows, by what they are there.
 
-        Of two fields that a row has for one, the one that names its struct counts.
+        If a row has two fields for one, the field that names its struct counts.
         """
         found: dict[str, dict[str, list[str]]] = {"source": {}, "transaction": {}}
         for reference in self._references:
@@ -148,7 +148,7 @@ class Metadata:
         return _all_known(self.prefix) if self.prefix or self.is_of_headers else []
 
     def named(self, role: Role) -> tuple[str, ...]:
-        """The fields with a role, the one that counts first in front."""
+        """The fields with a role, in order of precedence."""
         return tuple(name for name, of in self.roles.items() if of is role)
 
 
@@ -200,8 +200,8 @@ class FlatRows:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyRows:
-    """The shape of message keys that stand for the rows which they delete."""
+class WholeRows:
+    """The shape of rows whose fields all count: whole rows, and message keys that stand for the rows they delete."""
 
     has_old_rows: bool = False
 

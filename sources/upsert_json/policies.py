@@ -21,24 +21,32 @@ def _fields_problem(text: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class UpsertPolicies:
-    """What records mean beside their rows, as the connector's transform ExtractNewRecordState is set."""
+    """The meaning of records besides their rows, by the settings of the transform ExtractNewRecordState."""
 
-    on_tombstone: str = option("delete", "What a null value does: delete the row of its key, or nothing.", "skip")
+    on_tombstone: str = option(
+        "delete",
+        "If a value is null, `delete` deletes the row of its key, and `skip` does "
+        "nothing. Set `skip` if `__deleted` marks the deletes.",
+        "skip",
+    )
     """``skip`` is for topics where another record says the same (``__deleted``)."""
     metadata: str = option(
-        "drop", "Whether metadata fields, such as `__op` and `__lsn`, are left out of the table or kept in it.", "keep"
+        "drop",
+        "If rows have metadata fields, such as `__op` and `__lsn`, `drop` leaves them out of the table, "
+        "and `keep` stores them as columns.",
+        "keep",
     )
-    """``__deleted`` is never kept: where it is true there is no row."""
+    """``__deleted`` is never kept: if it is true, there is no row."""
     add_fields: str = option(
         "auto",
-        "The connector's `add.fields`, which names the metadata fields. `auto` takes all fields of envelopes and of"
-        " their source with the prefix; the list is needed where fields are renamed (`op:operation`) or the prefix is"
-        " empty.",
+        "The connector's `add.fields`, which names the metadata fields. With `auto`, these are all fields of "
+        "envelopes and of their source with the prefix. If the connector renames fields (`op:operation`) or the "
+        "prefix is empty, repeat the connector's list.",
         check=_fields_problem,
     )
     add_fields_prefix: str = option("__", "The connector's `add.fields.prefix`; `none` stands for an empty one.")
     add_headers_prefix: str = option("__", "The connector's `add.headers.prefix`; `none` stands for an empty one.")
     unavailable_value: str = option(
         "__debezium_unavailable_value",
-        "The connector's `unavailable.value.placeholder`: a column that holds it keeps its earlier value.",
+        "The connector's `unavailable.value.placeholder`. If a column holds it, the column keeps its earlier value.",
     )

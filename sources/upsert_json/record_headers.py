@@ -43,7 +43,7 @@ class RecordHeaders:
 
 
 def _text(value: bytes | None) -> str | None:
-    """What a header says: plain text as Connect's SimpleHeaderConverter writes, or a text or number in JSON."""
+    """The value of a header: plain text as Connect's SimpleHeaderConverter writes, or a text or number in JSON."""
     if value is None:
         return None
     try:

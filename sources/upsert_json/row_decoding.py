@@ -22,7 +22,7 @@ from sources.json_changes.gaps import Gaps
 from sources.json_changes.outcome import Outcome
 from sources.json_changes.partitions import topic_partitions
 from sources.json_changes.text_parts import are_utf8
-from sources.upsert_json.metadata import NO_METADATA, TIMES, KeyRows, Metadata, Role
+from sources.upsert_json.metadata import NO_METADATA, TIMES, Metadata, Role, WholeRows
 from sources.upsert_json.record_headers import RecordHeaders
 from sources.upsert_json.row_sorting import header_times_ms
 from sources.upsert_json.source_names import RowNames, known_as, tables_of_topic
@@ -33,7 +33,7 @@ Positions = npt.NDArray[np.int64]
 
 _NO_TIME = (
     "history: scd2: a record without a value does not tell when the source deleted the row: let the connector write"
-    " deletes as rows (delete.tombstone.handling.mode=rewrite), and say `on_tombstone: skip`. If rows carry no time of"
+    " deletes as rows (delete.tombstone.handling.mode=rewrite), and set `on_tombstone: skip`. If rows carry no time of"
     " the source either, name their metadata fields in `add_fields`, such as `add_fields: op`"
 )
 
@@ -124,11 +124,11 @@ class _Partition:
                     outcome.quarantine(position, _NO_TIME)
                 members, times = members[np.asarray(times.is_valid())], times.drop_null()
             for part in deleted_rows(outcome.keys_at(members), members, times, goal, cutter):
-                decoding = replace(self._decoding(part.schema, KeyRows()), is_of_keys=True)
+                decoding = replace(self._decoding(part.schema, WholeRows()), is_of_keys=True)
                 decoding.decode_sorted({source: [part.events]}, self.of.targets)
 
     def _orders_by_other_times(self, goal: Goal) -> bool:
-        """Whether rows may tell when the source made them: the time of a record without a value is later.
+        """Whether rows may have the time in the source: the time of a record without a value is later.
 
         In a table that orders versions by time it would end one that the source made since.
         """

@@ -1,7 +1,7 @@
 """Sorting rows without envelope by source table and operation, before their columns are read.
 
-The metadata fields of a row, or the headers of its record, give both. This module also handles values that are no row:
-it counts control records, quarantines malformed values and passes nulls on as deletes.
+The metadata fields of a row, or the headers of its record, give both. This module also handles values that are not
+rows: it counts control records, quarantines malformed values and passes nulls on as deletes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which source table a record is of: metadata says it in part, the topic and what is known say the rest."""
+"""The source table of a record: metadata gives a part of the name, the topic and known names give the rest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sources.decode_target import Behind, DecodeTarget, Goal, Rejection
 
 @dataclass(frozen=True, slots=True)
 class RowNames:
-    """Names of source tables: metadata says them, the topic says what is missing."""
+    """Names of source tables: from the metadata, missing parts from the topic."""
 
     topic: str
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,28 +15,11 @@ from sources.debezium_json.envelopes import EnvelopeParser, VectorStretch, unwra
 from sources.debezium_json.texts import Texts
 from sources.json_changes.column_plan import Plan, PlannedColumn
 from sources.json_changes.exact_parse import parse_exactly
-from sources.places_of_change import UNKNOWN_PLACE, PlaceOfChange
-from sources.upsert_json.metadata import TIMES, FlatRows, Role
+from sources.upsert_json.metadata import TIMES, FlatRows, Role, WholeRows
 from sources.upsert_json.row_sorting import RowSorter, as_text, field_text
 from sources.upsert_json.row_split import SplitRows, split_rows
 from sources.values.encodings import AUTO
 from sources.values.value_forms import ValueForms
-
-
-class _WholeRows:
-    """Rows with their metadata fields."""
-
-    has_old_rows = False
-    source_names = None
-
-    def event(self, value: Any) -> Any:
-        return {"after": value} if isinstance(value, dict) else value
-
-    def place(self, payload: Any) -> PlaceOfChange:
-        return UNKNOWN_PLACE
-
-    def is_metadata(self, name: str) -> bool:
-        return False
 
 
 class TextSorter:
@@ -59,7 +41,7 @@ class TextSorter:
             self._sort_whole(texts)
 
     def _sort_split(self, texts: Texts, split: SplitRows) -> None:
-        """Sort split texts by what the shapes of their tails say."""
+        """Sort split texts by the shapes of their tails."""
         codes = pa.array(split.shape_of)
         fields = {
             name: pa.array([field_text(shape.get(name)) for shape in split.shapes], pa.string()).take(codes)
@@ -80,7 +62,7 @@ class TextSorter:
             self._sort_plain(texts)
 
     def _sort_strange(self, texts: Texts) -> None:
-        """Texts that are parsed one by one to see what they are."""
+        """Texts that are parsed one by one to find their kind."""
         self._sorter.sort_values(texts, [unwrapped(parse_exactly(text)) for text in texts.values.to_pylist()])
 
     @property
@@ -104,7 +86,7 @@ class TextSorter:
             return
         plan: Plan = tuple(PlannedColumn(name, string(), AUTO, pa.string(), ValueForms()) for name in names)
         heads = Heads(lines, np.zeros(len(lines), np.bool_))
-        for stretch in EnvelopeParser(texts.values, plan, heads, _WholeRows(), whole=False).stretches():
+        for stretch in EnvelopeParser(texts.values, plan, heads, WholeRows(), whole=False).stretches():
             indices = stretch.start + np.arange(stretch.size)
             if isinstance(stretch, VectorStretch):
                 image = stretch.table.column("image").combine_chunks()

@@ -20,7 +20,7 @@ from sources.decode_target import DecodeTarget, Goal
 from sources.json_changes.change_rows import DELETE
 from sources.json_changes.embedded_schema import EmbeddedSchema, SchemaCutter
 from sources.json_changes.exact_parse import parse_json
-from sources.upsert_json.metadata import KeyRows
+from sources.upsert_json.metadata import WholeRows
 from sources.values.json_values import json_text
 
 
@@ -39,7 +39,7 @@ def deleted_rows(
 
     ``keys`` are the message keys of these positions, all in UTF-8.
 
-    A key that is no object is the value of the primary key, if that is one column.
+    A key that is not an object is the value of the primary key, if that is one column.
     """
     column = goal.primary_key[0] if isinstance(goal, DecodeTarget) and len(goal.primary_key) == 1 else None
     is_text = column is not None and isinstance(goal, DecodeTarget) and dict(goal.columns)[column].root in CHARACTERS
@@ -49,7 +49,7 @@ def deleted_rows(
         heads = Heads(lines, np.ones(len(part), np.bool_)) if len(part) else None
         ops = np.full(len(part), DELETE, np.int8)
         times = times_ms.take(pa.array(indices))
-        yield DeletedRows(schema, TableEvents(Texts(texts, part, KeyRows()), ops, heads, times_ms=times))
+        yield DeletedRows(schema, TableEvents(Texts(texts, part, WholeRows()), ops, heads, times_ms=times))
 
 
 def _objects(

@@ -1,4 +1,4 @@
-"""What the options say of rows under message keys, whatever form these have."""
+"""The options for rows under message keys, whatever form these have."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class UpsertRows:
         headers: RecordHeaders,
         outcome: Outcome,
     ) -> Decoded:
-        """What becomes of the records of a batch."""
+        """The outcome of a batch's records."""
         decoding = RowDecoding(
             batch, targets, self._forms, self._hidden, keys, headers, self._in_headers, outcome, self.shape.metadata
         )

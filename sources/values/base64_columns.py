@@ -1,6 +1,6 @@
 """Base64 decoding of whole string columns with numpy.
 
-The characters of all entries lie in one buffer; as every well-formed entry has a length divisible by four, one table
+The characters of all entries are in one buffer. Every well-formed entry has a length divisible by four, so one table
 lookup and one reshape decode all texts at once.
 """
 
@@ -20,7 +20,7 @@ for _code, _char in enumerate(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuv
 _CODES[ord("=")] = _PAD
 
 LARGEST_DECIMAL_BYTES = 15
-"""Numbers of so many bytes surely have less than 38 digits."""
+"""Numbers of this many bytes surely have less than 38 digits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,7 +186,7 @@ def _map_schema(schema: Mapping[str, Any]) -> _Mapped:
 
 
 def struct_columns(schema: Mapping[str, Any]) -> tuple[ConnectColumn, ...]:
-    """The fields of a struct schema, all nullable, in order. Raises MalformedRecord for what is no such schema."""
+    """The fields of a struct schema, all nullable, in order. Raises MalformedRecord for anything else."""
     try:
         columns = []
         for f in schema["fields"]:

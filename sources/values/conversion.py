@@ -1,7 +1,8 @@
 """Vectorised conversion of JSON columns into the Arrow arrays of Paimon types.
 
-Each rule converts the plain values of a column at once and names the entries that it is not sure of; those are decided
-one by one by ``scalar_conversion``, which defines the meaning. Columns without a vectorised rule are in doubt entirely.
+Each rule converts the plain values of a column at once and names the entries that it is not sure of.
+``scalar_conversion``, which defines the meaning, decides those one by one. Columns without a vectorised rule are in
+doubt entirely.
 """
 
 from __future__ import annotations
@@ -299,7 +300,7 @@ def _text_numbers(array: pa.Array, target: DataType) -> _Plain | None:
 
 
 def _text_decimals(array: pa.Array, target: DataType) -> _Plain | None:
-    """Plain notation of moderate length; exponents, long texts and what may be base64 are in doubt."""
+    """Plain notation of moderate length; exponents, long texts and possible base64 are in doubt."""
     unusual = pc.or_(pc.greater(pc.utf8_length(array), 30), pc.match_substring_regex(array, "[A-Za-z+/=]"))
     doubt = np.asarray(pc.fill_null(unusual, False))
     if doubt.any():

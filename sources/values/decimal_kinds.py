@@ -1,10 +1,9 @@
 """Distinguishes base64 decimals from text decimals where no schema says which, for whole columns.
 
-A number in plain notation with a point or a minus sign is text; what is base64 and neither a number nor a word is
+A number in plain notation with a point or a minus sign is text; valid base64 that is neither a number nor a word is
 base64. ``"1234"``, ``"1E+2"`` and ``"much"`` may be both. One record shows nothing about another: only many values that
 agree show what those are. Only small letters count as a word: a third of Debezium's base64 is letters alone, and nearly
-all of that has a capital one.
-``json_values.decimal_form`` has the same rules for one value.
+all of that has a capital one. ``json_values.decimal_form`` has the same rules for one value.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the JSON text of a column stands for its values.
+"""How the JSON text of a column encodes its values.
 
 Without a schema every column is AUTO: the target's type and the kind of JSON value decide. With an embedded Kafka
 Connect schema the encoding is known exactly.
@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """What a JSON value stands for."""
+    """The meaning of a JSON value."""
 
     AUTO = "auto"
     """The JSON value itself; strings and numbers are read as the target's type asks."""
@@ -24,7 +24,7 @@ class Kind(StrEnum):
     DECIMAL = "decimal"
     """String: base64 of the two's complement unscaled value; or a JSON number (``decimal.format=NUMERIC``)."""
     UNSIGNED = "unsigned"
-    """Integer: 64 bits, of which the first is no sign; numbers from 2^63 on are written as negative ones."""
+    """Integer: 64 bits without a sign; numbers from 2^63 on are written as negative ones."""
     VARIABLE_DECIMAL = "variable decimal"
     """Object ``{"scale": int, "value": base64}``."""
     DATE = "date"

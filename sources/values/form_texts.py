@@ -108,7 +108,7 @@ def json_form(encoding: Encoding) -> pa.DataType:
 def with_auto(encoding: Encoding, t: DataType, keeps: Callable[[Encoding, DataType], bool]) -> Encoding:
     """The encoding of a column of the type, with AUTO in place of those parts that are not to be kept.
 
-    A value that is stored as text is one part, whatever lies in it.
+    A value that is stored as text is one part, whatever it contains.
     """
     kind = encoding.kind
     if t.root in CHARACTERS or kind not in (Kind.ARRAY, Kind.MAP, Kind.STRUCT):
@@ -153,6 +153,6 @@ def _are_parts_told(encoding: Encoding, t: DataType, forms: ValueForms) -> bool:
 
 
 def _inside(encoding: Encoding, t: DataType) -> list[tuple[Encoding, DataType] | None]:
-    """Key and element of an array or a map with their types; None for what one of the two does not have."""
+    """Key and element of an array or a map with their types; None for a part that one of the two lacks."""
     inside = ((encoding.key, t.key), (encoding.element, t.value if encoding.kind is Kind.MAP else t.element))
     return [None if inner is None or inner_type is None else (inner, inner_type) for inner, inner_type in inside]

@@ -69,7 +69,7 @@ def iso_type(t: DataType, texts: Iterable[str]) -> DataType:
 
 
 def type_of_value(value: Any) -> DataType | None:
-    """The type of one JSON value; None for NULL and for arrays whose element type is not to be seen."""
+    """The type of one JSON value; None for NULL and for arrays that do not show their element type."""
     match value:
         case None:
             return None

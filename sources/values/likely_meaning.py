@@ -1,6 +1,6 @@
-"""What values without a schema most probably stand for, where their JSON does not show it.
+"""The probable meaning of values without a schema, where their JSON does not show it.
 
-Nothing is stored by it: a warning names it, and the user says what is right. So it may err, but not on most columns.
+It does not decide what is stored: a warning names it, and the user decides. So it may err, but not on most columns.
 """
 
 from __future__ import annotations

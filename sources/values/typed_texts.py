@@ -1,4 +1,4 @@
-"""Texts of JSON of which the source says what they are, for the types of new columns."""
+"""JSON texts with types from the source, for the types of new columns."""
 
 from __future__ import annotations
 

@@ -9,13 +9,13 @@ from sources.format_options import option
 
 @dataclass(frozen=True, slots=True)
 class ValueForms:
-    """What the converters of values use; docs/TYPES.md explains each."""
+    """The settings of the converters of values; docs/TYPES.md explains each."""
 
     decimal_format: str = option(
         "auto",
         "How decimals are written in records without a schema; the connector's `decimal.handling.mode`. `auto` "
-        "decides for each value. A value that fits both forms goes to quarantine, unless many values of the column "
-        "show the form.",
+        "decides for each value. If a value fits both forms, its record goes to quarantine, unless many values of "
+        "the column show the form.",
         "base64",
         "text",
     )
@@ -29,8 +29,8 @@ class ValueForms:
     )
     infinity: str = option(
         "extreme",
-        "What `infinity` and `-infinity` become in timestamps: the largest and smallest value, NULL, or the record "
-        "goes to quarantine.",
+        "If a timestamp is `infinity` or `-infinity`, `extreme` stores the largest or smallest value, and `null` "
+        "stores NULL. `quarantine` puts the record into the quarantine.",
         "null",
         "quarantine",
     )
@@ -41,7 +41,7 @@ class ValueForms:
         return self if self.decimal_format == "text" else replace(self, decimal_format="text")
 
     def form_of_decimal(self, found: str) -> str:
-        """What a decimal is whose text is ``found`` to be (``json_values.decimal_form``), under ``auto``.
+        """The meaning of a decimal whose text is ``found`` (``json_values.decimal_form``), under ``auto``.
 
         Where many values of the column have shown that it is one of texts, a word that is base64 too is hardly a
         number.

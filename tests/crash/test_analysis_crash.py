@@ -29,9 +29,9 @@ def run(table: Table, tmp_path: Path) -> None:
     assert analyze(table, Job(WriterEnvironment(str(tmp_path / "job")))) is not None
 
 
-def operations(table: Table) -> int:
+def changes(table: Table) -> list[int]:
     assert isinstance(table.io, MemoryFileIO)
-    return table.io.operations
+    return table.io.changes
 
 
 def counted_rows(table: Table) -> int | None:
@@ -54,10 +54,9 @@ def test_statistics_are_whole_or_not_there(tmp_path: Path) -> None:
         return MemoryDisk(dict(disk.files), modified_ms=dict(disk.modified_ms))
 
     whole = table_on(copied())
-    opening = operations(whole)
     run(whole, tmp_path)
     found = set()
-    for crash_after in range(opening + 1, operations(whole)):
+    for crash_after in changes(whole):
         on = copied()
         with pytest.raises(SimulatedCrash):
             run(table_on(on, crash_after), tmp_path)
@@ -78,15 +77,15 @@ def test_hints_of_the_first_commit_are_right_or_not_there(tmp_path: Path) -> Non
     disk = io.disk.after_power_cut()
     hints = (f"{ROOT}/snapshot/EARLIEST", f"{ROOT}/snapshot/LATEST")
 
-    def commit(on: MemoryDisk, crash_after: int | None = None) -> int:
+    def commit(on: MemoryDisk, crash_after: int | None = None) -> list[int]:
         driver = TableDriver(table_on(on, crash_after), tmp_path / "l")
         driver.commit([["+I", *row] for row in ROWS])
-        return operations(driver.table)
+        return changes(driver.table)
 
     whole = MemoryDisk(dict(disk.files))
-    count = commit(whole)
+    cuts = commit(whole)
     assert [whole.files[path] for path in hints] == [b"1", b"1"]
-    for crash_after in range(1, count):
+    for crash_after in cuts:
         on = MemoryDisk(dict(disk.files))
         with pytest.raises(SimulatedCrash):
             commit(on, crash_after)

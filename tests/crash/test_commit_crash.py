@@ -118,21 +118,21 @@ def survive(first: MemoryFileIO, next_io: Callable[[MemoryDisk], MemoryFileIO]) 
     raise AssertionError("it never ends")
 
 
-def operations_without_crash() -> int:
+def changes_without_crash() -> list[int]:
     io = MemoryFileIO()
     run_process(io, [])
-    return io.operations
+    return io.changes
 
 
 def test_undisturbed_run_gives_the_expected_table() -> None:
     disk = survive(MemoryFileIO(), MemoryFileIO)
     check_final(disk)
-    assert operations_without_crash() > 50
+    assert len(changes_without_crash()) > 30
 
 
 @pytest.mark.slow
-def test_power_cut_after_any_operation_loses_and_doubles_nothing() -> None:
-    for crash_after in range(1, operations_without_crash() + 1):
+def test_power_cut_after_any_change_loses_and_doubles_nothing() -> None:
+    for crash_after in changes_without_crash():
         check_final(survive(MemoryFileIO(crash_after=crash_after), MemoryFileIO))
 
 
@@ -145,7 +145,7 @@ def test_power_cuts_again_and_again_lose_and_double_nothing(period: int) -> None
 
 
 @pytest.mark.slow
-def test_replay_of_the_very_same_messages_after_any_operation() -> None:
+def test_replay_of_the_very_same_messages_after_any_change() -> None:
     """Spark may hand the same messages to a new committer; parts that are there are skipped, the others land."""
     messages = {}
     state = TableState()
@@ -161,7 +161,7 @@ def test_replay_of_the_very_same_messages_after_any_operation() -> None:
 
     whole = MemoryFileIO()
     run(whole)
-    for crash_after in range(1, whole.operations):
+    for crash_after in whole.changes:
         io = MemoryFileIO(crash_after=crash_after)
         with pytest.raises(SimulatedCrash):
             run(io)

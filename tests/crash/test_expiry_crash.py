@@ -87,7 +87,7 @@ def interrupted(disk: MemoryDisk, work: Callable[[MemoryFileIO], None]) -> list[
     undisturbed = MemoryFileIO(disk_after(disk))
     work(undisturbed)
     left: list[MemoryDisk] = []
-    for crash_after in range(1, undisturbed.operations):
+    for crash_after in undisturbed.changes:
         io = MemoryFileIO(disk_after(disk), crash_after)
         with pytest.raises(SimulatedCrash):
             work(io)

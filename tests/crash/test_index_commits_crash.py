@@ -125,7 +125,7 @@ def test_power_cut_after_any_operation(name: str, tmp_path: Path) -> None:
     assert after != before or name == "compact fully"
     check_goes_on(whole.disk, tmp_path)
     seen = set[bool]()
-    for crash_after in range(1, whole.operations):
+    for crash_after in whole.changes:
         on = copied()
         with pytest.raises(SimulatedCrash):
             run(on, crash_after)

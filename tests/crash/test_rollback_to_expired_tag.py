@@ -75,7 +75,7 @@ def test_who_dies_leaves_a_table_that_was_rolled_back_less_far(files: Mapping[st
     alone = MemoryFileIO(MemoryDisk(dict(files)))
     _roll_back(alone)
     assert _keys(alone, tmp_path) == [1]
-    for cut in range(1, alone.operations + 1):
+    for cut in alone.changes:
         disk = MemoryDisk(dict(files))
         with suppress(SimulatedCrash):
             _roll_back(MemoryFileIO(disk, crash_after=cut))

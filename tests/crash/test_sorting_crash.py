@@ -27,21 +27,21 @@ def test_rows_are_sorted_or_as_they_were(tmp_path: Path) -> None:
         driver.commit([["+I", n % 2, start + n] for n in range(6)])
     rows, disk = driver.content(), io.disk.after_power_cut()
 
-    def run(on: MemoryDisk, crash_after: int | None = None) -> int:
+    def run(on: MemoryDisk, crash_after: int | None = None) -> list[int]:
         disk_io = MemoryFileIO(on, crash_after)
         table = Table.open(ROOT, io=disk_io)
         environment = WriterEnvironment(str(tmp_path / "job"), write_buffer_bytes=64)
         sort(table, Job(environment), ["v"], lambda _: True)
-        return disk_io.operations
+        return disk_io.changes
 
     def content(on: MemoryDisk) -> tuple[list[list[object]], bool]:
         table = Table.open(ROOT, io=MemoryFileIO(on))
         read = [list(row.values()) for row in table.to_arrow().to_pylist()]
         return sorted_rows(read), all(a <= b for p in (0, 1) for a, b in pairwise([r[1] for r in read if r[0] == p]))
 
-    count = run(MemoryDisk(dict(disk.files)))
+    changes = run(MemoryDisk(dict(disk.files)))
     states = set()
-    for crash_after in range(1, count):
+    for crash_after in changes:
         on = MemoryDisk(dict(disk.files))
         with pytest.raises(SimulatedCrash):
             run(on, crash_after)

@@ -41,7 +41,7 @@ def test_an_example_is_valid_its_cases_hold_and_its_page_shows_it(
 
 
 def test_every_page_has_an_example_and_every_example_its_cases() -> None:
-    assert len(TESTS) == 16
+    assert len(TESTS) == 17
     assert {page.name for page in PAGES} == {"index.md", *(page_of(test).name for test in TESTS)}
     pipelines = {p for p in EXAMPLES.rglob("*.yaml") if p not in TESTS and p.name != "kustomization.yaml"}
     assert pipelines == {pipeline_of(test) for test in TESTS}

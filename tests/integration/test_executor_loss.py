@@ -9,15 +9,15 @@ import psutil
 import pytest
 
 from paimon_table.table import Table
-from tests.stack.paths import SHORT_LIVED
+from tests.stack.class_archive import jvm_options
 from tests.support.changelog import replay_strictly
 from tests.support.events import History, write_dump
 from tests.support.pipeline_run import run_once, running, wait_until, write_pipeline
 from tests.support.waiting import seconds
 
 pytestmark = pytest.mark.spark
-TWO_EXECUTORS = f"local-cluster[2,1,1024]\n  spark.executor.extraJavaOptions: '{' '.join(SHORT_LIVED)}'"
-"""Their JVMs end with the test, as the driver's does."""
+TWO_EXECUTORS = f"local-cluster[2,1,1024]\n  spark.executor.extraJavaOptions: '{jvm_options()}'"
+"""Their JVMs start as the driver's does."""
 
 
 def test_a_killed_executor_loses_and_doubles_nothing(tmp_path: Path) -> None:

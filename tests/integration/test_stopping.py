@@ -6,7 +6,7 @@ import contextlib
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import psutil
@@ -20,60 +20,84 @@ from tests.support.pipeline_run import run_once, running, wait_until, write_pipe
 from tests.support.waiting import seconds
 
 pytestmark = pytest.mark.spark
+End = Callable[[subprocess.Popen[bytes], Path], None]
 
 
-@contextlib.contextmanager
-def _after_three_batches(directory: Path, history: History) -> Iterator[tuple[Path, Path, subprocess.Popen[bytes]]]:
-    """The pipeline file, the log and the process of a run that has many batches of the history before it.
-
-    These follow one another at once, for each leaves records for the next.
-    """
-    write_dump(directory / "dumps", [history])
-    file = write_pipeline(directory, directory / "dumps", max_records=100)
-    file.write_text(file.read_text().replace("interval: 1s", "interval: 1h"))
-    log = directory / "tidemark.log"
-    with running(file, log) as process:
-        wait_until(lambda: "batch 2:" in log.read_text() or process.poll() is not None, 120, "the third batch")
-        yield file, log, process
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_stops_cleanly_between_batches(tmp_path: Path, number: signal.Signals) -> None:
-    history = History("orders", seed=9).extend(3_000)
-    with _after_three_batches(tmp_path, history) as (file, log, process):
+def _signal(number: signal.Signals) -> End:
+    def end(process: subprocess.Popen[bytes], log: Path) -> None:
         process.send_signal(number)
         assert process.wait(timeout=seconds(60)) == 0, log.read_text()
-    assert "Traceback" not in log.read_text()
 
-    commits = sorted(int(p.name) for p in (tmp_path / "checkpoint" / "commits").glob("[0-9]*"))
-    newest = Table.open(f"{tmp_path}/warehouse/lake.db/orders").snapshots.latest()
-    assert newest is not None
-    assert newest.commit_identifier == commits[-1], "the running batch was finished"
-    assert newest.commit_kind is CommitKind.COMPACT, "with its compactions"
-    assert run_once(file).returncode == 0
-    rows = Table.open(f"{tmp_path}/warehouse/lake.db/orders").to_arrow().to_pylist()
-    assert {row["id"]: row for row in rows} == history.rows
+    return end
 
 
-def test_a_signal_to_all_processes_stops_cleanly_whichever_gets_it_first(tmp_path: Path) -> None:
+def _signal_to_all(process: subprocess.Popen[bytes], log: Path) -> None:
     """As systemd's default and `kill -- -PGID` do; the JVM and the workers would end in the middle of a batch."""
-    history = History("orders", seed=12).extend(3_000)
-    with _after_three_batches(tmp_path, history) as (file, log, process):
-        others = psutil.Process(process.pid).children(recursive=True)
-        assert len(others) >= 3, "JVM, daemon, workers"
-        for other in others:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                other.terminate()
-        seen = log.read_text().count(" records in ")
-        wait_until(lambda: log.read_text().count(" records in ") >= seen + 2 or process.poll() is not None, 120, "more")
-        process.terminate()
-        assert process.wait(timeout=seconds(60)) == 0, log.read_text()
-        assert psutil.wait_procs(others, timeout=seconds(20))[1] == []
-    assert "Traceback" not in log.read_text() and "ERROR" not in log.read_text()
+    others = psutil.Process(process.pid).children(recursive=True)
+    assert len(others) >= 3, "JVM, daemon, workers"
+    for other in others:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            other.terminate()
+    _wait_for_batches(process, log, 2)
+    process.terminate()
+    assert process.wait(timeout=seconds(60)) == 0, log.read_text()
+    assert psutil.wait_procs(others, timeout=seconds(20))[1] == []
+    assert "ERROR" not in log.read_text()
 
+
+def _death_of_the_jvm(process: subprocess.Popen[bytes], log: Path) -> None:
+    (jvm,) = [child for child in psutil.Process(process.pid).children() if "java" in child.name()]
+    jvm.kill()
+    assert process.wait(timeout=seconds(60)) == 1, log.read_text()
+    assert "JVM has ended" in log.read_text() and "start again" in log.read_text()
+    assert "Exception occurred" not in log.read_text()
+
+
+ENDS: Mapping[str, tuple[End, bool]] = {
+    "SIGTERM": (_signal(signal.SIGTERM), True),
+    "a killed JVM": (_death_of_the_jvm, False),
+    "SIGINT": (_signal(signal.SIGINT), True),
+    "a signal to all": (_signal_to_all, True),
+}
+"""How a run ends, and whether it finishes its batch before."""
+
+
+def test_each_start_goes_on_where_the_one_before_was_ended(tmp_path: Path) -> None:
+    """The batches follow one another at once, for each leaves records for the next."""
+    history = History("orders", seed=9).extend(3_000)
+    write_dump(tmp_path / "dumps", [history])
+    file = write_pipeline(tmp_path, tmp_path / "dumps", max_records=100)
+    file.write_text(file.read_text().replace("interval: 1s", "interval: 1h"))
+    location = f"{tmp_path}/warehouse/lake.db/orders"
+
+    for name, (end, finishes_its_batch) in ENDS.items():
+        log = tmp_path / f"{name}.log"
+        with running(file, log) as process:
+            _wait_for_batches(process, log, 3)
+            end(process, log)
+        assert "Traceback" not in log.read_text()
+        if finishes_its_batch:
+            assert "stopped; the next start continues from here" in log.read_text()
+            commits = sorted(int(p.name) for p in (tmp_path / "checkpoint" / "commits").glob("[0-9]*"))
+            newest = Table.open(location).snapshots.latest()
+            assert newest is not None
+            assert newest.commit_identifier == commits[-1], "the running batch was finished"
+            assert newest.commit_kind is CommitKind.COMPACT, "with its compactions"
+
+    table = Table.open(location)
+    assert {row["id"]: row for row in table.to_arrow().to_pylist()} != history.rows, "each start left records"
     assert run_once(file).returncode == 0
-    rows = Table.open(f"{tmp_path}/warehouse/lake.db/orders").to_arrow().to_pylist()
-    assert {row["id"]: row for row in rows} == history.rows
+    table = Table.open(location)
+    assert {row["id"]: row for row in table.to_arrow().to_pylist()} == history.rows
+    assert len(replay_strictly([rows for _, rows in table.changes()], ["id"])) == len(history.rows)
+
+
+def _wait_for_batches(process: subprocess.Popen[bytes], log: Path, more: int) -> None:
+    def seen() -> int:
+        return log.read_text().count(" records in ")
+
+    wanted = seen() + more
+    wait_until(lambda: seen() >= wanted or process.poll() is not None, 120, f"{more} batches")
 
 
 def test_a_signal_while_spark_starts_stops_cleanly(tmp_path: Path) -> None:
@@ -114,18 +138,3 @@ def test_a_compaction_that_fails_beside_an_idle_query_ends_the_run_in_one_line(
     assert "table lake.orders, bucket 0" in log.read_text()
     assert "is missing" in log.read_text()
     assert "Traceback" not in log.read_text()
-
-
-def test_a_jvm_that_is_killed_is_told_and_loses_nothing(tmp_path: Path) -> None:
-    history = History("orders", seed=11).extend(1_000)
-    with _after_three_batches(tmp_path, history) as (file, log, process):
-        (jvm,) = [child for child in psutil.Process(process.pid).children() if "java" in child.name()]
-        jvm.kill()
-        assert process.wait(timeout=seconds(60)) == 1, log.read_text()
-    assert "JVM has ended" in log.read_text() and "start again" in log.read_text()
-    assert "Traceback" not in log.read_text() and "Exception occurred" not in log.read_text()
-
-    assert run_once(file).returncode == 0
-    table = Table.open(f"{tmp_path}/warehouse/lake.db/orders")
-    assert {row["id"]: row for row in table.to_arrow().to_pylist()} == history.rows
-    assert len(replay_strictly([rows for _, rows in table.changes()], ["id"])) == len(history.rows)

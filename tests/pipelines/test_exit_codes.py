@@ -8,9 +8,9 @@ import pytest
 
 from paimon_table.errors import ConfigError
 from pipelines import cli
+from pipelines.report.run_summary import FinishedRun
 from pipelines.report.run_totals import Totals
-from pipelines.run import EndedRun, FinishedRun
-from sources.loss import Losses
+from pipelines.run import EndedRun
 from tests.support.command import tidemark
 from tests.support.s3_server import s3_server
 
@@ -30,7 +30,7 @@ def test_keys_that_the_store_refuses_end_with_1_and_what_to_check(tmp_path: Path
     file = tmp_path / "shop.yaml"
     (tmp_path / "dumps").mkdir()
     with s3_server() as store:
-        store.refuses_keys = True
+        store.answers_with = 403
         file.write_text(YAML.format(endpoint=store.endpoint))
         access = {"s3.endpoint": store.endpoint, "s3.access-key": "other", "s3.secret-key": "k"}
         options = [text for name, value in access.items() for text in ("--option", f"{name}={value}")]
@@ -55,7 +55,7 @@ def test_good_pipelines_have_their_summary_when_another_fails(
         file.write_text(text.replace("shop", file.stem).replace("checkpoint: state", f"checkpoint: {file.stem}-state"))
 
     def runs(configs: list[object], *_: object) -> EndedRun:
-        finished = [FinishedRun(config, dict, Totals(), Losses(), {}, 0.0) for config in configs[1:]]  # type: ignore[arg-type]
+        finished = [FinishedRun(config, dict, Totals()) for config in configs[1:]]  # type: ignore[arg-type]
         return EndedRun(finished, ConfigError("pipeline bad: the first batch shows that the rule is wrong"))
 
     monkeypatch.setattr("pipelines.run.run_pipelines", runs)

@@ -167,7 +167,7 @@ def test_a_server_that_is_down_is_told_before_spark_starts(tmp_path: Path) -> No
         ("uri: {uri}", "uri: http://me:word@host", "7:8: catalog.uri: an address with a login is shown in logs"),
         ("uri: {uri}", "uri: https://dlf.cn-hangzhou.aliyuncs.com", "catalog.uri: DLF signs requests"),
         ("  uri: {uri}\n", "", "`type: rest` needs the address of the server; add `uri: http://HOST:PORT`"),
-        ("type: rest", "type: filesystem", "`uri` has no effect with `type: filesystem`; say `type: rest`"),
+        ("type: rest", "type: filesystem", "`uri` has no effect with `type: filesystem`; set `type: rest`"),
         ("type: rest", "type: hive", "catalog type hive is not supported yet; use filesystem or rest"),
         ("{token}", "tokn: x", "did you mean 'token'?"),
         ("{token}", "token: x\n  token_file: y", "`token` and `token_file` say the same"),

@@ -81,6 +81,17 @@ def test_a_query_that_an_outage_ends_is_begun_again_until_it_goes_well(caplog: p
     assert "next try in 4 s (number 3); the pipeline ends if it lasts 24 h 0 min" in told[2]
 
 
+def test_a_pipeline_says_once_that_trouble_is_over(caplog: pytest.LogCaptureFixture) -> None:
+    """Also where each query begins, and its first batch then meets the same trouble."""
+    silent = Outage("s3://lake does not answer")
+    one = Supervised([Query(silent), Query(silent), silent, Query(silent), Query(runs_on=True)])
+    one.run.start()
+    one.play(lambda: one.run.waited_s > 0)
+    told = [record.getMessage() for record in caplog.records]
+    assert ["continues after" in text for text in told] == [False] * 4 + [True]
+    assert [event.kind for event in one.state.view().events][1:] == [EventKind.WAITING, EventKind.GOING_ON]
+
+
 def test_trouble_and_its_end_are_events_of_the_pipeline() -> None:
     silent = Outage("Kafka at b:1 does not answer")
     one = Supervised([Query(silent), silent, Query(runs_on=True)])

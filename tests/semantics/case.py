@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
+import yaml
 
 from paimon_table.types import DataType, parse_type
 from tests.support.plain_values import Plain
@@ -108,7 +108,7 @@ def load_cases(directory: Path) -> list[Case]:
     """All cases of the YAML files of a directory, in file and line order."""
     cases = []
     for path in sorted(directory.glob("*.yaml")):
-        documents = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+        documents = yaml.load(path.read_bytes(), yaml.CSafeLoader)
         cases += [_case(document) for document in documents or ()]
     return cases
 

@@ -1,11 +1,18 @@
-"""Whether a Docker daemon answers, and the containers that replace local processes where one does."""
+"""Whether a Docker daemon answers, and the containers that replace local processes where one does.
+
+Their library is imported by those who start one: each worker of a test run imports this module.
+"""
+
+from __future__ import annotations
 
 import shutil
 import subprocess
 from functools import cache
+from typing import TYPE_CHECKING
 
-from testcontainers.community.kafka import KafkaContainer
-from testcontainers.community.postgres import PostgresContainer
+if TYPE_CHECKING:
+    from testcontainers.community.kafka import KafkaContainer
+    from testcontainers.community.postgres import PostgresContainer
 
 KAFKA_IMAGE = "confluentinc/cp-kafka:8.1.0"
 POSTGRES_IMAGE = "postgres:18-alpine"
@@ -28,10 +35,14 @@ def docker_available() -> bool:
 
 def kafka_container() -> KafkaContainer:
     """Return a one-node broker in KRaft mode, not yet started."""
+    from testcontainers.community.kafka import KafkaContainer
+
     return KafkaContainer(KAFKA_IMAGE).with_kraft()
 
 
 def postgres_container() -> PostgresContainer:
     """Return a server with logical decoding, not yet started."""
+    from testcontainers.community.postgres import PostgresContainer
+
     container = PostgresContainer(POSTGRES_IMAGE, username="postgres", password="postgres", dbname="postgres")
     return container.with_command("postgres -c wal_level=logical -c max_replication_slots=50 -c max_wal_senders=50")

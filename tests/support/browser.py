@@ -71,13 +71,13 @@ def resize(browser: Chrome, width: int, height: int) -> None:
 
 
 def prefer(browser: Chrome, scheme: str) -> None:
-    """The page for somebody who likes it ``light`` or ``dark``."""
+    """The page in ``light`` or ``dark`` mode."""
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
 
 def keep_screenshot(browser: Chrome, name: str) -> Path:
-    """Save what the browser shows, for people to look at."""
+    """Save a screenshot, for people to look at."""
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     path = SCREENSHOTS / f"{name}.png"
     assert browser.save_screenshot(str(path))

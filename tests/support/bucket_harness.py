@@ -104,9 +104,9 @@ class BucketHarness:
         return {path.name.rpartition("-")[0] for path in self.lookup_dir.rglob("*.lookup")}
 
     def apply(self, message: CommitMessage, append: bool = True, compact: bool = True) -> None:
-        """What the committer does: APPEND, then COMPACT; every deleted file must be there, no added one may be.
+        """Acts as the committer: APPEND, then COMPACT; every deleted file must exist, no added one may.
 
-        What the message names must survive a power cut: the snapshot is published next.
+        The files in the message must survive a power cut: the snapshot is published next.
         """
         named = (*message.new_files, *message.changelog_files, *message.compact_after, *message.compact_changelog)
         if isinstance(self.ctx.io, MemoryFileIO):
@@ -151,7 +151,7 @@ class BucketHarness:
         return [tuple(row[2:]) for row in _rows(without_retracts(self.all_rows()))]
 
     def unmerged_content(self) -> list[Row]:
-        """What a reader sees who takes the rows above level 0 as they are, as with deletion vectors."""
+        """The view of a reader that takes the rows above level 0 as they are, as with deletion vectors."""
         return [tuple(row[2:]) for file in self.files if file.level > 0 for row in _rows(self.read(file))]
 
     def changes(self, files: Sequence[DataFileMeta]) -> list[Row]:

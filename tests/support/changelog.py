@@ -14,7 +14,7 @@ from paimon_table.row_kind import SEQUENCE_NUMBER, VALUE_KIND, RowKind
 def replay_strictly(
     changes: Iterable[pa.Table], key: Sequence[str], begin: Mapping[tuple[Any, ...], dict[str, Any]] | None = None
 ) -> dict[tuple[Any, ...], dict[str, Any]]:
-    """The content to which the changes lead from ``begin``; fails on any that does not fit what was there before it."""
+    """The content to which the changes lead from ``begin``; fails on any that does not fit the content before it."""
     content: dict[tuple[Any, ...], dict[str, Any]] = dict(begin or {})
     for rows in changes:
         for found in rows.to_pylist():

@@ -43,7 +43,7 @@ def records(
 
 
 class Run:
-    """One pipeline with one rule into ``lake.t``; batches go on where those before ended."""
+    """One pipeline with one rule into ``lake.t``; batches continue where earlier ones ended."""
 
     def __init__(
         self, directory: Path, rule: Mapping[str, object], key: Sequence[str] = ("id",), **options: str
@@ -55,7 +55,7 @@ class Run:
         self.start(rule)
 
     def start(self, rule: Mapping[str, object]) -> None:
-        """Begin anew with another rule, as a restart does."""
+        """Start again with another rule, as a restart does."""
         rules: list[dict[str, object]] = [{"match": {"table": "t"}, "into": "lake.t", **rule}]
         self.config = shop_config(self.directory, rules, self._options)
         self.tables = PipelineTables(self.config, "tidemark-shop-test")

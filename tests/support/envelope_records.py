@@ -1,4 +1,4 @@
-"""Events of one source table as records, what the decoder makes of them, and the target that takes them."""
+"""Events of one source table as records, their decoded form, and the target that takes them."""
 
 from __future__ import annotations
 

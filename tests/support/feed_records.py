@@ -67,7 +67,7 @@ def _bytes(value: Json | bytes | None) -> bytes | None:
 
 
 def dump(name: str) -> pa.RecordBatch:
-    """The records of one of the dumps beside the tests of the feeds."""
+    """The records of a dump in the folder of the feeds' tests."""
     (batch,) = record_batches_from_dump(str(DUMPS / f"{name}.jsonl"))
     return batch
 
@@ -101,7 +101,7 @@ class Run:
         return report
 
     def table(self, name: str) -> Table:
-        """A table, opened anew."""
+        """A table, opened again."""
         return Table.open(self.pipeline.sinks[name].table.paths.root)
 
     def rows(self, name: str, key: str = "id") -> list[Json]:

@@ -40,7 +40,7 @@ UNWRAPS = {
 
 
 def flattened(records: Iterable[Record], unwrap: Unwrap) -> Iterator[Record]:
-    """The records behind the transform; what is no envelope stays as it is."""
+    """The records after the transform; values that are not envelopes stay as they are."""
     for record in records:
         yield from _flat(record, unwrap)
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = ("pyspark", "py4j", "pyarrow", "numpy", "pandas", "botocore", "rich.console")
+HEAVY = ("pyspark", "py4j", "pyarrow", "numpy", "pandas", "botocore", "obstore", "rich.console")
 RUN = """
 import sys
 from tidemark.__main__ import main

@@ -11,7 +11,7 @@ from paimon_table.storage.memory_io import MemoryFileIO
 
 @dataclass(slots=True)
 class InterruptedIO(MemoryFileIO):
-    """Somebody else does all of his work right before operation ``at`` of this process."""
+    """Another process does all of its work right before operation ``at`` of this one."""
 
     at: int = -1
     other: Callable[[], None] = lambda: None

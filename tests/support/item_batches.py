@@ -1,4 +1,4 @@
-"""Batches of changes to one source table, items, and what becomes of their records."""
+"""Batches of changes to one source table, items, and the outcome of their records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody who watches a job and does something between its steps."""
+"""An observer of a job that does something between its steps."""
 
 from __future__ import annotations
 

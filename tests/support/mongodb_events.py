@@ -54,7 +54,7 @@ def change(op: str, document_id: Any, after: Any = None, before: Any = None, **f
 
 
 def partial(document_id: Any, updated: Json, removed: Sequence[str] = (), **more: Any) -> Event:
-    """An update that tells the changed fields alone."""
+    """An update with only the changed fields."""
     description = {"removedFields": list(removed) or None, "updatedFields": text(updated), "truncatedArrays": None}
     return change("u", document_id, updateDescription=description | more)
 

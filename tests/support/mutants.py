@@ -81,7 +81,7 @@ def nested(levels: int) -> Any:
 def mutated(record: Record, r: random.Random) -> Record:
     """A copy of the record with one thing wrong.
 
-    Keys of other columns are left out: they tell of a changed primary key, which stops the pipeline.
+    Keys of other columns are left out: they mean a changed primary key, which stops the pipeline.
     """
     mutant = r.choice(_WAYS)(dict(record), r)
     names = key_names(mutant["key"])
@@ -89,7 +89,7 @@ def mutated(record: Record, r: random.Random) -> Record:
 
 
 def key_names(key: bytes | None) -> list[str] | None:
-    """The columns of a message key; None for one that is no object."""
+    """The columns of a message key; None if it is not an object."""
     try:
         value = json.loads(key or b"")
     except (ValueError, RecursionError):

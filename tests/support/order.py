@@ -1,9 +1,9 @@
 """How a test run goes: cheap tests first, limits that fit the machine, and failures shown as they happen.
 
-``make test`` asks for the last one by ``--show-failures-at-once``, and for several workers that share the tests. What
-is started once for many tests is started by one worker only: tests with a fixture of a module or of the session are a
-group, which pytest-xdist gives to one worker as a whole, in the order of the tests. The longest groups begin at once,
-beside the cheap tests, and slow tests that need nothing come last: none of them keeps one worker busy alone at the end.
+``make test`` asks for the last one by ``--show-failures-at-once``, and for several workers that share the tests. Only
+one worker starts what many tests share. Tests with a fixture of a module or of the session are a group, which
+pytest-xdist gives to one worker as a whole, in the order of the tests. The longest groups begin at once, beside the
+cheap tests, and slow tests that need nothing come last: none of them keeps one worker busy alone at the end.
 
 Property tests draw the same examples in each run. ``--hypothesis-profile search`` draws others.
 """
@@ -27,7 +27,7 @@ _LIMIT_S, _DEAR_LIMIT_S = 120, 600
 _GRACE_S = 60
 """How much longer a test lasts that no signal ends, such as one within a call of Java."""
 _DEAR = ("slow", "interop", "stack", "crash", "spark")
-"""Markers from the cheaper tests to the dearer ones; a test without any of them is cheap."""
+"""Markers from the cheaper tests to the more expensive ones; a test without a marker is cheap."""
 _GROUPS = {"connect": "connect", "postgres": "connect"}
 """Groups of fixtures that need one another; any other fixture of the session is a group of its own name."""
 _LONGEST = ("connect", "kafka")
@@ -56,6 +56,15 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(_FailuresAtOnce(config))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    gc.disable()  # what is imported and collected stays
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if getattr(config.option, "loadgroup", False):
@@ -69,7 +78,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    # What was imported and collected stays: nobody looks for garbage in it after each few allocations of the tests.
+    # Imported and collected objects stay: the garbage collector need not visit them after each few allocations of the
+    # tests.
     gc.collect()
     gc.freeze()
 
@@ -94,8 +104,8 @@ def pytest_runtest_setup() -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """A test that hangs fails alone, with the stacks of all threads: its limit is that of the machine as it is now.
 
-    pytest-timeout raises an error in the test. Where that does not help, the process of the test ends, and xdist goes
-    on with another one.
+    pytest-timeout raises an error in the test. If that does not help, the process of the test ends, and xdist continues
+    with another one.
     """
     given = item.config.getoption("timeout", None)
     limit_s = float(given) if given is not None else seconds(_DEAR_LIMIT_S if cost(item) else _LIMIT_S)
@@ -114,7 +124,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def group_of(item: pytest.Item) -> str | None:
-    """What the test shares with others: the name of a group for one worker; None if any worker may run it."""
+    """The resource that the test shares with others: the name of a group for one worker; None if any worker may run
+    it."""
     info = getattr(item, "_fixtureinfo", None)  # there is no public way to the scopes of a test's fixtures
     fixtures = [chain[-1] for chain in info.name2fixturedefs.values()] if info is not None else []
     shared = {f.argname for f in fixtures if f.scope == "session" and not f.func.__module__.startswith(_OWN_OF_PYTEST)}

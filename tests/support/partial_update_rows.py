@@ -1,4 +1,4 @@
-"""Rows of a partial-update table as tuples, and what one merge makes of them."""
+"""Rows of a partial-update table as tuples, and the result of one merge."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class EngineTable:
         return replace(self.engine, always_folds=fold).merge(rows, order.sort(rows), single_passes)
 
     def merge(self, rows: Sequence[Row], single_passes: bool = True, fold: bool = False) -> list[Row]:
-        """What one merge makes of rows in arrival order."""
+        """The result of one merge of rows in arrival order."""
         return plain(self.merge_table(self.rows(rows), single_passes, fold))
 
 

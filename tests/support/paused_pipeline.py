@@ -1,6 +1,6 @@
 """A pipeline in this process, with Spark's checkpoint as files and a list of records as its source.
 
-It can be killed at every crash point and started again from what is on disk, and its tables be paused and caught up.
+It can be killed at every crash point and started again from the disk. Its tables can be paused and caught up.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ class PausedPipeline:
         return Reading(to, self.stream, work)
 
     def caught_up(self, *tables: str, batch_between: bool = False) -> None:
-        """Bring tables up, all that are behind by default, maybe with a batch of the stream after each slice."""
+        """Catch tables up, by default all that are behind, optionally with a batch of the stream after each slice."""
         for table in tables or sorted(self.paused.tables):
             catch_up = self.catch_up(table)
             while (step := catch_up.step()) is not Step.DONE:
@@ -228,7 +228,7 @@ class PausedPipeline:
                     self.run_batch()
 
     def catches_up_in(self, table: str) -> int:
-        """Bring a table up beside a stream that never rests; gives how many batches of it came meanwhile."""
+        """Catch a table up beside a stream that never rests; gives how many batches of it came in that time."""
         catch_up, batches = self.catch_up(table), 0
         while catch_up.step() is not Step.DONE:
             assert self.run_batch(), "the stream has ended"
@@ -259,7 +259,7 @@ class PausedPipeline:
 
 @contextmanager
 def killed_at(monkeypatch: pytest.MonkeyPatch, step: int) -> Iterator[Callable[[], bool]]:
-    """Kill the process when it comes to its ``step``-th crash point; gives whether that has happened."""
+    """Kill the process at its ``step``-th crash point; gives whether that has happened."""
     passed = 0
 
     def reached(_point: str, _batch_id: int) -> None:

@@ -102,7 +102,7 @@ def killed_at_the_end(process: subprocess.Popen[bytes], log: Path) -> Iterator[s
 
 
 def started(file: Path | Sequence[Path], log: Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
-    """`tidemark run FILES` in a session of its own, its messages at the end of ``log``; whoever starts it ends it."""
+    """`tidemark run FILES` in a session of its own, its messages at the end of ``log``; the caller ends it."""
     tidemark = Path(sys.executable).with_name("tidemark")
     with log.open("ab") as out:
         return subprocess.Popen(
@@ -136,8 +136,8 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 def wait_until(condition: Callable[[], bool], timeout_s: float, what: str) -> None:
     """Poll until the condition holds; fails with ``what`` when it does not in time (of a quiet machine).
 
-    A condition that finds nothing to look at yet does not hold yet: a table or a file that is not there, a line that is
-    half written, a port on which nobody listens. The limit grows with the load while it waits.
+    A condition without data does not hold yet: a missing table or file, a half-written line, a port without a listener.
+    The limit grows with the load while it waits.
     """
     began_s, limit_s = time.monotonic(), 0.0
     while True:

@@ -32,7 +32,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PlainPolicies:
-    """Options of the format beside the forms of values."""
+    """Options of the format besides the forms of values."""
 
     on_tombstone: str = option("delete", "What a record without a value does.", "ignore")
 
@@ -57,7 +57,7 @@ class PlainJsonDecoder:
                 images = [row for row in rows.values() if row is not None]
                 self._observe(batch, source, partition, rows, all_columns(None, images, len(rows)), outcome)
             elif not isinstance(target, DecodeTarget):
-                outcome.count(skipped_tables=len(rows))
+                outcome.skip(source, len(rows))
             else:
                 self._decode(batch, TableRows(
                     source, partition, target, plan_columns(target, None, self.forms), NoGaps(), outcome

@@ -1,7 +1,7 @@
 """Table values as plain JSON-able Python values, the form of the semantics corpus and of all independent readers.
 
-Decimals, dates, times and timestamps are strings, bytes are ``"0x.."``, arrays and rows are lists, maps are lists of
-``[key, value]`` sorted by key (a dict is accepted as input), floats that JSON does not know are the words NaN, Infinity
+Decimals, dates, times and timestamps are strings, bytes are ``"0x.."``. Arrays and rows are lists; maps are lists of
+``[key, value]`` sorted by key (a dict is accepted as input). Floats that JSON does not know are the words NaN, Infinity
 and -Infinity. Two values are equal when their plain forms are.
 """
 
@@ -75,7 +75,7 @@ def sorted_pairs(pairs: Iterable[tuple[Plain, Plain]]) -> list[list[Plain]]:
 
 
 def sort_key(value: Plain) -> str:
-    """Text that orders any plain values and tells all different ones apart (also -0.0 from 0.0)."""
+    """Text that orders any plain values and distinguishes all different ones (also -0.0 from 0.0)."""
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -33,7 +33,7 @@ def optional(message: descriptor_pb2.DescriptorProto, made: Any) -> Any:
 
 
 def map_entry(name: str, key: Any, value: Any) -> descriptor_pb2.DescriptorProto:
-    """The message that stands for the entries of a map; ``value`` is its second field."""
+    """The message of a map's entries; ``value`` is its second field."""
     entry = descriptor_pb2.DescriptorProto(name=name, field=[field("key", 1, key), value])
     entry.options.map_entry = True
     return entry
@@ -55,7 +55,7 @@ def file(
 
 
 def files_with(*files: descriptor_pb2.FileDescriptorProto) -> descriptor_pb2.FileDescriptorSet:
-    """A descriptor file with what the files import."""
+    """A descriptor file with the imports of the files."""
     library = [descriptor_pb2.FileDescriptorProto.FromString(m.DESCRIPTOR.serialized_pb) for m in _POOL_FILES]
     return descriptor_pb2.FileDescriptorSet(file=[*library, *files])
 

@@ -51,7 +51,7 @@ def write_pipeline(root: Path, options: Mapping[str, str] | None = None) -> Path
 
 
 def read_from_kafka(file: Path) -> None:
-    """Let the pipeline read Kafka, where positions tell what a table has; no broker is asked."""
+    """Let the pipeline read Kafka, where positions show what a table has; no broker is needed."""
     kafka = "kafka: { bootstrap_servers: 'localhost:1', topics: { include: ['shop.*'] } }"
     file.write_text(file.read_text().replace(f"files: {{ path: {file.parent}/dumps }}", kafka))
 
@@ -89,7 +89,7 @@ def letters(root: Path) -> DeadLetters:
 
 
 def lines_left(root: Path) -> list[dict[str, Any]]:
-    """The open records in the quarantine, whoever put them there."""
+    """The open records in the quarantine, from any step."""
     return [json.loads(line.text) for line in letters(root).records()]
 
 

@@ -66,7 +66,7 @@ def state(begin: Point | None = None) -> ReplayState:
 
 
 def noted(topic: Topic, *, allows_missing: bool = False, begin: Point | None = None) -> ReplayState:
-    """What the command notes, also when it is called again."""
+    """The note of the command, also when it is called again."""
     config = load_pipeline(topic.root / FILE)
     replays = Replays(Checkpoint(config))
     before = replays.unfinished("lake.orders")
@@ -78,7 +78,7 @@ def noted(topic: Topic, *, allows_missing: bool = False, begin: Point | None = N
 
 
 def job(topic: Topic, most: int = 3, counted_in_turn: int = COUNTED_IN_TURN, **words: Any) -> ReplayReading:
-    """The job as a new process takes it up; below 0 rows are counted beside the stream, however few they are."""
+    """The job as a new process continues it; below 0, rows are counted beside the stream, however few they are."""
     return job_of(topic, noted(topic, **words), most, counted_in_turn)
 
 
@@ -99,7 +99,7 @@ def finish(one: ReplayReading) -> ReplayState:
 def finish_counting(
     topic: Topic, meanwhile: Callable[[], None] = lambda: None, most: int = 3, **words: Any
 ) -> ReplayState:
-    """Finish a rebuild as the command does that counts rows beside the stream; ``meanwhile`` is done before that."""
+    """Finish a rebuild as the command does that counts rows beside the stream; ``meanwhile`` runs before that."""
     one = job(topic, most, counted_in_turn=-1, **words)
     for _ in range(20):
         step = one.step()
@@ -114,7 +114,7 @@ def finish_counting(
 
 
 def count(topic: Topic, counted: ReplayState) -> None:
-    """What the command does between two steps."""
+    """The work of the command between two steps."""
     orders = table(topic.root)
     assert counted.rebuild is not None
     count_pinned(replays(topic), counted, orders, aside_branch(orders, counted.rebuild).open())

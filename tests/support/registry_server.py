@@ -20,7 +20,7 @@ _UNKNOWN = (404, {"error_code": 40403, "message": "Schema not found"})
 
 @dataclass
 class RegistryServer:
-    """What the server holds and how it behaves; both may change while it runs."""
+    """The content and behaviour of the server; both may change while it runs."""
 
     schemas: dict[str, Any] = field(default_factory=dict)
     """By id or GUID: a schema, or a whole answer (a mapping with ``schema`` as text)."""

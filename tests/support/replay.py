@@ -27,7 +27,7 @@ Row = dict[str, Any]
 
 @dataclass
 class Replay:
-    """What a pipeline would know after a capture."""
+    """The knowledge of a pipeline after a capture."""
 
     targets: dict[SourceTable, DecodeTarget | None] = field(default_factory=dict)
     tables: dict[str, dict[tuple[Any, ...], Row]] = field(default_factory=dict)
@@ -44,7 +44,8 @@ def replay_capture(
     rows: int = 10_000,
     decoder: Decoder | None = None,
 ) -> Replay:
-    """Decode a capture in batches of so many records, evolving targets like the driver does, and apply the changes."""
+    """Decode a capture in batches of this many records, evolving targets like the driver does, and apply the
+    changes."""
     return replay_batches(record_batches_from_dump(str(CAPTURES / f"{name}.jsonl.gz")), declared, rows, decoder)
 
 

@@ -1,4 +1,4 @@
-"""Rows without envelope as records, what the decoder makes of them, and the target that takes them."""
+"""Rows without envelope as records, their decoded form, and the target that takes them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Row = Mapping[str, Any]
 def rows_of(
     *rows: tuple[Any, Any] | tuple[Any, Any, Mapping[str, str]], topic: str = TOPIC, first: int = 100
 ) -> pa.RecordBatch:
-    """Records of keys and values, with headers behind them; what is no bytes is written as JSON, None stays."""
+    """Records of keys and values, with headers after them; values other than bytes are written as JSON, None stays."""
     found = [
         {
             "topic": topic, "partition": 2, "offset": offset, "key": raw(key), "value": raw(value),
@@ -35,7 +35,7 @@ def rows_of(
 
 
 def decoded(batch: pa.RecordBatch, goals: Mapping[SourceTable, Goal] | Goal = TARGET, **policies: str) -> Decoded:
-    """What the decoder makes of records; a goal alone is that of ``SOURCE``."""
+    """The result of decoding records; a goal alone is that of ``SOURCE``."""
     chosen = goals if isinstance(goals, Mapping) else {SOURCE: goals}
     return UpsertJsonDecoder(UpsertPolicies(**policies)).decode(batch, chosen)
 

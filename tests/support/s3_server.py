@@ -1,4 +1,4 @@
-"""A small S3 endpoint on localhost: the requests that botocore and pyarrow make, over real HTTP.
+"""A small S3 endpoint on localhost: the requests that obstore and pyarrow make, over real HTTP.
 
 Signatures are not checked. ``honours_conditions`` False behaves like stores that ignore If-None-Match.
 """
@@ -42,7 +42,8 @@ class S3Server(ThreadingHTTPServer):
         self.is_unreachable = False
         self.delay_s = 0.0
         """How much later each request is answered, as by a store that is far away."""
-        self.refuses_keys = False
+        self.answers_with: int | None = None
+        """Status of the answer to every request, which is not carried out."""
         self.lock = threading.Lock()
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -118,8 +119,9 @@ class _Handler(BaseHTTPRequestHandler):
             raise ConnectionAbortedError
         if self.server.delay_s:
             time.sleep(self.server.delay_s)
-        if self.server.refuses_keys:
-            self._error(403, "InvalidAccessKeyId")
+        if self.server.answers_with is not None:
+            self._answer(self.server.answers_with, b"<Error><Code>Refused</Code></Error>", Connection="close")
+            self.wfile.flush()
             raise ConnectionAbortedError
         parts = urlsplit(self.path)
         query = {k: v[0] for k, v in parse_qs(parts.query, keep_blank_values=True).items()}

@@ -1,4 +1,4 @@
-"""Tables of a pipeline beside what the source tables of a capture held in the end."""
+"""Compares tables of a pipeline with the final content of a capture's source tables."""
 
 from __future__ import annotations
 

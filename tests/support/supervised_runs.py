@@ -24,7 +24,7 @@ class Clock:
 
 
 class Supervised:
-    """A pipeline whose queries are scripted: an error stands for a query that cannot be begun."""
+    """A pipeline whose queries are scripted: an error stands for a query that cannot start."""
 
     def __init__(self, script: Sequence[Any], **retry: str) -> None:
         self.clock = Clock()
@@ -86,6 +86,7 @@ class Query(PipelineQuery):
         return self.runs_on
 
     has_failed = False
+    is_in_turn = False
 
     def open_tables(self) -> dict[str, Any]:
         return {}

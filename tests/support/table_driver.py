@@ -155,7 +155,7 @@ class TableDriver:
         )
 
     def _partition_values(self, partition: Mapping[str, Plain]) -> dict[str, object]:
-        """The values as the engine takes them; columns that are no partition columns are left for it to refuse."""
+        """The values as the engine takes them; columns that are not partition columns are left for it to refuse."""
         fields = [f for f in self.table.schema.fields if f.name in partition]
         if not fields:
             return dict(partition)
@@ -195,7 +195,7 @@ class TableDriver:
         return _with_write_only(context, True) if self._write_only else context
 
     def evolve(self, changes: Sequence[SchemaChange]) -> None:
-        """Change the schema; writers start anew."""
+        """Change the schema; writers start again."""
         self.table = self.table.evolve(changes, now_ms())
         self._writers.clear()
 
@@ -223,7 +223,8 @@ class TableDriver:
 
 
 def prepared(of: TableDriver, rows: Iterable[Sequence[Plain]], *, notes: bool = True) -> list[CommitMessage]:
-    """What a job has written and not committed yet; Java's jobs do not note by which snapshot keys got their places."""
+    """The files that a job has written and not committed yet; Java's jobs do not note by which snapshot keys got their
+    places."""
     state = of.state()
     assigned = of.table.assign(of.arrow(rows), state.live_files(), of._environment)
     messages = []

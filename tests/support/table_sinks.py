@@ -1,4 +1,4 @@
-"""A sink of a small table on a disk in memory, and what the task of a batch returns for it."""
+"""A sink of a small table on a disk in memory, and the result of a batch's task for it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def rows(*keys: int) -> list[list[object]]:
 
 
 def message(target: TableSink, batch_id: int, tmp_path: Path, *keys: int) -> CommitMessage:
-    """What the task of a batch returns for these keys."""
+    """The result of a batch's task for these keys."""
     target.refresh()
     driver = TableDriver(target.table, tmp_path)
     task = WriteTask(batch_id, (target.target(batch_id, None),), str(tmp_path))

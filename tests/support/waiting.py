@@ -1,7 +1,7 @@
 """How long tests wait for other processes: as long as a quiet machine of two cores needs, times a factor.
 
-The factor is measured once when the tests start, from how long a child process takes to start Python and import
-pyarrow, and follows the load that comes later. ``TIDEMARK_TEST_PATIENCE`` sets it.
+The factor is measured once when the tests start, by the time that a child process takes to start Python and import
+pyarrow. It follows the later load. ``TIDEMARK_TEST_PATIENCE`` sets it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from functools import cache
 
 _QUIET_START_S = 0.6
-"""What the measurement takes where nothing else runs."""
+"""The time of the measurement on an idle machine."""
 _MOST = 10.0
 _MEASURED = "TIDEMARK_TEST_START_FACTOR"
 
@@ -27,7 +27,7 @@ def seconds(on_a_quiet_machine: float) -> float:
 
 @cache
 def _at_start() -> float:
-    if _MEASURED not in os.environ:  # the workers of a run have it from the process that starts them
+    if _MEASURED not in os.environ:  # the workers of a run get it from the process that starts them
         started = time.perf_counter()
         subprocess.run([sys.executable, "-c", "import pyarrow.compute"], check=True)
         os.environ[_MEASURED] = f"{(time.perf_counter() - started) / _QUIET_START_S:.2f}"

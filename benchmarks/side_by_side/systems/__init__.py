@@ -8,4 +8,4 @@ from benchmarks.side_by_side.systems.system import System
 from benchmarks.side_by_side.systems.tidemark_pipeline import TidemarkPipeline
 
 SYSTEMS: dict[str, System] = {system.name: system for system in (TidemarkPipeline(), PaimonFlink(), ICEBERG, DELTA)}
-"""In the order of the report; the first one is what the others are compared with."""
+"""In the order of the report; the others are compared with the first."""

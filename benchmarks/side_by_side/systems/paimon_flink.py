@@ -1,7 +1,7 @@
 """Paimon on Flink: one SQL job from Kafka's ``debezium-json`` into a Paimon table, in one JVM with its mini cluster.
 
 Settings follow Paimon's page on write performance: as many writers as buckets, spillable write buffers, object reuse,
-no upsert materialization; where few keys have most events, a local merge before the shuffle. Progress is the position
+no upsert materialization. If few keys have most events, a local merge runs before the shuffle. Progress is the position
 that Flink commits to Kafka when a checkpoint is complete.
 """
 

@@ -44,7 +44,7 @@ class ReadTask:
 
     @property
     def times(self) -> Path:
-        """What the process writes of its turns: JSON of seconds and processor seconds."""
+        """The process's record of its turns: JSON of seconds and processor seconds."""
         return self.directory / "times.json"
 
     @property
@@ -65,9 +65,9 @@ class Reader:
     name: str
     title: str
     launch: Callable[[ReadTask], Launch]
-    """Write what the process needs into the directory of the task, and say how to start it."""
+    """Write the files of the process into the directory of the task, and give its command."""
     content: Callable[[ReadTask], pa.Table]
-    """What the process has read."""
+    """The rows that the process has read."""
 
 
 def _python(name: str, interpreter: Callable[[], str | Path]) -> Callable[[ReadTask], Launch]:
@@ -125,4 +125,4 @@ READERS: Mapping[str, Reader] = {
         Reader("paimon-java", "Paimon 1.4.2, Java, one thread", _java, _lines),
     )
 }
-"""In the order of the report; the first one is what the others are compared with."""
+"""In the order of the report; the others are compared with the first."""

@@ -1,4 +1,5 @@
-"""What the harness needs of a system: its environment, its process, how far it is, and what is in its table."""
+"""The contract of a system for the harness: its environment, its process, its progress, and the content of its
+table."""
 
 from __future__ import annotations
 
@@ -49,13 +50,13 @@ class System(Protocol):
 
     @property
     def environment(self) -> Environment | None:
-        """What is installed for it; None if the environment of the project has it all."""
+        """The packages to install for it; None if the environment of the project has them all."""
 
     def settings(self, workload: Workload) -> Mapping[str, str]:
-        """What is set beside the defaults, for the report."""
+        """The settings that differ from the defaults, for the report."""
 
     def launch(self, task: Task) -> Launch:
-        """Write what the process needs into the directory of the task, and say how to start it."""
+        """Write the files of the process into the directory of the task, and give its command."""
 
     def watching(self, task: Task) -> AbstractContextManager[Callable[[], int]]:
         """Gives a function that says how many events all tables have: cheap, and never too many."""

@@ -54,7 +54,7 @@ class TidemarkPipeline:
 
 
 def _events_in(directory: Path) -> int:
-    """What the newest snapshot says; 0 while the table comes into being."""
+    """By the newest snapshot; 0 while the table does not exist."""
     if not (directory / "snapshot").is_dir():
         return 0
     try:

@@ -4,8 +4,8 @@ With a key: each batch makes one row of the events of a key and merges it. Witho
 number of events in the table goes to ``progress.txt``; ``is-over`` appears when all are there. Then ``content`` gets
 the rows.
 
-How events become one row is the ``fold`` of each column. Several kinds of events fill different columns: what a batch
-has no event for stays. Sums keep the batch of each row, so a batch that a restart repeats adds nothing.
+How events become one row is the ``fold`` of each column. Several kinds of events fill different columns: columns
+without an event in the batch stay. Sums keep the batch of each row, so a batch that a restart repeats adds nothing.
 """
 
 import json
@@ -203,7 +203,7 @@ def of_kind(kind: dict, kinds: list):
 
 
 def folded(column: dict):
-    """What the events of a batch make of it."""
+    """The merged value of a batch's events."""
     match column["fold"]:
         case "sum":
             return F.sum(sent(column, "event.after"))

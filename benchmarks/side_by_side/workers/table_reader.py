@@ -1,7 +1,7 @@
 """Reads a Paimon table some times, and times it: ``table_reader.py READER TASK.json``, with Tidemark or pypaimon.
 
-What the last turn has read goes into a Parquet file, with the kind of each change in front; the seconds and the
-processor seconds of each turn go into a JSON file. A reader that is as users call it may use all its threads.
+The rows of the last turn go into a Parquet file, with the kind of each change in front. The seconds and processor
+seconds of each turn go into a JSON file. A reader that is as users call it may use all its threads.
 """
 
 import json

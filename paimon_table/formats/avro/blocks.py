@@ -1,7 +1,7 @@
 """The bytes of several Avro blocks side by side, and look-ups in them at many places at once.
 
 Implements the binary encoding of the Avro specification for numbers and lengths. Places are positions in the joined
-bytes; a place behind the end reads zeros, so that damaged blocks are noticed when their end is not met.
+bytes. A place behind the end reads zeros, so damaged blocks are noticed because their end does not match.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SHORT_TEXTS = np.array([1 + (byte >> 1) if byte < 0x80 and byte % 2 == 0 else 0
 
 
 class MalformedBlock(Exception):
-    """The bytes are no records of the schema."""
+    """The bytes are not records of the schema."""
 
 
 class JoinedBlocks:

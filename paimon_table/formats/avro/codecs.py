@@ -70,4 +70,4 @@ DECOMPRESS: Mapping[str, Callable[[bytes], bytes]] = {
     "snappy": _unsnappy,
     "zstandard": _unzstd,
 }
-"""By the names that stand in the header of a container. Damaged blocks raise ValueError, OSError or zlib.error."""
+"""By the names in the header of a container. Damaged blocks raise ValueError, OSError or zlib.error."""

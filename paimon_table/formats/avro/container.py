@@ -1,12 +1,12 @@
 """Avro object container files, with the schema text under one's own control.
 
 Implements the container of the Avro specification: header, then blocks that are compressed with the codec that the
-header names. fastavro encodes and decodes the records; the container is written here so that the stored schema is
-exactly the text that Java writes, and so that equal records give equal bytes.
+header names. fastavro encodes and decodes the records. The container is written here, so that the stored schema is
+exactly Java's text and equal records give equal bytes.
 
-Damage is noticed by what the format has room for. Frames of zstandard carry their checksum, which every reader of such
-frames verifies. The sync marker, which may be any 16 bytes, is a hash of the header and of the file's name; the key
-``tidemark.file`` of the header says so. Containers of other writers have neither and are read without.
+Damage is noticed as far as the format allows. Frames of zstandard carry their checksum, which every reader of such
+frames verifies. The sync marker, which may be any 16 bytes, is a hash of the header and of the file's name. The key
+``tidemark.file`` of the header marks such files. Containers of other writers have neither and are read without.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _HEADER = fastavro.parse_schema({"type": "map", "values": "bytes"})
 
 
 class MalformedContainer(Exception):
-    """The bytes are no avro container, or a damaged one."""
+    """The bytes are not an avro container, or a damaged one."""
 
 
 # ---------------------------------------------------------------- writing
@@ -299,7 +299,7 @@ _DAMAGES = (
     fastavro.schema.SchemaParseException,
     fastavro.schema.UnknownType,
 )
-"""What decoding raises when the bytes are not what they should be."""
+"""The errors of decoding for damaged bytes."""
 
 
 def _checked(read: Callable[[], T]) -> T:

@@ -1,7 +1,7 @@
 """Decoders of Avro records, made for one schema each: Python functions whose source follows the schema.
 
-A general decoder asks at every value what it is and takes its bytes from a stream one by one. Metadata of tables with
-very many files is a hundred thousand small records of one schema; a function that knows the schema and cuts the bytes
+A general decoder checks the type of every value and takes its bytes from a stream one by one. Metadata of tables with
+very many files is a hundred thousand small records of one schema. A function that knows the schema and cuts the bytes
 of a block takes a third of the time. What comes out is what ``fastavro`` gives for schemas without logical types.
 """
 
@@ -16,8 +16,8 @@ from typing import Any
 DecodeRecord = Callable[[bytes, int], tuple[Any, int]]
 """From the bytes of a block and the place of a record to its value and the place behind it.
 
-IndexError, ValueError, OverflowError or UnicodeDecodeError for bytes that are no such record; a place behind the end of
-the bytes says the same.
+Raises IndexError, ValueError, OverflowError or UnicodeDecodeError for bytes that are not such a record; a place behind
+the end of the bytes means the same.
 """
 
 _INDENT = "    "
@@ -32,7 +32,7 @@ DecodeRows = Callable[[bytes, int], tuple[list[Any], int]]
 
 @lru_cache(maxsize=32)
 def record_decoder(schema_text: str) -> DecodeRecord | None:
-    """The decoder of a schema, given as JSON text without logical types; None for what it may not hold."""
+    """The decoder of a schema, given as JSON text without logical types; None for unsupported schemas."""
     source = _Source("list")
     try:
         value = source.read(json.loads(schema_text), 1)
@@ -196,7 +196,7 @@ class _Source:
 
 
 _ZEROS_OF = [(0,) * (byte >> 1) for byte in range(128)] + [()] * 128
-"""By the first byte of an array that says how many items follow: so many zeros, if it says it alone."""
+"""By the first byte of an array, which says how many items follow: that many zeros, if one byte says it."""
 
 _ZEROS = [
     b"\x02\x00" * len(zeros) + b"\x00" if zeros and byte % 2 == 0 else None for byte, zeros in enumerate(_ZEROS_OF)

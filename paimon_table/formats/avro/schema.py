@@ -1,7 +1,7 @@
 """The Avro schema of a key-value file.
 
-Implements Paimon's mapping of types to Avro: unions with null first, nested records named after their place, maps whose
-keys are no texts as arrays of records, and its names of the logical types, by which TIMESTAMP is ``timestamp-*`` and
+Implements Paimon's mapping of types to Avro. Unions have null first, nested records are named after their place, and
+maps whose keys are not texts are arrays of records. In its names of logical types TIMESTAMP is ``timestamp-*`` and
 TIMESTAMP WITH LOCAL TIME ZONE is ``local-timestamp-*``.
 """
 

@@ -1,7 +1,7 @@
 """The records of an Avro file as columns.
 
-Times are integers, decimals are the big-endian bytes of their unscaled value, maps are dicts or, with keys that are no
-texts, lists of entries.
+Times are integers, decimals are the big-endian bytes of their unscaled value, maps are dicts, or lists of entries if
+keys are not texts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Finds the values in Avro records that follow one another without an index.
 
-Each block is a lane. All lanes are walked at the same time, one value of one record in each per step, so that a step is
-a few vector operations. A walk only notes where values begin; ``avro_columns`` turns the places into columns.
+Each block is a lane. It walks all lanes at the same time, one value of one record in each per step. So a step is a few
+vector operations. A walk only notes where values begin; ``avro_columns`` turns the places into columns.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Trail:
 
 
 class Walker(Protocol):
-    """One value of a record, or of what is nested in it. Those without a type are walked over and not noted."""
+    """One value of a record, or of a nested record. Those without a type are walked over and not noted."""
 
     @property
     def type(self) -> DataType | None: ...

@@ -1,8 +1,8 @@
 """ORC files that are written row by row.
 
 Arrow writes a moment before 1970 that has a fraction of a second with negative nanoseconds, which Java does not read.
-pyorc writes it as Java does, many times slower; like Java's, its files shift moments of the last second before 1970
-by one second, because ORC cannot distinguish them.
+pyorc writes it as Java does, many times slower. Like Java's, its files shift moments of the last second before 1970 by
+one second, because ORC cannot distinguish them.
 """
 
 from __future__ import annotations

@@ -22,11 +22,11 @@ _CHECKSUM = struct.Struct("<4sI")
 _LETTERS = b"TMFC"
 _TAIL = struct.Struct("<I4s")
 _FIRST_READ_BYTES = 64 << 10
-"""What is read from the end of a file at once: enough for most footers, as storage has slow round trips."""
+"""Bytes read from the end of a file at once: enough for most footers, because storage has slow round trips."""
 
 
 def checked_end(metadata: pq.FileMetaData, file_name: str) -> bytes:
-    """What is written behind a file that is whole already: the checksum, the footer again and the end."""
+    """The bytes appended to a complete file: the checksum, the footer again and the end."""
     out = pa.BufferOutputStream()
     metadata.write_metadata_file(out)
     end: bytes = out.getvalue().to_pybytes()[len(MAGIC) :]

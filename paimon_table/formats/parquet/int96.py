@@ -83,10 +83,10 @@ def is_raw(t: pa.DataType) -> bool:
 
 
 def timestamps(raw: pa.Array, t: DataType) -> pa.Array:
-    """Timestamps of the type from their raw form; what is finer than the type is cut off.
+    """Timestamps of the type from their raw form; finer digits than the type's are cut off.
 
     Raises UnreadableValue for a value that 64 bits cannot hold in the unit of the type, DamagedFile for a type that is
-    no timestamp.
+    not a timestamp.
     """
     target = arrow_type(t)
     if t.root not in TIMESTAMPS:

@@ -33,8 +33,8 @@ from paimon_table.formats.parquet.thrift_compact import (
 LEAST_GROUP_BYTES = 1 << 19
 """Row groups that are smaller on average are not worth keeping: readers pay for each row group.
 
-With 25,000 rows of 16 columns in 0.8 MB, reading all columns costs the same as with five times as many, two of them a
-tenth more.
+With 25,000 rows of 16 columns in 0.8 MB, reading all columns costs as much per row as with five times as many rows;
+reading two costs a tenth more.
 """
 
 _COPIED_BYTES = 8 << 20
@@ -179,7 +179,7 @@ def _moved(group: Struct, distance: int, ordinal: int) -> Struct:
 
 
 def _shifted(fields: Struct, offsets: Sequence[int], distance: int) -> Struct:
-    """The struct with offsets moved; 0 stands for one that is not there."""
+    """The struct with offsets moved; 0 stands for a missing one."""
     moved = dict(fields)
     for field in offsets:
         if field in moved and moved[field].data:

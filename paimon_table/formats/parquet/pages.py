@@ -1,6 +1,6 @@
 """The pages of a Parquet file as they stand one behind the other: whether their checksums hold.
 
-A page is a header, which is a Thrift struct, and so many bytes as the header says, whose CRC-32 the header has too.
+A page is a header, which is a Thrift struct, and the number of bytes in the header, whose CRC-32 the header has too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _STORED_BYTES, _CHECKSUM = 3, 4
 
 _USUAL_HEADER = 1 << 8
 _LONGEST_HEADER = 1 << 20
-"""Headers may hold statistics; what goes on for longer is none."""
+"""Headers may hold statistics; anything longer is not a header."""
 
 
 class PageChecks:
@@ -48,7 +48,7 @@ class PageChecks:
             raise DamagedFile("a row group ends inside of a page")
 
     def _begin(self, view: memoryview) -> memoryview:
-        """Take the header of the next page; gives what stands behind it, nothing where it goes on."""
+        """Take the header of the next page; gives the bytes after it, or nothing if the header is incomplete."""
         known = len(self._waiting)
         for most in (_USUAL_HEADER, _LONGEST_HEADER):
             data = self._waiting + bytes(view[:most])

@@ -1,6 +1,7 @@
 """Structs in Thrift's compact protocol, as the footers of Parquet files are written: read, and written again.
 
-Whole numbers stay in the protocol's own unsigned form; ``zigzag`` gives it. What is read is written back byte for byte.
+Whole numbers stay in the protocol's own unsigned form; ``zigzag`` gives it. A struct that was read is written back byte
+for byte.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the aggregate functions share: the column they are bound to, and the fold of simple ones.
+"""Shared parts of the aggregate functions: the column they are bound to, and the fold of simple ones.
 
 A simple function is two pure functions of (accumulated value, value of the record).
 """

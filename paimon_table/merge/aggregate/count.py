@@ -1,7 +1,7 @@
 """count: how many values are not NULL, less the retracted ones.
 
-A stored row cannot distinguish a count from a value that is not counted yet. So values are replaced by what they count
-for (1, or 0 for NULL) as they arrive, and merging only adds. Paimon had this function up to 0.8 without that step.
+A stored row cannot distinguish a count from a value that is not counted yet. So arriving values are replaced by their
+count (1, or 0 for NULL), and merging only adds. Paimon had this function up to 0.8 without that step.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Count(Sum):
 
 
 def counted(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """Arriving rows with the values of these columns replaced by what they count for."""
+    """Arriving rows with the values of these columns replaced by their count."""
     for name in columns:
         at = rows.schema.get_field_index(name)
         field = rows.schema.field(at)

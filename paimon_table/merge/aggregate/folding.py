@@ -1,4 +1,4 @@
-"""The ordered fold: one record after the other, key by key. It is what the vector forms must agree with."""
+"""The ordered fold: one record after the other, key by key. The vector forms must agree with it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What an aggregate function is: many values of one column of one key in, one value out.
+"""The contract of an aggregate function: many values of one column of one key in, one value out.
 
-Implements the calling rules of Paimon's field aggregators. The functions themselves are modules beside this one. Each
+Implements the calling rules of Paimon's field aggregators. The functions themselves are modules in this folder. Each
 has an ordered fold, which is the definition, and most have a vector form, which gives the same for all keys at once.
 """
 
@@ -18,7 +18,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Accumulator(Protocol):
-    """The state of one function for one key. Starts with NULL; ``value`` is what it has come to, None for NULL.
+    """The state of one function for one key. Starts with NULL; ``value`` is the result so far, None for NULL.
 
     Values have the form of ``AggregateFunction.to_python``. A caller may set ``value``, if the row of a delete replaces
     the accumulated value.
@@ -30,7 +30,7 @@ class Accumulator(Protocol):
         """Take a value of a record (+I, +U) that is newer than all so far."""
 
     def add_older(self, value: Any) -> None:
-        """Take a value of a record that is older than what was accumulated (late records of sequence groups)."""
+        """Take a value of a record that is older than the accumulated ones (late records of sequence groups)."""
 
     def retract(self, value: Any) -> None:
         """Take back a value of a -U or -D record; MalformedRecord when the function cannot."""
@@ -58,9 +58,9 @@ class AggregateFunction(Protocol):
     def reduce(self, values: pa.Array, starts: Indices, is_retract: Mask | None) -> pa.Array | None:
         """The value of every key at once; None when these inputs need the fold (the caller then folds).
 
-        ``values`` stand in merge order, grouped by key; ``starts`` are the positions where a key begins (each key has
-        at least one value); ``is_retract`` marks the values to be taken back, None means that all are added. The result
-        has one value per key and equals folding each key with a fresh accumulator.
+        ``values`` are in merge order, grouped by key. ``starts`` are the positions where a key begins; each key has at
+        least one value. ``is_retract`` marks the values to retract; None means that all are added. The result has one
+        value per key and equals folding each key with a fresh accumulator.
         """
 
     def accumulator(self) -> Accumulator:

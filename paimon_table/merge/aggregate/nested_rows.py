@@ -20,7 +20,7 @@ class NestedRows:
     column: str
     key: tuple[tuple[int, Identity | None], ...]
     null_strategy: str
-    """What becomes of rows with a NULL in their key: ``merge`` = NULL is a value, ``ignore`` = left out, ``error``."""
+    """The treatment of rows with a NULL in their key: ``merge`` = NULL is a value, ``ignore`` = left out, ``error``."""
     sequence: tuple[tuple[int, NullsFirst], ...]
     identity: Identity | None
     """Of whole rows."""

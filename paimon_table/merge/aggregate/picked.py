@@ -1,6 +1,6 @@
 """The functions whose result is one of the values as it is: the first or last, with or without NULLs, primary keys.
 
-They only say which value it is, so whoever merges whole rows can take it from there in one go.
+They only say which value it is, so a merge of whole rows can take all of them at once.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ Maker = Callable[[DataField, FieldOptions], ColumnFunction]
 
 @dataclass(frozen=True, slots=True)
 class _Registered:
-    """What a name stands for; the facts about a function are attributes of its class."""
+    """The functions by name; the facts about a function are attributes of its class."""
 
     function: type[ColumnFunction]
     make: Maker
@@ -47,8 +47,8 @@ class _Registered:
 def aggregate_function(name: str, field: DataField, options: FieldOptions) -> AggregateFunction:
     """The function called ``name`` for the column; ``options`` are the column's options.
 
-    Raises ConfigError for names that no function has, for columns of a type that the function does not take, and for
-    options that do not fit the column.
+    Raises ConfigError for unknown names, for columns of a type that the function does not take, and for options that do
+    not fit the column.
     """
     registered = _FUNCTIONS.get(name)
     if registered is None:
@@ -74,7 +74,7 @@ def accumulates(name: str) -> bool:
 
 
 def functions_with(setting: str) -> tuple[str, ...]:
-    """The names of the functions that look at a setting of a column; none for what is no setting of functions."""
+    """The names of the functions that use a setting of a column; empty if it is not a setting of functions."""
     if setting == IGNORE_RETRACT:
         return FUNCTION_NAMES
     return tuple(name for name, registered in _FUNCTIONS.items() if setting in registered.function.settings)

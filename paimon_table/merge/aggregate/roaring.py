@@ -41,7 +41,7 @@ class BitmapUnion(ColumnFunction):
         return _BitmapAccumulator(self)
 
     def parse(self, serialised: bytes) -> Bitmaps:
-        """MalformedRecord when the bytes are no bitmap of this kind."""
+        """Raises MalformedRecord if the bytes are not a bitmap of this kind."""
         try:
             return parse_tree(serialised) if self.bits == 64 else {0: BitMap.deserialize(serialised)}
         except (CorruptFile, ValueError, RuntimeError) as error:

@@ -1,8 +1,8 @@
 """The serialised form of Java's ``Roaring64Bitmap``: a radix tree over the upper 48 bits, then containers.
 
 It is another form than the portable 64-bit one. Containers hold the lower 16 bits of values, in the bodies of the
-portable 32-bit form, so bitmaps go through that form, one 32-bit bitmap per value of the upper 32 bits. All numbers are
-little-endian but the key of a leaf.
+portable 32-bit form. So bitmaps are converted through that form, one 32-bit bitmap per value of the upper 32 bits. All
+numbers are little-endian but the key of a leaf.
 
     tag (0 = empty, 1 = not), number of keys (8 bytes), nodes depth first, containers
     node      type (1), children (2), prefix length (1), prefix, body by type, then the children in key order

@@ -1,7 +1,7 @@
 """sum: adds numbers, subtracts retracted ones. NULL adds nothing; integers wrap around, decimals overflow to NULL.
 
-An overflow of a decimal on the way counts even where later values would bring the sum back, so sums of decimals that
-come near the limit are folded in order. A wrapped sum is the same in whatever order and however often it is merged.
+An intermediate overflow of a decimal counts even if later values would bring the sum back. So sums of decimals near the
+limit are folded in order. A wrapped sum is the same in whatever order and however often it is merged.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the buttons of the page do: requests to the running pipeline, and compactions beside it."""
+"""The actions of the page's buttons: requests to the running pipeline, and compactions beside it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Outcome:
 
 
 class Actions:
-    """Does what is asked for, by a name that ``of`` lists; everything else is refused."""
+    """Carries out an action by a name that ``of`` lists; refuses all others."""
 
     def __init__(self, configs: Mapping[str, PipelineConfig], state: RunState) -> None:
         self._configs = configs
@@ -40,15 +40,15 @@ class Actions:
         self._turn = threading.Lock()
 
     def of(self, pipeline: str) -> tuple[str, ...]:
-        """What can be asked of a table of this pipeline."""
+        """The actions for a table of this pipeline."""
         return (*self._state.pipelines[pipeline].commands, COMPACT)
 
     def config(self, pipeline: str) -> PipelineConfig:
-        """What the pipeline runs now."""
+        """The work that the pipeline runs now."""
         return self._state.pipelines[pipeline].config or self._configs[pipeline]
 
     def begin(self, pipeline: str, table: str, action: str) -> str:
-        """Begin it; gives a number for ``outcome``. The names are checked by who calls."""
+        """Begin it; gives a number for ``outcome``. The caller checks the names."""
         if action == COMPACT:
             opened = self._state.pipelines[pipeline].open_table(table)
             if opened is None:

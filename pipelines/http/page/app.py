@@ -46,7 +46,7 @@ _FILES = {
     "/draw.js": ("draw.js", "text/javascript"),
     "/page.js": ("page.js", "text/javascript"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
-    "/favicon.ico": ("icon.svg", "image/svg+xml"),  # browsers ask for it beside other pages too
+    "/favicon.ico": ("icon.svg", "image/svg+xml"),  # browsers request it from other pages too
 }
 
 

@@ -1,11 +1,13 @@
-"""What the page shows when somebody asks: buckets, history, some rows and changes of a table; the newest bad records.
+"""The details that the page shows on request: buckets, history, some rows and changes of a table; the newest bad
+records.
 
 Buckets come from memory. The rest is a bounded read from the storage, as plain data for JSON.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +19,7 @@ from pipelines.config.config import PipelineConfig
 from pipelines.prepared import own_tables
 from pipelines.quarantine.selection import grouped
 from pipelines.report.row_output import records
-from pipelines.report.table_report import kinds_first, snapshot_rows
+from pipelines.report.table_report import kinds_first, schema_versions, snapshot_rows
 from pipelines.tables.target_names import TargetNames
 
 BUCKETS_SHOWN = 200
@@ -28,7 +30,7 @@ RECORDS_READ = 10_000
 """The newest records of a quarantine."""
 
 LONGEST_VALUE = 500
-"""Characters of a value; beside them stands how many there are."""
+"""Characters shown of a value, with their total number."""
 
 
 def buckets(table: Table, state: TableState, *, with_values: bool) -> dict[str, Any]:
@@ -73,26 +75,18 @@ def _bucket(partition: str, bucket: BucketId, files: Iterable[DataFileMeta]) -> 
 
 def history(table: Table) -> dict[str, Any]:
     """The newest snapshots, and the versions of the schema with what each changed."""
-    newest = []
-    for snapshot in table.snapshots.newest_first():
-        newest.append(snapshot)
-        if len(newest) == SNAPSHOTS_SHOWN:
-            break
-    snapshots = snapshot_rows(newest).to_pylist()
+    snapshots = snapshot_rows([*islice(table.snapshots.newest_first(), SNAPSHOTS_SHOWN)]).to_pylist()
     for row in snapshots:
         row["time"] = row["time"].isoformat(timespec="milliseconds")
-    schemas: list[dict[str, Any]] = []
-    before: Mapping[str, str] = {}
-    schema_ids = range(table.schema.id + 1)
-    for schema_id in schema_ids:
-        schema = table.context.schemas[schema_id]
-        columns = {f.name: sql(f.type) for f in schema.fields}
-        added = [f"+ {name} {kind}" for name, kind in columns.items() if name not in before]
-        gone = [f"- {name}" for name in before if name not in columns]
-        other = [f"{n}: {before[n]} -> {k}" for n, k in columns.items() if n in before and before[n] != k]
-        schemas.append({"id": schema_id, "columns": len(columns), "changes": [*added, *gone, *other]})
-        before = columns
-    return {"snapshots": snapshots, "schemas": schemas[::-1], "options": dict(table.schema.options)}
+    schemas = [
+        {
+            "id": schema.id,
+            "columns": len(schema.fields),
+            "changes": changes or [f"+ {f.name} {sql(f.type)}" for f in schema.fields],
+        }
+        for schema, changes in reversed(schema_versions(table))
+    ]
+    return {"snapshots": snapshots, "schemas": schemas, "options": dict(table.schema.options)}
 
 
 def sample(table: Table) -> dict[str, Any]:

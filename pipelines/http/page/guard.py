@@ -1,7 +1,7 @@
 """Who may ask the page for what: only under its own names, from its own pages, where it is asked for with the token.
 
-Another site that a browser has open cannot use the page: its requests come with its own ``Origin``, or under another
-name where it has pointed that name at this machine (DNS rebinding).
+Another site open in the browser cannot use the page: its requests carry its own ``Origin``. If it has pointed its name
+at this machine (DNS rebinding), they carry that name.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Guard:
 
 
 def host_name(host: str) -> str:
-    """The name in a ``Host`` header without its port; empty for what is no host and port."""
+    """The name in a ``Host`` header without its port; empty for anything but host and port."""
     found = _HOST.fullmatch(host)
     return "" if found is None else found[1].lower()
 

@@ -35,6 +35,6 @@ def page_token(config: PipelineConfig) -> Iterator[tuple[str, str]]:
 
 
 def token_path(config: PipelineConfig) -> Path:
-    """Beside the state of the pipeline."""
+    """Next to the state file of the pipeline."""
     state = state_path(config)
     return state.with_name("ui-token") if state.name == "state.json" else state.with_suffix(".ui-token")

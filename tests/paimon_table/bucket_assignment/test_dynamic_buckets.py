@@ -151,7 +151,7 @@ def test_another_number_of_assigners_keeps_keys_where_they_are(
     of.evolve([SetOption("dynamic-bucket.assigner-parallelism", after)])
     of.commit(rows(range(30, 150), "b"))
     check(of)
-    assert {key: stored_buckets(of)[key] for key in held} == held
+    assert held.items() <= stored_buckets(of).items()
     assert len(of.content()) == 150
     assert min(assigners_of(e.file) or 0 for e in of.state().index) == promised
 
@@ -173,7 +173,7 @@ def test_index_files_of_others_are_looked_at_once(
     assert {assigners_of(e.file) for e in of.state().index} == promised
     of.commit(rows(range(30, 150), "b"))
     check(of)
-    assert {key: stored_buckets(of)[key] for key in held} == held
+    assert held.items() <= stored_buckets(of).items()
     assert len(of.content()) == 151
 
 
@@ -196,7 +196,7 @@ def test_a_lost_index_is_made_again_from_the_keys(tmp_path: Path, damage: str) -
     held_hashes.cache_clear()
     of.commit(rows(range(60), "b"))
     check(of)
-    assert {key: stored_buckets(of)[key] for key in held} == held
+    assert held.items() <= stored_buckets(of).items()
     assert sorted(of.content()) == [[1, key, "b"] for key in range(60)]
     assert lost.file.file_name not in {e.file.file_name for e in of.state().index}
 
@@ -212,7 +212,7 @@ def test_many_full_buckets_are_searched_as_one(tmp_path: Path) -> None:
     before = stored_buckets(of)
     of.commit(rows(range(300), "c"))
     check(of)
-    assert {key: stored_buckets(of)[key] for key in before} == before
+    assert before.items() <= stored_buckets(of).items()
     for path in merged:
         path.unlink(missing_ok=True)
     of.commit(rows(range(310), "d"))
@@ -250,7 +250,7 @@ def test_a_merged_bucket_that_grows_while_its_index_file_is_lost_is_noted_once(t
     of.commit(rows(range(80), "c"))
 
     assert [e.bucket.bucket for e in of.state().index] == list(range(7))
-    assert {key: stored_buckets(of)[key] for key in before} == before
+    assert before.items() <= stored_buckets(of).items()
     check(of)
 
 

@@ -392,7 +392,7 @@ def test_a_server_that_cannot_be_used_is_refused_by_name(
 @pytest.mark.parametrize(
     ("status", "body", "error", "text"),
     [
-        (200, b"<html>hello</html>", ConfigError, "it is no Paimon REST catalog"),
+        (200, b"<html>hello</html>", ConfigError, "it is not a Paimon REST catalog"),
         (404, b"not found", ConfigError, "check catalog.uri and catalog.warehouse"),
         (302, b"", ConfigError, "redirects"),
         (403, b'{"message": "not yours"}', SinkUnavailable, "status 403, not yours"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from paimon_table.errors import CommitOutcomeUnknown
@@ -72,3 +74,33 @@ def test_lost_answers(outcome: str) -> None:
     with pytest.raises(CommitOutcomeUnknown):
         io.publish("/p", b"1")
     assert io.exists("/p") == (outcome == "done")
+
+
+def test_each_operation_that_changes_the_disk_is_noted_and_no_other() -> None:
+    io = MemoryFileIO()
+
+    def streamed() -> None:
+        with io.open_output("/d/stream") as stream:
+            stream.write(b"rows")
+
+    steps: list[tuple[Callable[[], object], list[bool]]] = [
+        (lambda: io.write("/d/a", b"1"), [True]),
+        (lambda: io.read("/d/a"), [False]),
+        (lambda: io.write("/d/a", b"2", durable=False), [True]),
+        (lambda: io.write_all([("/d/b", b"1"), ("/d/c", b"1")]), [True, True]),
+        (lambda: io.publish("/d/b", b"2"), [False]),
+        (lambda: io.publish("/d/e", b"1"), [True]),
+        (lambda: io.exists("/d/a"), [False]),
+        (streamed, [True, True]),
+        (io.sync, [True]),
+        (io.sync, []),
+        (lambda: io.list_files("/d"), [False]),
+        (lambda: io.size_bytes("/d/b"), [False]),
+        (lambda: io.delete("/d/none"), [False]),
+        (lambda: io.delete_tree("/d"), [True] * 5),
+    ]
+    for number, (step, changes) in enumerate(steps):
+        before = io.operations
+        step()
+        noted = [operation in io.changes for operation in range(before + 1, io.operations + 1)]
+        assert noted == changes, number

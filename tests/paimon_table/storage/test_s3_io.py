@@ -10,12 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from botocore.exceptions import ClientError, EndpointConnectionError
+from botocore.session import get_session
+from botocore.stub import Stubber
 
 from paimon_table.errors import CommitOutcomeUnknown, ConfigError
-from paimon_table.storage import s3_io
 from paimon_table.storage.file_io import file_io_for
-from paimon_table.storage.s3_io import S3FileIO
+from paimon_table.storage.s3_io import S3FileIO, region_of
 from paimon_table.table import Table
 from tests.support.builders import committer, data_file, message, orders_schema
 from tests.support.s3_server import S3Server, s3_server
@@ -56,6 +56,37 @@ def test_objects_are_written_read_listed_and_deleted(io: S3FileIO) -> None:
         io.read("s3://warehouse/t/m/3")
     with pytest.raises(FileNotFoundError):
         io.open_input("s3://warehouse/t/m/3")
+
+
+def test_keys_keep_every_character_that_paths_of_partitions_have(io: S3FileIO, server: S3Server) -> None:
+    names = sorted(["dt=2024-01-01 10%3A00", "ä", "a+b&c", "q?#", "~[x]*", "..a", "'\"", "a\\b", "{^|<>`}"])
+    for name in names:
+        io.write(f"s3://warehouse/t/{name}/f", name.encode())
+    assert {key.split("/")[2] for key in server.objects} == set(names)
+    assert io.list_names("s3://warehouse/t") == names
+    assert [io.read(f"s3://warehouse/t/{name}/f").decode() for name in names] == names
+    io.delete_all([f"s3://warehouse/t/{name}/f" for name in names])
+    assert server.objects == {}
+
+
+def test_a_name_that_no_store_takes_is_refused_for_good(io: S3FileIO) -> None:
+    with pytest.raises(OSError, match=r"^s3://warehouse/t/a\nb: ") as failure:
+        io.write("s3://warehouse/t/a\nb", b"x")
+    assert not isinstance(failure.value, ConnectionError)
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_aws_says_in_which_region_a_bucket_is(refused: bool) -> None:
+    client = get_session().create_client(
+        "s3", region_name="us-east-1", aws_access_key_id="k", aws_secret_access_key="s"
+    )
+    headers = {"x-amz-bucket-region": "eu-west-1"}
+    with Stubber(client) as aws:
+        if refused:
+            aws.add_client_error("head_bucket", "403", http_status_code=403, response_meta={"HTTPHeaders": headers})
+        else:
+            aws.add_response("head_bucket", {"ResponseMetadata": {"HTTPHeaders": headers}})
+        assert region_of(client, "lake") == "eu-west-1"
 
 
 @pytest.mark.parametrize("page_size", [1, 2, 1000])
@@ -131,7 +162,7 @@ def test_conflict_answer_is_tried_again(io: S3FileIO, server: S3Server) -> None:
 
 
 def test_server_error_leaves_the_outcome_unknown_or_finds_the_own_object(io: S3FileIO, server: S3Server) -> None:
-    """botocore repeats the request after a 500; the repetition finds the object of the first try."""
+    """The client repeats the request after a 500; the repetition finds the object of the first try."""
     io.publish("s3://warehouse/t/snapshot/snapshot-1", b"1")
     server.fail_next_put = 500
     assert not io.publish("s3://warehouse/t/snapshot/snapshot-2", b"2")
@@ -190,18 +221,37 @@ def test_settings_that_make_no_client_are_told_as_such(
         *((503, ConnectionError), (429, ConnectionError)),
     ],
 )
-def test_answers_of_the_store_become_errors_of_the_operating_system(status: int, kind: type[OSError]) -> None:
-    answer = ClientError({"Error": {}, "ResponseMetadata": {"HTTPStatusCode": status}}, "GetObject")
+def test_answers_of_the_store_become_errors_of_the_operating_system(
+    io: S3FileIO, server: S3Server, status: int, kind: type[OSError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    server.answers_with = status
+    path = "s3://warehouse/t/key"
+    for ask in (
+        lambda: io.read(path),
+        lambda: io.write(path, b"x"),
+        lambda: io.size_bytes(path),
+        lambda: io.list_names(path),
+        lambda: io.delete_all([path]),
+        lambda: io.delete_tree(path),
+        lambda: _stream(io, path),
+    ):
+        with pytest.raises(OSError, match=r"^s3://warehouse/t/key: .*status code: \d+[^\n]*$") as failure:
+            ask()
+        assert type(failure.value) is kind
 
-    with pytest.raises(OSError, match="s3://bucket/key") as failure, s3_io.translated("s3://bucket/key"):
-        raise answer
 
-    assert type(failure.value) is kind
+def _stream(io: S3FileIO, path: str) -> None:
+    with io.open_output(path) as stream:
+        stream.write(b"x")
 
 
 def test_a_store_that_is_not_reached_is_an_error_of_the_operating_system() -> None:
-    with pytest.raises(OSError, match="s3://bucket/key: Could not connect"), s3_io.translated("s3://bucket/key"):
-        raise EndpointConnectionError(endpoint_url="http://127.0.0.1:1")
+    io, path = file_io_for(
+        "s3://bucket/key", {"s3.endpoint": "http://127.0.0.1:1", "s3.access-key": "k", "s3.secret-key": "s"}
+    )
+    with pytest.raises(ConnectionError, match=r"^s3://bucket/key: .*127\.0\.0\.1:1"):
+        io.read(path)
 
 
 def test_many_objects_are_deleted_and_their_times_are_told(io: S3FileIO) -> None:

@@ -374,7 +374,7 @@ def test_power_cut_after_any_operation_leaves_the_old_or_the_new_rows() -> None:
     old, new = message(new_files=[data_file("old")]), message(1, new_files=[data_file("new")])
     undisturbed = MemoryFileIO()
     _overwrite(undisturbed, old, new)
-    for crash_after in range(1, undisturbed.operations + 1):
+    for crash_after in undisturbed.changes:
         io = MemoryFileIO(crash_after=crash_after)
         try:
             _overwrite(io, old, new)

@@ -93,7 +93,8 @@ def test_a_pipeline_file_gives_each_format_its_own_options(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("form", "told"),
     [
-        ("plane-json", f"unknown format; supported: {SUPPORTED}"),
+        ("nonsense", f"unknown format; supported: {SUPPORTED}"),
+        ("plain_json", "unknown format; did you mean 'plain-json'?"),
         ("debezium-protobuf", f"format debezium-protobuf is not supported yet; use {SUPPORTED.replace(', ', ' or ')}"),
         ({}, f"give exactly one format: {SUPPORTED}"),
         ({"canal-json": {"time_zone": "Shanghai"}}, "'Shanghai' is not a time zone; give a name such as Asia/Shanghai"),

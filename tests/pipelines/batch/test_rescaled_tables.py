@@ -51,7 +51,7 @@ class AtStep:
 def test_a_running_pipeline_goes_on_with_the_new_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, producer: str, is_one_job: bool
 ) -> None:
-    history = History("orders", seed=5, keys=60).extend(240)
+    history = History("orders", seed=5, keys=60).extend(170)
     parts = batches(history)
     tables = pipeline_tables(tmp_path, ALL_TABLES, **{"changelog-producer": producer})
     at_step = AtStep(step, lambda: to_buckets(tmp_path, 5))
@@ -79,7 +79,7 @@ def test_a_running_pipeline_goes_on_with_the_new_number(
 def test_a_running_pipeline_goes_from_and_to_other_kinds_of_buckets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, numbers: tuple[int, int], is_one_job: bool
 ) -> None:
-    history = History("orders", seed=5, keys=60).extend(240)
+    history = History("orders", seed=5, keys=60).extend(120)
     old, new = numbers
     at_step = AtStep(step, lambda: to_buckets(tmp_path, new))
     monkeypatch.setattr(faults, "reached", at_step)

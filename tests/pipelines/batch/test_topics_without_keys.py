@@ -81,6 +81,13 @@ def test_options_of_tables_with_keys_are_for_its_neighbours(tmp_path: Path) -> N
     assert (upsert.schema.primary_keys, stated_options(upsert.schema.options)) == (("id",), options)
 
 
+def test_records_of_another_tool_are_told_with_their_format(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    canal = event("c", {"data": "[]", "type": "INSERT", "isDdl": False})
+    run_batches(PipelineTables(config_of(tmp_path, RULE), "user"), [records(canal)], tmp_path)
+    told = "no key (they look like Canal JSON: set source.format to canal-json), so table lake.clicks has"
+    assert told in caplog.text
+
+
 def test_it_stays_one_over_restarts_and_when_keys_come(tmp_path: Path) -> None:
     config = config_of(tmp_path, RULE, bucket="4")
     run_batches(PipelineTables(config, "user"), [records(*inserts(1))], tmp_path)
@@ -147,7 +154,7 @@ def test_one_log_is_not_that_of_two_source_tables_unasked(tmp_path: Path) -> Non
     later = records(event("c", {"id": 5}, key={"id": 5}, table="views")).to_pylist()
     other = type(records()).from_pylist([{**later[0], "topic": "shop.public.views"}], schema=records().schema)
     with pytest.raises(
-        ConfigError, match=r"is a log of the events of .*clicks.*say `mode: append` and `on_change: log`"
+        ConfigError, match=r"is a log of the events of .*clicks.*set `mode: append` and `on_change: log`"
     ):
         run_batches(tables, [other], tmp_path, 1)
 

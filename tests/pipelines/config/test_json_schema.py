@@ -67,6 +67,13 @@ def test_every_form_of_a_setting_is_known_to_the_schema(text: str) -> None:
     assert [error.message for error in validator().iter_errors(document)] == []
 
 
+def test_every_key_of_the_reference_page_has_a_meaning_in_a_sentence() -> None:
+    page = config_reference.reference_page()
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    assert [row for row in rows if row.endswith("|  |")] == []
+    assert "How Tidemark reads lines of CSV." in page
+
+
 def test_the_reference_page_is_current() -> None:
     page = ROOT / "docs" / "CONFIGURATION.md"
     hint = "run: python -m pipelines.config.config_reference > docs/CONFIGURATION.md"

@@ -102,6 +102,7 @@ def test_what_may_be_meant_is_told(
         ({"source": kafka("[t]")}, {"source": kafka("[t]", servers="elsewhere:9092")}),
         ({"source": kafka("[t]")}, {"source": kafka("[t]", "{offsets: {t: {0: 5}}}")}),
         ({"rest": NEWEST}, {"rest": NEWEST}),
+        ({"rest": "history: scd2"}, {"rest": "history: scd2"}),
     ],
 )
 def test_what_does_not_meet_is_taken(

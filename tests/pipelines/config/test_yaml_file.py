@@ -110,6 +110,44 @@ def _problem(text: str) -> tuple[Place, str]:
     return problem.place, problem.text
 
 
+NOT_CLOSED = "the quote that begins here is not closed in its line; end the text with the same quote"
+SECOND_COLON = "a second colon in a value; put "
+SLIPS = {
+    "source:\n\tkafka: a": ((2, 1), "a tab stands here, and YAML takes blanks alone; put blanks in its place"),
+    "name:\tshop\ntopics: [\ta\t]\nx: \ty: 1": ((1, 6), "a tab stands here, "),
+    'name: "shop\nversion: 1\n': ((1, 7), NOT_CLOSED),
+    "name: 'shop\nversion: '1'\n": ((1, 7), NOT_CLOSED),
+    "topics: ['a, b]\nversion: 1\n": ((1, 10), NOT_CLOSED),
+    "name: shop: eu": ((1, 11), f"{SECOND_COLON}the value of name in quotes"),
+    "  - match: a: b": ((1, 13), f"{SECOND_COLON}the value of match in quotes"),
+    "match: { table: a: b }": ((1, 18), f"{SECOND_COLON}texts with , : [ ] {{ }} or # in quotes"),
+    "match: { table: a schema: b }": ((1, 25), SECOND_COLON),
+    "match: { table: 'a' 'b' }": ((1, 21), "a comma is missing before this, or }; "),
+    "topics: [a, b\nversion: 1": ((1, 9), "the [ that begins here is not closed; write ] at its end"),
+    "name shop\nversion: 1": ((1, 1), "a colon and a blank are missing behind the key; write KEY: VALUE"),
+    "name:shop\nversion: 1": ((1, 1), "the blank after the colon is missing; write name: VALUE"),
+    "tables:\n  -match: a\n    into: b": ((2, 3), "the blank after the dash is missing; write '- ' before an item"),
+    "source:\n  kafka: a\n    format: b": ((3, 5), "this line is indented below a line that has a value already; "),
+    "source:\n  kafka: a\n format: b": (
+        (3, 2),
+        "this line begins in column 2, and its block, which begins in line 1, in",
+    ),
+    "tables:\n  - a: b\n     c: d": ((3, 6), "this line is indented below a line that has a value already; "),
+    "tables:\n  - a: b\n   c: d": ((3, 4), "this line begins in column 4, and its block, which begins in line 2, in"),
+    "name: 'a' b": ((1, 11), "text stands behind the end of a value; put the whole value in quotes"),
+    "name: @a": ((1, 7), "a value that begins with @ needs quotes"),
+    "topics: [a, *b]": ((1, 13), "a value that begins with * needs quotes"),
+}
+"""Slips of newcomers, each with where it is and how what is said of it begins."""
+
+
+@pytest.mark.parametrize(("text", "told"), SLIPS.items())
+def test_a_slip_is_told_in_plain_words_at_its_place(text: str, told: tuple[tuple[int, int], str]) -> None:
+    place, words = _problem(text)
+    assert (place, words[: len(told[1]) + 16]) == (Place(*told[0]), f"not valid YAML: {told[1]}")
+    assert not any(term in words for term in ("block end", "scalar", "mapping", "token", "stream"))
+
+
 @pytest.mark.parametrize(
     ("text", "place"),
     [
@@ -153,6 +191,16 @@ def test_long_numbers_are_refused_with_their_place() -> None:
         "a number of more than 100 characters; put it in quotes if it is a text",
     )
     assert parse_yaml(f"{'9' * 900}: a", {}).data == {"9" * 900: "a"}
+
+
+def test_a_missing_variable_of_a_secret_is_told_without_a_default() -> None:
+    """A default in the file would be the key or password of everybody who reads it."""
+    missing = "environment variable {} is not set; set it"
+    mask = "mask: { email: { hash: sha256, key: '${env:PEPPER}' } }"
+    assert _problem(mask)[1] == missing.format("PEPPER")
+    assert _problem("s3.secret-key: ${env:KEY_OF_S3}")[1] == missing.format("KEY_OF_S3")
+    assert _problem("sasl: ${env:KAFKA_PASSWORD}")[1] == missing.format("KAFKA_PASSWORD")
+    assert _problem("topic: ${env:TOPIC}")[1] == missing.format("TOPIC") + ", or write ${env:TOPIC:-default}"
 
 
 def test_usual_anchors_and_merges_work() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,19 @@ def test_a_table_that_was_paused_before_its_first_snapshot_can_be_resumed(tmp_pa
     resumed = tidemark("resume", file, "--table", "public.orders")
 
     assert (resumed.returncode, waiting(file)) == (0, ["resume"]), resumed.stderr
+
+
+def test_a_table_that_no_rule_writes_any_more_is_refused_without_a_run(tmp_path: Path) -> None:
+    file = pipeline(tmp_path)
+    (tmp_path / "state" / "offsets").mkdir(parents=True)
+    (tmp_path / "state" / "offsets" / "0").write_text("v1\n{}\n{}\n")  # a batch was planned
+    away = Pause("lake.old", Cause.FAILED, "no rule", since_ms=1, batch=0, begin=None, has_rule=False)
+    book = Book(Checkpoint(load_pipeline(file)))
+    book.change(lambda contents: replace(contents, earlier=(), tables={"lake.old": Entry(created_ms=1, pause=away)}))
+
+    refused = tidemark("resume", file, "--table", "lake.old")
+
+    assert (refused.returncode, waiting(file)) == (2, []), refused.stdout
 
 
 def test_a_pause_waits_for_the_next_start_and_a_reload_needs_none(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from pipelines.catchup.shown_standing import Standing
-from pipelines.http.exposition import exposition
 from pipelines.http.metrics import DURATIONS, METRICS
+from pipelines.http.metrics_app import exposition
 from pipelines.views.table_shape import TableShape
 from pipelines.views.table_views import BadGroup, Phase, RunView
 from sources.wording import BadReason

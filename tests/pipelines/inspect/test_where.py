@@ -99,7 +99,7 @@ def test_a_condition_selects_rows_as_sql_does(condition: str, ids: list[int]) ->
     [
         ("nmae = 'a'", "character 1: there is no column 'nmae'; did you mean 'name'?"),
         ("id = ", "character 6: expected a constant, found 'the end'"),
-        ("id = name", "character 6: expected a constant, found 'name'; texts stand in single quotes"),
+        ("id = name", "character 6: expected a constant, found 'name'; put texts in single quotes"),
         ("id = 'x'", "character 6: 'x' cannot be compared with column id, which is int64"),
         ("id", "character 3: expected a comparison after column id"),
         ("id = 1 name = 'a'", "character 8: unexpected 'name'; join conditions with AND or OR"),
@@ -110,7 +110,7 @@ def test_a_condition_selects_rows_as_sql_does(condition: str, ids: list[int]) ->
         ("ok = 1", "character 6: 1 cannot be compared with column ok, which is bool"),
         ("id IN ()", "character 8: expected a constant, found ')'"),
         ("`odd name` < 'NaN'", "NaN is neither smaller nor larger than a number; find it by = 'NaN' or != 'NaN'"),
-        ("`odd name` = NaN", "expected a constant, found 'NaN'; texts stand in single quotes"),
+        ("`odd name` = NaN", "expected a constant, found 'NaN'; put texts in single quotes"),
         ("id = 'NaN'", "character 6: 'NaN' cannot be compared with column id, which is int64"),
         ("small IN (1, 'inf')", "character 14: 'inf' cannot be compared with column small, which is int8"),
         ("real < 1e300", "1e300 cannot be compared with column real, which is float: it is beyond all numbers"),

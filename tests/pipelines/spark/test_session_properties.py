@@ -17,12 +17,14 @@ from pipelines.spark.session_properties import (
 )
 
 
-def config(tmp_path: Path, **spark: str) -> PipelineConfig:
+def config(tmp_path: Path, reader: str | None = None, /, **spark: str) -> PipelineConfig:
+    """Of dumps, or of Kafka with this reader."""
+    kafka = {"kafka": {"bootstrap_servers": "k:9092", "topics": ["t"], "reader": reader}}
     return PipelineConfig.model_validate(
         {
             "version": 1,
             "name": "shop",
-            "source": {"files": {"path": str(tmp_path)}, "format": "debezium-json"},
+            "source": {"format": "debezium-json", **(kafka if reader else {"files": {"path": str(tmp_path)}})},
             "checkpoint": str(tmp_path / "checkpoint"),
             "catalog": {"warehouse": str(tmp_path / "warehouse")},
             "spark": spark,
@@ -108,25 +110,21 @@ def test_the_kafka_connector_is_fetched_unless_somebody_has_it(tmp_path: Path, m
     assert with_kafka_connector(None) == {} and with_kafka_connector("a:b:1") == {"spark.jars.packages": "a:b:1"}
 
 
-def test_the_jvm_of_a_short_run_compiles_once_and_the_file_has_the_last_word(tmp_path: Path) -> None:
-    def java_options(is_short: bool, **spark: str) -> str:
-        found = session_properties([config(tmp_path, **spark)], "local[2]", False, [str(tmp_path)], is_short)
-        return found["spark.driver.extraJavaOptions"]
+def test_a_jvm_without_records_compiles_once_and_the_file_has_the_last_word(tmp_path: Path) -> None:
+    def java_options(*readers: str | None, **spark: str) -> str:
+        configs = [config(tmp_path, reader, **spark) for reader in readers]
+        return session_properties(configs, "local[2]", False, [str(tmp_path)])["spark.driver.extraJavaOptions"]
 
-    assert "TieredStopAtLevel" not in java_options(False)
-    assert "-XX:TieredStopAtLevel=1" in java_options(True)
-    given = java_options(True, **{"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4"})
+    assert "TieredStopAtLevel" not in java_options("direct", "spark")
+    assert "-XX:TieredStopAtLevel=1" in java_options(None)
+    assert "-XX:TieredStopAtLevel=1" in java_options("direct")
+    given = java_options("direct", **{"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4"})
     assert re.findall(r"-XX:TieredStopAtLevel=\d", given)[-1] == "-XX:TieredStopAtLevel=4"
 
 
 def test_what_a_query_has_fetched_and_not_read_goes_soon_after_it(tmp_path: Path) -> None:
     def of_kafka(**spark: str) -> dict[str, str]:
-        kafka = {"bootstrap_servers": "k:9092", "topics": ["t"], "reader": "spark"}
-        source = {"kafka": kafka, "format": "debezium-json"}
-        given = {"version": 1, "name": "shop", "source": source, "checkpoint": str(tmp_path), "otherwise": "create"}
-        catalog = {"warehouse": str(tmp_path)}
-        read = PipelineConfig.model_validate({**given, "catalog": catalog, "spark": spark})
-        return session_properties([read], "local[2]", False, [str(tmp_path)])
+        return session_properties([config(tmp_path, "spark", **spark)], "local[2]", False, [str(tmp_path)])
 
     timeout = "spark.kafka.consumer.fetchedData.cache.timeout"
     assert of_kafka()[timeout] == "30s"

@@ -109,8 +109,8 @@ def test_an_empty_table_with_dynamic_buckets_becomes_what_the_rule_says(tmp_path
             [],
             r"partition_by \[\], the rule wants \[dt\].*take `partition_by` out of the rule",
         ),
-        ({"partition_by": ["n"]}, ["dt"], r"wants \[n\].*say `partition_by: \[dt\]` in the rule.*`backfill: true`"),
-        ({"primary_key": ["n"]}, [], r"the rule wants \[n\].*say `primary_key: \[id\]` in the rule"),
+        ({"partition_by": ["n"]}, ["dt"], r"wants \[n\].*set `partition_by: \[dt\]` in the rule.*`backfill: true`"),
+        ({"primary_key": ["n"]}, [], r"the rule wants \[n\].*set `primary_key: \[id\]` in the rule"),
     ],
 )
 def test_other_keys_than_those_of_the_table_are_refused_with_what_to_write(

@@ -9,6 +9,7 @@ import pytest
 from pipelines.tables.tables import PipelineTables
 from tests.support.clicks import inserts, records, rule
 from tests.support.local_batches import pipeline_tables, run_batches
+from tests.support.placed_changes import RULE, Change, batch, postgresql
 
 OF_APPEND = {"bucket": "-1"}
 
@@ -53,3 +54,13 @@ def test_a_new_checkpoint_leaves_out_what_the_tables_have(tmp_path: Path, caplog
     run_batches(other, [records(*inserts(3)), records(*inserts(4), first_offset=3)], tmp_path)
     assert warnings(caplog) == []
     assert other.sinks["lake.clicks"].table.to_arrow().num_rows == 7
+
+
+def test_where_positions_order_the_rows_late_offsets_are_no_news(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    newer, older = Change("c", 1, 7, postgresql(2)), Change("c", 1, 6, postgresql(1))
+    run_batches(
+        pipeline_tables(tmp_path, [RULE]), [batch([newer], first_offset=10), batch([older], first_offset=3)], tmp_path
+    )
+    assert warnings(caplog) == []

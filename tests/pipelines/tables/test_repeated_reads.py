@@ -89,6 +89,23 @@ def test_where_rows_end_up_equal_it_is_told(tmp_path: Path, caplog: pytest.LogCa
     assert quantities(tmp_path) == [1, 2]
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"merge-engine": "aggregation", "fields.qty.aggregate-function": "max", "ignore-delete": "true"},
+        {"merge-engine": "first-row", "ignore-delete": "true"},
+    ],
+)
+def test_rows_that_no_older_one_replaces_are_no_news(
+    tmp_path: Path, options: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    rule = {**UPSERT, "options": options}
+    filled(tmp_path, rule)
+    run_batches(pipeline(tmp_path, rule, "copy"), [items("shop", 0, 1, 2)], tmp_path)
+    assert "reads them again" not in caplog.text
+    assert quantities(tmp_path) == [1, 2]
+
+
 def test_topics_of_their_own_are_no_matter(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     filled(tmp_path, LOG)
     other = items("eu", 0, 7)

@@ -12,14 +12,21 @@ from pipelines.prepared import own_tables, prepared
 from pipelines.tables.tables import PipelineTables
 from tests.support.quarantined import QUERY, envelope, record, run_batch, table, write_pipeline
 
+KEY, TYPES = "primary_key: [id]", "{ types: { n: INT } }"
 CHANGES = {
     "bucket": ('"bucket": "2"', '"bucket": "4"', "option 'bucket' cannot change"),
-    "key": ("primary_key: [id]", "primary_key: [id, day]", r"exists with primary_key \[id\], the rule wants"),
+    "key": (KEY, "primary_key: [id, day]", r"exists with primary_key \[id\], the rule wants"),
     "engine": ('"bucket": "2"', '"bucket": "2", "merge-engine": "partial-update"', "option 'merge-engine' cannot"),
     "mode": (
         '{"bucket": "2"}\n    primary_key: [id]',
         '{"bucket": "-1"}\n    mode: append',
         "the rule has `mode: append`",
+    ),
+    "type by pattern": (TYPES, "{ types: { /n.*/: BOOLEAN } }", "declares column 'n' as BOOLEAN"),
+    "time of deletes": (
+        KEY,
+        f"{KEY}\n    history: {{ soft_delete: {{ column: day }} }}",
+        "exists and has day as STRING",
     ),
 }
 CATCH_ALL = "  - { match: { table: '(.*)' }, into: 'lake.{table}' }\n"
@@ -84,3 +91,14 @@ def test_an_option_that_may_change_is_left_to_the_first_record(tmp_path: Path) -
     )
     prepared(load_pipeline(file))
     assert table(tmp_path).schema.id == 0
+
+
+def test_another_expression_of_the_key_is_told_before_spark_starts(tmp_path: Path) -> None:
+    file = write_pipeline(tmp_path)
+    file.write_text(
+        file.read_text().replace(TYPES, "{ replace: { id: id + 1 } }\n    primary_key: [id]\n    before: full")
+    )
+    run_batch(tmp_path, file, 0, record(0, envelope(0, 0)))
+    file.write_text(file.read_text().replace("id + 1", "id + 2"))
+    with pytest.raises(ConfigError, match="computes id of its primary key in another way"):
+        prepared(load_pipeline(file))

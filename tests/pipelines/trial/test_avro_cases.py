@@ -11,6 +11,7 @@ from typing import Any
 import fastavro
 import pytest
 
+from paimon_table.errors import ConfigError
 from pipelines.trial.avro_values import avro_schema
 from tests.support.command import tidemark
 
@@ -100,6 +101,15 @@ def test_the_schemas_of_the_file_take_the_place_of_the_registry(tmp_path: Path, 
 
 
 RECORD = "{ key: null, value: { id: 1, n: 2 } }"
+
+
+def test_a_schema_may_be_pasted_as_the_answer_of_a_registry() -> None:
+    answer = {"subject": "s-value", "version": 3, "id": 258, "schema": json.dumps(EVERYTHING), "schemaType": "AVRO"}
+    assert avro_schema(258, answer, "here").given == EVERYTHING
+    with pytest.raises(ConfigError, match=r"^here: no Avro schema: .*copy it from the registry"):
+        avro_schema(1, {"schema": 'syntax = "proto3";', "schemaType": "PROTOBUF"}, "here")
+
+
 MISTAKES = [
     (RECORD, "{ value: { id: 1, n: many } }", 'shop.test.yaml:6: no value of schema 7: n: "many" is no int'),
     (RECORD, "{ value: { id: 1, m: 2 } }", "shop.test.yaml:6: no value of schema 7: no field 'm'; known: id, n"),

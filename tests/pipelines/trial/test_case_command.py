@@ -128,6 +128,34 @@ def test_each_kind_of_difference_is_told(tmp_path: Path, expect: str, told: list
     assert [line for line in text if not line.startswith("log: ")][: len(told)] == told, extra
 
 
+ONE_TOPIC = "topics: [shop.public.orders]"
+
+
+@pytest.mark.parametrize(
+    ("source", "reads"),
+    [
+        (ONE_TOPIC, "shop.public.orders"),
+        (
+            "topics: { include: ['shop.*'], exclude: [shop.public.ordrs, b] }",
+            "topics that match 'shop.*' and not 'shop.public.ordrs' or 'b'",
+        ),
+    ],
+)
+def test_a_case_of_a_topic_that_the_pipeline_does_not_read_fails(tmp_path: Path, source: str, reads: str) -> None:
+    other = insert(2, n=2).replace("{", '{"topic": "shop.public.orders", ', 1)
+    (tmp_path / "dump.jsonl").write_text('{"topic": "other", "partition": 0, "offset": 0, "payload": null}\n')
+    text = case("\n".join([other, insert(1, n=1), "{ file: dump.jsonl }"]), "{}").replace(
+        "topic: shop.public.orders", "topic: shop.public.ordrs", 1
+    )
+    done = tidemark("test", write(tmp_path, text, PIPELINE.replace(ONE_TOPIC, source)))
+    assert done.returncode == 1
+    told = "the pipeline does not read topic {}, but {}; correct the topic, or add it to the `topics` of `source`"
+    assert [line.strip().replace(f"{tmp_path}/", "") for line in done.stdout.splitlines()[1:-1]] == [
+        f"shop.test.yaml:{line}: {told.format(topic, reads)}"
+        for line, topic in [(4, "shop.public.ordrs"), (8, "other")]
+    ]
+
+
 @pytest.mark.slow
 def test_what_stops_or_pauses_a_pipeline_can_be_expected(tmp_path: Path) -> None:
     bad = "\n".join(insert(key, n="x") for key in range(4))

@@ -116,6 +116,18 @@ def test_the_file_says_what_was_seen_and_is_valid(tmp_path: Path) -> None:
     assert load_pipeline(file).tables[-1].columns.decimal_format == "base64"
 
 
+def test_files_named_after_topics_have_names_and_checkpoints_of_their_own(tmp_path: Path) -> None:
+    dumps = dump(tmp_path, ("crm.staff", {"id": 1}, envelope(id=1)), ("crm.flat", {"id": 1}, envelope(id=1)))
+    lines = []
+    for name in ("crm.staff.yaml", "crm.flat.yml", ".hidden"):
+        assert tidemark("init", "--files", dumps, "-o", tmp_path / name).returncode == 0
+        lines.append(
+            [line for line in (tmp_path / name).read_text().splitlines() if "state/" in line or "name" in line]
+        )
+    names = ("crm.staff", "crm.flat", "p.hidden")
+    assert lines == [[f"name: {name}", f"checkpoint: state/{name}"] for name in names]
+
+
 def test_a_file_that_is_there_is_replaced_on_demand_alone(tmp_path: Path) -> None:
     dumps = dump(tmp_path, ("orders", {"id": 1}, envelope(id=1)))
     file = tmp_path / "shop.yaml"
@@ -178,7 +190,7 @@ def test_requests_that_cannot_be_met_are_told(
 def test_topics_that_nothing_reads_are_told(tmp_path: Path) -> None:
     done = tidemark("init", "--files", dump(tmp_path, ("t", None, "<xml/>")))
     assert done.returncode == 2
-    assert "(t: neither JSON objects nor binary values with a schema registry)" in done.stderr
+    assert "(t: texts that are neither JSON objects nor lines of CSV); write the file by hand" in done.stderr
 
 
 PLAIN_TOPICS: dict[str, tuple[list[tuple[str, Any, Any]], list[str], list[dict[str, Any]]]] = {

@@ -118,6 +118,35 @@ def test_the_document_has_the_same_for_programs(tmp_path: Path) -> None:
     assert document["prerequisites"] == []
 
 
+def test_what_no_rule_takes_and_rules_that_take_nothing_are_named(tmp_path: Path) -> None:
+    rules = (
+        PIPELINE.replace("types: { n: INT } }", "drop: [secret] }") + "  - match: { table: ordrs }\n    into: lake.x\n"
+    )
+    lines = [
+        line(n, {"id": n}, topic) for n, topic in enumerate([TOPIC, "shop.public.b", "shop.public.a", "shop.public.b"])
+    ]
+    file = write(tmp_path, lines, rules)
+    assert tidemark("plan", file).stdout.splitlines()[-11:-1] == [
+        "Skipped of the sample: 3 of skipped tables",
+        "",
+        "Source tables that no rule takes:",
+        "  public.b (topic shop.public.b): 2 records",
+        "  public.a (topic shop.public.a): 1 record",
+        "",
+        "Warnings of a run:",
+        f"  rule into lake.orders: columns.drop: 'secret' matches no column of {TOPIC}: correct or remove it;"
+        " there are id",
+        "  rule into lake.x: no source table matches it (table ordrs): correct or remove it; did you mean 'orders'?",
+        "",
+    ]
+    ran(tmp_path, file)
+    lines = [line(n + 4, {"id": n}, "shop.public.b") for n in range(2)]
+    file = write(tmp_path, lines, rules)
+    assert planned(file)[1]["notes"] == [
+        "rule into lake.x: no source table matches it (table ordrs): correct or remove it; did you mean 'orders'?"
+    ]
+
+
 def test_a_table_without_a_key_does_not_take_the_buckets_of_the_file(tmp_path: Path) -> None:
     dump = json.dumps({"topic": TOPIC, "partition": 0, "offset": 0, "key": None, "payload": '{"id": 1}'})
     file = write(tmp_path, [dump])
@@ -200,8 +229,8 @@ def test_what_would_stop_the_pipeline_is_an_error(tmp_path: Path) -> None:
     assert document["prerequisites"] == [
         {
             "level": "error",
-            "text": f"on_bad_record: fail: the pipeline would stop at {TOPIC} partition 0 offset 1:"
-            ' column n INT: string "x" does not fit INT',
+            "text": f"on_bad_record: fail: the pipeline would stop at the bad record {TOPIC} partition 0 offset 1;"
+            " fix the record, or the pipeline file, before a run",
         }
     ]
     lines = [line(n, {"id": n, "n": "x"}) for n in range(4)]
@@ -246,6 +275,71 @@ def test_a_source_without_files_is_an_error(tmp_path: Path) -> None:
     assert f"error: source.files.path: no file matches {tmp_path}/none/*.jsonl" in done.stdout
 
 
+def test_a_reason_stands_once_and_with_its_remedy(tmp_path: Path) -> None:
+    pipeline = PIPELINE.replace("debezium-json", "canal-json").replace("    columns: { types: { n: INT } }\n", "")
+    lines = [line(n, {"id": n}, source={"table": "orders"}) for n in range(4)]
+    reason = "value is not a record of Canal but an envelope of Debezium: set source.format to debezium-json"
+    paused = tidemark("plan", write(tmp_path, lines, pipeline)).stdout
+    quarantined = tidemark("plan", write(tmp_path, lines[:2], pipeline)).stdout
+    stopped = tidemark(
+        "plan", write(tmp_path, lines, pipeline.replace("-json }", "-json, on_bad_record: fail }"))
+    ).stdout
+    assert [text.count(reason) for text in (paused, quarantined, stopped)] == [1, 1, 1]
+    assert "error: table lake.orders would be paused: nearly all records are bad" in paused
+
+
+@pytest.mark.parametrize("key", ["", "    primary_key: [id]\n"])
+def test_envelopes_that_are_read_as_rows_are_told_with_their_format(tmp_path: Path, key: str) -> None:
+    pipeline = PIPELINE.replace("debezium-json", "json").replace("    columns: { types: { n: INT } }\n", key)
+    file = write(tmp_path, [line(n, {"id": n}, source={"table": "orders"}) for n in range(2)], pipeline)
+    code, document = planned(file)
+    assert code == 1
+    assert [found["text"] for found in document["prerequisites"]] == [
+        f"the pipeline would stop: {TOPIC}: its records are envelopes of Debezium (op, before, after, source), not"
+        " rows; set source.format to debezium-json, or to debezium-avro if they are in Avro. To store them as they are,"
+        " say `mode: append`"
+    ]
+    file.write_text(pipeline.replace(key, "    mode: append\n") if key else pipeline + "    mode: append\n")
+    assert planned(file)[0] == 3
+
+
+def flat(root: Path, rule: str) -> tuple[int, list[str]]:
+    """The exit code, and what a plan says of a rule for flattened rows of MySQL without `__db`."""
+    record = {"topic": "crm.eu.staff", "partition": 0, "ts": 0, "key": '{"id": 1}', "payload": '{"id": 1, "__op": "c"}'}
+    rules = f"  - match: {{ table: staff }}\n    into: lake.staff\n{rule}"
+    pipeline = PIPELINE.replace("debezium-json", "upsert-json").partition("  - match")[0]
+    code, found = planned(write(root, [json.dumps({**record, "offset": n}) for n in range(3)], pipeline + rules))
+    return code, [*found["notes"], *(one["text"] for one in found["prerequisites"])]
+
+
+LACK = (
+    "neither the records of topic crm.eu.staff nor its name say the database; let the connector write it"
+    " (`add.fields=db` of ExtractNewRecordState, format upsert-json or -avro), or take "
+)
+
+
+def test_a_database_that_flattened_rows_do_not_name_is_told_with_its_remedy(tmp_path: Path) -> None:
+    code, told = flat(tmp_path, "    columns: { add: { shard: $database } }\n")
+    assert (code, told) == (
+        3,
+        [f"crm.eu.staff: rule into lake.staff: column shard: $database is NULL: {LACK}$schema, which is eu"],
+    )
+    code, told = flat(tmp_path, "    primary_key: [shard, id]\n    columns: { add: { shard: $database } }\n")
+    assert code == 1
+    key = "column shard of the primary key would be NULL"
+    assert [f"{key}: {LACK}$schema, which is eu" in text for text in told] == [True]
+    both = "    columns: { add: { shard: 'coalesce($database, $schema)' } }\n"
+    assert flat(tmp_path, both) == (3, [])
+    assert flat(tmp_path, "    columns: { add: { shard: $schema } }\n") == (3, [])
+
+
+def test_a_match_of_a_database_that_rows_do_not_name_is_told_with_its_remedy(tmp_path: Path) -> None:
+    more = "  - match: { database: eu, table: staff }\n    into: lake.eu\n"
+    assert flat(tmp_path, more)[1] == [
+        f"rule into lake.eu: no source table matches it (database eu, table staff): {LACK}`match.schema`, which is eu"
+    ]
+
+
 def test_a_line_that_is_no_record_goes_to_quarantine(tmp_path: Path) -> None:
     code, document = planned(write(tmp_path, [line(0, {"id": 1, "n": 1}), "{"]))
     assert code == 3
@@ -260,7 +354,7 @@ def test_a_sample_of_bad_records_alone_is_an_error(tmp_path: Path) -> None:
     code, document = planned(write(tmp_path, [*bad, tombstone], pipeline))
     (finding,) = document["prerequisites"]
     assert (code, finding["level"]) == (1, "error")
-    assert finding["text"].startswith("no record of the sample gives a row, and 3 records would go to quarantine: ")
+    assert finding["text"].startswith("no record of the sample gives a row, and 3 records would go to quarantine; ")
 
     others = [line(n, {"id": n, "n": 1}, topic="shop.public.other") for n in range(2)]
     pipeline = pipeline + "  - match: { table: other }\n    into: lake.other\n"

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pipelines.config.config import PipelineConfig
 from pipelines.trial.case_checks import Outcome
 from pipelines.trial.case_file import load_cases
-from pipelines.trial.case_records import FIRST_RECORD, batches_of
+from pipelines.trial.case_records import FIRST_RECORD, CaseRecords
 from pipelines.trial.case_run import outcome_of
 from pipelines.trial.trial_pipeline import TrialPipeline
 from sources.changes import RECORD_SCHEMA
@@ -107,7 +107,7 @@ def test_records_have_offsets_and_times_of_their_own(tmp_path: Path) -> None:
         "      - [{ value: 3 }, { value: 4, offset: 9, timestamp: '2026-02-03T05:05:06+01:00' }, { value: 5 }]\n"
         "    expect: {}\n"
     )
-    first, second = (batch.to_pylist() for batch, _ in batches_of(load_cases(file)[1][0]))
+    first, second = (batch.to_pylist() for batch, _ in CaseRecords(load_cases(file)[1][0]).batches())
     assert [(row["partition"], row["offset"]) for row in (*first, *second)] == [(0, 0), (1, 0), (0, 1), (0, 9), (0, 10)]
     assert first[0]["timestamp"] == FIRST_RECORD
     assert [row["timestamp"].second for row in (*first, *second)] == [0, 1, 2, 6, 4]

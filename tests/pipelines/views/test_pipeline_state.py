@@ -108,7 +108,7 @@ def test_a_batch_that_takes_long_is_seen_since_it_began_first() -> None:
 def test_batches_that_overlap_share_no_seconds() -> None:
     state = PipelineState("shop")
     state.end(report(0, 0.0, 2.0))
-    state.end(report(1, 1.0, 5.0))
+    state.end(report(1, 1.0, 5.0).after(2.0))
     seen = state.view()
     assert [batch.seconds for batch in seen.last_batches] == [2.0, 3.0]
     assert (seen.durations.sum_s, seen.durations.at_most[2.5], seen.durations.at_most[5.0]) == (5.0, 1, 2)

@@ -174,6 +174,6 @@ def test_a_disk_without_room_is_told_with_the_directory_and_what_to_do(tmp_path:
     told = done.stdout.splitlines()
     assert len(told) == 2, done.stdout + done.stderr
     for text in told:
-        assert text.startswith(f"what tasks give each other cannot be written to {tmp_path}/"), text
+        assert text.startswith(f"the files between tasks cannot be written to {tmp_path}/"), text
         assert "(File too large)" in text
         assert "make room there, or give pipelines another directory (spark.local.dir), then start again" in text

@@ -160,7 +160,8 @@ def test_an_unknown_table_is_observed_with_its_columns_and_key() -> None:
 def test_a_skipped_table_is_counted() -> None:
     decoded = decode(records([event("c", None, {"id": 1})] * 20), None)
 
-    assert (decoded.counts.skipped_tables, decoded.changes, decoded.observations) == (20, (), ())
+    assert (decoded.counts.skipped_tables, decoded.skipped) == (20, ((SOURCE, 20),))
+    assert (decoded.changes, decoded.observations) == ((), ())
 
 
 @pytest.mark.parametrize("copies", [1, 20])
