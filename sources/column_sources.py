@@ -56,8 +56,10 @@ class ColumnSources:
     """The source table that these names are of: others have their own."""
     topics: Mapping[str, str] = field(default_factory=dict)
     """The ids of the topics that these offsets are of, as far as they were known."""
-    gone: tuple[str, ...] = ()
-    """Columns that the source has lost and the table keeps: they are not former names of a later column."""
+    since: Mapping[str, PastName] = field(default_factory=dict)
+    """Column that came later than others, or came again -> its name meant nothing before: older rows lack it."""
+    gone: Mapping[str, PastName] = field(default_factory=dict)
+    """Column that the source has lost and the table keeps -> older records have it. No later column is its new name."""
     left_out: tuple[str, ...] = ()
     """Columns of the newest records that ``columns.drop`` names, or masked ones with only NULL so far. A column that
     comes in their place may be the same one under a new name."""
@@ -77,7 +79,8 @@ class ColumnSources:
                 {str(name): tuple(map(_past_name, names)) for name, names in found.get("past", {}).items()},
                 str(found.get("source", "")),
                 _names(found.get("topics", {})),
-                tuple(map(str, found.get("gone", ()))),
+                {str(name): _past_name(one) for name, one in found.get("since", {}).items()},
+                {str(name): _past_name(one) for name, one in found.get("gone", {}).items()},
                 tuple(map(str, found.get("left_out", ()))),
                 {str(name): tuple(map(str, columns)) for name, columns in found.get("lacking", {}).items()},
                 {str(name): tuple(map(str, words)) for name, words in found.get("made_by", {}).items()},
@@ -90,12 +93,14 @@ class ColumnSources:
         """The value of the option."""
         found = {f.name: getattr(self, f.name) for f in fields(self)}
         found["past"] = {name: [asdict(one) for one in names] for name, names in self.past.items()}
+        found |= {kind: {name: asdict(one) for name, one in found[kind].items()} for kind in ("since", "gone")}
         return json.dumps({k: v for k, v in found.items() if v}, ensure_ascii=False, separators=(",", ":"))
 
     def with_rename(self, old: str, new: str) -> ColumnSources:
         """A column is called otherwise now, and by all its former names."""
         renamed = {name: new if now == old else now for name, now in self.renamed.items() if name != new}
-        return replace(self, renamed={**renamed, old: new}, past=self._past_with({old: new}))
+        since = {new if name == old else name: one for name, one in self.since.items()}
+        return replace(self, renamed={**renamed, old: new}, past=self._past_with({old: new}), since=since)
 
     def with_reused(self, columns: Collection[str], firsts: Firsts) -> ColumnSources:
         """Records have these columns, ``firsts`` first: of two names for one column the older one means another."""
@@ -140,17 +145,19 @@ class ColumnSources:
                 past[name] = (*past.get(name, ()), PastName(None, ends[now]))
         renamed = {name: now for name, now in self.renamed.items() if name not in ends and now not in ends}
         continued = {name: columns for name, columns in self.continued.items() if name not in ends}
-        gone = tuple(name for name in self.gone if name not in ends)
-        return replace(self, renamed=renamed, continued=continued, past=past, gone=gone)
+        since = {name: one for name, one in self.since.items() if name not in ends}
+        gone = {name: one for name, one in self.gone.items() if name not in ends}
+        return replace(self, renamed=renamed, continued=continued, past=past, since=since, gone=gone)
 
     def in_topics(self, topics: Mapping[str, str]) -> ColumnSources:
         """What holds in topics with these ids: what names meant in an earlier topic of the name is forgotten."""
         is_recreated = any(self.topics.get(topic, id_) != id_ for topic, id_ in topics.items())
-        return replace(self, past={}) if is_recreated else self
+        gone = {name: PastName(name, {}) for name in self.gone}
+        return replace(self, past={}, since={}, gone=gone) if is_recreated else self
 
     def with_gone(self, columns: Collection[str], firsts: Firsts) -> ColumnSources:
         """The source has lost columns that the table keeps: from ``firsts`` on their former names mean others."""
-        known = replace(self, gone=tuple(dict.fromkeys((*self.gone, *columns))))
+        known = replace(self, gone={**{name: _until(name, firsts) for name in columns}, **self.gone})
         for place, (offset, time_ms) in firsts.items():
             for name in [old for old, now in self.renamed.items() if now in columns]:
                 known = known._with_end(name, place, offset, time_ms)
@@ -169,9 +176,21 @@ class ColumnSources:
         """Rows are made by these masks and expressions from now on."""
         return replace(self, made_by=words)
 
-    def with_own_columns(self, added: Collection[str]) -> ColumnSources:
-        """Columns of these names are added: they are not gone any more."""
-        return replace(self, gone=tuple(name for name in self.gone if name not in added))
+    def with_shown(self, columns: Collection[str], firsts: Firsts) -> ColumnSources:
+        """Records have columns that are new or were gone, ``firsts`` first: older rows lack them."""
+        since, gone = dict(self.since), dict(self.gone)
+        for name in columns:
+            before = (*self.past.get(name, ()), *([gone[name]] if name in gone else []))
+            new = {at: first for at, first in firsts.items() if not any(one.covers(at, *first) for one in before)}
+            if new and (name in gone or name not in since):
+                since[name] = _until(None, new)
+                gone.pop(name, None)
+        return replace(self, since=since, gone=gone)
+
+    def is_before(self, name: str, firsts: Firsts) -> bool:
+        """Whether a column came later than records, ``firsts`` first: they do not show that the source has lost it."""
+        since = self.since.get(name)
+        return since is not None and all(since.covers(place, *first) for place, first in firsts.items())
 
     def is_past(self, columns: Collection[str], firsts: Firsts) -> bool:
         """Whether records with these columns, ``firsts`` first, are from before a name of theirs meant another one."""
@@ -184,6 +203,12 @@ class ColumnSources:
             name: tuple(replace(one, means=names.get(one.means, one.means)) if one.means else one for one in before)
             for name, before in self.past.items()
         }
+
+
+def _until(means: str | None, firsts: Firsts) -> PastName:
+    """What a name meant before these records."""
+    times = [time_ms for _, time_ms in firsts.values() if time_ms is not None]
+    return PastName(means, {place: offset for place, (offset, _) in firsts.items()}, min(times, default=None))
 
 
 def place_key(topic: str, partition: int) -> str:

@@ -111,7 +111,9 @@ class Evolution:
             for name, why in found.refused.items()
         }
         is_news = self.note_refused(sink.identifier, refused, schema.column_names, source)
-        sources = sources.with_own_columns(found.added)
+        added = {of_source.columns.source_of(name) or name for name in found.added}
+        for one in seen.schemas if feeds_alone(rule, sink) else ():
+            sources = sources.with_shown(added.intersection(dict(one.columns)), one.firsts)
         for name, other in found.continued.items():
             sources = sources.with_new_column(of_source.columns.source_of(name) or name, name, other)
         columns = [*renamed.changes, *found.changes, *self._nullable(rule, of_source, source, schema, seen)]

@@ -43,7 +43,7 @@ def names_for(known: ColumnSources, source: SourceTable) -> ColumnSources:
 def with_names_of(known: ColumnSources, sink: TableSink, source: SourceTable) -> ColumnSources:
     """What the table is to remember: former names are of this source table, if they are news."""
     before = ColumnSources.parsed(sink.table.schema.options.get(OPTION))
-    if (known.renamed, known.past) == (before.renamed, before.past):
+    if (known.renamed, known.past, known.since, known.gone) == (before.renamed, before.past, before.since, before.gone):
         return known
     topics = {**known.topics, **_topic_ids(sink, source)}
     return replace(known, source=source_words(fed_by(source)), topics=topics)

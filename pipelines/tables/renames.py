@@ -120,6 +120,7 @@ class _Following:
         if self.known.is_past(names, shown.firsts):
             return
         newer = [other.columns for other in self._schemas[number + 1 :] if other.is_behind(shown)]
+        self.known = self.known.with_shown(self.known.gone.keys() & {*names}, shown.firsts)
         left_out = {name for name, _ in shown.columns if self._rule.columns.stored_as(name) != name}
         there = {self.known.renamed.get(name, name) for name in names}
         not_gone, not_new = {*self.known.gone, *self._lost, *there}, {*self.known.renamed, *self._named, *left_out}
@@ -130,11 +131,13 @@ class _Following:
             if later is None or _has(later, new, shown.columns, old):
                 self._rename(old, new)
         self.known = self.known.with_reused(names, shown.firsts)
-        for name, t in shown.columns:
-            if name not in dict(self.columns) and name not in not_new:
-                self.columns.append((name, t))
+        added = [(name, t) for name, t in shown.columns if name not in dict(self.columns) and name not in not_new]
+        if self._schema is not None or number > 0:
+            self.known = self.known.with_shown(dict(added), shown.firsts)
+        self.columns += added
         there = {self.known.renamed.get(name, name) for name in names} | {*names}
-        self._lost |= {name for name, _ in self.columns} - there
+        lacking = {name for name, _ in self.columns} - there
+        self._lost |= {name for name in lacking if not self.known.is_before(name, shown.firsts)}
 
     def _rename(self, old: str, new: str) -> None:
         if name_refusal(new, [name for name, _ in self.columns if name != old]) is not None:
@@ -173,17 +176,24 @@ def followed(
 
 def with_renames(rule: TargetRule, seen: Seen, source: SourceTable) -> tuple[TargetRule, Seen]:
     """The rule and the columns of a new table whose first records have columns under several names."""
-    if rule.schema_changes.rename != "apply" or rule.merge_sources is not None or len(seen.schemas) < 2:
+    if not rule.schema_changes.follows_renames or rule.merge_sources is not None or len(seen.schemas) < 2:
         return rule, seen
     layout = first_layout(rule, seen.columns) if rule.changes_rows else None
     found = followed(None, rule, layout, seen.schemas, ColumnSources())
-    if found.sources == ColumnSources():
+    is_renamed, known = (
+        rule.schema_changes.rename == "apply",
+        replace(found.sources, source=source_words(fed_by(source))),
+    )
+    known = known if is_renamed else ColumnSources(source=known.source, since=known.since)
+    if known == ColumnSources(source=known.source):
         return rule, seen
-    sources = replace(found.sources, source=source_words(fed_by(source)))
-    options = {**rule.options, OPTION: sources.text}
-    kept = seen.without({*found.sources.renamed, *found.sources.past})
+    rule = replace(rule, options={**rule.options, OPTION: known.text})
+    former = {*known.renamed, *known.past}
+    if not former:
+        return rule, seen
+    kept = seen.without(former)
     order = [*(name for name in found.order if name in kept.columns), *kept.columns]
-    return replace(rule, options=options), replace(kept, columns={name: kept.columns[name] for name in order})
+    return rule, replace(kept, columns={name: kept.columns[name] for name in order})
 
 
 def named_columns(rule: TargetRule, layout: Layout | None) -> set[str]:

@@ -16,6 +16,7 @@ KNOWN = (
     .with_new_column("v", "v", "v_v2")
     .with_new_column("v", "v_v2", "v_v3")
     .without_columns({"x": {P0: 5, P1: 7}})
+    .with_shown(["n"], {P0: (8, 80), P1: (3, None)})
     .with_gone(["g"], {P0: (9, 90)})
 )
 
@@ -24,7 +25,8 @@ def test_all_of_it_is_in_the_option() -> None:
     assert ColumnSources.parsed(KNOWN.text) == KNOWN
     assert KNOWN.renamed == {"a": "c", "b": "c"}
     assert KNOWN.continued == {"v": ("v", "v_v2", "v_v3")}
-    assert KNOWN.gone == ("g",)
+    assert KNOWN.since == {"n": PastName(None, {P0: 8, P1: 3}, 80)}
+    assert KNOWN.gone == {"g": PastName("g", {P0: 9}, 90)}
 
 
 @pytest.mark.parametrize("text", [None, "", "no JSON", "[]", '{"renamed": 1}', '{"past": {"x": [{"means": "y"}]}}'])
@@ -34,7 +36,21 @@ def test_what_somebody_has_spoilt_says_nothing(text: str | None) -> None:
 
 def test_a_name_that_comes_back_is_one_of_the_column_or_of_a_new_one() -> None:
     assert KNOWN.with_rename("c", "a").renamed == {"b": "a", "c": "a"}
-    assert KNOWN.with_own_columns({"a", "g"}).gone == ()
+
+
+def test_a_lost_column_comes_again_by_a_younger_record() -> None:
+    assert KNOWN.with_shown(["g"], {P0: (8, 99), P1: (7, 90)}) == KNOWN
+    again = KNOWN.with_shown(["g"], {P0: (8, 99), P1: (7, 91)})
+    assert again.gone == {} and again.since["g"] == PastName(None, {P1: 7}, 91)
+
+
+def test_records_from_before_a_column_show_no_loss() -> None:
+    assert KNOWN.is_before("n", {P0: (7, 99)}) and KNOWN.is_before("n", {P2: (9, 80)})
+    assert not KNOWN.is_before("n", {P0: (8, 80)}) and not KNOWN.is_before("n", {P2: (1, 81)})
+    assert not KNOWN.is_before("other", {P0: (0, 0)})
+    renamed = KNOWN.with_rename("n", "m")
+    assert renamed.is_before("m", {P0: (7, 99)})
+    assert renamed.without_columns({"m": {P0: 9}}).since == {}
 
 
 def test_a_former_name_beside_the_name_of_now_means_another_column_from_there_on() -> None:

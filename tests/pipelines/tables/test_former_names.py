@@ -308,3 +308,38 @@ def test_each_source_table_of_a_log_has_its_own_former_names(tmp_path: Path) -> 
     assert {b for b, c in found if c is None} == {"its own", "new"}
     assert [c for b, c in found if b is None] == ["b0", "b1", "b2", "c0", "late", "late"]
     assert ("new", "c") in found and len(found) == 10
+
+
+def test_a_row_from_before_a_column_came_does_not_show_that_it_is_lost(tmp_path: Path) -> None:
+    """Each batch is the first one of a process."""
+    late = at("1/1", A, 5)
+    start = [at(f"{partition}/0", A, 0) for partition in range(3)]
+    tables = played(tmp_path / "added", start, [at("0/1", AB, 10, b="b")], [late], [at("0/2", AC, 20, c="c")])
+    assert values(tables, "b", "c") == {0: ["-", "c"], 1: ["-", None], 2: ["-", None]}
+
+    renamed = [at("0/1", AB, 10, b="b")], [at("0/2", AC, 20, c="c")], [late], [at("2/1", AB, 12, b="late")]
+    tables = played(tmp_path / "renamed", start, *renamed)
+    assert values(tables, "b", "c") == {0: ["-", "c"], 1: ["-", None], 2: ["-", "late"]}
+
+    first = [*start, at("0/1", AB, 10, b="b")]
+    tables = played(tmp_path / "in the first batch", first, [late], [at("0/2", AC, 20, c="c")])
+    assert values(tables, "b", "c") == {0: ["-", "c"], 1: ["-", None], 2: ["-", None]}
+
+    tables = played(tmp_path / "together", start, [at("0/1", AB, 10, b="b")], [late, at("0/2", AC, 20, c="c")])
+    assert values(tables, "b", "c") == {0: ["-", "c"], 1: ["-", None], 2: ["-", None]}
+
+
+@pytest.mark.parametrize("drop", ["keep_null", "drop"])
+def test_a_lost_column_that_comes_again_can_be_renamed(tmp_path: Path, drop: str) -> None:
+    start = [at(f"{partition}/0", AB, 0, b="b") for partition in range(3)]
+    again = [at("0/1", A, 10)], [at("1/1", AB, 5, b="late")], [at("0/2", AB, 20, b="again")], [at("0/3", AC, 30, c="c")]
+    tables = played(tmp_path, start, *again, schema_changes={"rename": "apply", "drop": drop})
+
+    assert values(tables, "b", "c") == {0: ["-", "c"], 1: ["-", "late"], 2: ["-", "b"]}
+
+
+def test_a_lost_column_has_not_come_again_by_an_older_row(tmp_path: Path) -> None:
+    start = [at(f"{partition}/0", AB, 0, b="b") for partition in range(3)]
+    tables = played(tmp_path, start, [at("0/1", A, 10)], [at("1/1", AB, 5, b="late")], [at("0/2", AC, 30, c="c")])
+
+    assert values(tables, "b", "c") == {0: [None, "c"], 1: ["late", None], 2: ["b", None]}
