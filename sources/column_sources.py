@@ -57,7 +57,8 @@ class ColumnSources:
     topics: Mapping[str, str] = field(default_factory=dict)
     """The ids of the topics that these offsets are of, as far as they were known."""
     since: Mapping[str, PastName] = field(default_factory=dict)
-    """Column that came later than others, or came again -> its name meant nothing before: older rows lack it."""
+    """Column that came later than others, or came again -> its name meant nothing before: older rows lack it. Under no
+    name: the columns that the table was made with."""
     gone: Mapping[str, PastName] = field(default_factory=dict)
     """Column that the source has lost and the table keeps -> older records have it. No later column is its new name."""
     left_out: tuple[str, ...] = ()
@@ -157,10 +158,14 @@ class ColumnSources:
 
     def with_gone(self, columns: Collection[str], firsts: Firsts) -> ColumnSources:
         """The source has lost columns that the table keeps: from ``firsts`` on their former names mean others."""
-        known = replace(self, gone={**{name: _until(name, firsts) for name in columns}, **self.gone})
-        for place, (offset, time_ms) in firsts.items():
-            for name in [old for old, now in self.renamed.items() if now in columns]:
-                known = known._with_end(name, place, offset, time_ms)
+        known = self
+        for column in [name for name in columns if name not in self.gone and not self.is_before(name, firsts)]:
+            since = self.since.get(column, self.since.get(""))
+            lacks = {at: one for at, one in firsts.items() if since is None or not since.covers(at, *one)}
+            known = replace(known, gone={**known.gone, column: _until(column, lacks)})
+            for name in [old for old, now in self.renamed.items() if now == column]:
+                for place, first in lacks.items():
+                    known = known._with_end(name, place, *first)
         return known
 
     def with_left_out(self, columns: Iterable[str]) -> ColumnSources:
@@ -189,7 +194,7 @@ class ColumnSources:
 
     def is_before(self, name: str, firsts: Firsts) -> bool:
         """Whether a column came later than records, ``firsts`` first: they do not show that the source has lost it."""
-        since = self.since.get(name)
+        since = self.since.get(name, self.since.get(""))
         return since is not None and all(since.covers(place, *first) for place, first in firsts.items())
 
     def is_past(self, columns: Collection[str], firsts: Firsts) -> bool:

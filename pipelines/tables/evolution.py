@@ -91,6 +91,7 @@ class Evolution:
             return True
         schemas = (one for one in seen.schemas if not sources.is_past(dict(one.columns), one.firsts))
         seen = replace(seen, schemas=tuple(schemas)).without(names_for(sources, source).renamed)
+        seen = seen.in_order(renamed.order)
         shown, declared, hidden = seen.columns, rule.column_types, list[SetOption]()
         if of_source.changes_rows:
             layout = layout_of(of_source, schema, seen.columns)

@@ -109,7 +109,6 @@ class _Following:
         self.columns = [(f.name, f.type) for f in fields if f.name not in self._named]
         """The columns of the table, and the columns that it gets from the schemas so far."""
         self._schemas = schemas
-        self._lost: set[str] = set()
         self.known = known
         self.changes: list[RenameColumn] = []
         self.unclear: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
@@ -123,7 +122,7 @@ class _Following:
         self.known = self.known.with_shown(self.known.gone.keys() & {*names}, shown.firsts)
         left_out = {name for name, _ in shown.columns if self._rule.columns.stored_as(name) != name}
         there = {self.known.renamed.get(name, name) for name in names}
-        not_gone, not_new = {*self.known.gone, *self._lost, *there}, {*self.known.renamed, *self._named, *left_out}
+        not_gone, not_new = {*self.known.gone, *there}, {*self.known.renamed, *self._named, *left_out}
         told = renames(self.columns, shown.columns, not_gone, not_new)
         self.unclear += told.unclear
         for old, new in told.found:
@@ -132,12 +131,11 @@ class _Following:
                 self._rename(old, new)
         self.known = self.known.with_reused(names, shown.firsts)
         added = [(name, t) for name, t in shown.columns if name not in dict(self.columns) and name not in not_new]
-        if self._schema is not None or number > 0:
-            self.known = self.known.with_shown(dict(added), shown.firsts)
+        is_first = self._schema is None and number == 0
+        self.known = self.known.with_shown([""] if is_first else dict(added), shown.firsts)
         self.columns += added
         there = {self.known.renamed.get(name, name) for name in names} | {*names}
-        lacking = {name for name, _ in self.columns} - there
-        self._lost |= {name for name in lacking if not self.known.is_before(name, shown.firsts)}
+        self.known = self.known.with_gone([name for name, _ in self.columns if name not in there], shown.firsts)
 
     def _rename(self, old: str, new: str) -> None:
         if name_refusal(new, [name for name, _ in self.columns if name != old]) is not None:
@@ -176,24 +174,18 @@ def followed(
 
 def with_renames(rule: TargetRule, seen: Seen, source: SourceTable) -> tuple[TargetRule, Seen]:
     """The rule and the columns of a new table whose first records have columns under several names."""
-    if not rule.schema_changes.follows_renames or rule.merge_sources is not None or len(seen.schemas) < 2:
+    if not rule.schema_changes.follows_renames or rule.merge_sources is not None or not seen.schemas:
         return rule, seen
     layout = first_layout(rule, seen.columns) if rule.changes_rows else None
     found = followed(None, rule, layout, seen.schemas, ColumnSources())
-    is_renamed, known = (
-        rule.schema_changes.rename == "apply",
-        replace(found.sources, source=source_words(fed_by(source))),
-    )
-    known = known if is_renamed else ColumnSources(source=known.source, since=known.since)
-    if known == ColumnSources(source=known.source):
-        return rule, seen
+    known = replace(found.sources, source=source_words(fed_by(source)))
+    if rule.schema_changes.rename == "pause":
+        known = ColumnSources(source=known.source, since=known.since, gone=known.gone)
     rule = replace(rule, options={**rule.options, OPTION: known.text})
     former = {*known.renamed, *known.past}
     if not former:
         return rule, seen
-    kept = seen.without(former)
-    order = [*(name for name in found.order if name in kept.columns), *kept.columns]
-    return rule, replace(kept, columns={name: kept.columns[name] for name in order})
+    return rule, seen.without(former).in_order(found.order)
 
 
 def named_columns(rule: TargetRule, layout: Layout | None) -> set[str]:

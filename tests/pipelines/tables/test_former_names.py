@@ -325,6 +325,9 @@ def test_a_row_from_before_a_column_came_does_not_show_that_it_is_lost(tmp_path:
     tables = played(tmp_path / "in the first batch", first, [late], [at("0/2", AC, 20, c="c")])
     assert values(tables, "b", "c") == {0: ["-", "c"], 1: ["-", None], 2: ["-", None]}
 
+    tables = played(tmp_path / "older than the table", [at("0/1", AB, 10, b="b")], [late], [at("0/2", AC, 20, c="c")])
+    assert values(tables, "b", "c") == {0: ["-", "c"], 1: ["-", None]}
+
     tables = played(tmp_path / "together", start, [at("0/1", AB, 10, b="b")], [late, at("0/2", AC, 20, c="c")])
     assert values(tables, "b", "c") == {0: ["-", "c"], 1: ["-", None], 2: ["-", None]}
 
@@ -343,3 +346,22 @@ def test_a_lost_column_has_not_come_again_by_an_older_row(tmp_path: Path) -> Non
     tables = played(tmp_path, start, [at("0/1", A, 10)], [at("1/1", AB, 5, b="late")], [at("0/2", AC, 30, c="c")])
 
     assert values(tables, "b", "c") == {0: [None, "c"], 1: ["late", None], 2: ["b", None]}
+
+
+def test_a_loss_is_known_although_another_partition_is_behind(tmp_path: Path) -> None:
+    """A former name that comes again behind it is another column, also of another type."""
+    types, start = {"id": "int32", "a": "int32", "b": "int64"}, [at(f"{n}/0", AB, 0, b="b") for n in range(3)]
+    lost = [at("1/1", AC, 15, c="late"), at("0/2", A, 20)]
+    tables = played(tmp_path, start, [at("0/1", AC, 10, c="c")], lost, [at("0/3", types, 30, b=7)])
+
+    assert reasons(tmp_path) == []
+    assert values(tables, "b", "c") == {0: [7, None], 1: [None, "late"], 2: [None, "b"]}
+
+
+def test_columns_that_are_new_and_renamed_in_one_batch_have_the_order_of_the_source(tmp_path: Path) -> None:
+    """A later rename is known by this order."""
+    added, renamed = {**AB, "d": "string"}, {**AC, "d": "string"}
+    start = [at("0/0", A, 0), at("1/0", A, 0)]
+    tables = played(tmp_path, start, [at("0/1", AB, 10), at("0/2", added, 20), at("0/3", renamed, 30)])
+
+    assert open_table(tables, "items").schema.column_names == ("id", "a", "c", "d")
