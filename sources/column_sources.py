@@ -106,7 +106,7 @@ class ColumnSources:
     def with_reused(self, columns: Collection[str], firsts: Firsts) -> ColumnSources:
         """Records have these columns, ``firsts`` first: of two names for one column the older one means another."""
         known = self
-        for place, (offset, time_ms) in sorted(firsts.items(), key=lambda first: first[1][1] or 0):
+        for place, (offset, time_ms) in _by_time(firsts):
             newest: dict[str | None, str] = {}
             for name in sorted(columns, key=lambda name: known._rank(name, place, offset, time_ms)):
                 means = known._meaning(name, place, offset, time_ms)
@@ -164,8 +164,9 @@ class ColumnSources:
             lacks = {at: one for at, one in firsts.items() if since is None or not since.covers(at, *one)}
             known = replace(known, gone={**known.gone, column: _until(column, lacks)})
             for name in [old for old, now in self.renamed.items() if now == column]:
-                for place, first in lacks.items():
-                    known = known._with_end(name, place, *first)
+                for place, first in _by_time(lacks):
+                    if known._meaning(name, place, *first) == column:
+                        known = known._with_end(name, place, *first)
         return known
 
     def with_left_out(self, columns: Iterable[str]) -> ColumnSources:
@@ -208,6 +209,10 @@ class ColumnSources:
             name: tuple(replace(one, means=names.get(one.means, one.means)) if one.means else one for one in before)
             for name, before in self.past.items()
         }
+
+
+def _by_time(firsts: Firsts) -> list[tuple[str, tuple[int, int | None]]]:
+    return sorted(firsts.items(), key=lambda first: first[1][1] or 0)
 
 
 def _until(means: str | None, firsts: Firsts) -> PastName:

@@ -68,6 +68,9 @@ def test_what_names_mean_ends_with_their_column() -> None:
     assert gone.renamed == {}
     assert gone.past["a"] == gone.past["b"] == (PastName("c", {P0: 9}, 90),)
 
+    later = KNOWN.with_gone(["c"], {P1: (7, 95), P0: (9, 90), P2: (5, 90)})
+    assert later.past["a"] == (PastName("c", {P0: 9, P2: 5}, 90),)
+
     dropped = gone.without_columns({"c": {P0: 10}})
     assert dropped.past["a"] == (PastName(None, {P0: 9}, 90),)
     assert dropped.past["c"] == (PastName(None, {P0: 10}),)
