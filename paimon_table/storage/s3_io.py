@@ -11,16 +11,17 @@ that ignores the condition would let commits overwrite each other, so the first 
 from __future__ import annotations
 
 import re
+import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from paimon_table.errors import CommitOutcomeUnknown, ConfigError
 from paimon_table.storage.secret import Secret
@@ -42,7 +43,11 @@ _ATTEMPTS = 3
 _LOGIN_AGE = timedelta(minutes=5)
 """How long botocore's answer is used before it is asked again; it renews logins 10 minutes before they end."""
 _CONNECT_TIME = timedelta(seconds=20)
-_REQUEST_TIME = timedelta(minutes=3)
+_SILENT_TIME = timedelta(seconds=60)
+"""Without a byte of an answer, until a request has failed."""
+_REQUEST_TIME = timedelta(minutes=10)
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +99,7 @@ class S3FileIO:
         import obstore
 
         store, key = self._at(path)
-        with translated(path):
-            return bytes(obstore.get(store, key).bytes())
+        return _asked(path, lambda: bytes(obstore.get(store, key).bytes()))
 
     def open_input(self, path: str) -> pa.NativeFile:
         return _arrow(self.settings).open_input_file(path.removeprefix("s3://"))
@@ -104,8 +108,7 @@ class S3FileIO:
         import obstore
 
         store, key = self._at(path)
-        with translated(path):
-            obstore.put(store, key, data, chunk_size=_PART_BYTES)
+        _asked(path, lambda: obstore.put(store, key, data, chunk_size=_PART_BYTES))
 
     def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
         if len(files) == 1:
@@ -123,10 +126,9 @@ class S3FileIO:
         store, key = self._at(path)
         writer = obstore.open_writer(store, key, buffer_size=_PART_BYTES)
         try:
-            with translated(path):
-                with pa.PythonFile(_Uploading(writer), mode="w") as stream:
-                    yield stream
-                writer.close()
+            with translated(path), pa.PythonFile(_Uploading(writer), mode="w") as stream:
+                yield stream
+            _asked(path, writer.close)
         except BaseException:
             # Closing may have completed the upload. Unreferenced: the caller never learned that the file is complete.
             self.delete(path)
@@ -169,8 +171,8 @@ class S3FileIO:
             bucket, key = _split(path)
             keys.setdefault(bucket, []).append(key)
         for bucket, of_bucket in keys.items():
-            with translated(paths[0]):
-                obstore.delete(_store(self.settings, bucket), of_bucket)
+            delete = partial(obstore.delete, _store(self.settings, bucket), of_bucket)
+            _asked(paths[0], delete)
 
     def delete_if_empty(self, directory: str) -> bool:
         """Keys need no directories."""
@@ -183,9 +185,8 @@ class S3FileIO:
         import obstore
 
         store, key = self._at(directory.rstrip("/"))
-        with translated(directory):
-            for found in obstore.list(store, key):
-                obstore.delete(store, [one["path"] for one in found])
+        found = _asked(directory, lambda: [one["path"] for page in obstore.list(store, key) for one in page])
+        _asked(directory, lambda: obstore.delete(store, found))
 
     def is_link(self, path: str) -> bool:
         """Object stores have none."""
@@ -205,8 +206,7 @@ class S3FileIO:
         import obstore
 
         store, key = self._at(path)
-        with translated(path):
-            return obstore.head(store, key)
+        return _asked(path, lambda: obstore.head(store, key))
 
     def _children(self, directory: str) -> tuple[Sequence[Any], Sequence[str], int]:
         """The objects and the directories in a directory, and where their names begin in their paths."""
@@ -214,8 +214,7 @@ class S3FileIO:
 
         store, key = self._at(directory.rstrip("/"))
         start = len(key) + 1 if key else 0
-        with translated(directory):
-            found = obstore.list_with_delimiter(store, key or None)
+        found = _asked(directory, lambda: obstore.list_with_delimiter(store, key or None))
         return [one for one in found["objects"] if len(one["path"]) > start], found["common_prefixes"], start
 
 
@@ -253,7 +252,7 @@ def _put_if_absent(store: S3Store, key: str, path: str, data: bytes) -> bool:
 
     for _ in range(_CONFLICT_RETRIES):
         try:
-            obstore.put(store, key, data, mode="create", use_multipart=False)
+            _heard(lambda: obstore.put(store, key, data, mode="create", use_multipart=False))
             return True
         except (BaseError, OSError) as error:
             status = _status(error)
@@ -342,6 +341,7 @@ def _store(settings: S3Settings, bucket: str) -> S3Store:
             "allow_http": client.meta.endpoint_url.startswith("http:"),
             "user_agent": "tidemark",
             "connect_timeout": _CONNECT_TIME,
+            "read_timeout": _SILENT_TIME,
             "timeout": _REQUEST_TIME,
             **({"root_certificate": Path(authority).read_bytes()} if authority else {}),
         },
@@ -400,6 +400,29 @@ def _arrow(settings: S3Settings) -> pafs.S3FileSystem:
         scheme=scheme or "https",
         force_virtual_addressing=False,
     )
+
+
+def _asked(path: str, ask: Callable[[], _T]) -> _T:
+    """The answer of the store; raises what ``translated`` makes of its errors."""
+    with translated(path):
+        return _heard(ask)
+
+
+def _heard(ask: Callable[[], _T]) -> _T:
+    """The answer of the store. The main thread lets another one wait for it: obstore holds back signals meanwhile."""
+    if threading.current_thread() is not threading.main_thread():
+        return ask()
+    answer: Future[_T] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(ask())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    # A daemon: the process may end although the store does not answer.
+    threading.Thread(target=run, name="tidemark-store", daemon=True).start()
+    return answer.result()
 
 
 @contextmanager

@@ -134,11 +134,14 @@ the digits in them belong to a table, a topic or a file.
 _PLACE = re.compile(r"^byte \d+ of .*?: ")
 """The place of a line in a dump, shortened: a long path would leave no room for the reason."""
 
+_FIELDS = re.compile(r"(; fields: ).*", re.DOTALL)
+"""What a record has; it ends a reason, and differs from record to record."""
+
 _KIND_LENGTH = 400
 """Room for what is wrong and its remedy; it bounds what names of columns and messages of others make of a reason."""
 
 
 def kind_of_reason(reason: str) -> str:
     """The reason of one record without the record's values; equal for records that fail for the same kind of reason."""
-    kind = _VALUES.sub(lambda found: found["name"] or "...", _PLACE.sub("byte ...: ", reason))
+    kind = _VALUES.sub(lambda found: found["name"] or "...", _PLACE.sub("byte ...: ", _FIELDS.sub(r"\1...", reason)))
     return kind if len(kind) <= _KIND_LENGTH else kind[: _KIND_LENGTH - 3] + "..."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -239,6 +240,24 @@ def test_answers_of_the_store_become_errors_of_the_operating_system(
         with pytest.raises(OSError, match=r"^s3://warehouse/t/key: .*status code: \d+[^\n]*$") as failure:
             ask()
         assert type(failure.value) is kind
+
+
+def test_a_signal_is_heard_while_the_store_does_not_answer(io: S3FileIO, server: S3Server) -> None:
+    def interrupt(*_args: object) -> None:
+        raise InterruptedError("heard")
+
+    io.write("s3://warehouse/t/key", b"x")
+    server.delay_s = 20.0
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for ask in (io.read, io.exists, io.list_names, lambda path: io.publish(path, b"x")):
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            began_s = time.monotonic()
+            with pytest.raises(InterruptedError, match="heard"):
+                ask("s3://warehouse/t/key")
+            assert time.monotonic() - began_s < 10
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 def _stream(io: S3FileIO, path: str) -> None:
