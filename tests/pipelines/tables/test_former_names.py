@@ -46,18 +46,14 @@ class Source:
         self.dropped: list[str] = []
         self.pending: set[str] = set()
         """The types of dropped columns: another one of such a type may be taken for their new name."""
-        self.born: dict[str, int] = {}
         self.count = self.fresh = 0
 
     def alter(self) -> None:
         columns = [name for name in self.types if name != "id"]
-        # A record from before a column was added seems to say that the column was dropped.
-        old_ones = [name for name in columns if self.born.get(name, 0) <= self.first_unread and not self.dropped]
         what = self.r.choice(["add", "add", "drop", "rename", "rename"])
-        if what == "rename" and old_ones:
-            old = self.r.choice(old_ones)
+        if what == "rename" and not self.dropped:
+            old = self.r.choice(columns)
             new = self._name(0.3, self.former.get(old, set()))  # a name that is taken back changes nothing
-            self.born[new] = self.born.pop(old, 0)
             self.types = {new if name == old else name: t for name, t in self.types.items()}
             self.rows = {k: {new if n == old else n: v for n, v in row.items()} for k, row in self.rows.items()}
             self.former[new] = self.former.pop(old, set()) | {old}
@@ -65,7 +61,6 @@ class Source:
         elif what == "drop" and len(columns) > 1:
             old = self.r.choice(columns)
             self.pending.add(self.types.pop(old))
-            self.born.pop(old, None)
             for row in self.rows.values():
                 row.pop(old, None)
             self.dropped.append(old)
@@ -76,14 +71,8 @@ class Source:
             kinds = [kind for kind in ("int32", "int64", "string") if kind not in self.pending]
             if kinds:
                 name = self._name(0.7)
-                self.types[name], self.born[name] = self.r.choice(kinds), self.count
+                self.types[name] = self.r.choice(kinds)
         self.write(0)
-
-    @property
-    def first_unread(self) -> int:
-        """When the oldest record was written that a partition behind has."""
-        times = [(rows[0]["timestamp"] - START).seconds for rows in self.unread[1:] if rows]
-        return min(times, default=self.count)
 
     def _name(self, again: float, but: Collection[str] = ()) -> str:
         free = [name for name in self.free if name not in but]
