@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from paimon_table.ids import Offset
 from paimon_table.types import DataType, string
+from sources.column_sources import Firsts
 
 RECORD_SCHEMA = pa.schema(
     [
@@ -82,6 +83,8 @@ class ShownSchema:
     timestamp_ms: int | None
     partition: int
     offset: int
+    firsts: Firsts = field(compare=False)
+    """The first record of each partition that has it."""
 
     @property
     def order(self) -> tuple[int, int, int]:

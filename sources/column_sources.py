@@ -9,11 +9,37 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, TypeAlias
 
 OPTION = "tidemark.column-sources"
 """The table option that holds it, as a JSON object."""
+
+Firsts: TypeAlias = Mapping[str, tuple[int, int | None]]
+"""Per topic and partition (``place_key``) the offset of the first record of some kind, and Kafka's time of it (ms)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastName:
+    """What the name of a column meant in older records of its source table."""
+
+    means: str | None
+    """What the source calls the column now; None where its values are gone with it."""
+    ends: Mapping[str, int]
+    """Per topic and partition (``place_key``) the offset from which on the name means something else."""
+    until_ms: int | None = None
+    """Up to this time the records of other partitions are as old; None: no record of them is."""
+
+    def covers(self, place: str, offset: int, time_ms: int | None) -> bool:
+        """Whether a record is so old. Kafka's time counts where no offset is known."""
+        if place in self.ends:
+            return offset < self.ends[place]
+        return self.until_ms is not None and (time_ms or 0) <= self.until_ms
+
+    def ended(self, place: str, offset: int, time_ms: int | None) -> PastName:
+        """The name means something else from a record on."""
+        times = [time_ms or 0] if self.until_ms is None else [time_ms or 0, self.until_ms]
+        return replace(self, ends={**self.ends, place: offset}, until_ms=min(times))
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +50,17 @@ class ColumnSources:
     """Former name -> what the source calls the column now."""
     continued: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Column of the source -> the columns of the table that have held its values, the last one for new rows."""
-    dropped: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Dropped column -> per topic and partition the offset from which on a value in it belongs to another column."""
+    past: Mapping[str, tuple[PastName, ...]] = field(default_factory=dict)
+    """Column name -> what it meant before it was dropped, or came again as another column, the oldest first."""
+    source: str = ""
+    """The source table that these names are of: others have their own."""
     topics: Mapping[str, str] = field(default_factory=dict)
     """The ids of the topics that these offsets are of, as far as they were known."""
-    gone: tuple[str, ...] = ()
-    """Columns that the source has lost and the table keeps: they are not former names of a later column."""
+    since: Mapping[str, PastName] = field(default_factory=dict)
+    """Column that came later than others, or came again -> its name meant nothing before: older rows lack it. Under no
+    name: the columns that the table was made with."""
+    gone: Mapping[str, PastName] = field(default_factory=dict)
+    """Column that the source has lost and the table keeps -> older records have it. No later column is its new name."""
     left_out: tuple[str, ...] = ()
     """Columns of the newest records that ``columns.drop`` names, or masked ones with only NULL so far. A column that
     comes in their place may be the same one under a new name."""
@@ -46,49 +77,97 @@ class ColumnSources:
             return cls(
                 _names(found.get("renamed", {})),
                 {str(name): tuple(map(str, columns)) for name, columns in found.get("continued", {}).items()},
-                {str(name): _offsets(ends) for name, ends in found.get("dropped", {}).items()},
+                {str(name): tuple(map(_past_name, names)) for name, names in found.get("past", {}).items()},
+                str(found.get("source", "")),
                 _names(found.get("topics", {})),
-                tuple(map(str, found.get("gone", ()))),
+                {str(name): _past_name(one) for name, one in found.get("since", {}).items()},
+                {str(name): _past_name(one) for name, one in found.get("gone", {}).items()},
                 tuple(map(str, found.get("left_out", ()))),
                 {str(name): tuple(map(str, columns)) for name, columns in found.get("lacking", {}).items()},
                 {str(name): tuple(map(str, words)) for name, words in found.get("made_by", {}).items()},
             )
-        except (ValueError, TypeError, AttributeError):
+        except (ValueError, TypeError, AttributeError, KeyError):
             return cls()
 
     @property
     def text(self) -> str:
         """The value of the option."""
         found = {f.name: getattr(self, f.name) for f in fields(self)}
+        found["past"] = {name: [asdict(one) for one in names] for name, names in self.past.items()}
+        found |= {kind: {name: asdict(one) for name, one in found[kind].items()} for kind in ("since", "gone")}
         return json.dumps({k: v for k, v in found.items() if v}, ensure_ascii=False, separators=(",", ":"))
 
     def with_rename(self, old: str, new: str) -> ColumnSources:
         """A column is called otherwise now, and by all its former names."""
         renamed = {name: new if now == old else now for name, now in self.renamed.items() if name != new}
-        return replace(self, renamed={**renamed, old: new})
+        since = {new if name == old else name: one for name, one in self.since.items()}
+        return replace(self, renamed={**renamed, old: new}, past=self._past_with({old: new}), since=since)
+
+    def with_reused(self, columns: Collection[str], firsts: Firsts) -> ColumnSources:
+        """Records have these columns, ``firsts`` first: of two names for one column the older one means another."""
+        known = self
+        for place, (offset, time_ms) in _by_time(firsts):
+            newest: dict[str | None, str] = {}
+            for name in sorted(columns, key=lambda name: known._rank(name, place, offset, time_ms)):
+                means = known._meaning(name, place, offset, time_ms)
+                if means is not None and means in newest:
+                    known = known._with_end(newest[means], place, offset, time_ms)
+                newest[means] = name
+        return known
+
+    def _meaning(self, name: str, place: str, offset: int, time_ms: int | None) -> str | None:
+        past = next((one for one in self.past.get(name, ()) if one.covers(place, offset, time_ms)), None)
+        return self.renamed.get(name, name) if past is None else past.means
+
+    def _rank(self, name: str, place: str, offset: int, time_ms: int | None) -> tuple[int, int]:
+        """Sorts names of one column by age."""
+        past = next((one for one in self.past.get(name, ()) if one.covers(place, offset, time_ms)), None)
+        if past is not None:
+            return (0, past.until_ms or 0)
+        return (1, [*self.renamed].index(name)) if name in self.renamed else (2, 0)
+
+    def _with_end(self, name: str, place: str, offset: int, time_ms: int | None) -> ColumnSources:
+        """A name means something else from a record on."""
+        before, renamed = self.past.get(name, ()), dict(self.renamed)
+        at = next((n for n, one in enumerate(before) if one.covers(place, offset, time_ms)), len(before))
+        past = before[at] if at < len(before) else PastName(renamed.pop(name), {})
+        names = (*before[:at], past.ended(place, offset, time_ms), *before[at + 1 :])
+        return replace(self, renamed=renamed, past={**self.past, name: names})
 
     def with_new_column(self, column: str, old: str, new: str) -> ColumnSources:
         """The values of a column of the source go into another column of the table from now on."""
         return replace(self, continued={**self.continued, column: (*(self.continued.get(column) or (old,)), new)})
 
-    def without_columns(self, ends: Mapping[str, Mapping[str, int]], topics: Mapping[str, str]) -> ColumnSources:
-        """Columns are dropped, by name with the offsets per topic and partition (``place_key``) behind their end.
-
-        Offsets in an earlier topic of the name are forgotten.
-        """
-        recreated = {topic for topic, id_ in topics.items() if self.topics.get(topic, id_) != id_}
-        before = {
-            name: {place: end for place, end in places.items() if place.rpartition("/")[0] not in recreated}
-            for name, places in self.dropped.items()
-        }
-        dropped = {**{name: places for name, places in before.items() if places}, **ends}
-        renamed = {name: now for name, now in self.renamed.items() if now not in ends}
+    def without_columns(self, ends: Mapping[str, Mapping[str, int]]) -> ColumnSources:
+        """Columns are dropped, by name with the offsets per topic and partition (``place_key``) behind their end."""
+        past = self._past_with(dict.fromkeys(ends))
+        for name, now in [*self.renamed.items(), *((name, name) for name in ends)]:
+            if now in ends:
+                past[name] = (*past.get(name, ()), PastName(None, ends[now]))
+        renamed = {name: now for name, now in self.renamed.items() if name not in ends and now not in ends}
         continued = {name: columns for name, columns in self.continued.items() if name not in ends}
-        return replace(self, renamed=renamed, continued=continued, dropped=dropped, topics={**self.topics, **topics})
+        since = {name: one for name, one in self.since.items() if name not in ends}
+        gone = {name: one for name, one in self.gone.items() if name not in ends}
+        return replace(self, renamed=renamed, continued=continued, past=past, since=since, gone=gone)
 
-    def with_gone(self, columns: Collection[str]) -> ColumnSources:
-        """The source has lost columns that the table keeps."""
-        return replace(self, gone=tuple(dict.fromkeys((*self.gone, *columns))))
+    def in_topics(self, topics: Mapping[str, str]) -> ColumnSources:
+        """What holds in topics with these ids: what names meant in an earlier topic of the name is forgotten."""
+        is_recreated = any(self.topics.get(topic, id_) != id_ for topic, id_ in topics.items())
+        gone = {name: PastName(name, {}) for name in self.gone}
+        return replace(self, past={}, since={}, gone=gone) if is_recreated else self
+
+    def with_gone(self, columns: Collection[str], firsts: Firsts) -> ColumnSources:
+        """The source has lost columns that the table keeps: from ``firsts`` on their former names mean others."""
+        known = self
+        for column in [name for name in columns if name not in self.gone and not self.is_before(name, firsts)]:
+            since = self.since.get(column, self.since.get(""))
+            lacks = {at: one for at, one in firsts.items() if since is None or not since.covers(at, *one)}
+            known = replace(known, gone={**known.gone, column: _until(column, lacks)})
+            for name in [old for old, now in self.renamed.items() if now == column]:
+                for place, first in _by_time(lacks):
+                    if known._meaning(name, place, *first) == column:
+                        known = known._with_end(name, place, *first)
+        return known
 
     def with_left_out(self, columns: Iterable[str]) -> ColumnSources:
         """The newest records have these columns, of which the table stores nothing."""
@@ -103,23 +182,43 @@ class ColumnSources:
         """Rows are made by these masks and expressions from now on."""
         return replace(self, made_by=words)
 
-    def with_own_columns(self, added: Collection[str]) -> ColumnSources:
-        """Columns of these names are added: earlier columns with these names no longer count."""
-        renamed = {name: now for name, now in self.renamed.items() if name not in added}
-        return replace(self, renamed=renamed, gone=tuple(name for name in self.gone if name not in added))
+    def with_shown(self, columns: Collection[str], firsts: Firsts) -> ColumnSources:
+        """Records have columns that are new or were gone, ``firsts`` first: older rows lack them."""
+        since, gone = dict(self.since), dict(self.gone)
+        for name in columns:
+            before = (*self.past.get(name, ()), *([gone[name]] if name in gone else []))
+            new = {at: first for at, first in firsts.items() if not any(one.covers(at, *first) for one in before)}
+            if new and (name in gone or name not in since):
+                since[name] = _until(None, new)
+                gone.pop(name, None)
+        return replace(self, since=since, gone=gone)
 
-    def ends(self, topic: str, topic_ids: Mapping[str, str]) -> dict[str, dict[int, int]]:
-        """Per dropped column the offsets per partition of a topic; none where it is another topic of the name now."""
-        known, now = self.topics.get(topic), topic_ids.get(topic)
-        if known is not None and now is not None and known != now:
-            return {}
-        found: dict[str, dict[int, int]] = {}
-        for column, places in self.dropped.items():
-            of_topic = (key.rpartition("/") for key in places)
-            ends = {int(partition): places[f"{name}/{partition}"] for name, _, partition in of_topic if name == topic}
-            if ends:
-                found[column] = ends
-        return found
+    def is_before(self, name: str, firsts: Firsts) -> bool:
+        """Whether a column came later than records, ``firsts`` first: they do not show that the source has lost it."""
+        since = self.since.get(name, self.since.get(""))
+        return since is not None and all(since.covers(place, *first) for place, first in firsts.items())
+
+    def is_past(self, columns: Collection[str], firsts: Firsts) -> bool:
+        """Whether records with these columns, ``firsts`` first, are from before a name of theirs meant another one."""
+        ends = [one for name in columns for one in self.past.get(name, ())]
+        return any(all(one.covers(place, *first) for place, first in firsts.items()) for one in ends)
+
+    def _past_with(self, names: Mapping[str, str | None]) -> dict[str, tuple[PastName, ...]]:
+        """What names meant, where columns are called otherwise now, or are gone."""
+        return {
+            name: tuple(replace(one, means=names.get(one.means, one.means)) if one.means else one for one in before)
+            for name, before in self.past.items()
+        }
+
+
+def _by_time(firsts: Firsts) -> list[tuple[str, tuple[int, int | None]]]:
+    return sorted(firsts.items(), key=lambda first: first[1][1] or 0)
+
+
+def _until(means: str | None, firsts: Firsts) -> PastName:
+    """What a name meant before these records."""
+    times = [time_ms for _, time_ms in firsts.values() if time_ms is not None]
+    return PastName(means, {place: offset for place, (offset, _) in firsts.items()}, min(times, default=None))
 
 
 def place_key(topic: str, partition: int) -> str:
@@ -131,5 +230,7 @@ def _names(found: Any) -> dict[str, str]:
     return {str(name): str(other) for name, other in found.items()}
 
 
-def _offsets(found: Any) -> dict[str, int]:
-    return {str(place): int(offset) for place, offset in found.items()}
+def _past_name(found: Any) -> PastName:
+    means, until_ms = found["means"], found["until_ms"]
+    ends = {str(place): int(offset) for place, offset in found["ends"].items()}
+    return PastName(None if means is None else str(means), ends, None if until_ms is None else int(until_ms))

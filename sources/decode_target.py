@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import pyarrow as pa
@@ -16,10 +17,14 @@ from sources.change_columns import WEAK_COLUMN
 from sources.changes import ChangeBatch, Decoded, SourceTable
 from sources.column_forms import ColumnForms
 from sources.column_paths import ColumnPath
+from sources.column_sources import PastName
 from sources.event_columns import OnChange
 from sources.position_kinds import POSITION
 
 _T = TypeVar("_T")
+
+_UNREADABLE = "\0{}"
+"""A name that no column of a record has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +140,8 @@ class DecodeTarget:
     """The columns that are filled from inside of nested values."""
     renamed: Mapping[str, str] = field(default_factory=dict)
     """Former column names, each with the name in ``columns``: records with an embedded schema may predate a rename."""
-    dropped: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
-    """Per dropped column of the source the offset in each partition below which its values mean nothing any more."""
+    past: Mapping[str, tuple[PastName, ...]] = field(default_factory=dict)
+    """What names meant in older records: see ``sources.past_columns``."""
     tells_schemas: bool = False
     """Observations have the embedded schemas of the records, whatever is news in them, and shapes of other rows."""
     called: tuple[str, ...] = ()
@@ -202,18 +207,39 @@ class DecodeTarget:
         """
         if not self.renamed:
             return self
+        called = {now: name for (name, _), (now, _) in zip(self.columns, self.row_columns, strict=True)}
         if shown is None:
             why = {
                 old: f"column {now!r} was called so before, and this record has no embedded schema that tells whether"
                 " it still is; let the connector send schemas"
                 for old, now in self.renamed.items()
             }
-            return replace(self, refused={**self.refused, **why})
+            return replace(self.without(self.renamed), refused={**self.refused, **why})
         then: dict[str, str] = {}
+        opened: dict[str, str] = {}
         for old, now in self.renamed.items():  # the last name last
-            if now not in shown and old in shown:
-                then[now] = old
-        return self.under(then)
+            if old not in shown or (now in shown and called.get(now, now) == now):
+                continue
+            if self._hides(old) and not self._hides(now):
+                opened[old] = (
+                    f"the rule hides column {old}, and in older records it is column {now}, which the rule leaves open:"
+                    f" to store this record, name {now} under columns.mask or columns.drop too, and retry it"
+                )
+            else:
+                then[called.get(now, now)] = old
+        found = self.without([*then.values(), *opened]).under(then)
+        if not opened:
+            return found
+        left_out = partial(_is_left_out, frozenset(opened), self.leaves_out)
+        return replace(found, refused={**self.refused, **opened}, leaves_out=left_out)
+
+    def _hides(self, column: str) -> bool:
+        return column in self.masked or (self.drops is not None and self.drops(column))
+
+    def without(self, names: Iterable[str]) -> DecodeTarget:
+        """The target for records in which these names mean none of its columns."""
+        there = {name for name, _ in self.columns}.intersection(names)
+        return self.under({name: _UNREADABLE.format(name) for name in there})
 
     @property
     def needs_events(self) -> bool:
@@ -244,6 +270,10 @@ class DecodeTarget:
         if self.leaves_out is not None and self.leaves_out(column):
             return False
         return not self.ignores_new and self.refusal(column) is None
+
+
+def _is_left_out(but: frozenset[str], others: Callable[[str], bool] | None, name: str) -> bool:
+    return name not in but and others is not None and others(name)
 
 
 @dataclass(frozen=True, slots=True)

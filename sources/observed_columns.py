@@ -63,5 +63,7 @@ def merged_schemas(parts: Iterable[Sequence[ShownSchema]]) -> tuple[ShownSchema,
     """Schemas that were seen apart, by age, each once."""
     found: dict[tuple[tuple[str, DataType], ...], ShownSchema] = {}
     for shown in sorted((one for part in parts for one in part), key=lambda one: one.order):
-        found.setdefault(shown.columns, shown)
+        known = found.setdefault(shown.columns, shown)
+        firsts = {place: min(first, known.firsts.get(place, first)) for place, first in shown.firsts.items()}
+        found[shown.columns] = replace(known, firsts={**known.firsts, **firsts})
     return tuple(found.values())

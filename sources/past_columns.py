@@ -1,88 +1,109 @@
-"""Records from before a column was dropped: their values in it no longer count.
+"""What the names of columns meant in older records: values of columns that were dropped, or have another name now.
 
-A replay brings such records again, and dump files may bring them late. A column of the same name that was added later
-is another one: the offset of a record shows to which of the two its value belongs.
+A replay brings such records again, partitions that are behind and dump files bring them late. A name may belong to
+another column by now; the offset of a record shows which one it means.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from functools import partial, reduce
-from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sources.changes import Decoded, SourceTable
+from sources.changes import Decoded, NewestRow, SourceTable
+from sources.column_sources import PastName, place_key
 from sources.decode_target import Decoder, DecodeTarget, Goal
+from sources.record_rows import timestamps_ms_of
 
-_UNREADABLE = "\0{}"
-"""A name that no column of a record has."""
+_Mask: TypeAlias = npt.NDArray[np.bool_]
+_Meanings: TypeAlias = Mapping[SourceTable, Mapping[str, str | None]]
+"""Per source table what names mean in some records; None stands for a column that is gone."""
 
 
 def decode_by_age(decoder: Decoder, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
-    """See ``sources.decode_target.Decoder``; records of before a column was dropped are decoded without it."""
-    ages = _ages(batch, targets)
-    if not ages.any():
+    """See ``sources.decode_target.Decoder``; each record is decoded by what names meant when it was written."""
+    covered = _covered(batch, targets)
+    if not covered:
         return decoder.decode(batch, targets)
+    ages, age_of = np.unique(np.stack([mask for *_, mask in covered], axis=1), axis=0, return_inverse=True)
     parts = []
-    for age in np.unique(ages).tolist():
-        records = batch.take(pa.array(np.flatnonzero(ages == age)))
-        parts.append(decoder.decode(records, targets if not age else _targets_at(records, targets)))
+    for number, age in enumerate(ages.tolist()):
+        records = batch.take(pa.array(np.flatnonzero(age_of.reshape(-1) == number)))
+        meanings: dict[SourceTable, dict[str, str | None]] = {}
+        for (source, name, past, _), is_covered in zip(covered, age, strict=True):
+            if is_covered:  # the oldest meaning comes first
+                meanings.setdefault(source, {}).setdefault(name, past.means)
+        parts.append(_decoded(decoder, records, targets, meanings))
     return reduce(_together, parts)
 
 
-def _ages(batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> npt.NDArray[np.int64]:
-    """Per record a number, which is the same for records behind the same ends; 0 for records behind all ends."""
-    ends: dict[tuple[str, int], set[int]] = {}
+def _covered(
+    batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]
+) -> list[tuple[SourceTable, str, PastName, _Mask]]:
+    """The past meanings that records of the batch have, each with these records."""
+    found = []
     for source, goal in targets.items():
-        for partition, end in chain.from_iterable(_ends(goal)):
-            ends.setdefault((source.topic, partition), set()).add(end)
-    ages = np.zeros(batch.num_rows, np.int64)
-    if not ends:
-        return ages
-    offsets = np.asarray(batch.column("offset"))
-    number = 1
-    for (topic, partition), found in ends.items():
-        if offsets.min(initial=max(found)) >= max(found):
-            continue
-        mine = pc.and_(pc.equal(batch.column("topic"), topic), pc.equal(batch.column("partition"), partition))
-        is_mine = np.asarray(pc.fill_null(mine, False))
-        for end in sorted(found, reverse=True):
-            ages[is_mine & (offsets < end)] = number
-            number += 1
-    return ages
-
-
-def _ends(goal: Goal) -> list[Collection[tuple[int, int]]]:
-    return [ends.items() for ends in goal.dropped.values()] if isinstance(goal, DecodeTarget) else []
-
-
-def _targets_at(records: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> dict[SourceTable, Goal]:
-    """The targets for records of one topic partition that are behind the same ends."""
-    topic, partition = records.column("topic")[0].as_py(), records.column("partition")[0].as_py()
-    offset = pc.max(records.column("offset")).as_py()
-    found = dict(targets)
-    for source, goal in targets.items():
-        if source.topic == topic and isinstance(goal, DecodeTarget):
-            gone = frozenset(name for name, ends in goal.dropped.items() if offset < ends.get(partition, 0))
-            found[source] = _without(goal, gone) if gone else goal
+        for name, meanings in goal.past.items() if isinstance(goal, DecodeTarget) else ():
+            for past in meanings:
+                mask = _records_of(batch, source.topic, past)
+                if mask is not None and mask.any():
+                    found.append((source, name, past, mask))
     return found
 
 
-def _without(target: DecodeTarget, gone: frozenset[str]) -> DecodeTarget:
-    there = {name for name, _ in target.columns} & gone
-    hidden = target.under({name: _UNREADABLE.format(name) for name in there})
-    renamed = {old: now for old, now in target.renamed.items() if old not in gone}
-    return replace(hidden, renamed=renamed, leaves_out=partial(_is_left_out, gone, target.leaves_out))
+def _records_of(batch: pa.RecordBatch, topic: str, past: PastName) -> _Mask | None:
+    offsets, times, end = np.asarray(batch.column("offset")), timestamps_ms_of(batch), max(past.ends.values())
+    is_recent = past.until_ms is None or times.min(initial=past.until_ms + 1) > past.until_ms
+    if is_recent and offsets.min(initial=end) >= end:
+        return None
+    mask = np.zeros(batch.num_rows, np.bool_)
+    of_topic = np.asarray(pc.fill_null(pc.equal(batch.column("topic"), topic), False))
+    partitions = np.asarray(pc.fill_null(batch.column("partition"), -1))
+    for partition in np.unique(partitions[of_topic]).tolist():
+        mine = np.flatnonzero(of_topic & (partitions == partition))
+        place = place_key(topic, partition)
+        if place in past.ends:
+            mask[mine] = offsets[mine] < past.ends[place]
+        elif past.until_ms is not None:  # behind a younger record of its partition none is older
+            mask[mine] = np.logical_and.accumulate(times[mine] <= past.until_ms)
+    return mask
+
+
+def _decoded(
+    decoder: Decoder, records: pa.RecordBatch, targets: Mapping[SourceTable, Goal], meanings: _Meanings
+) -> Decoded:
+    goals = dict(targets)
+    for source, names in meanings.items():
+        goal = goals[source]
+        goals[source] = _at(goal, names) if isinstance(goal, DecodeTarget) else goal
+    found = decoder.decode(records, goals)
+    behind = {source for source, names in meanings.items() if any(names.values())}
+    return replace(found, newest=tuple(_silent(row) if row.source in behind else row for row in found.newest))
+
+
+def _at(target: DecodeTarget, meanings: Mapping[str, str | None]) -> DecodeTarget:
+    """The target for records in which names have these meanings."""
+    others = {name: now for name, now in meanings.items() if now != name}
+    renamed = {old: now for old, now in target.renamed.items() if old not in meanings}
+    renamed = {**{old: now for old, now in others.items() if now is not None}, **renamed}
+    gone = frozenset(name for name, now in others.items() if now is None)
+    left_out = partial(_is_left_out, gone, target.leaves_out) if gone else target.leaves_out
+    return replace(target.without(others), renamed=renamed, leaves_out=left_out)
 
 
 def _is_left_out(gone: frozenset[str], others: Callable[[str], bool] | None, name: str) -> bool:
     return name in gone or (others is not None and others(name))
+
+
+def _silent(row: NewestRow) -> NewestRow:
+    """The row of a partition that is behind says nothing about the columns of now."""
+    return replace(row, absent=(), comments={}, has_known=False)
 
 
 def _together(one: Decoded, other: Decoded) -> Decoded:

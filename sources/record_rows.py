@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -41,8 +42,16 @@ def rows_at(
 
 def timestamp_ms_of(batch: pa.RecordBatch, position: int) -> int | None:
     """Kafka's time of a record, which takes values that Python has no date for; the column may hold milliseconds."""
-    timestamp = batch.column("timestamp").slice(position, 1)
-    if pa.types.is_timestamp(timestamp.type):
-        timestamp = timestamp.cast(pa.timestamp("ms", timestamp.type.tz), safe=False).view(pa.int64())
-    milliseconds: int | None = timestamp[0].as_py()
+    milliseconds: int | None = _in_ms(batch.column("timestamp").slice(position, 1))[0].as_py()
     return milliseconds
+
+
+def timestamps_ms_of(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """The same for all records; 0 where there is none."""
+    return np.asarray(pc.fill_null(_in_ms(batch.column("timestamp")), 0))
+
+
+def _in_ms(timestamps: pa.Array) -> pa.Array:
+    if pa.types.is_timestamp(timestamps.type):
+        return timestamps.cast(pa.timestamp("ms", timestamps.type.tz), safe=False).view(pa.int64())
+    return timestamps

@@ -10,12 +10,10 @@ from typing import Any
 from pipelines.config.column_rules import first_of
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_layout import declared_hidden, layout_of, sources_decoded
-from pipelines.tables.merged_sources import fed_by, feeds_alone
+from pipelines.tables.merged_sources import fed_by, feeds_alone, names_of
 from sinks.commit.table_sink import TableSink
 from sources.changes import SourceTable
 from sources.column_forms import OPTION, ColumnForms
-from sources.column_sources import OPTION as COLUMN_SOURCES
-from sources.column_sources import ColumnSources
 from sources.decode_target import DecodeTarget, KeyRule
 
 
@@ -53,7 +51,8 @@ def _plain_target(
     traits = table.write_traits
     refused = traits.refused_deletes
     own = dict(of_table.own_columns)
-    from_source = ColumnSources.parsed(table.schema.options.get(COLUMN_SOURCES))
+    names = names_of(sink, source)
+    tells_schemas = rule.columns.hides or (of_table.schema_changes.follows_order and feeds_alone(of_table, sink))
     keys = KeyRule(sink.identifier, rule.primary_key is not None, sink.sources.get(fed_by(source), ()))
     return DecodeTarget(
         columns=tuple((f.name, f.type) for f in table.schema.fields if f.name not in own),
@@ -75,11 +74,11 @@ def _plain_target(
         decimal_formats=rule.decimal_formats(table.schema.column_names),
         paths=rule.columns.column_paths,
         forms=ColumnForms.parsed(table.schema.options.get(OPTION)),
-        renamed=from_source.renamed,
-        dropped=from_source.ends(source.topic, sink.topic_ids),
+        renamed=names.renamed,
+        past=names.past,
         masked=frozenset(rule.columns.mask),
         drops=partial(first_of, rule.columns.drop) if rule.columns.drop else None,
-        tells_schemas=rule.columns.hides or (of_table.schema_changes.follows_order and feeds_alone(of_table, sink)),
+        tells_schemas=tells_schemas or bool(names.renamed or names.past),
         **limits,
     )
 

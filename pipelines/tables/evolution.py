@@ -25,7 +25,15 @@ from pipelines.config.own_columns import name_of_own, twin_of_own
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_changes import PausingChange, added_within_a_day, column_changes, nullable_changes, told
 from pipelines.tables.column_layout import Layout, hidden_changes, layout_of, names_decoded, stored_columns
-from pipelines.tables.merged_sources import fed_by, feeds_alone, source_words
+from pipelines.tables.merged_sources import (
+    fed_by,
+    feeds_alone,
+    names_for,
+    names_of,
+    remembered,
+    source_words,
+    with_names_of,
+)
 from pipelines.tables.observed_columns import Seen
 from pipelines.tables.relied_columns import hidden_columns
 from pipelines.tables.renames import Followed, followed, named_columns
@@ -34,7 +42,7 @@ from sinks.commit.table_sink import TableSink
 from sources.changes import NewestRow, SourceTable
 from sources.column_forms import OPTION, RAW, ColumnForms
 from sources.column_sources import OPTION as COLUMN_SOURCES
-from sources.column_sources import ColumnSources
+from sources.column_sources import ColumnSources, Firsts
 from sources.position_kinds import POSITION
 
 log = logging.getLogger(__name__)
@@ -74,16 +82,24 @@ class Evolution:
         room, before = _room(sink, rule, now_ms), sink.table.schema
         renamed = self._renamed(sink, rule, of_source, source, seen)
         schema = apply_changes(before, renamed.changes, now_ms)
-        seen = seen.without(renamed.old_names)
-        shown, declared, remembered = seen.columns, rule.column_types, list[SetOption]()
-        layout = None
+        sources, layout = renamed.sources, None
+        if sources.past != remembered(sink, source).past:  # decoded again, records show what they mean
+            layout = layout_of(of_source, schema) if of_source.changes_rows else None
+            forms = self._learnt_forms(sink, schema, renamed.changes, Seen({}, None), layout)
+            told_sources = sources_change(before, with_names_of(sources, sink, source))
+            self.change(sink, [*renamed.changes, *forms, *told_sources], now_ms)
+            return True
+        schemas = (one for one in seen.schemas if not sources.is_past(dict(one.columns), one.firsts))
+        seen = replace(seen, schemas=tuple(schemas)).without(names_for(sources, source).renamed)
+        seen = seen.in_order(renamed.order)
+        shown, declared, hidden = seen.columns, rule.column_types, list[SetOption]()
         if of_source.changes_rows:
             layout = layout_of(of_source, schema, seen.columns)
             layout.check_lacking(source.topic, seen.columns)
             shown, computed = stored_columns(layout, seen), layout.computed
-            declared, remembered = {**computed, **declared}, hidden_changes(layout, schema)
+            declared, hidden = {**computed, **declared}, hidden_changes(layout, schema)
         by_pattern = rule.declared(shown)
-        earlier = {names[-1]: names[:-1] for names in renamed.sources.continued.values()}
+        earlier = {names[-1]: names[:-1] for names in sources.continued.values()}
         newest = partial(self._is_newest, of_source, seen)
         found = column_changes(schema, shown, declared, room, by_pattern, rule.schema_changes, earlier, newest)
         for name, reason in found.pausing.items():
@@ -96,14 +112,16 @@ class Evolution:
             for name, why in found.refused.items()
         }
         is_news = self.note_refused(sink.identifier, refused, schema.column_names, source)
-        sources = renamed.sources.with_own_columns(found.added)
+        added = {of_source.columns.source_of(name) or name for name in found.added}
+        for one in seen.schemas if feeds_alone(rule, sink) else ():
+            sources = sources.with_shown(added.intersection(dict(one.columns)), one.firsts)
         for name, other in found.continued.items():
             sources = sources.with_new_column(of_source.columns.source_of(name) or name, name, other)
         columns = [*renamed.changes, *found.changes, *self._nullable(rule, of_source, source, schema, seen)]
-        learnt = self._learnt_forms(sink, schema, columns, seen, layout) + remembered
-        if not columns and not learnt and not renamed.old_names:
+        learnt = self._learnt_forms(sink, schema, columns, seen, layout) + hidden
+        learnt += sources_change(before, with_names_of(sources, sink, source))
+        if not columns and not learnt:
             return is_news or bool(found.left)
-        learnt += sources_change(before, sources)
         changes = [*columns, *options_of_new_columns(schema, rule, found.added), *learnt]
         if layout is not None and columns:
             self._check_expressions(of_source, before, apply_changes(before, changes, now_ms))
@@ -125,8 +143,10 @@ class Evolution:
     ) -> Followed:
         """The columns that have another name now, by the embedded schemas of the records."""
         schema = sink.table.schema
-        known = ColumnSources.parsed(schema.options.get(COLUMN_SOURCES))
+        known = remembered(sink, source)
         if self._beside or not rule.schema_changes.follows_renames or not feeds_alone(rule, sink):
+            for shown in seen.schemas if names_of(sink, source) == known else ():
+                known = known.with_reused(dict(shown.columns), shown.firsts)
             return Followed((), known)
         layout = layout_of(of_source, schema) if of_source.changes_rows else None
         found = followed(schema, of_source, layout, seen.schemas, known)
@@ -207,19 +227,19 @@ class Evolution:
 
             condition(f"where: {rule.where}", rule.where, layout.types)
 
-    def drop(self, sink: TableSink, ends: Mapping[str, Mapping[str, int]], ids: Mapping[str, str], now_ms: int) -> None:
+    def drop(self, sink: TableSink, source: SourceTable, ends: Mapping[str, Mapping[str, int]], now_ms: int) -> None:
         """Drop columns of the source, which are gone from these offsets on; SchemaChangeRefused where one must stay."""
-        schema = sink.table.schema
-        sources = ColumnSources.parsed(schema.options.get(COLUMN_SOURCES)).without_columns(ends, ids)
+        sources = with_names_of(remembered(sink, source).without_columns(ends), sink, source)
         changes = [DropColumn(name) for name in ends]
-        self.change(sink, [*changes, *sources_change(schema, sources)], now_ms)
+        self.change(sink, [*changes, *sources_change(sink.table.schema, sources)], now_ms)
 
-    def keep_gone(self, sink: TableSink, columns: Collection[str], now_ms: int) -> bool:
+    def keep_gone(
+        self, sink: TableSink, source: SourceTable, columns: Collection[str], behind: Firsts, now_ms: int
+    ) -> bool:
         """Remember that the source has lost columns, so that no later one is taken for them; returns whether that is
         news."""
-        schema = sink.table.schema
-        known = ColumnSources.parsed(schema.options.get(COLUMN_SOURCES))
-        changes = sources_change(schema, known.with_gone(columns))
+        sources = with_names_of(remembered(sink, source).with_gone(columns, behind), sink, source)
+        changes = sources_change(sink.table.schema, sources)
         if changes:
             sink.evolve(changes, now_ms)
         return bool(changes)

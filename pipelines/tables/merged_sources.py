@@ -6,11 +6,14 @@ snapshots of a table record its source tables, so a second one is noticed whenev
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from paimon_table.errors import ConfigError
 from pipelines.config.table_rules import TargetRule
 from sinks.commit.positions import FedBy
 from sinks.commit.table_sink import TableSink
 from sources.changes import SourceTable
+from sources.column_sources import OPTION, ColumnSources
 
 
 def fed_by(source: SourceTable) -> FedBy:
@@ -21,6 +24,33 @@ def fed_by(source: SourceTable) -> FedBy:
 def feeds_alone(rule: TargetRule, sink: TableSink) -> bool:
     """Whether the columns of a table come from one source table."""
     return rule.merge_sources is None and len(sink.sources) <= 1
+
+
+def remembered(sink: TableSink, source: SourceTable) -> ColumnSources:
+    """What a table remembers of its sources, as far as it holds for the topic that a source table has now."""
+    return ColumnSources.parsed(sink.table.schema.options.get(OPTION)).in_topics(_topic_ids(sink, source))
+
+
+def names_of(sink: TableSink, source: SourceTable) -> ColumnSources:
+    """The same without former names of the columns of another source table."""
+    return names_for(remembered(sink, source), source)
+
+
+def names_for(known: ColumnSources, source: SourceTable) -> ColumnSources:
+    return known if known.source in ("", source_words(fed_by(source))) else replace(known, renamed={}, past={})
+
+
+def with_names_of(known: ColumnSources, sink: TableSink, source: SourceTable) -> ColumnSources:
+    """What the table is to remember: former names are of this source table, if they are news."""
+    before = ColumnSources.parsed(sink.table.schema.options.get(OPTION))
+    if (known.renamed, known.past, known.since, known.gone) == (before.renamed, before.past, before.since, before.gone):
+        return known
+    topics = {**known.topics, **_topic_ids(sink, source)}
+    return replace(known, source=source_words(fed_by(source)), topics=topics)
+
+
+def _topic_ids(sink: TableSink, source: SourceTable) -> dict[str, str]:
+    return {topic: id_ for topic, id_ in sink.topic_ids.items() if topic == source.topic}
 
 
 def check_sources(source: SourceTable, sink: TableSink, rule: TargetRule) -> None:

@@ -42,6 +42,11 @@ class Seen:
         columns = {name: t for name, t in self.columns.items() if name not in names}
         return replace(self, columns=columns, forms={n: form for n, form in self.forms.items() if n not in names})
 
+    def in_order(self, names: Collection[str]) -> Seen:
+        """The columns in the order of the source, as far as it is known."""
+        order = [*(name for name in names if name in self.columns), *self.columns]
+        return replace(self, columns={name: self.columns[name] for name in order})
+
 
 def merged(observations: Iterable[Observation]) -> dict[SourceTable, Seen]:
     """One entry per source table, in the order first seen; a column seen by several tasks has one type."""

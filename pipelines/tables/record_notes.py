@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from paimon_table import TableSchema
 from paimon_table.types import TIMESTAMPS, DataType, timestamp_unit
@@ -16,7 +16,7 @@ from pipelines.tables.observed_columns import Seen
 from sinks.commit.table_sink import TableSink
 from sinks.write.unsent import Became, Unsent, unsent_texts
 from sources.changes import ControlRecord, NewestRow, SourceTable
-from sources.column_sources import place_key
+from sources.column_sources import ColumnSources, Firsts, place_key
 from sources.wording import counted
 
 log = logging.getLogger(__name__)
@@ -121,12 +121,15 @@ class VanishedColumns:
         self._warned: set[tuple[str, str, str]] = set()
         self._newest: defaultdict[SourceTable, dict[int, NewestRow]] = defaultdict(dict)
 
-    def lacking(self, rows: Iterable[NewestRow]) -> dict[SourceTable, list[str]]:
+    def lacking(
+        self, rows: Iterable[NewestRow], remembered: Callable[[SourceTable], ColumnSources]
+    ) -> dict[SourceTable, list[str]]:
         """The columns that the source tables of a batch have lost, by the newest ``rows`` that its tasks saw.
 
         Partitions are read at different paces, so events from before ALTER TABLE ... ADD COLUMN can come after events
         that have the column. A column is lost if the newest row of each partition in the batch lacks it. The newest
-        rows of other partitions must lack it too, if they were produced later.
+        rows of other partitions must lack it too, if they were produced later. Rows from before the column came do not
+        count: ``remembered`` gives what the table of a source table knows of that.
         """
         batch: defaultdict[SourceTable, dict[int, NewestRow]] = defaultdict(dict)
         for row in rows:
@@ -138,8 +141,10 @@ class VanishedColumns:
             until = max(row.timestamp_ms or 0 for row in of_batch.values())
             later = [row for row in self._newest[source].values() if (row.timestamp_ms or 0) > until]
             self._newest[source].update(of_batch)
-            first, *others = [*of_batch.values(), *later]
-            found[source] = [name for name in first.absent if all(name in row.absent for row in others)]
+            known_names, newest = remembered(source), [*of_batch.values(), *later]
+            absent = dict.fromkeys(name for row in newest for name in row.absent)
+            rows_of = {name: [row for row in newest if not _is_before(known_names, name, row)] for name in absent}
+            found[source] = [n for n, those in rows_of.items() if those and all(n in row.absent for row in those)]
         return found
 
     def is_certain(self, source: SourceTable) -> bool:
@@ -156,19 +161,25 @@ class VanishedColumns:
         rows = self._newest[source].values()
         return max(rows, key=lambda row: (row.timestamp_ms or 0, row.offset), default=None)
 
+    def behind_newest(self, source: SourceTable) -> Firsts:
+        """The place behind the newest row of a source table, and the time of that row."""
+        row = self.newest(source)
+        return {} if row is None else {place_key(source.topic, row.partition): (row.offset + 1, row.timestamp_ms)}
+
     def ends(
-        self, source: SourceTable, lost: Sequence[str], partitions: Collection[int]
+        self, source: SourceTable, lost: Sequence[str], partitions: Collection[int], known: ColumnSources
     ) -> tuple[dict[str, dict[str, int]], dict[str, list[int]]]:
         """Lost columns that the newest row of each partition lacks, with the offsets behind these rows.
 
         The others have the partitions that Tidemark waits for. These have given this process no row, or their newest
-        row still has the column.
+        row still has the column, or is from before it came.
         """
         newest = self._newest[source]
         found: dict[str, dict[str, int]] = {}
         waiting: dict[str, list[int]] = {}
         for name in lost:
-            others = [p for p in {*partitions, *newest} if p not in newest or name not in newest[p].absent]
+            lacks = {p for p, row in newest.items() if name in row.absent and not _is_before(known, name, row)}
+            others = {*partitions, *newest} - lacks
             if others:
                 waiting[name] = sorted(others)
             else:
@@ -228,6 +239,10 @@ class VanishedColumns:
             identifier,
             _without([rule.columns.stored_as(name) or name for name in news], sink.table.schema),
         )
+
+
+def _is_before(known: ColumnSources, name: str, row: NewestRow) -> bool:
+    return known.is_before(name, {place_key(row.source.topic, row.partition): (row.offset, row.timestamp_ms)})
 
 
 def _without(columns: Sequence[str], schema: TableSchema) -> str:

@@ -14,8 +14,9 @@ from paimon_table.types import DataType
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_changes import name_refusal
 from pipelines.tables.column_layout import Layout, first_layout
+from pipelines.tables.merged_sources import fed_by, source_words
 from pipelines.tables.observed_columns import Seen
-from sources.changes import ShownSchema
+from sources.changes import ShownSchema, SourceTable
 from sources.column_sources import OPTION, ColumnSources
 
 Columns = Sequence[tuple[str, DataType]]
@@ -86,8 +87,6 @@ class Followed:
     changes: tuple[RenameColumn, ...]
     sources: ColumnSources
     unclear: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
-    old_names: frozenset[str] = frozenset()
-    """Names that mean no column of their own."""
     order: tuple[str, ...] = ()
     """The columns of the source in their order."""
 
@@ -110,28 +109,33 @@ class _Following:
         self.columns = [(f.name, f.type) for f in fields if f.name not in self._named]
         """The columns of the table, and the columns that it gets from the schemas so far."""
         self._schemas = schemas
-        self._lost: set[str] = set()
         self.known = known
         self.changes: list[RenameColumn] = []
         self.unclear: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
-        self.old_names: set[str] = set()
 
     def take(self, number: int, shown: ShownSchema) -> None:
-        newer = (other for other in self._schemas[number + 1 :] if other.is_behind(shown))
-        later = {name for other in newer for name, _ in other.columns}
+        names = [name for name, _ in shown.columns]
+        self.known = self.known.with_reused(names, shown.firsts)
+        if self.known.is_past(names, shown.firsts):
+            return
+        newer = [other.columns for other in self._schemas[number + 1 :] if other.is_behind(shown)]
+        self.known = self.known.with_shown(self.known.gone.keys() & {*names}, shown.firsts)
         left_out = {name for name, _ in shown.columns if self._rule.columns.stored_as(name) != name}
-        not_gone, not_new = {*self.known.gone, *self._lost}, {*self.known.renamed, *self._named, *left_out}
+        there = {self.known.renamed.get(name, name) for name in names}
+        not_gone, not_new = {*self.known.gone, *there}, {*self.known.renamed, *self._named, *left_out}
         told = renames(self.columns, shown.columns, not_gone, not_new)
         self.unclear += told.unclear
         for old, new in told.found:
-            if old not in later:
+            later = next((columns for columns in newer if old in dict(columns)), None)
+            if later is None or _has(later, new, shown.columns, old):
                 self._rename(old, new)
-        names = [name for name, _ in shown.columns]
-        for name, t in shown.columns:
-            if name not in dict(self.columns) and name not in not_new:
-                self.columns.append((name, t))
+        self.known = self.known.with_reused(names, shown.firsts)
+        added = [(name, t) for name, t in shown.columns if name not in dict(self.columns) and name not in not_new]
+        is_first = self._schema is None and number == 0
+        self.known = self.known.with_shown([""] if is_first else dict(added), shown.firsts)
+        self.columns += added
         there = {self.known.renamed.get(name, name) for name in names} | {*names}
-        self._lost |= {name for name, _ in self.columns} - there
+        self.known = self.known.with_gone([name for name, _ in self.columns if name not in there], shown.firsts)
 
     def _rename(self, old: str, new: str) -> None:
         if name_refusal(new, [name for name, _ in self.columns if name != old]) is not None:
@@ -142,7 +146,11 @@ class _Following:
             self.changes.append(change)
         self.columns = [(new if name == old else name, t) for name, t in self.columns]
         self.known = self.known.with_rename(old, new)
-        self.old_names.add(old)
+
+
+def _has(columns: Columns, name: str, before: Columns, other: str) -> bool:
+    """Whether ``columns`` still have one of the columns ``before``, if only under a new name that is not ``other``."""
+    return name in dict(columns) or name in dict(renames(before, columns, (), {other}).found)
 
 
 def followed(
@@ -160,23 +168,24 @@ def followed(
     following = _Following(schema, rule, layout, schemas, known)
     for number, shown in enumerate(schemas):
         following.take(number, shown)
-    old_names = frozenset(following.old_names)
     order = tuple(name for name, _ in following.columns)
-    return Followed(tuple(following.changes), following.known, tuple(following.unclear), old_names, order)
+    return Followed(tuple(following.changes), following.known, tuple(following.unclear), order)
 
 
-def with_renames(rule: TargetRule, seen: Seen) -> tuple[TargetRule, Seen]:
+def with_renames(rule: TargetRule, seen: Seen, source: SourceTable) -> tuple[TargetRule, Seen]:
     """The rule and the columns of a new table whose first records have columns under several names."""
-    if rule.schema_changes.rename != "apply" or rule.merge_sources is not None or len(seen.schemas) < 2:
+    if not rule.schema_changes.follows_renames or rule.merge_sources is not None or not seen.schemas:
         return rule, seen
     layout = first_layout(rule, seen.columns) if rule.changes_rows else None
     found = followed(None, rule, layout, seen.schemas, ColumnSources())
-    if not found.old_names:
+    known = replace(found.sources, source=source_words(fed_by(source)))
+    if rule.schema_changes.rename == "pause":
+        known = ColumnSources(source=known.source, since=known.since, gone=known.gone)
+    rule = replace(rule, options={**rule.options, OPTION: known.text})
+    former = {*known.renamed, *known.past}
+    if not former:
         return rule, seen
-    options = {**rule.options, OPTION: found.sources.text}
-    kept = seen.without(found.old_names)
-    order = [*(name for name in found.order if name in kept.columns), *kept.columns]
-    return replace(rule, options=options), replace(kept, columns={name: kept.columns[name] for name in order})
+    return rule, seen.without(former).in_order(found.order)
 
 
 def named_columns(rule: TargetRule, layout: Layout | None) -> set[str]:

@@ -277,8 +277,8 @@ class TableRoutes:
         if identifier is None:
             return Seen({}, None)
         table = self.sinks[identifier].table
-        former = ColumnSources.parsed(table.schema.options.get(COLUMN_SOURCES)).renamed
-        present = {*names_decoded(self.rule_of[source], table), *former}
+        sources = ColumnSources.parsed(table.schema.options.get(COLUMN_SOURCES))
+        present = {*names_decoded(self.rule_of[source], table), *sources.renamed, *sources.past}
         return replace(seen, columns={name: t for name, t in seen.columns.items() if name not in present})
 
     def topics_of(self, identifier: str) -> set[str]:

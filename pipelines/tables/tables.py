@@ -24,7 +24,7 @@ from pipelines.tables.column_layout import stored_looks
 from pipelines.tables.decode_targets import decode_target
 from pipelines.tables.earlier_tables import EarlierTables
 from pipelines.tables.evolution import Evolution, check_droppable
-from pipelines.tables.merged_sources import feeds_alone
+from pipelines.tables.merged_sources import feeds_alone, remembered
 from pipelines.tables.observed_columns import merged
 from pipelines.tables.opening import Opening
 from pipelines.tables.own_tables import OwnTables
@@ -49,6 +49,7 @@ from sinks.commit.positions import TopicPartition
 from sinks.commit.table_sink import RunTwice, TableSink, TopicIds
 from sinks.exchange.target import Target
 from sources.changes import NewestRow, Observation, SourceTable, TopicLook, Truncation
+from sources.column_sources import ColumnSources
 from sources.decode_target import Behind, Goal, Rejection
 from sources.formats import chosen_format
 from sources.positions import ReadOffsets
@@ -350,7 +351,7 @@ class PipelineTables:
         changed = False
         if self._beside is not None:
             return changed
-        for source, absent in self._vanished.lacking(rows).items():
+        for source, absent in self._vanished.lacking(rows, self._remembered).items():
             identifier = self.routes.get(source)
             if identifier is None or self.is_paused(identifier):
                 continue
@@ -378,26 +379,32 @@ class PipelineTables:
                     changed |= self._without_lost(sink, source, of_source, lost)
         return changed
 
+    def _remembered(self, source: SourceTable) -> ColumnSources:
+        sink = self.sinks.get(self.routes.get(source) or "")
+        return ColumnSources() if sink is None else remembered(sink, source)
+
     def _without_lost(self, sink: TableSink, source: SourceTable, rule: TargetRule, lost: Sequence[str]) -> bool:
         """Drop columns that the newest rows of all partitions lack, or remember that they are gone."""
+        behind, is_news = self._vanished.behind_newest(source), False
+        if rule.schema_changes.follows_renames:
+            is_news = self._evolution.keep_gone(sink, source, lost, behind, now_ms())
         if rule.schema_changes.drop != "drop":
-            return rule.schema_changes.follows_renames and self._evolution.keep_gone(sink, lost, now_ms())
+            return is_news
         partitions = {partition for topic, partition in sink.position.offsets if topic == source.topic}
-        ends, waiting = self._vanished.ends(source, lost, partitions)
+        ends, waiting = self._vanished.ends(source, lost, partitions, remembered(sink, source))
         self._vanished.note_waiting(source.topic, sink.identifier, waiting, sink.table.schema)
         if not ends:
-            return False
+            return is_news
         for name in ends:
             check_droppable(rule, sink.table.schema, name, source.topic)
-        ids = {name: id_ for name, id_ in sink.topic_ids.items() if name == source.topic}
-        self._evolution.drop(sink, ends, ids, now_ms())
+        self._evolution.drop(sink, source, ends, now_ms())
         return True
 
     def note_newest(self, rows: Iterable[NewestRow]) -> None:
         """Log columns that the newest rows of a batch lack, once the tables have all that its events show."""
         if self._beside is not None:
             return
-        for source, absent in self._vanished.lacking(rows).items():
+        for source, absent in self._vanished.lacking(rows, self._remembered).items():
             identifier = self.routes.get(source)
             if identifier is not None:
                 sink, rule = self.sinks[identifier], self._routing.rules[identifier]

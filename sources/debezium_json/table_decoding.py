@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from paimon_table.errors import MalformedRecord
 from sources.changes import Observation, ObservedColumn, ShownSchema, SourceTable
+from sources.column_sources import place_key
 from sources.debezium_json.absent_fields import with_defaults
 from sources.debezium_json.envelopes import images_of, unwrapped, unwrapped_key
 from sources.debezium_json.event_reading import read_events
@@ -374,7 +375,9 @@ class TableDecoding:
         first = int(positions.min())
         time_ms = timestamp_ms_of(self.batch, first)
         columns = tuple((c.name, c.type) for c in self.schema.columns)
-        return (ShownSchema(columns, time_ms, self.partition, self.outcome.offset(first)),)
+        offset = self.outcome.offset(first)
+        firsts = {place_key(self.topic, self.partition): (offset, time_ms)}
+        return (ShownSchema(columns, time_ms, self.partition, offset, firsts),)
 
     def _beyond_schema(self, events: list[Events]) -> set[str]:
         """Fields with values that rows have although their schema lacks them: no converter of Connect writes such."""

@@ -79,7 +79,9 @@ class TableRows:
                 continue
             held = ~is_null(image_column(events.after, name)) & (events.ops != DELETE)
             for position in events.positions[held].tolist():
-                self.outcome.quarantine(position, f"column {name!r}: {reason}")
+                # Where values are hidden, a text in quotes and all behind it is.
+                told = name if name.isidentifier() else repr(name)
+                self.outcome.quarantine(position, f"column {told}: {reason}")
             bad |= held
         return events.chosen(~bad) if bad.any() else events
 

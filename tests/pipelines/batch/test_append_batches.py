@@ -241,7 +241,7 @@ def test_a_column_named_like_those_of_the_log_is_refused(tmp_path: Path) -> None
     tables = tables_of(tmp_path / "later", [rule(on_change="log")])
     late = records(event("c", {"id": 2, "event_op": 1}), first_offset=1)
     quarantine = run_batches(tables, [records(*inserts(1)), late], tmp_path / "later")
-    assert "column 'event_op'" in reasons(quarantine)[0]
+    assert "column event_op:" in reasons(quarantine)[0]
     assert len(rows_of(tmp_path / "later")) == 1
 
 

@@ -467,7 +467,7 @@ def test_a_plan_shows_renamed_dropped_and_described_columns() -> None:
 
 
 def test_a_rebuild_reads_records_under_their_own_schemas(tmp_path: Path) -> None:
-    """Former names still mean their column, and values of a dropped column go nowhere."""
+    """Former names mean their column until they come again, and values of a dropped column go nowhere."""
     file = write_pipeline(tmp_path)
     file.write_text(f"{file.read_text()}    schema_changes: {{ rename: apply, drop: drop }}\n")
 
@@ -482,16 +482,17 @@ def test_a_rebuild_reads_records_under_their_own_schemas(tmp_path: Path) -> None
         line(1, {"b": text, "gone": number}, b="one", gone=2),
         line(2, {"c": text}, c="two"),
         line(4, {"c": text, "gone": text}, c="four", gone="again"),
+        line(6, {"c": text, "gone": text, "b": text}, c="six", gone="again", b="new"),
     ]
-    for batch, one in enumerate(([0, 1], [2], [3])):
+    for batch, one in enumerate(([0, 1], [2], [3], [4])):
         run_batch(tmp_path, file, batch, *(history[n] for n in one))
     expected = [
-        {"id": 0, "n": 4, "c": "four", "gone": "again"},
-        {"id": 1, "n": 1, "c": "one", "gone": None},
+        {"id": 0, "n": 6, "c": "six", "gone": "again", "b": "new"},
+        {"id": 1, "n": 1, "c": "one", "gone": None, "b": None},
     ]
     assert table(tmp_path).to_arrow().sort_by("id").to_pylist() == expected
 
-    done = finish(job(Topic(tmp_path, history, closed=4), allows_missing=True, most=1))
+    done = finish(job(Topic(tmp_path, history, closed=5), allows_missing=True, most=1))
 
     assert done.rebuild is not None and done.rebuild.switch is not None
     assert table(tmp_path).to_arrow().sort_by("id").to_pylist() == expected

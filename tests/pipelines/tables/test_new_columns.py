@@ -40,7 +40,7 @@ def test_a_field_that_cannot_be_a_column_sends_its_record_to_quarantine(tmp_path
     reasons, _ = run(tables, tmp_path, records(odd, null, *many, first_offset=3))
 
     assert len(reasons) == 1
-    assert reasons[0].startswith(f"column {name!r}: ")
+    assert reasons[0].startswith((f"column {name}: ", f"column {name!r}: "))
     assert {4, 5} & rows(tables).keys() == {5}
 
 

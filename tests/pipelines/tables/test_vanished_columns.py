@@ -13,6 +13,7 @@ import pytest
 from paimon_table.ids import Offset
 from pipelines.tables.record_notes import VanishedColumns
 from sources.changes import RECORD_SCHEMA, NewestRow, SourceTable
+from sources.column_sources import ColumnSources
 from tests.support.keyed_events import Event, batch_of, created
 from tests.support.local_batches import pipeline_tables, run_batches
 
@@ -123,4 +124,5 @@ def test_stretches_of_a_partition_count_by_their_newest(at_first: int) -> None:
     source = SourceTable("t", "shop", "public", "t")
     rows = [NewestRow(source, 0, Offset(5), 1, ("k2",)), NewestRow(source, 0, Offset(9), 2, ())]
 
-    assert VanishedColumns().lacking([rows[at_first], rows[1 - at_first]]) == {source: []}
+    found = VanishedColumns().lacking([rows[at_first], rows[1 - at_first]], lambda _: ColumnSources())
+    assert found == {source: []}
