@@ -17,8 +17,10 @@ from botocore.session import get_session
 from botocore.stub import Stubber
 
 from paimon_table.errors import CommitOutcomeUnknown, ConfigError
+from paimon_table.storage import s3_clients
 from paimon_table.storage.file_io import file_io_for
-from paimon_table.storage.s3_io import S3FileIO, region_of
+from paimon_table.storage.s3_clients import region_of
+from paimon_table.storage.s3_io import S3FileIO
 from paimon_table.table import Table
 from tests.support.builders import committer, data_file, message, orders_schema
 from tests.support.s3_server import S3Server, s3_server
@@ -90,6 +92,29 @@ def test_aws_says_in_which_region_a_bucket_is(refused: bool) -> None:
         else:
             aws.add_response("head_bucket", {"ResponseMetadata": {"HTTPHeaders": headers}})
         assert region_of(client, "lake") == "eu-west-1"
+
+
+@pytest.mark.parametrize(
+    ("bucket", "options", "place", "in_host"),
+    [
+        ("lake", {}, "https://lake.s3.eu-west-1.amazonaws.com", True),
+        ("lake", {"s3.path.style.access": "true"}, "https://s3.eu-west-1.amazonaws.com", False),
+        ("la.ke", {}, "https://s3.eu-west-1.amazonaws.com", False),
+        ("lake", {"s3.endpoint": "https://vpce-1.s3.eu-west-1.vpce.amazonaws.com"}, None, False),
+        ("lake", {"s3.endpoint": "HTTP://minio:9000/s3"}, "http://minio:9000/s3", False),
+    ],
+)
+def test_a_bucket_is_looked_for_where_it_is(
+    bucket: str, options: dict[str, str], place: str | None, in_host: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3_clients, "region_of", lambda *_args: "eu-west-1")
+    io = file_io_for(f"s3://{bucket}/t", {"s3.access-key": "k", "s3.secret-key": "s", **options})[0]
+    assert isinstance(io, S3FileIO)
+
+    found = s3_clients.store_of(io.settings, bucket).config
+
+    assert found["endpoint"] == (options["s3.endpoint"] if place is None else place)
+    assert found["virtual_hosted_style_request"] in ((True, "true") if in_host else (False, "false"))
 
 
 @pytest.mark.parametrize("page_size", [1, 2, 1000])

@@ -1,0 +1,98 @@
+"""What a store on S3 says to a request that failed, as the OSErrors that FileIO promises.
+
+obstore has it only as text, with the whole answer of the store, which may hold a token: only code and message count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+NO_LOGIN = "no AWS credentials"
+_STATUS = re.compile(r"status code: ((\d{3})[^:<\n]*)")
+_CODE, _MESSAGE = re.compile(r"<Code>(.*?)</Code>"), re.compile(r"<Message>(.*?)</Message>", re.DOTALL)
+_CAUSE = re.compile(r'(?:message|error): "([^"]+)"|(invalid peer certificate: \w+|invalid peer certificate\(\w+\))')
+_REPEATED = re.compile(r"after (\d+) retries")
+_LOGIN = re.compile(rf"{NO_LOGIN} [^\n]*")
+_PASSING = frozenset(
+    ("SlowDown", "Throttling", "ThrottlingException", "RequestLimitExceeded", "RequestTimeout", "NoSuchUpload")
+)
+"""Codes with which stores ask for patience, or forget the beginning of an upload, whatever the status."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the store has said to a request that failed."""
+
+    text: str
+    status: int | None
+    """None if it has said nothing."""
+    code: str | None
+    is_repeated: bool
+    """Whether this was not the first try, so an earlier one may have been carried out."""
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the request was not carried out."""
+        return self.text.startswith(NO_LOGIN) or (self.status is not None and 400 <= self.status < 500)
+
+    def os_error(self, path: str) -> OSError:
+        text = f"{path}: {self.text}"
+        if self.text.startswith(NO_LOGIN) or self.status in {401, 403}:
+            return PermissionError(text)
+        if self.status is None or self.status in {408, 429} or self.status >= 500 or self.code in _PASSING:
+            return ConnectionError(text)
+        return FileNotFoundError(text) if self.status == 404 else OSError(text)
+
+
+def answer_of(error: BaseException) -> Answer:
+    """What an error of obstore says, which has it only as text. Nothing but code and message of the answer is taken."""
+    text = str(error)
+    login = _LOGIN.search(text)
+    status, code, message = _STATUS.search(text), _CODE.search(text), _MESSAGE.search(text)
+    cause = _CAUSE.search(text)
+    if login is not None:
+        said = login[0].rstrip("' )")
+    elif status is not None:
+        said = ", ".join([f"status code {status[1].strip()}", *(found[1] for found in (code, message) if found)])
+    else:
+        said = f"{first_line(error)}{f' ({cause[1] or cause[2]})' if cause else ''}"
+    repeated = _REPEATED.search(text)
+    return Answer(
+        said,
+        None if status is None else int(status[2]),
+        None if code is None else code[1],
+        is_repeated=repeated is not None and int(repeated[1]) > 0,
+    )
+
+
+def first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), "")
+
+
+@contextmanager
+def translated(path: str) -> Iterator[None]:
+    """Errors of obstore and botocore as the OSErrors that FileIO promises."""
+    from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoCredentialsError
+    from botocore.exceptions import ConnectionError as NotReached
+    from obstore.exceptions import BaseError
+
+    try:
+        yield
+    except (BaseError, FileNotFoundError) as error:
+        # Without the error itself: its text repeats the whole answer, which may hold a token.
+        raise answer_of(error).os_error(path) from None
+    except ValueError as error:  # a name that cannot be a key
+        raise OSError(f"{path}: {first_line(error)}") from error
+    except ClientError as error:
+        told = error.response.get("Error", {})
+        status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+        raise Answer(str(error), status, told.get("Code"), is_repeated=False).os_error(path) from error
+    except (HTTPClientError, NotReached) as error:  # not reached, not answered in time, cut off
+        raise ConnectionError(f"{path}: {error}") from error
+    except NoCredentialsError as error:
+        raise PermissionError(f"{path}: {error}") from error
+    except BotoCoreError as error:
+        raise OSError(f"{path}: {error}") from error
