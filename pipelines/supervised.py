@@ -98,8 +98,8 @@ class SupervisedPipeline(BatchObserver):
         self._has_ended_batch = False
         """Whether the running query has brought a batch to its end."""
         self.losses = Losses()
-        self._reader: SourceReader | None = None
         """Records that were lost before they were read."""
+        self._reader: SourceReader | None = None
         self.waited_s = 0.0
         """How long it has waited for transient failures to end."""
         self._begun_s = 0.0

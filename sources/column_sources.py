@@ -115,13 +115,17 @@ class ColumnSources:
                 newest[means] = name
         return known
 
+    def _past(self, name: str, place: str, offset: int, time_ms: int | None) -> PastName | None:
+        """What a name meant in a record; None if it means what it means now."""
+        return next((one for one in self.past.get(name, ()) if one.covers(place, offset, time_ms)), None)
+
     def _meaning(self, name: str, place: str, offset: int, time_ms: int | None) -> str | None:
-        past = next((one for one in self.past.get(name, ()) if one.covers(place, offset, time_ms)), None)
+        past = self._past(name, place, offset, time_ms)
         return self.renamed.get(name, name) if past is None else past.means
 
     def _rank(self, name: str, place: str, offset: int, time_ms: int | None) -> tuple[int, int]:
         """Sorts names of one column by age."""
-        past = next((one for one in self.past.get(name, ()) if one.covers(place, offset, time_ms)), None)
+        past = self._past(name, place, offset, time_ms)
         if past is not None:
             return (0, past.until_ms or 0)
         return (1, [*self.renamed].index(name)) if name in self.renamed else (2, 0)
@@ -129,9 +133,11 @@ class ColumnSources:
     def _with_end(self, name: str, place: str, offset: int, time_ms: int | None) -> ColumnSources:
         """A name means something else from a record on."""
         before, renamed = self.past.get(name, ()), dict(self.renamed)
-        at = next((n for n, one in enumerate(before) if one.covers(place, offset, time_ms)), len(before))
-        past = before[at] if at < len(before) else PastName(renamed.pop(name), {})
-        names = (*before[:at], past.ended(place, offset, time_ms), *before[at + 1 :])
+        past = self._past(name, place, offset, time_ms)
+        if past is None:
+            past = PastName(renamed.pop(name), {})
+            before = (*before, past)
+        names = tuple(one.ended(place, offset, time_ms) if one is past else one for one in before)
         return replace(self, renamed=renamed, past={**self.past, name: names})
 
     def with_new_column(self, column: str, old: str, new: str) -> ColumnSources:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 FIELDS_SHOWN = 8
 
@@ -102,6 +102,11 @@ def other_words(columns: Collection[str]) -> str:
     """An aside if columns look like the records of another tool, with what to do; else nothing."""
     other = other_format(columns)
     return "" if other is None else f" (they look like {other}: {remedy(other)})"
+
+
+def shown_fields(value: Iterable[str]) -> str:
+    """The first fields of a record that nothing recognises, at the end of the reason."""
+    return f"fields: {', '.join(map(repr, [*value][:5])) or 'none'}"
 
 
 def remedy(other: str) -> str:

@@ -123,19 +123,16 @@ def add_seconds(report: DecodeReport, name: str, seconds: float) -> None:
 
 
 _VALUES = re.compile(
-    r"""(?<!\w)'(?:[^'\\]|\\.)*(?:'|$)|"(?:[^"\\]|\\.)*(?:"|$)|\b(?:true|false)\b"""
+    r"""(?<!\w)'(?:[^'\\]|\\.)*(?:'|$)(?:, '(?:[^'\\]|\\.)*(?:'|$))*|"(?:[^"\\]|\\.)*(?:"|$)|\b(?:true|false)\b"""
     r"""|(?P<name>[^\W\d][\w./-]*|/[\w./-]+)|[-+]?\d[\d.:eETZ+-]*""",
     re.DOTALL,
 )
-"""Texts in quotes, whatever they hold and also without an end, truth values, numbers. Names and paths are not values:
-the digits in them belong to a table, a topic or a file.
+"""Texts in quotes, whatever they hold and also without an end, lists of them, truth values, numbers. Names and paths
+are not values: the digits in them belong to a table, a topic or a file.
 """
 
 _PLACE = re.compile(r"^byte \d+ of .*?: ")
 """The place of a line in a dump, shortened: a long path would leave no room for the reason."""
-
-_FIELDS = re.compile(r"(; fields: ).*", re.DOTALL)
-"""What a record has; it ends a reason, and differs from record to record."""
 
 _KIND_LENGTH = 400
 """Room for what is wrong and its remedy; it bounds what names of columns and messages of others make of a reason."""
@@ -143,5 +140,5 @@ _KIND_LENGTH = 400
 
 def kind_of_reason(reason: str) -> str:
     """The reason of one record without the record's values; equal for records that fail for the same kind of reason."""
-    kind = _VALUES.sub(lambda found: found["name"] or "...", _PLACE.sub("byte ...: ", _FIELDS.sub(r"\1...", reason)))
+    kind = _VALUES.sub(lambda found: found["name"] or "...", _PLACE.sub("byte ...: ", reason))
     return kind if len(kind) <= _KIND_LENGTH else kind[: _KIND_LENGTH - 3] + "..."

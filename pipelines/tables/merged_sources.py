@@ -32,11 +32,12 @@ def remembered(sink: TableSink, source: SourceTable) -> ColumnSources:
 
 
 def names_of(sink: TableSink, source: SourceTable) -> ColumnSources:
-    """The same without former names of the columns of another source table."""
+    """What a table remembers, as far as it holds for a source table."""
     return names_for(remembered(sink, source), source)
 
 
 def names_for(known: ColumnSources, source: SourceTable) -> ColumnSources:
+    """``known`` without former names of the columns of another source table."""
     return known if known.source in ("", source_words(fed_by(source))) else replace(known, renamed={}, past={})
 
 

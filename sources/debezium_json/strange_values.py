@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from paimon_table.errors import MalformedRecord
-from sources.record_look import other_format, remedy
+from sources.record_look import other_format, remedy, shown_fields
 
 _USE_JSON = "set value.converter to org.apache.kafka.connect.json.JsonConverter"
 _NO_ENVELOPE = "value is not a Debezium envelope: "
@@ -55,8 +55,7 @@ def strange_value(value: Any, raw: bytes) -> str:
     unwrapped = f"{_UNWRAPPED}read it with the format {form}, or {_KEEP_ENVELOPES}"
     if value.keys() <= {"ts_ms", "ts_us", "ts_ns"}:
         return f"{_NO_ENVELOPE}it has no field op but a time, as heartbeats do, whose key is serverName; {unwrapped}"
-    fields = ", ".join(map(repr, [*value][:5]))
-    return f"{_NO_ENVELOPE}it has no field op; {unwrapped}, or leave the topic out; fields: {fields}"
+    return f"{_NO_ENVELOPE}it has no field op; {unwrapped}, or leave the topic out; {shown_fields(value)}"
 
 
 def missing_row(op: str, envelope: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from paimon_table.errors import MalformedRecord
 from sources.decode_target import KeyRule
-from sources.record_look import other_format, remedy
+from sources.record_look import other_format, remedy, shown_fields
 
 _REGISTRY_HEADER_BYTES = 5
 _DEBEZIUM_FIELDS = frozenset({"op", "source"})
@@ -41,7 +41,7 @@ def strange_fields(value: Any, tool: str) -> str:
     other = other_format(named)
     if other is not None and tool not in other:
         return f"value is not a record of {tool}: it looks like {other}; {remedy(other)}, or leave the topic out"
-    return f"value is not a record of {tool}; fields: {', '.join(map(repr, [*value][:5])) or 'none'}"
+    return f"value is not a record of {tool}; {shown_fields(value)}"
 
 
 def changed_key(fields: Sequence[str], rule: KeyRule, primary_key: Sequence[str]) -> str:
