@@ -100,7 +100,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         try:
             fill(broker, counts, args.events, args.keys)
             with ExitStack() as stack:
-                options = stack.enter_context(slow_store(args.latency_ms)).options if args.latency_ms else {}
+                store = stack.enter_context(slow_store(args.latency_ms)) if args.latency_ms else None
+                options = store.options if store else {}
                 run(
                     [
                         (f"{tables} tables", config_of(root / f"pass-{number}-{tables}", broker, tables, options, args))
@@ -108,6 +109,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                         for tables in counts
                     ]
                 )
+                if store:
+                    print(f"the store took {store.processor_seconds():.1f} s of processor time, on the same cores")
         finally:
             broker.stop()
 

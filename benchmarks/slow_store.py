@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
+import psutil
+
 from tests.support.s3_server import s3_server
 
 _FILES = (
@@ -34,7 +36,13 @@ class SlowStore:
 
     options: Mapping[str, str]
     """Those of a catalog on it."""
+    process_id: int
     _line: Connection
+
+    def processor_seconds(self) -> float:
+        """What the server has used so far; a real store uses another machine."""
+        used = psutil.Process(self.process_id).cpu_times()
+        return used.user + used.system
 
     def requests(self) -> Counter[str]:
         """The requests since the last call, as ``METHOD kind of file``."""
@@ -52,7 +60,8 @@ def slow_store(latency_ms: float) -> Iterator[SlowStore]:
     server.start()
     try:
         keys = {"s3.endpoint": here.recv(), "s3.access-key": "a", "s3.secret-key": "b", "s3.region": "us-east-1"}
-        yield SlowStore({**keys, "s3.path.style.access": "true"}, here)
+        assert server.pid is not None
+        yield SlowStore({**keys, "s3.path.style.access": "true"}, server.pid, here)
     finally:
         server.terminate()
         server.join()
