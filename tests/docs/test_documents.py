@@ -158,7 +158,7 @@ def test_the_api_as_documented_runs(orders: Path, tmp_path: Path, monkeypatch: p
 
 
 def test_two_topics_make_one_wide_table(tmp_path: Path) -> None:
-    (block,) = (block for block in PIPELINES if block.heading == "One wide table from two topics")
+    (block,) = (block for block in PIPELINES if block.heading == "Join two topics into one wide table")
     document = YAML(typ="safe").load(block.text)
     tables = pipeline_tables(tmp_path, document["tables"])
     account = event("crm.public.account", 0, {"id": 7, "balance": "1.50", "account_at": 2})
@@ -170,19 +170,19 @@ def test_two_topics_make_one_wide_table(tmp_path: Path) -> None:
 
 
 MERGED: dict[str, tuple[list[tuple[str, dict[str, object]]], list[dict[str, object]]]] = {
-    "Shards into one table": (
+    "Merge shards into one table": (
         [(f"shop_{n}.public.items", {"shard": n, "id": 1, "qty": n}) for n in (1, 2)],
         [{"shard": n, "id": 1, "qty": n} for n in (1, 2)],
     ),
-    "Partitions": (
+    "Partition a table": (
         [("shop.public.customers", {"country": c, "id": n}) for n, c in ((1, "NL"), (2, "DE"))],
         [{"country": "DE", "id": 2}, {"country": "NL", "id": 1}],
     ),
-    "Sums and greatest values": (
+    "Aggregate rows": (
         [("shop.public.sales", {"id": a, "product": "pen", "amount": a, "price": p}) for a, p in ((2, 9), (3, 7))],
         [{"product": "pen", "amount": 5, "price": 9}],
     ),
-    "Only the first row of a key": (
+    "Keep only the first row of a key": (
         [("web.public.visits", {"id": n, "visitor": "v", "page": page}) for n, page in ((1, "first"), (2, "second"))],
         [{"id": 1, "visitor": "v", "page": "first"}],
     ),
