@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from paimon_table.storage.file_io import FileIO
 from pipelines.bad_records.facts import Facts, Judge, TableJudge, facts_of
-from pipelines.bad_records.log import Place, QuarantineLog, Sealed
+from pipelines.bad_records.log import Entry, Place, QuarantineLog, Sealed, places_in
 from pipelines.config.config import PipelineConfig
 from pipelines.storage import catalog_of, quarantine_of
 
@@ -218,42 +218,25 @@ def _source(names: Any) -> tuple[str | None, str | None, str] | None:
             return None
 
 
-def remove_payloads(records: DeadLetters, dropped: Collection[Place], *, everything: bool) -> None:
-    """Remove the lines of records that are closed from all files that entries name.
+def remove_payloads(
+    log: QuarantineLog, entries: Iterable[Entry], goes: Callable[[Place], bool], *, damaged: bool = False
+) -> None:
+    """Remove the lines of records from the files that entries name, in one step for each file.
 
-    ``everything`` also removes damaged lines and the lines of records that tables have. If a table is rolled back
-    behind such a record, nothing can open the record again.
+    ``damaged`` also removes all lines that are not of a record of the entry.
     """
-    wanted = {place._replace(topic_id="") for place in dropped}
-    still = {place._replace(topic_id="") for place in records.facts().places()} if everything else set()
-
-    def stays(line: BadLine | DamagedLine) -> bool:
-        if isinstance(line, DamagedLine):
-            return not everything
-        return line.record not in wanted and (not everything or line.record in still)
-
-    for file in sealed_files(records.log):
-        keep_lines(records.io, records.path, file, stays)
+    for entry in entries:
+        for name, of in entry.bad.items() if isinstance(entry, Sealed) else ():
+            is_gone = {place._replace(topic_id=""): goes(place) for place in places_in(of)}
+            if damaged or any(is_gone.values()):
+                _remove_lines(log, f"{entry.step}/{name}", is_gone, damaged)
 
 
-def keep_lines(io: FileIO, path: str, file: str, stays: Callable[[BadLine | DamagedLine], bool]) -> None:
-    """Remove the other lines from a file below the quarantine at ``path``, in one step; removes an empty file."""
-    lines = list(lines_of(io, path, file))
-    kept = [line.text for line in lines if stays(line)]
+def _remove_lines(log: QuarantineLog, file: str, is_gone: Mapping[Place, bool], others: bool) -> None:
+    lines = [*lines_of(log.io, log.path, file)]
+    kept = [li.text for li in lines if not (is_gone.get(li.record, others) if isinstance(li, BadLine) else others)]
     if kept and len(kept) < len(lines):
-        io.write(f"{path}/{file}", b"".join(line + b"\n" for line in kept))
+        log.io.write(f"{log.path}/{file}", b"".join(line + b"\n" for line in kept))
     elif lines and not kept:
-        io.delete(f"{path}/{file}")
-        io.delete_if_empty(f"{path}/{file}".rpartition("/")[0])
-
-
-def sealed_files(log: QuarantineLog) -> list[str]:
-    """All files that entries name, below the quarantine, in the order of the entries."""
-    log.read()
-    named = [
-        f"{entry.step}/{name}"
-        for _, entry in sorted(log.entries.items())
-        if isinstance(entry, Sealed)
-        for name in entry.bad
-    ]
-    return list(dict.fromkeys(named))
+        log.io.delete(f"{log.path}/{file}")
+        log.io.delete_if_empty(f"{log.path}/{file}".rpartition("/")[0])

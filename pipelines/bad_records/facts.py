@@ -24,6 +24,7 @@ from pipelines.bad_records.log import (
     Stretches,
     Switched,
     Voided,
+    places_in,
     places_of,
     stretches,
 )
@@ -32,7 +33,8 @@ OpenOffsets: TypeAlias = Mapping[tuple[str, int], np.ndarray]
 """Per (topic, partition) rising offsets of open records."""
 
 _NO_TIME = -(1 << 62)
-_CLOSED = -1
+_CLOSED, _FINISHED = -1, -2
+"""In place of the file of a record that is not open. A finished one stays closed, whatever becomes of its table."""
 
 
 class Judge(Protocol):
@@ -46,10 +48,14 @@ class Judge(Protocol):
         """The snapshot by which a step came into a table; None where it has not, or where that is not known."""
         ...
 
+    def is_final(self, evidence: Evidence) -> bool:
+        """Whether the table cannot go back behind the snapshot any more: all that were before it have expired."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The open records, in order of (topic, id, partition), offset and time: parallel arrays."""
+    """Records, in order of (topic, id, partition), offset and time: parallel arrays."""
 
     files: tuple[tuple[str, str], ...]
     """(Step, name) of the files."""
@@ -152,8 +158,8 @@ class _Rows:
             self.files.append((sealed.step, name))
             self.add(places, len(self.files) - 1, number)
 
-    def close(self, places: Stretches) -> None:
-        self.add(places, _CLOSED, 0)
+    def close(self, places: Stretches, *, is_final: bool) -> None:
+        self.add(places, _FINISHED if is_final else _CLOSED, 0)
 
     def add(self, places: Stretches, file: int, number: int) -> None:
         for stretch in places:
@@ -175,11 +181,21 @@ class _Rows:
         rows = rows[:, np.lexsort((ts, offset, key))]  # equal ones stay in their order
         is_last = np.ones(rows.shape[1], bool)
         is_last[:-1] = (rows[:3, 1:] != rows[:3, :-1]).any(axis=0)
-        return Facts(tuple(self.files), tuple(names), *rows[:, is_last & (rows[3] != _CLOSED)])
+        return Facts(tuple(self.files), tuple(names), *rows[:, is_last])
 
 
 def facts_of(log: QuarantineLog, judge: Judge) -> Facts:
-    """The result of the log's entries, given the present state of the tables."""
+    """The open records, given the present state of the tables."""
+    return (last := _last_facts(log, judge))._among(np.flatnonzero(last.file >= 0))
+
+
+def finished_of(log: QuarantineLog, judge: Judge) -> Iterator[Place]:
+    """The records that nothing opens again: dropped, skipped, or in a table that cannot go back behind them."""
+    return (last := _last_facts(log, judge))._among(np.flatnonzero(last.file == _FINISHED)).places()
+
+
+def _last_facts(log: QuarantineLog, judge: Judge) -> Facts:
+    """The last fact about each record."""
     rows, rebuilds = _Rows(), defaultdict[str, list[tuple[int, Sealed]]](list)
     counting, noted = _counting(log, judge)
     for number, entry in sorted(log.entries.items()):
@@ -189,17 +205,18 @@ def facts_of(log: QuarantineLog, judge: Judge) -> Facts:
             case Sealed():
                 rows.seal(entry, number)
                 for table, places in entry.good.items():
-                    if (entry.step, table) not in noted and judge.committed(entry, table) is not None:
-                        rows.close(places)
+                    evidence = None if (entry.step, table) in noted else judge.committed(entry, table)
+                    if evidence is not None:
+                        rows.close(places, is_final=judge.is_final(evidence))
             case Applied() if number in counting:
-                rows.close(entry.places)
+                rows.close(entry.places, is_final=judge.is_final(entry.evidence))
             case Closed():
-                rows.close(entry.places)
+                rows.close(entry.places, is_final=True)
             case Switched() if number in counting:
                 for sealed_number, sealed in rebuilds[entry.rebuild]:
                     rows.seal(sealed, sealed_number)
                     for places in sealed.good.values():
-                        rows.close(places)
+                        rows.close(places, is_final=judge.is_final(entry.evidence))
     return rows.facts()
 
 
@@ -237,14 +254,9 @@ def _counting(log: QuarantineLog, judge: Judge) -> tuple[frozenset[int], set[tup
 
 def _without_later(log: QuarantineLog, number: int, places: Stretches) -> Stretches:
     """The ``places`` that no entry behind ``number`` names."""
-    later = {
-        place
-        for other, entry in log.entries.items()
-        if other > number
-        for stretch in places_of(entry)
-        for place in stretch.places()
-    }
-    return stretches(place for stretch in places for place in stretch.places() if place not in later)
+    behind = (entry for other, entry in log.entries.items() if other > number)
+    later = {place for entry in behind for place in places_in(places_of(entry))}
+    return stretches(place for place in places_in(places) if place not in later)
 
 
 class TableJudge:
@@ -263,7 +275,6 @@ class TableJudge:
         return self._held[evidence]
 
     def is_final(self, evidence: Evidence) -> bool:
-        """Whether the table cannot go back behind the snapshot any more: all that were before it have expired."""
         table, earliest, _ = self._table_and_ends(evidence.table)
         return table is not None and table.created_ms == evidence.created_ms and earliest > evidence.snapshot_id
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -161,6 +161,11 @@ def stretches(places: Iterable[Place]) -> Stretches:
         )
         for (topic, topic_id, partition), of in found.items()
     )
+
+
+def places_in(of: Iterable[Stretch]) -> Iterator[Place]:
+    """The places of stretches."""
+    return (place for stretch in of for place in stretch.places())
 
 
 def places_of(entry: Entry) -> Iterable[Stretch]:

@@ -22,7 +22,7 @@ from paimon_table.storage.private_directory import process_directory
 from pipelines.bad_records.dead_letters import DeadLetters
 from pipelines.bad_records.facts import TableJudge, settle
 from pipelines.bad_records.log import Applied as AppliedEntry
-from pipelines.bad_records.log import Closed, Place, Sealed, stretches
+from pipelines.bad_records.log import Closed, Place, Sealed, places_in, stretches
 from pipelines.batch.batch_report import BatchReport
 from pipelines.batch.decode_report import kind_of_reason
 from pipelines.batch.local_exchange import process_locally
@@ -94,8 +94,7 @@ def apply(config: PipelineConfig, own: OwnTables, slice_: Slice) -> Applied:
         place
         for entry in records.log.entries.values()
         if isinstance(entry, AppliedEntry) and entry.by == slice_.step
-        for stretch in entry.places
-        for place in stretch.places()
+        for place in places_in(entry.places)
     }
     still = {*facts.places()} | own_ones
     report = _run(config, own, slice_, records, {*all_records} - still)

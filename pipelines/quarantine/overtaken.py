@@ -7,13 +7,14 @@ The files that appends have added show that, as far back as the table has snapsh
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_table import CommitKind, Snapshot, Table
-from pipelines.bad_records.log import RETRY, Place, QuarantineLog, Sealed
+from pipelines.bad_records.log import RETRY, Place, QuarantineLog, Sealed, places_in
 from sinks.commit.positions import EMPTIED_PROPERTY
 
 MOST_SNAPSHOTS = 1_000
@@ -31,10 +32,8 @@ def steps_of(log: QuarantineLog) -> Steps:
     found: Steps = {}
     for _, entry in sorted(log.entries.items()):
         if isinstance(entry, Sealed) and entry.user and not entry.step.startswith(RETRY):
-            for places in entry.bad.values():
-                for stretch in places:
-                    for place in stretch.places():
-                        found.setdefault(place, (entry.user, entry.number))
+            for place in chain.from_iterable(map(places_in, entry.bad.values())):
+                found.setdefault(place, (entry.user, entry.number))
     return found
 
 

@@ -169,6 +169,11 @@ def drop(file: Path, selection: Selection, yes: bool, dry_run: bool) -> None:
             if selection.is_all
             else {line.record for line in quarantine.records(facts, selection, progress)}
         )
-        quarantine.bad.log.append(Closed(why="dropped", places=stretches(dropped)))
-        remove_payloads(quarantine.bad, dropped, everything=selection.is_all)
+        log = quarantine.bad.log
+        log.append(Closed(why="dropped", places=stretches(dropped)))
+        is_all = selection.is_all
+        still = {*quarantine.bad.facts().places()} if is_all else set()
+        remove_payloads(
+            log, log.entries.values(), lambda at: at in dropped or (is_all and at not in still), damaged=is_all
+        )
     say(f"dropped {counted(total + damaged, 'line')}")

@@ -21,7 +21,7 @@ import pyarrow as pa
 from paimon_table.errors import CorruptFile, SinkUnavailable
 from paimon_table.storage.file_io import FileIO, LocalFileIO
 from pipelines.bad_records.dead_letters import BadLine, DeadLetters, read_line
-from pipelines.bad_records.log import RETRY, Document, Place, QuarantineLog, Sealed, Stretches
+from pipelines.bad_records.log import RETRY, Document, Place, QuarantineLog, Sealed, Stretches, places_in
 from pipelines.checkpoint.checkpoint import NOT_AS_WRITTEN
 from pipelines.checkpoint.document import check_format
 from sources.dumps.dump_lines import MALFORMED_PREFIX, NoRecord, line_inside
@@ -64,7 +64,7 @@ class Slice(Document):
 
     @property
     def records(self) -> list[Place]:
-        return [place for stretch in self.places for place in stretch.places()]
+        return [*places_in(self.places)]
 
 
 class Slices:

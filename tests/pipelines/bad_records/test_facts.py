@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from paimon_table.errors import CorruptFile
 from paimon_table.storage.file_io import LocalFileIO
-from pipelines.bad_records.facts import Facts, facts_of, settle
+from pipelines.bad_records.facts import Facts, facts_of, finished_of, settle
 from pipelines.bad_records.log import (
     Applied,
     Closed,
@@ -38,6 +38,9 @@ class Tables:
 
     def holds(self, evidence: Evidence) -> bool:
         return evidence.snapshot_id in self.snapshots
+
+    def is_final(self, evidence: Evidence) -> bool:
+        return evidence.snapshot_id == 1
 
     def committed(self, sealed: Sealed, table: str) -> Evidence | None:
         return by(self.steps[sealed.step]) if sealed.step in self.steps else None
@@ -105,6 +108,29 @@ def test_what_is_open(tmp_path: Path, case: str) -> None:
     log = log_of(tmp_path, entries)
     log.refresh()
     assert {*facts_of(log, Tables(steps={"committed": 2})).places()} == wanted
+
+
+FINISHED: dict[str, tuple[list[Entry], set[Place]]] = {
+    "bad": ([bad(P)], set()),
+    "dropped": ([bad(P), dropped(P)], {P}),
+    "dropped and bad again": ([bad(P), dropped(P), bad(P)], set()),
+    "dropped, then about to be applied, and not committed": ([bad(P), dropped(P), good(P)], {P}),
+    "dropped, then applied by a snapshot that is gone": ([bad(P), dropped(P), applied(P, snapshot=4)], {P}),
+    "applied by a snapshot that can be rolled back": ([bad(P), applied(P)], set()),
+    "applied by a snapshot that stays": ([bad(P), applied(P, snapshot=1)], {P}),
+    "about to be applied, and committed": ([bad(P), good(P, step="committed")], set()),
+    "of a topic that was recreated": ([bad(P), bad(ANEW), dropped(P)], {P}),
+    "good in a rebuild": ([bad(P), good(P, rebuild="r"), Switched(rebuild="r", evidence=by(1))], {P}),
+    "bad in a rebuild": ([bad(P), dropped(P), bad(P, rebuild="r"), Switched(rebuild="r", evidence=by(1))], set()),
+}
+
+
+@pytest.mark.parametrize("case", FINISHED)
+def test_what_nothing_opens_again(tmp_path: Path, case: str) -> None:
+    entries, wanted = FINISHED[case]
+    log = log_of(tmp_path, entries)
+    log.refresh()
+    assert {*finished_of(log, Tables(steps={"committed": 2}))} == wanted
 
 
 def test_what_tables_tell_now_is_written_down(tmp_path: Path) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from paimon_table import FilesystemCatalog
 from paimon_table.storage.file_io import LocalFileIO
 from pipelines.bad_records.facts import TableJudge
-from pipelines.bad_records.log import Closed, stretches
+from pipelines.bad_records.log import Closed, Place, QuarantineLog, Sealed, stretches
 from pipelines.bad_records.pruning import prune
 from tests.support.command import tidemark
 from tests.support.quarantined import (
@@ -58,6 +59,20 @@ def test_applied_records_stay_as_long_as_their_table_can_be_rolled_back(tmp_path
     forget_the_past(tmp_path)
     assert pruned(tmp_path) == (0, 1)
     assert offsets_left(tmp_path) == []
+
+
+def test_a_record_of_a_recreated_topic_keeps_its_payload(tmp_path: Path) -> None:
+    """A mirror recreates a topic with the offsets and times that its records had."""
+    log = QuarantineLog(LocalFileIO(), str(tmp_path / "checkpoint-quarantine"))
+    lines = json.dumps({"topic": "t", "partition": 0, "offset": 7, "ts": 1_000}).encode() + b"\n"
+    old, new = (Place("t", topic_id, 0, 7, 1_000) for topic_id in ("old", "new"))
+    for number, place in enumerate((old, new)):
+        log.io.mkdirs(f"{log.path}/q/batch-{number}")
+        log.io.write(f"{log.path}/q/batch-{number}/a.jsonl", lines)
+        log.append(Sealed(step=f"q/batch-{number}", bad={"a.jsonl": stretches([place])}))
+    log.append(Closed(why="dropped", places=stretches([old])))
+    prune(log, TableJudge(FilesystemCatalog(LocalFileIO(), f"{tmp_path}/warehouse")))
+    assert [file.parent.name for file in tmp_path.rglob("*.jsonl")] == ["batch-1"]
 
 
 def test_an_entry_that_closes_a_record_stays_with_the_one_that_opens_it(tmp_path: Path) -> None:
