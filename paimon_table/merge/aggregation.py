@@ -18,7 +18,7 @@ from paimon_table.errors import MalformedRecord
 from paimon_table.merge.aggregate.folding import aggregate, fold
 from paimon_table.merge.aggregate.function import AggregateFunction, Mask
 from paimon_table.merge.aggregate.picked import PickingFunction
-from paimon_table.merge.aggregate.registry import accumulates, aggregate_function
+from paimon_table.merge.aggregate.registry import aggregate_function, function_class
 from paimon_table.merge.aggregate.segments import Chosen, choose, ends, lengths, replace, validity
 from paimon_table.merge.sort import KeyGroups
 from paimon_table.options.field_options import AGGREGATING, FieldOptions
@@ -67,7 +67,7 @@ def _options_of(field: DataField, schema: TableSchema, options: TableOptions) ->
 
 
 def counted_columns(schema: TableSchema, options: TableOptions) -> tuple[str, ...]:
-    """The columns of function ``count``, under this engine or in a sequence group: see ``aggregate.count``."""
+    """The columns of function ``count``, under this engine or in a sequence group: see ``aggregate.sum``."""
     names = function_names(schema, options)
     counted = [name for name in schema.column_names if names[name] == "count"]
     match options.merge_engine:
@@ -84,7 +84,14 @@ def accumulating_columns(schema: TableSchema, options: TableOptions) -> tuple[st
     if options.merge_engine not in AGGREGATING:
         return ()
     names = function_names(schema, options)
-    return tuple(name for name in schema.column_names if accumulates(names[name]))
+    return tuple(name for name in schema.column_names if function_class(names[name]).accumulates)
+
+
+def ordered_columns(schema: TableSchema, options: TableOptions) -> Mapping[str, str]:
+    """The columns outside of the key whose value shows in which order values came, with their functions."""
+    names = function_names(schema, options)
+    values = (name for name in schema.column_names if name not in schema.primary_keys)
+    return {name: names[name] for name in values if not function_class(names[name]).is_commutative}
 
 
 @dataclass(frozen=True, slots=True)

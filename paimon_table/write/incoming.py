@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from paimon_table.data_files.bucket_files import row_schema
 from paimon_table.errors import BrokenInvariant, MalformedRecord
-from paimon_table.merge.aggregate.count import counted
+from paimon_table.merge.aggregate.sum import counted
 from paimon_table.merge.aggregation import counted_columns
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.paths import check_directory_names

@@ -8,12 +8,10 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 
-from paimon_table import TableSchema, validate_new_table
+from paimon_table import validate_new_table
 from paimon_table.errors import ConfigError
 from paimon_table.options.names import KEEP_DELETES, SEQUENCE_FIELD
-from paimon_table.schema.schema_options import BUCKET_KEY
-from paimon_table.types import DataField, DataType, Root
-from pipelines.config.assumed_types import assumed_columns
+from pipelines.config.assumed_types import known_schema
 from pipelines.config.config import PipelineConfig, default_options
 from pipelines.config.config_errors import problem_at, problem_lines
 from pipelines.config.error_budget import Budget
@@ -326,7 +324,7 @@ def option_mistakes(rule: TargetRule) -> Iterator[tuple[str, str]]:
     assumed = default_options("upsert" if rule.on_change is None else "append")
     while True:
         try:
-            validate_new_table(_known_schema(rule, options))
+            validate_new_table(known_schema(rule, options))
             return
         except ConfigError as error:
             name = error.option
@@ -336,28 +334,3 @@ def option_mistakes(rule: TargetRule) -> Iterator[tuple[str, str]]:
             yield name, str(error)
             del options[name]
             options = {**assumed, **options}
-
-
-def _known_schema(rule: TargetRule, options: Mapping[str, str]) -> TableSchema:
-    """A schema of the columns that the file names; the others are only known from the events.
-
-    A column without a declared type gets one that every rule allows. Mistakes in types that the file does not declare
-    show when the table is created.
-    """
-    if rule.versions is not None and rule.primary_key:
-        options = {**options, BUCKET_KEY.name: ",".join(n for n in rule.primary_key if n not in rule.partition_by)}
-    bucket_key = tuple(options[BUCKET_KEY.name].split(",")) if BUCKET_KEY.name in options else ()
-    primary_key = rule.primary_key or (*dict.fromkeys((*rule.partition_by, *bucket_key, _UNDECLARED_KEY)),)
-    named = dict.fromkeys((*primary_key, *rule.partition_by), DataType(Root.INT))
-    columns = {**assumed_columns(options), **named, **rule.column_types, **dict(rule.own_columns)}
-    if rule.on_change is not None:
-        primary_key = ()
-    elif rule.versions is not None:
-        primary_key += rule.versions.key
-    for name in primary_key:
-        columns[name] = columns[name].with_nullable(False)
-    fields = tuple(DataField(i, name, type_) for i, (name, type_) in enumerate(columns.items()))
-    return TableSchema(0, fields, len(fields) - 1, rule.partition_by, primary_key, options)
-
-
-_UNDECLARED_KEY = "key_of_the_messages"

@@ -7,12 +7,10 @@ matches. A run checks the rest.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from paimon_table.options.field_options import AGGREGATING
-from paimon_table.options.names import BUCKET, MERGE_ENGINE, SEQUENCE_FIELD
+from paimon_table.options.names import BUCKET
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_match import PLAIN, Match
 from pipelines.config.table_rules import TableRule, TargetRule
@@ -22,8 +20,6 @@ _ONE_JOB = (
     "its buckets are dynamic and allow one writer: when two pipelines commit at the same time, one batch is refused"
     " and planned again, and a pipeline that always loses ends"
 )
-
-_FUNCTION = re.compile(r"fields\..*aggregate-function")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +51,18 @@ def tables_shared(config: PipelineConfig, other: PipelineConfig) -> Iterator[Sha
                 continue
             if any(c.source.start_offsets is not None for c in (config, other)):
                 continue  # the position of the other one, where this one continues, is known when both run
-            counted = next((text for rule in rules if (text := _counted(rule)) is not None), None)
+            # Loads Arrow, which few files need.
+            from pipelines.config.repeated_records import as_known, counted_again, replaces_newer
+
+            known = [*map(as_known, rules)]
+            counted = next((text for one in known if (text := counted_again(*one)) is not None), None)
+            where = [replaces_newer(*one) for one in known]
             if counted is not None:
                 is_sure = mine.match == theirs.match and _is_same_kind(config, other)
                 is_sure = is_sure and not any(c.source.skips_records for c in (config, other))
                 yield SharedTable(i, j, f"{topic}, and {counted}", is_sure)
-            elif not any(_keeps_newest(rule) for rule in rules):
-                text = "older rows replace newer ones while one of them lags"
+            elif None not in where:
+                text = f"older rows replace newer ones{where[0]} while one of them lags"
                 yield SharedTable(i, j, f"{topic}: {text}", False)
             break
 
@@ -130,28 +131,9 @@ def _is_told_by(rule: TableRule, topic: str) -> bool:
     return rule.match.table is None or any_matches(rule.match.table, parts[-1])
 
 
-def _counted(rule: TargetRule) -> str | None:
-    """The effect of a record that comes twice; None if its row stays the same."""
-    if rule.on_change is not None:
-        return "each record adds its row twice"
-    if rule.options.get(MERGE_ENGINE, "").strip().lower() not in AGGREGATING:
-        return None
-    from paimon_table.merge.aggregate.registry import accumulates  # loads Arrow, which few files need
-
-    functions = {v.strip().lower() for name, v in rule.options.items() if _FUNCTION.fullmatch(name)}
-    counting = sorted(filter(accumulates, functions))
-    return f"each record counts twice ({', '.join(counting)})" if counting else None
-
-
 def _places_keys(rule: TargetRule) -> bool:
     """Whether a writer has to know where the keys of all others are."""
     return rule.on_change is None and rule.options.get(BUCKET, "").strip() == "-1"
-
-
-def _keeps_newest(rule: TargetRule) -> bool:
-    """Whether a row that comes late loses against a newer one of its key."""
-    engine = rule.options.get(MERGE_ENGINE, "").strip().lower()
-    return bool(rule.options.get(SEQUENCE_FIELD)) or engine == "first-row" or rule.versions is not None
 
 
 def sources_that_meet(config: PipelineConfig) -> dict[int, int | str]:

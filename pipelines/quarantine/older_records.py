@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from paimon_table import Table
 from paimon_table.row_kind import VALUE_KIND, RowKind
+from pipelines.config.repeated_records import places_deletes, replaces_newer
 from pipelines.quarantine.overtaken import History, Key, keys_of
-from pipelines.tables.repeated_records import places_deletes, replaces_newer
 from sources.change_columns import OFFSET_COLUMN, ORDERED_COLUMN
 from sources.changes import ChangeBatch, DecodeCounts, Decoded, QuarantineRow, SourceTable
 from sources.decode_target import Decoder, Goal, TopicFormats, decoder_under
@@ -27,7 +27,7 @@ _LATE_DELETE = (
 
 def refusal(identifier: str, table: Table) -> str | None:
     """Why a record that is older than the rows of the table would undo what newer ones wrote; None where it cannot."""
-    where = replaces_newer(table)
+    where = replaces_newer(table.schema, table.options)
     if where is None:
         return None
     return (
@@ -61,7 +61,8 @@ class LateRecords:
             return {}
         identifier, table = found
         rows, keys = change.rows, keys_of(change.rows, table.schema.primary_keys)
-        of_order, of_delete = refusal(identifier, table), None if places_deletes(table) else _LATE_DELETE
+        is_placed = places_deletes(table.schema, table.options)
+        of_order, of_delete = refusal(identifier, table), None if is_placed else _LATE_DELETE
         is_delete_of_source = pc.equal(rows.column(VALUE_KIND), RowKind.DELETE)
         if ORDERED_COLUMN in rows.column_names:
             is_delete_of_source = pc.and_not(is_delete_of_source, rows.column(ORDERED_COLUMN))

@@ -17,7 +17,7 @@ from paimon_table.surroundings import now_ms
 from pipelines.checkpoint.replay_state import Kind, Point
 from pipelines.config.config import PipelineConfig
 from pipelines.config.config_values import parse_instant
-from pipelines.tables.repeated_records import replaces_newer
+from pipelines.config.repeated_records import replaces_newer
 from sinks.commit.positions import newest_position, offsets_text, position_of
 from sinks.exchange.version_columns import HISTORY_OPTION
 from sources.positions import Place
@@ -207,7 +207,7 @@ def refusal(identifier: str, table: Table, *, ends_early: bool) -> str | None:
     if options.merge_engine == "aggregation" or repeated:
         columns = f" (columns {', '.join(repeated)})" if repeated else ""
         return f"table {identifier} aggregates{columns}: values that its rows already contain would count a second time"
-    if replaces_newer(table) is not None:
+    if replaces_newer(schema, options) is not None:
         return (
             f"table {identifier} has no sequence.field: older records would replace newer rows until the replay "
             f"reaches the newer records"

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from paimon_table import Catalog, Table, TableName
 from paimon_table.errors import ConfigError, TidemarkError
 from pipelines.config.config import PipelineConfig
+from pipelines.config.repeated_records import counted_again, places_deletes, replaces_newer
 from pipelines.tables.known_routes import known_sources
-from pipelines.tables.repeated_records import counted_again, places_deletes, replaces_newer
 from sinks.commit.known_positions import KnownPositions
 from sinks.commit.pipeline_mark import marking_pipelines
 from sinks.commit.positions import FedBy, TopicPartition
@@ -81,7 +81,8 @@ def _check(config: PipelineConfig, sink: TableSink, source: FedBy, warned: set[s
         if _is_behind(own, offsets):
             continue
         _refuse(config, sink.identifier, sink.table, source.topic, pipeline, offsets)
-        counted, replaced = counted_again(sink.table), replaces_newer(sink.table)
+        told = sink.table.schema, sink.table.options
+        counted, replaced = counted_again(*told), replaces_newer(*told)
         is_known = _begins_behind(config, source.topic, offsets) or pipeline in warned
         if not is_known and (counted is not None or replaced is not None):
             warned.add(pipeline)
@@ -93,7 +94,7 @@ def _check(config: PipelineConfig, sink: TableSink, source: FedBy, warned: set[s
 
 def _refuse(config: PipelineConfig, identifier: str, table: Table, topic: str, pipeline: str, offsets: Offsets) -> None:
     """Raise ConfigError if records that ``pipeline`` has brought up to ``offsets`` would count again."""
-    counted = counted_again(table)
+    counted = counted_again(table.schema, table.options)
     if counted is None or config.source.skips_records or _begins_behind(config, topic, offsets):
         return
     behind = "" if config.source.kafka is None else _BEHIND.format(topic=topic, places=_places(offsets))
@@ -136,7 +137,8 @@ class RepeatedOffsets:
         self, batch_id: int, started_ms: int | None, sink: TableSink, read: Mapping[TopicPartition, ReadOffsets]
     ) -> None:
         """Before the rows of a batch are committed: warn of offsets that are in it twice, or in the table already."""
-        if places_deletes(sink.table) and counted_again(sink.table) is None:
+        told = sink.table.schema, sink.table.options
+        if places_deletes(*told) and counted_again(*told) is None:
             return
         for place, offsets in sorted(read.items()):
             if offsets.is_repeated:

@@ -114,3 +114,46 @@ class _KeyedAccumulator:
                     by_key[key] = row
             elif self._rows.replaces(row, existing):
                 by_key[key] = row
+
+
+@dataclass(frozen=True, slots=True)
+class NestedPartialUpdate(ColumnFunction):
+    """Cannot retract."""
+
+    rows: NestedRows
+
+    can_retract: ClassVar[bool] = False
+    settings: ClassVar[tuple[str, ...]] = (NESTED_KEY, NESTED_KEY_NULL_STRATEGY)
+
+    @classmethod
+    def sample_type(cls, options: FieldOptions) -> DataType:
+        return sample_rows(options)
+
+    @property
+    def name(self) -> str:
+        return "nested_partial_update"
+
+    @property
+    def keeps_single(self) -> bool:
+        return False
+
+    def accumulator(self) -> Accumulator:
+        return SimpleAccumulator(self._updated, self._retract)
+
+    def _updated(self, accumulated: Any, value: Any) -> Any:
+        if value is None:
+            return accumulated
+        by_key: dict[Hashable, tuple[Any, ...]] = {}
+        for row in (*present(accumulated or ()), *present(value)):
+            key = self.rows.key_of(row)
+            if key is not None:
+                before = by_key.get(key)
+                by_key[key] = row if before is None else _overlaid(before, row)
+        return tuple(by_key.values())
+
+    def _retract(self, accumulated: Any, value: Any) -> Any:
+        self.refuse_retract()
+
+
+def _overlaid(before: tuple[Any, ...], row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(old if new is None else new for old, new in zip(before, row, strict=True))

@@ -11,26 +11,24 @@ from dataclasses import dataclass
 from paimon_table.errors import ConfigError
 from paimon_table.merge.aggregate.collect import Collect
 from paimon_table.merge.aggregate.column_function import ColumnFunction
-from paimon_table.merge.aggregate.count import Count
 from paimon_table.merge.aggregate.extremes import BooleanExtreme, Extreme
 from paimon_table.merge.aggregate.function import AggregateFunction
 from paimon_table.merge.aggregate.ignore_retract import IgnoreRetract
 from paimon_table.merge.aggregate.listagg import ListAgg
 from paimon_table.merge.aggregate.merge_map import MergeMap
 from paimon_table.merge.aggregate.merge_map_with_keytime import MergeMapWithKeyTime
-from paimon_table.merge.aggregate.nested_partial_update import NestedPartialUpdate
 from paimon_table.merge.aggregate.nested_rows import NestedRows, nested_rows
-from paimon_table.merge.aggregate.nested_update import NO_LIMIT, NestedUpdate
+from paimon_table.merge.aggregate.nested_update import NO_LIMIT, NestedPartialUpdate, NestedUpdate
 from paimon_table.merge.aggregate.picked import FirstNonNullValue, FirstValue, LastNonNullValue, LastValue, PrimaryKey
 from paimon_table.merge.aggregate.product import Product
 from paimon_table.merge.aggregate.roaring import BitmapUnion
 from paimon_table.merge.aggregate.sketches import SketchUnion, is_installed
-from paimon_table.merge.aggregate.sum import Sum
+from paimon_table.merge.aggregate.sum import Count, Sum
 from paimon_table.options.field_options import FieldOptions, field_option, naming_option
 from paimon_table.options.names import IGNORE_RETRACT, NESTED_KEY, NESTED_SEQUENCE_FIELD, TS_FIELD
 from paimon_table.rows.numeric import NUMERIC
 from paimon_table.rows.python_values import Identity, identity_of
-from paimon_table.types import CHARACTERS, MAX_LENGTH, DataField, DataType, Root, arrow_type, string
+from paimon_table.types import CHARACTERS, MAX_LENGTH, DataField, DataType, Root, arrow_type
 
 Maker = Callable[[DataField, FieldOptions], ColumnFunction]
 
@@ -61,16 +59,10 @@ def aggregate_function(name: str, field: DataField, options: FieldOptions) -> Ag
     return IgnoreRetract(function) if options.ignore_retract else function
 
 
-def sample_type(name: str, options: FieldOptions) -> DataType:
-    """A type that the function of that name takes; a text where there is no such function."""
+def function_class(name: str) -> type[ColumnFunction]:
+    """The class of the function of that name, whose attributes are the facts about it; the base if there is none."""
     registered = _FUNCTIONS.get(name)
-    return string() if registered is None else registered.function.sample_type(options)
-
-
-def accumulates(name: str) -> bool:
-    """Whether the function would count a stored value again if it came a second time, as in sums and lists."""
-    registered = _FUNCTIONS.get(name)
-    return registered is not None and registered.function.accumulates
+    return ColumnFunction if registered is None else registered.function
 
 
 def functions_with(setting: str) -> tuple[str, ...]:

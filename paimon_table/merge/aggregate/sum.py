@@ -2,10 +2,15 @@
 
 An intermediate overflow of a decimal counts even if later values would bring the sum back. So sums of decimals near the
 limit are folded in order. A wrapped sum is the same in whatever order and however often it is merged.
+
+count: how many values are not NULL, less the retracted ones. A stored row cannot distinguish a count from a value that
+is not counted yet. So arriving values are replaced by their count (1, or 0 for NULL), and merging only adds. Paimon had
+this function up to 0.8 without that step.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, ClassVar
@@ -128,3 +133,23 @@ def _numbers(values: pa.Array) -> npt.NDArray[Any]:
 
 def _signed(values: npt.NDArray[Any], chosen: Chosen) -> npt.NDArray[Any]:
     return values if chosen.is_retract is None else np.where(chosen.is_retract, -values, values)
+
+
+@dataclass(frozen=True, slots=True)
+class Count(Sum):
+    @classmethod
+    def sample_type(cls, options: FieldOptions) -> DataType:
+        return parse_type("BIGINT")
+
+    @property
+    def name(self) -> str:
+        return "count"
+
+
+def counted(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Arriving rows with the values of these columns replaced by their count."""
+    for name in columns:
+        at = rows.schema.get_field_index(name)
+        field = rows.schema.field(at)
+        rows = rows.set_column(at, field, rows.column(name).is_valid().cast(field.type))
+    return rows

@@ -24,6 +24,8 @@ DUMPS = "files: { path: dumps }"
 LOG = "mode: append"
 SUMS = "options: {merge-engine: aggregation, fields.qty.aggregate-function: sum}"
 DYNAMIC = "options: {bucket: -1}"
+ONE_LARGEST = "options: {merge-engine: aggregation, fields.qty.aggregate-function: max}"
+LARGEST = "options: {merge-engine: aggregation, fields.default-aggregate-function: max}"
 NEWEST = "options: {sequence.field: at}"
 
 
@@ -44,13 +46,13 @@ def files(directory: Path, one: dict[str, str], other: dict[str, str]) -> list[P
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ({}, "both bring the same topics into it, and each record adds its row twice"),
-        ({"rest": SUMS}, r"both bring the same topics into it, and each record counts twice \(sum\)"),
+        ({}, "both bring the same topics into it, and each adds its row again"),
+        ({"rest": SUMS}, r"both bring the same topics into it, and each counts again in qty"),
         ({"source": kafka("[shop.orders, shop.items]")}, "both bring topic shop.orders into it, and each"),
         ({"source": kafka("[shop.items, shop.orders]")}, "both bring topic shop.orders into it, and each"),
         ({"source": kafka("[shop.items, shop.users]")}, "both bring the same records into it, and each"),
         ({"source": kafka("{include: ['shop.*']}")}, "both bring the same topics"),
-        ({"into": "'lake.{table}'"}, ".* each record adds its row twice"),
+        ({"into": "'lake.{table}'"}, ".* each adds its row again"),
     ],
 )
 def test_records_that_would_count_twice_are_refused(tmp_path: Path, words: dict[str, str], told: str) -> None:
@@ -69,17 +71,18 @@ def test_one_names_a_topic_that_the_other_has_by_a_pattern(tmp_path: Path, named
 @pytest.mark.parametrize(
     ("one", "other", "told"),
     [
-        ({"rest": "mode: upsert"}, {"rest": "mode: upsert"}, "older rows replace newer ones"),
-        ({"source": kafka("[t]")}, {"source": kafka("[t]", "latest")}, "each record adds its row twice"),
-        ({"table": "'ord.*'"}, {}, "each record adds its row twice"),
+        ({"rest": "mode: upsert"}, {"rest": "mode: upsert"}, "older rows replace newer ones while"),
+        ({"rest": ONE_LARGEST}, {"rest": ONE_LARGEST}, "newer ones in other columns (last_non_null_value) while"),
+        ({"source": kafka("[t]")}, {"source": kafka("[t]", "latest")}, "each adds its row again"),
+        ({"table": "'ord.*'"}, {}, "each adds its row again"),
         ({"table": "items", "rest": DYNAMIC}, {"rest": DYNAMIC}, "dynamic and allow one writer: when two"),
         (
             {"source": kafka("[t]"), "rest": DYNAMIC},
             {"source": kafka("[u]"), "rest": DYNAMIC},
             "let one pipeline write",
         ),
-        ({}, {"source": kafka("[t]")}, "both may bring topic t into it, and each record adds its row twice"),
-        ({"source": kafka("[t]")}, {}, "both may bring topic t into it, and each record adds its row twice"),
+        ({}, {"source": kafka("[t]")}, "both may bring topic t into it, and each adds its row again"),
+        ({"source": kafka("[t]")}, {}, "both may bring topic t into it, and each adds its row again"),
     ],
 )
 def test_what_may_be_meant_is_told(
@@ -102,6 +105,7 @@ def test_what_may_be_meant_is_told(
         ({"source": kafka("[t]")}, {"source": kafka("[t]", servers="elsewhere:9092")}),
         ({"source": kafka("[t]")}, {"source": kafka("[t]", "{offsets: {t: {0: 5}}}")}),
         ({"rest": NEWEST}, {"rest": NEWEST}),
+        ({"rest": LARGEST}, {"rest": LARGEST}),
         ({"rest": "history: scd2"}, {"rest": "history: scd2"}),
     ],
 )
