@@ -173,8 +173,7 @@ class DecodeTarget:
     def knows_all(self, shown: Collection[str]) -> bool:
         """Whether the table has, or the rule refuses, all columns of a row; one that had only NULL so far waits."""
         known = {*(name for name, _ in self.columns), *self.refused, *self.masked}
-        leaves_out = self.leaves_out or (lambda _name: False)
-        return all(name in known or leaves_out(name) for name in shown)
+        return all(name in known or self._is_left_out(name) for name in shown)
 
     def under(self, names: Mapping[str, str]) -> DecodeTarget:
         """The target for records that use other column names; ``names`` maps each current name to the other one."""
@@ -228,10 +227,13 @@ class DecodeTarget:
             else:
                 then[called.get(now, now)] = old
         found = self.without([*then.values(), *opened]).under(then)
-        if not opened:
-            return found
-        left_out = partial(_is_left_out, frozenset(opened), self.leaves_out)
-        return replace(found, refused={**self.refused, **opened}, leaves_out=left_out)
+        return replace(found, refused={**self.refused, **opened}).leaving_out(but=opened)
+
+    def leaving_out(self, more: Collection[str] = (), but: Collection[str] = ()) -> DecodeTarget:
+        """The target that leaves out ``more`` columns as well, and ``but`` no longer."""
+        if not (more or but):
+            return self
+        return replace(self, leaves_out=partial(_leaves_out, frozenset(more), frozenset(but), self.leaves_out))
 
     def _hides(self, column: str) -> bool:
         return column in self.masked or (self.drops is not None and self.drops(column))
@@ -261,19 +263,20 @@ class DecodeTarget:
 
     def refusal(self, column: str) -> str | None:
         """Why a value in a column that the table lacks cannot be left out silently; None if there is no reason."""
-        if self.leaves_out is not None and self.leaves_out(column):
+        if self._is_left_out(column):
             return None
         return self.refused.get(column) or (None if self.ignores_new else self.beyond)
 
     def is_news(self, column: str) -> bool:
         """Whether a column that the table lacks is to be reported."""
-        if self.leaves_out is not None and self.leaves_out(column):
-            return False
-        return not self.ignores_new and self.refusal(column) is None
+        return not self.ignores_new and not self._is_left_out(column) and self.refusal(column) is None
+
+    def _is_left_out(self, column: str) -> bool:
+        return self.leaves_out is not None and self.leaves_out(column)
 
 
-def _is_left_out(but: frozenset[str], others: Callable[[str], bool] | None, name: str) -> bool:
-    return name not in but and others is not None and others(name)
+def _leaves_out(more: frozenset[str], but: frozenset[str], others: Callable[[str], bool] | None, name: str) -> bool:
+    return name in more or (name not in but and others is not None and others(name))
 
 
 @dataclass(frozen=True, slots=True)

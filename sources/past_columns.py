@@ -6,9 +6,9 @@ another column by now; the offset of a record shows which one it means.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, replace
-from functools import partial, reduce
+from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -92,13 +92,8 @@ def _at(target: DecodeTarget, meanings: Mapping[str, str | None]) -> DecodeTarge
     others = {name: now for name, now in meanings.items() if now != name}
     renamed = {old: now for old, now in target.renamed.items() if old not in meanings}
     renamed = {**{old: now for old, now in others.items() if now is not None}, **renamed}
-    gone = frozenset(name for name, now in others.items() if now is None)
-    left_out = partial(_is_left_out, gone, target.leaves_out) if gone else target.leaves_out
-    return replace(target.without(others), renamed=renamed, leaves_out=left_out)
-
-
-def _is_left_out(gone: frozenset[str], others: Callable[[str], bool] | None, name: str) -> bool:
-    return name in gone or (others is not None and others(name))
+    gone = [name for name, now in others.items() if now is None]
+    return replace(target.without(others), renamed=renamed).leaving_out(gone)
 
 
 def _silent(row: NewestRow) -> NewestRow:

@@ -311,14 +311,6 @@ class Walk:
         return np.where(wrong, 0, counts), after
 
 
-def read_values(node: Node, values: pa.Array, skipped: Places) -> tuple[pa.Array, Mask]:
-    """The values of a binary array without NULLs, each after a prefix of this length; and which of them are not in
-    doubt."""
-    records = RecordBytes.of(values, skipped)
-    array, at = Walk(records).read(node, records.starts.copy(), np.arange(len(values)))
-    return array, ~records.doubt & (at == records.ends)
-
-
 def _is_utf8(data: bytes) -> bool:
     try:
         data.decode("utf-8")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -18,11 +16,11 @@ def present_texts(
     batch: pa.RecordBatch,
     positions: npt.NDArray[np.int64],
     outcome: Outcome,
-    why: Callable[[bytes], str | None] = strange_bytes,
+    tool: str | None = None,
 ) -> tuple[Texts, npt.NDArray[np.int64]]:
     """The values at these positions that are UTF-8, and the positions of nulls; other values go to quarantine.
 
-    ``why`` says of bytes why they are no text of the format, where they show it.
+    ``tool`` wrote them, if not Kafka Connect.
     """
     values = batch.column("value")
     nulls = positions[:0]
@@ -36,7 +34,7 @@ def present_texts(
     good = are_utf8(values)
     if not good.all():
         for index in np.flatnonzero(~good).tolist():
-            reason = why(values[index].as_py()) or "value is not UTF-8 text"
+            reason = strange_bytes(values[index].as_py(), tool) or "value is not UTF-8 text"
             outcome.quarantine(int(positions[index]), reason)
         positions, values = positions[good], values.filter(pa.array(good))
     return Texts(values, positions), nulls

@@ -16,8 +16,11 @@ _REGISTRY_HEADER_BYTES = 5
 _BEFORE_JSON = b"\xef\xbb\xbf \t\r\n"
 
 
-def strange_bytes(raw: bytes) -> str | None:
-    """Why bytes are not JSON, where their beginning shows it; None where it does not."""
+def strange_bytes(raw: bytes, tool: str | None = None) -> str | None:
+    """Why bytes are not JSON, where their beginning shows it; None where it does not. ``tool`` writes them if not
+    Kafka Connect does.
+    """
+    use_json = _USE_JSON if tool is None else f"let {tool} write JSON"
     if not raw.strip():
         return "value is empty: let the producer write null for a tombstone, or leave the record out"
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -26,11 +29,11 @@ def strange_bytes(raw: bytes) -> str | None:
         schema_id = int.from_bytes(raw[1:_REGISTRY_HEADER_BYTES], "big")
         schema = f"schema {schema_id} of a schema registry"
         if raw[_REGISTRY_HEADER_BYTES:].startswith(b"{"):
-            return f"value is JSON Schema with {schema}: {_USE_JSON}"
-        formats = "read Avro with the format debezium-avro or upsert-avro"
-        return f"value is Avro or Protobuf with {schema}: {formats}, or {_USE_JSON}"
+            return f"value is JSON Schema with {schema}: {use_json}"
+        formats = "read Avro with the format debezium-avro or upsert-avro, or " if tool is None else ""
+        return f"value is Avro or Protobuf with {schema}: {formats}{use_json}"
     if raw.startswith(b"Struct{"):
-        return f"value is not JSON but the text of a Java object: {_USE_JSON}"
+        return f"value is not JSON but the text of a Java object: {use_json}"
     return None
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +25,6 @@ from sources.decode_target import DecodeTarget, Goal
 from sources.feeds.feed import Feed
 from sources.feeds.feed_options import FeedOptions
 from sources.feeds.mysql_types import LATIN1_BYTES
-from sources.feeds.record_reasons import strange_bytes
 from sources.feeds.sorting import Expected, RecordSorter
 from sources.feeds.table_decoding import FeedDecoding, reading_plan
 from sources.json_changes.outcome import Outcome
@@ -49,7 +47,7 @@ class FeedDecoder:
         outcome = Outcome(batch)
         keys = MessageKeys(batch.column("key"))
         for topic, partition, positions in topic_partitions(batch):
-            texts, nulls = present_texts(batch, positions, outcome, partial(strange_bytes, tool=self.feed.tool))
+            texts, nulls = present_texts(batch, positions, outcome, self.feed.tool)
             outcome.count(tombstones=len(nulls))
             sorter = RecordSorter(self.feed, topic, keys, outcome, self._expected(topic, targets))
             for source, records in sorter.sort(texts).items():

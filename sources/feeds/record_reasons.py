@@ -6,22 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from paimon_table.errors import MalformedRecord
+from sources.debezium_json.strange_values import strange_bytes
 from sources.decode_target import KeyRule
 from sources.record_look import other_format, remedy, shown_fields
 
-_REGISTRY_HEADER_BYTES = 5
 _DEBEZIUM_FIELDS = frozenset({"op", "source"})
-
-
-def strange_bytes(raw: bytes, tool: str) -> str | None:
-    """Why bytes are not JSON, where their beginning shows it; None where it does not."""
-    if not raw.strip():
-        return "value is empty: let the producer write null for a tombstone, or leave the record out"
-    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "value is not UTF-8 text but UTF-16: let the producer write UTF-8"
-    if raw.startswith(b"\x00") and len(raw) > _REGISTRY_HEADER_BYTES:
-        return f"value is not JSON but looks like Avro or Protobuf with a schema registry: let {tool} write JSON"
-    return None
 
 
 def strange_value(value: Any, raw: bytes, tool: str) -> str:

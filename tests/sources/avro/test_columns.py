@@ -15,11 +15,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from paimon_table.errors import MalformedRecord
-from sources.avro.columns import arrow_form, read_values
+from sources.avro.columns import Walk, arrow_form
 from sources.avro.exact_values import exact_value
-from sources.avro.writer_schema import read_writer_schema
+from sources.avro.record_bytes import Mask, Places, RecordBytes
+from sources.avro.writer_schema import Node, read_writer_schema
 from sources.values.json_values import json_text
 from tests.sources.avro.drawn_schemas import schemas
+
+
+def read_values(node: Node, values: pa.Array, skipped: Places) -> tuple[pa.Array, Mask]:
+    """The values, each after a prefix of this length; and which of them are not in doubt."""
+    records = RecordBytes.of(values, skipped)
+    array, at = Walk(records).read(node, records.starts.copy(), np.arange(len(values)))
+    return array, ~records.doubt & (at == records.ends)
 
 
 def written(schema: Any, value: Any) -> bytes:
