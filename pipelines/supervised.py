@@ -19,6 +19,7 @@ from typing import TypeAlias
 from pyspark.sql import SparkSession
 
 from paimon_table.errors import ConfigError, TidemarkError, public_text
+from paimon_table.patience import Patience
 from paimon_table.storage.outages import storage_failure
 from pipelines.batch.batch_report import BatchObserver, BatchReport
 from pipelines.catchup.shown_standing import Standing, TableStanding
@@ -31,7 +32,7 @@ from pipelines.prepared import PreparedPipeline, prepared
 from pipelines.query import PipelineQuery
 from pipelines.report.heartbeat import duration_words
 from pipelines.report.run_log import in_pipeline, naming
-from pipelines.trouble import Patience, Trouble, may_pass
+from pipelines.trouble import Trouble, may_pass
 from pipelines.views.pipeline_state import PipelineState
 from pipelines.views.table_counts import OutOfStream
 from pipelines.views.table_views import EventKind, Phase
@@ -40,6 +41,8 @@ from sources.positions import Place
 from sources.reader import SourceReader
 
 log = logging.getLogger(__name__)
+
+_FIRST_WAIT_S = 1.0
 
 CALM_S = 20.0
 """Once a query has run this long without a batch under way, or has finished a batch, earlier failures no longer count.
@@ -124,7 +127,8 @@ class SupervisedPipeline(BatchObserver):
     def _patience(self) -> Patience:
         retry = self.config.retry
         is_short = self._once or self.config.trigger.available_now
-        return Patience(retry.max_elapsed_s(is_short), retry.max_wait.total_seconds())
+        max_wait_s = retry.max_wait.total_seconds()
+        return Patience(_FIRST_WAIT_S, max_wait_s, max_elapsed_s=retry.max_elapsed_s(is_short))
 
     @property
     def is_starting(self) -> bool:

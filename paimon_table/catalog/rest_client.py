@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import http.client
+import itertools
 import json
 import re
 import socket
@@ -23,6 +24,7 @@ from typing import Any
 from urllib.parse import quote_plus, urlencode
 
 from paimon_table.errors import ConfigError, Outage, SinkUnavailable, UnsupportedFeature
+from paimon_table.patience import Patience
 
 HEADER_PREFIX = "header."
 """Options with it are headers of each request."""
@@ -32,9 +34,8 @@ TABLE_DEFAULT_PREFIX = "table-default."
 
 _DATA_TOKENS = "data-token.enabled"
 _TIMEOUT_S = 60.0
-_ATTEMPTS = 3
 _MOST_BYTES = 64 << 20
-_LONGEST_WAIT_S = 5.0
+_PATIENCE = Patience(0.1, 5.0, retries=2)
 _BUSY = (429, 503)
 _UNREADABLE = None
 """Stands for a body that is not a JSON object."""
@@ -118,17 +119,17 @@ class RestClient:
     def get(self, *path: str, **query: str) -> Answer:
         """Ask; tries again where the server is busy or a connection breaks. Raises Outage and other SinkUnavailable."""
         address = self._address(path, query)
-        for attempt in range(_ATTEMPTS):
+        for failures in itertools.count(1):
+            wait_s, asked_s = _PATIENCE.wait_s(failures), None
             try:
-                status, wait_s, body = self._send("GET", address, None)
+                status, asked_s, body = self._send("GET", address, None)
             except (_NotSent, OSError, http.client.HTTPException) as error:
-                if attempt + 1 == _ATTEMPTS or isinstance(error, _NotSent):
+                if wait_s is None or isinstance(error, _NotSent):
                     raise self._no_answer(error) from None
-                self._settings.sleep_s(0.1 * 2**attempt)
-                continue
-            if status not in _BUSY or attempt + 1 == _ATTEMPTS:
-                return self._judged(status, body, f"GET {address}")
-            self._settings.sleep_s(min(wait_s or 0.1 * 2**attempt, _LONGEST_WAIT_S))
+            else:
+                if wait_s is None or status not in _BUSY:
+                    return self._judged(status, body, f"GET {address}")
+            self._settings.sleep_s(min(asked_s or wait_s, _PATIENCE.max_wait_s))
         raise AssertionError("unreachable")
 
     def pages(self, key: str, *path: str) -> Iterator[Any]:

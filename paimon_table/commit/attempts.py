@@ -6,6 +6,7 @@ the commit, the changelog list its changelog. What all attempts of one commit sh
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from paimon_table.metadata.manifest_store import ManifestDraft, ManifestReader
 from paimon_table.metadata.snapshot import BEFORE_THE_FIRST, Snapshot, SnapshotIdentity
 from paimon_table.metadata.table_context import TableContext
 from paimon_table.options.table_options import TableOptions
+from paimon_table.patience import Patience
 from paimon_table.surroundings import many_values
 
 
@@ -29,10 +31,14 @@ class RetryWait:
     sleep_s: Callable[[float], None] = time.sleep
     random_fraction: Callable[[], float] = random.random
 
-    def after(self, attempt: int, options: TableOptions) -> None:
-        """Wait between half and all of min * 2^attempt, at most the longest wait."""
-        wait_ms = min(options.commit_min_retry_wait_ms << min(attempt, 20), options.commit_max_retry_wait_ms)
-        self.sleep_s(wait_ms * (0.5 + self.random_fraction() / 2) / 1000)
+    def after(self, failures: int, elapsed_s: float, options: TableOptions) -> bool:
+        """Wait between half and all of what is due, so that writers get apart; False after the last retry."""
+        first_s, longest_s = options.commit_min_retry_wait_ms / 1000, options.commit_max_retry_wait_ms / 1000
+        timeout_s = math.inf if options.commit_timeout_ms is None else options.commit_timeout_ms / 1000
+        wait_s = Patience(first_s, longest_s, options.commit_max_retries, timeout_s).wait_s(failures, elapsed_s)
+        if wait_s is not None:
+            self.sleep_s(wait_s * (0.5 + self.random_fraction() / 2))
+        return wait_s is not None
 
 
 class AttemptFiles:

@@ -14,6 +14,7 @@ it there. The one gap, own snapshots that expired before the search, is noticed 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -298,10 +299,8 @@ class TableCommit:
         first_ms = self._clock_ms()
         shared = self._files.draft()
         lists: ManifestLists | None = None
-        attempts = self._options.commit_max_retries + 1
-        for attempt in range(attempts):
-            if attempt:
-                self._retry_wait.after(attempt - 1, self._options)
+        for attempts in itertools.count(1):
+            if attempts > 1:
                 self.refresh()
                 found = self._own.find(request, kind, self._state.snapshot)
                 if found is not None:
@@ -318,9 +317,7 @@ class TableCommit:
             snapshot = self._attempt(request, delta, shared, lists)
             if snapshot is not None:
                 return snapshot
-            timeout_ms = self._options.commit_timeout_ms
-            if timeout_ms is not None and self._clock_ms() - first_ms > timeout_ms:
-                attempts = attempt + 1
+            if not self._retry_wait.after(attempts, (self._clock_ms() - first_ms) / 1000, self._options):
                 break
         shared.discard()
         raise CommitConflict(

@@ -6,15 +6,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from paimon_table.errors import BucketCountChanged, CommitConflict
+from paimon_table.patience import Patience
 from pipelines.tables.table_failure import TableFailure, may_succeed_later
 
-OTHERS_WAITS_S: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0, 4.0)
-"""How long a batch waits before it is planned again. It waits for a job that rescales one of its tables, or because
-other writers changed the placement of its keys."""
+OTHERS = Patience(0.25, 4.0, retries=5)
+"""With a job that rescales a table of the batch, or other writers that changed the placement of its keys."""
 
-STORAGE_WAITS_S: tuple[float, ...] = (0.5, 2.0)
-"""How long a batch waits for the storage of one table, which has already retried by itself."""
-
+STORAGE = Patience(1.0, 2.0, retries=2)
+"""With the storage of one table, which has already retried by itself."""
 
 _RETRY_WORDS = {BucketCountChanged: "buckets changed", CommitConflict: "commit conflict"}
 
@@ -28,7 +27,7 @@ class Attempts:
     in_one_task: bool = False
     """Rows need values of rows in other buckets, so that one task writes all."""
     retries: Counter[str] = field(default_factory=Counter)
-    _left_s: dict[tuple[str, type[Exception]], list[float]] = field(default_factory=dict)
+    _failures: Counter[tuple[str, type[Exception]]] = field(default_factory=Counter)
 
     def note_retry(self, failure: TableFailure) -> None:
         """Count a retry by its cause."""
@@ -36,12 +35,9 @@ class Attempts:
 
     def wait_s(self, failure: TableFailure) -> float | None:
         """How long to wait before the batch is planned again; None when that has not helped, or would not."""
-        kind = type(failure.error)
-        if isinstance(failure.error, BucketCountChanged | CommitConflict):
-            waits_s = OTHERS_WAITS_S
-        elif may_succeed_later(failure.error):
-            waits_s = STORAGE_WAITS_S
-        else:
+        is_of_others = isinstance(failure.error, BucketCountChanged | CommitConflict)
+        if not is_of_others and not may_succeed_later(failure.error):
             return None
-        left_s = self._left_s.setdefault((failure.identifier, kind), list(waits_s))
-        return left_s.pop(0) if left_s else None
+        of = failure.identifier, type(failure.error)
+        self._failures[of] += 1
+        return (OTHERS if is_of_others else STORAGE).wait_s(self._failures[of])

@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 
 from paimon_table.errors import ConfigError
 from paimon_table.nearest_name import nearest
+from paimon_table.patience import Patience
 from pipelines.catchup.reading import Reading, Step
 from pipelines.catchup.shown_standing import Standing, TableStanding
 from pipelines.checkpoint.book import Cause, Pause
@@ -35,8 +36,8 @@ IDLE_S = 0.2
 time.
 """
 
-RETRY_WAITS_S = (1.0, 5.0, 15.0, 30.0)
-"""How long a table that is caught up waits for source and storage before it is paused again."""
+RETRIES = Patience(2.0, 30.0, retries=4)
+"""With source and storage of a table that is caught up, before it is paused again."""
 
 
 class _Trial:
@@ -44,7 +45,7 @@ class _Trial:
 
     def __init__(self, catch_up: Reading) -> None:
         self.catch_up = catch_up
-        self.retries_s = list(RETRY_WAITS_S)
+        self.failures = 0
         self.not_before_s = 0.0
         self.records_left: int | None = None
 
@@ -198,7 +199,7 @@ class SideWork:
             total = f"{catch_up.record_count:,}"
             log.info("table %s has caught up (%s records) and is in the stream again", identifier, total)
         elif step is Step.SLICE:
-            trial.retries_s = list(RETRY_WAITS_S)
+            trial.failures = 0
             trial.records_left = catch_up.records_left
             left = "" if trial.records_left is None else f", about {trial.records_left:,} to go"
             read = catch_up.record_count - before
@@ -207,8 +208,9 @@ class SideWork:
 
     def _note_failure(self, identifier: str, trial: _Trial, error: Exception) -> None:
         """Retry a transient failure later; otherwise pause the table at its position."""
-        if may_succeed_later(error) and trial.retries_s:
-            wait_s = trial.retries_s.pop(0)
+        trial.failures += 1
+        wait_s = RETRIES.wait_s(trial.failures) if may_succeed_later(error) else None
+        if wait_s is not None:
             trial.not_before_s = self._now_s() + wait_s
             trial.catch_up, trial.records_left = self._new_catch_up(identifier), None  # it reads everything again
             log.warning("table %s: %s; trying again in %.0f s", identifier, error, wait_s)

@@ -27,6 +27,7 @@ from paimon_table.errors import ConfigError, SinkUnavailable, TidemarkError
 from paimon_table.history.retention import Limits
 from paimon_table.history.rollback import plan_rollback, roll_back
 from paimon_table.maintenance.expiration import Surroundings, expire
+from paimon_table.patience import Patience
 from pipelines.bad_records.dead_letters import DeadLetters
 from pipelines.batch import attempts
 from pipelines.batch.batch_report import BatchReport
@@ -301,11 +302,11 @@ class Adapter:
         patch.setattr(replaying, "wait_for", waits)
         patch.setattr(replaying, "WAIT_S", 0)
         patch.setattr(replaying, "say", lambda *_args, **_keys: None)
-        patch.setattr(attempts, "OTHERS_WAITS_S", (0.0, 0.0, 0.0))
-        patch.setattr(attempts, "STORAGE_WAITS_S", (0.0, 0.0))
+        patch.setattr(attempts, "OTHERS", Patience(0, 0, retries=3))
+        patch.setattr(attempts, "STORAGE", Patience(0, 0, retries=2))
         patch.setattr(side_work, "LOOK_S", 0.0)
         patch.setattr(side_work, "IDLE_S", 0.0)
-        patch.setattr(side_work, "RETRY_WAITS_S", ())
+        patch.setattr(side_work, "RETRIES", Patience(0, 0, retries=0))
         patch.setattr(side_work.SideWork, "start", lambda side, desk: setattr(side, "_desk", desk))
         patch.setattr(reading, "CLOSING_S", 0.0)
         patch.setattr(Tidier, "start", lambda _tidier: None)

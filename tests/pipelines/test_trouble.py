@@ -8,17 +8,18 @@ from types import SimpleNamespace
 import pytest
 
 from paimon_table.errors import CommitOutcomeUnknown, ConfigError, Outage, SinkUnavailable
+from paimon_table.patience import Patience
 from paimon_table.storage.outages import storage_failure, told_failure
 from pipelines.catchup.shown_standing import Standing, TableStanding
 from pipelines.checkpoint.book import Cause, Pause
-from pipelines.trouble import Patience, Trouble, may_pass
+from pipelines.trouble import Trouble, may_pass
 from pipelines.views.table_views import EventKind, Phase
 from sources.kafka.offset_ranges import offsets_of
 from tests.support.supervised_runs import Query, Supervised
 
 
 def test_waits_grow_up_to_the_longest_and_the_last_try_comes_at_the_end() -> None:
-    patience, trouble, now_s, waits = Patience(100.0, 20.0), Trouble("x", "x", 0.0), 0.0, []
+    patience, trouble, now_s, waits = Patience(1.0, 20.0, max_elapsed_s=100.0), Trouble("x", "x", 0.0), 0.0, []
     while (after := trouble.failed_again("x", "x", now_s, patience)) is not None:
         waits.append(after.next_s - now_s)
         trouble, now_s = after, after.next_s

@@ -518,8 +518,8 @@ def test_steps_are_announced_in_order(table: Table) -> None:
 def test_waits_grow_and_stay_below_the_longest(table: Table) -> None:
     waits: list[float] = []
     wait = RetryWait(sleep_s=waits.append, random_fraction=lambda: 1.0)
-    for attempt in (0, 1, 2, 60):
-        wait.after(attempt, table.options)
+    options = replace(table.options, commit_max_retries=60)
+    assert [wait.after(failures, 0.0, options) for failures in (1, 2, 3, 60, 61)] == [True] * 4 + [False]
     assert waits == [0.01, 0.02, 0.04, 10.0]
 
 

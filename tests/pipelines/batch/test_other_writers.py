@@ -14,6 +14,7 @@ from paimon_table.maintenance.compaction import compact
 from paimon_table.maintenance.job import Job
 from paimon_table.maintenance.orphans import find_orphans
 from paimon_table.maintenance.partitions import drop_partitions
+from paimon_table.patience import Patience
 from paimon_table.write.bucket_writer import WriterEnvironment
 from sinks import faults
 from tests.support.changelog import replay_strictly
@@ -28,7 +29,7 @@ SECOND = records([("c", None, {"id": 2, "dt": "b", "body": "from here"})], 2)
 @pytest.fixture
 def at_append(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
     """Does something whenever batch 1 is about to append."""
-    monkeypatch.setattr(attempts, "OTHERS_WAITS_S", (0.0, 0.0))
+    monkeypatch.setattr(attempts, "OTHERS", Patience(0, 0, retries=2))
 
     def at_append(action: Callable[[], object]) -> None:
         monkeypatch.setattr(faults, "reached", lambda step, batch: step == "after-write" and batch == 1 and action())

@@ -11,6 +11,7 @@ from paimon_table.errors import ConfigError
 from paimon_table.maintenance.job import Job
 from paimon_table.maintenance.postponed import compact_postponed
 from paimon_table.maintenance.rescale import rescale
+from paimon_table.patience import Patience
 from paimon_table.validation.schema_evolution import SetOption
 from paimon_table.write.bucket_writer import WriterEnvironment
 from pipelines.batch import attempts
@@ -56,7 +57,7 @@ def test_a_running_pipeline_goes_on_with_the_new_number(
     tables = pipeline_tables(tmp_path, ALL_TABLES, **{"changelog-producer": producer})
     at_step = AtStep(step, lambda: to_buckets(tmp_path, 5))
     monkeypatch.setattr(faults, "reached", at_step)
-    monkeypatch.setattr(attempts, "OTHERS_WAITS_S", (0.0, 0.0))
+    monkeypatch.setattr(attempts, "OTHERS", Patience(0, 0, retries=2))
 
     processed(tables, parts[:3], task_settings(tmp_path), is_one_job=is_one_job)
     number = "5" if at_step.is_done else "2"
@@ -83,7 +84,7 @@ def test_a_running_pipeline_goes_from_and_to_other_kinds_of_buckets(
     old, new = numbers
     at_step = AtStep(step, lambda: to_buckets(tmp_path, new))
     monkeypatch.setattr(faults, "reached", at_step)
-    monkeypatch.setattr(attempts, "OTHERS_WAITS_S", (0.0, 0.0))
+    monkeypatch.setattr(attempts, "OTHERS", Patience(0, 0, retries=2))
 
     tables = pipeline_tables(tmp_path, ALL_TABLES, bucket=str(old))
     processed(tables, batches(history), task_settings(tmp_path), is_one_job=is_one_job)
@@ -141,7 +142,7 @@ def test_a_number_that_the_table_never_had_is_refused(tmp_path: Path) -> None:
 def test_another_option_alone_stops_the_batch_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attempts, "OTHERS_WAITS_S", (0.0, 0.0))
+    monkeypatch.setattr(attempts, "OTHERS", Patience(0, 0, retries=2))
     history = History("orders", seed=5).extend(120)
     parts = batches(history)
     tables = pipeline_tables(tmp_path, ALL_TABLES)

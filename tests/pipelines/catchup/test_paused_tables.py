@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_table.errors import CommitConflict, CommitOutcomeUnknown, CorruptFile, SchemaChangeRefused, TidemarkError
+from paimon_table.patience import Patience
 from paimon_table.table import Table
 from pipelines.batch import attempts
 from pipelines.catchup.reading import Step
@@ -246,7 +247,7 @@ def _two_tables() -> pa.RecordBatch:
 @pytest.mark.parametrize("damaged", ["manifest", "snapshot", "bucket-0"])
 def test_damage_to_one_table_pauses_it_alone(tmp_path: Path, damaged: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of which a start notices two at once, and its first batch the third."""
-    monkeypatch.setattr(attempts, "STORAGE_WAITS_S", (0.0,))
+    monkeypatch.setattr(attempts, "STORAGE", Patience(0, 0, retries=1))
     source, rules = _two_tables(), [TAKES, ITEMS]
     PausedPipeline(tmp_path, source, rules).run(2)
     moved, aside = tmp_path / "warehouse" / "lake.db" / "sums" / damaged, tmp_path / "aside"
@@ -300,7 +301,7 @@ def test_a_commit_that_is_always_refused_pauses_its_table_alone(
 
     with monkeypatch.context() as patched:
         patched.setattr(TableSink, "commit", refusing)
-        patched.setattr(attempts, "OTHERS_WAITS_S", (0.0,))
+        patched.setattr(attempts, "OTHERS", Patience(0, 0, retries=1))
         pipeline.run()
     assert pipeline.behind == {"lake.sums": "another job is always faster"}
     assert sorted(pipeline.rows("lake.items")) == [*range(30)]
@@ -370,7 +371,7 @@ def test_rows_that_a_failed_commit_left_in_the_table_are_not_applied_again(
 
     with monkeypatch.context() as patched:
         patched.setattr(TableSink, "commit", of_unknown_outcome)
-        patched.setattr(attempts, "STORAGE_WAITS_S", ())
+        patched.setattr(attempts, "STORAGE", Patience(0, 0, retries=0))
         pipeline.run(1)
     (mark,) = pipeline.paused.pauses.values()
     assert (mark.table, mark.batch, mark.begin, mark.after) == ("lake.sums", 1, position(10), position(20))

@@ -1,0 +1,23 @@
+"""How long something that may pass is tried again: every wait for another try follows this one policy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Waits that double, from the first one up to the longest, until the retries or the time are used up."""
+
+    first_wait_s: float
+    max_wait_s: float
+    retries: float = math.inf
+    max_elapsed_s: float = math.inf
+
+    def wait_s(self, failures: int, elapsed_s: float = 0.0) -> float | None:
+        """The wait after this many failures in a row, the first of which is ``elapsed_s`` ago; None at the end."""
+        left_s = self.max_elapsed_s - elapsed_s
+        if failures > self.retries or left_s <= 0:
+            return None
+        return min(self.first_wait_s * 2.0 ** min(failures - 1, 30), self.max_wait_s, left_s)
