@@ -18,8 +18,7 @@ from paimon_table.commit.attempts import RetryWait
 from paimon_table.commit.commit import TableCommit
 from paimon_table.commit.own_commits import CommitsOfUser, OwnCommits
 from paimon_table.compaction.due import due_compactions
-from paimon_table.compaction.kept_deletes import kept_deletes
-from paimon_table.compaction.record_expiry import record_expiry
+from paimon_table.compaction.row_ages import row_ages
 from paimon_table.errors import CommitConflict, ConfigError
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.paths import TablePaths
@@ -297,9 +296,8 @@ class Table:
         self, state: TableState, *, fully: bool, is_appended: bool, clock_ms: Callable[[], int] = now_ms
     ) -> tuple[BucketId, ...]:
         """The buckets to compact although no rows arrive for them: see the function of that name."""
-        now = clock_ms()
-        expiry, kept = record_expiry(self.context, now), kept_deletes(self.context, now)
-        return due_compactions(state, self.options, fully=fully, is_appended=is_appended, expiry=expiry, kept=kept)
+        ages = row_ages(self.context, clock_ms())
+        return due_compactions(state, self.options, fully=fully, is_appended=is_appended, ages=ages)
 
     def bucket_writer(self, bucket: BucketId, state: BucketState, environment: WriterEnvironment) -> Writer:
         """A writer of one bucket that continues from ``state``; its messages are for ``TableCommit.commit``.

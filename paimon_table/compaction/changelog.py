@@ -5,8 +5,6 @@ Implements Paimon's lookup changelog; independent of the merge engine that made 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -18,19 +16,7 @@ from paimon_table.rows.row_equality import equal_rows
 from paimon_table.rows.words import Indices
 
 
-@dataclass(frozen=True, slots=True)
-class ChangelogRules:
-    """``changelog-producer.row-deduplicate`` and the columns that do not count as a change."""
-
-    row_deduplicate: bool = False
-    ignored_columns: frozenset[str] = frozenset()
-
-
-def changelog_rules(options: TableOptions) -> ChangelogRules:
-    return ChangelogRules(options.row_deduplicate, frozenset(options.row_deduplicate_ignore_fields))
-
-
-def derive_changelog(before: pa.Table, before_row: Indices, after: pa.Table, rules: ChangelogRules) -> pa.Table:
+def derive_changelog(before: pa.Table, before_row: Indices, after: pa.Table, options: TableOptions) -> pa.Table:
     """Changelog rows of the keys of ``after`` (one row per key, sorted by key), -U before +U, sorted by key.
 
     ``before_row[i]`` is the row of ``before`` with the key's earlier state, -1 for none; a retract on either side means
@@ -40,9 +26,10 @@ def derive_changelog(before: pa.Table, before_row: Indices, after: pa.Table, rul
     existed[existed] = _is_add(before)[before_row[existed]]
     exists = _is_add(after)
     updated = existed & exists
-    if rules.row_deduplicate and updated.any():
+    if options.row_deduplicate and updated.any():
         keys = np.flatnonzero(updated)
-        columns = [c for c in after.column_names if c not in {SEQUENCE_NUMBER, VALUE_KIND, *rules.ignored_columns}]
+        ignored = {SEQUENCE_NUMBER, VALUE_KIND, *options.row_deduplicate_ignore_fields}
+        columns = [name for name in after.column_names if name not in ignored]
         updated[keys] = ~equal_rows(gather(before, before_row[keys]), gather(after, keys), columns)
     old_kind = np.where(exists, RowKind.UPDATE_BEFORE, RowKind.DELETE)
     new_kind = np.where(existed, RowKind.UPDATE_AFTER, RowKind.INSERT)

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_table.compaction.changelog import changelog_rules, derive_changelog
-from paimon_table.compaction.record_expiry import RecordExpiry
+from paimon_table.compaction.changelog import derive_changelog
+from paimon_table.compaction.row_ages import RowAges
 from paimon_table.lookup.lookup_file import Hits
 from paimon_table.lookup.stored_rows import OnFound, StoredRows
 from paimon_table.merge.function import MergeFunction
@@ -66,7 +66,6 @@ class ChunkMerger:
         self._options = options
         self._stored = stored
         self._on_found = on_found
-        self._rules = changelog_rules(options)
         self._has_lookup_changelog = options.changelog_producer == "lookup"
         may_lose = options.merge_engine == "deduplicate" and not newest_row_wins(options)
         self.late_rows = 0
@@ -82,9 +81,7 @@ class ChunkMerger:
         groups = self._counting(rows, self._order.sort(rows), levels)
         return MergedChunk(self._function.merge(rows, groups))
 
-    def merge_looking_up(
-        self, pieces: Sequence[Piece], above: Sequence[SortedRun], expiry: RecordExpiry | None = None
-    ) -> MergedChunk:
+    def merge_looking_up(self, pieces: Sequence[Piece], above: Sequence[SortedRun], ages: RowAges) -> MergedChunk:
         """A chunk with level-0 rows; ``above`` are the runs on levels above the output, lowest level first.
 
         Lookups do not find expired rows, but the merge replaces them like others. The changelog is the lookup
@@ -98,9 +95,7 @@ class ChunkMerger:
         groups = self._order.sort(rows)
         changed, in_chunk = _any_in_group(levels == 0, groups), _any_in_group(levels > 0, groups)
         wanted = np.flatnonzero(changed if self._needs_all_versions else changed & ~in_chunk)
-        hits = self._look_up(gather(rows, groups.indices[groups.starts[wanted]]), above)
-        if expiry is not None:
-            hits = expiry.live_hits(hits)
+        hits = ages.live_hits(self._look_up(gather(rows, groups.indices[groups.starts[wanted]]), above))
         if len(hits.positions):
             key_number = np.empty(rows.num_rows, np.int64)
             key_number[groups.indices] = groups.key_number()
@@ -172,7 +167,7 @@ class ChunkMerger:
         before_row[keys[starts]] = np.arange(len(starts))
         before = self._function.merge(rows, KeyGroups(groups.indices[chosen], starts))
         numbers = np.flatnonzero(changed)
-        return derive_changelog(before, before_row[numbers], gather(after, numbers), self._rules)
+        return derive_changelog(before, before_row[numbers], gather(after, numbers), self._options)
 
 
 def _any_in_group(marks: Mask, groups: KeyGroups) -> Mask:

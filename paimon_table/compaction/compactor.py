@@ -6,16 +6,15 @@ size, not by the size of the runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from paimon_table.compaction.chunk_merge import ChunkMerger, MergedChunk, newest_row_wins
-from paimon_table.compaction.kept_deletes import KeptDeletes
 from paimon_table.compaction.picker import CompactUnit
-from paimon_table.compaction.record_expiry import RecordExpiry
+from paimon_table.compaction.row_ages import RowAges
 from paimon_table.data_files.bucket_files import BucketFiles
 from paimon_table.deletion_vectors.deletion_vector_index import BucketDeletions
 from paimon_table.lookup.stored_rows import StoredRows
@@ -74,15 +73,8 @@ class _Job:
     """Runs on levels above the output."""
     published_level: int
     """The level whose rows the changelog of full compactions has led to."""
-    expiry: RecordExpiry | None
-    """Which rows are left out because of their age."""
-    kept: KeptDeletes
-    """Which deletes stay where deletes are dropped."""
-
-    @property
-    def has_expired(self) -> Callable[[DataFileMeta], bool]:
-        """Whether a file has rows that are to be left out."""
-        return (lambda _: False) if self.expiry is None else self.expiry.has_expired
+    ages: RowAges
+    """Which rows are left out because of their age, and which deletes stay where deletes are dropped."""
 
     @property
     def is_full(self) -> bool:
@@ -132,13 +124,7 @@ class Compactor:
         self._deletions = deletions
         self._chunk_bytes = chunk_bytes
 
-    def run(
-        self,
-        unit: CompactUnit,
-        levels: Levels,
-        expiry: RecordExpiry | None = None,
-        kept: KeptDeletes = KeptDeletes(),
-    ) -> CompactionResult:
+    def run(self, unit: CompactUnit, levels: Levels, ages: RowAges) -> CompactionResult:
         """Compact the unit, made of the newest runs of ``levels``; new files are durable after ``FileIO.sync``."""
         small_file_bytes = int(self._options.target_file_size_bytes * self._options.small_file_ratio)
         job = _Job(
@@ -148,11 +134,10 @@ class Compactor:
             drops_deletes=unit.output_level >= levels.highest_level or self._options.deletion_vectors,
             above=tuple(run for run in levels.runs() if run.level > unit.output_level),
             published_level=levels.published_level,
-            expiry=expiry,
-            kept=kept,
+            ages=ages,
         )
         result = CompactionResult()
-        target = Target(unit.output_level, levels.max_level, small_file_bytes, job.has_expired, kept.may_have_gone)
+        target = Target(unit.output_level, levels.max_level, small_file_bytes, ages.has_expired, ages.may_have_gone)
         if unit.rewrites_each:
             steps: Sequence[Step] = [Rewrite((((file,),),)) for file in unit.files]
         else:
@@ -169,7 +154,7 @@ class Compactor:
         if self._publishes_top(levels, job):
             return self._merger.merge_to_top(pieces, job.published_level)
         if self._options.needs_lookup and 0 in levels:
-            return self._merger.merge_looking_up(pieces, job.above, job.expiry)
+            return self._merger.merge_looking_up(pieces, job.above, job.ages)
         return self._merger.merge(pieces)
 
     def _has_changelog(self, levels: Iterable[int], job: _Job) -> bool:
@@ -191,7 +176,7 @@ class Compactor:
             return False
         if self._options.deletion_vectors and file.delete_row_count != 0:
             return True
-        if self._options.deletion_vectors and job.expiry is not None and not job.expiry.is_all_live(file):
+        if self._options.deletion_vectors and not job.ages.is_all_live(file):
             return True  # old rows in it would stay and mark nothing
         if format_of(file.file_name) != data_file_settings(self._options, job.output_level).format:
             return True
@@ -240,7 +225,7 @@ class Compactor:
                     merged = self._merge(pieces, levels, job)
                     if merged.changelog is not None:
                         changelog.write(merged.changelog)
-                    rows = job.kept.remaining(merged.rows) if job.drops_deletes else merged.rows
+                    rows = job.ages.remaining(merged.rows) if job.drops_deletes else merged.rows
                     data.write(rows)
                     recent.add(rows)
             result = CompactionResult(step.files, data.close(), changelog.close())
@@ -256,9 +241,7 @@ class Compactor:
 
     def _chunks(self, section: Section, chunk_bytes: int, job: _Job) -> Iterator[list[Piece]]:
         read: ReadBatches = self._cheapest_batches if len(section) <= _MAX_OPEN_RUNS else self._stored.batches
-        if job.expiry is not None:
-            read = job.expiry.reading(read)
-        return run_chunks(section, read, self._order, chunk_bytes)
+        return run_chunks(section, job.ages.reading(read), self._order, chunk_bytes)
 
     def _cheapest_batches(self, file: DataFileMeta, batch_rows: int) -> Iterator[pa.Table]:
         """The live rows of a file from where they need no decoding: memory, or a lookup file that is there."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from paimon_table.compaction.append_picker import PackLimits, deleted_counts, pick_packs
-from paimon_table.compaction.kept_deletes import KeptDeletes
-from paimon_table.compaction.record_expiry import RecordExpiry
+from paimon_table.compaction.row_ages import RowAges
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.table_state import TableState
@@ -19,8 +18,7 @@ def due_compactions(
     *,
     fully: bool,
     is_appended: bool,
-    expiry: RecordExpiry | None = None,
-    kept: KeptDeletes = KeptDeletes(),
+    ages: RowAges = RowAges(),
 ) -> tuple[BucketId, ...]:
     """The buckets that a job which compacts has to look after.
 
@@ -35,8 +33,7 @@ def due_compactions(
     if options.is_postponed:
         return ()
     if fully:
-        has_expired = kept.have_gone if expiry is None else lambda f: expiry.has_expired(f) or kept.have_gone(f)
-        return tuple(b for b, files in state.files.items() if not _is_compacted(files, options.max_level, has_expired))
+        return tuple(b for b, files in state.files.items() if not _is_compacted(files, options.max_level, ages))
     is_hidden = options.hides_level0 or options.changelog_producer == "lookup"
     if not options.needs_lookup or not (is_appended or (is_hidden and options.level0_patience == 1)):
         return ()
@@ -58,7 +55,7 @@ def _unpacked(state: TableState, options: TableOptions, fully: bool) -> tuple[Bu
     )
 
 
-def _is_compacted(files: Sequence[DataFileMeta], max_level: int, has_expired: Callable[[DataFileMeta], bool]) -> bool:
+def _is_compacted(files: Sequence[DataFileMeta], max_level: int, ages: RowAges) -> bool:
     """Whether all files are on the highest level, which older options may have set higher, and may stay as they are."""
     highest = max(max_level, *(f.level for f in files))
-    return all(f.level == highest and not has_expired(f) for f in files)
+    return all(f.level == highest and not ages.has_gone(f) for f in files)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from paimon_table.commit.commit import TableCommit
-from paimon_table.metadata.commit_message import CommitMessage
-from paimon_table.metadata.data_file import DataFileMeta
-from paimon_table.metadata.table_context import TableContext
 from paimon_table.table import Table
 from paimon_table.write.bucket_writer import WriterEnvironment
 
@@ -54,24 +51,3 @@ class Job:
             new_uuid=self.environment.new_uuid,
             is_new_user=True,
         )
-
-
-def remove_unpublished(ctx: TableContext, messages: Iterable[CommitMessage]) -> None:
-    """Delete the files that the messages name as new, and no earlier ones.
-
-    The caller proves that no snapshot names these files: the messages were not published and never will be.
-    """
-    for message in messages:
-        before = {file.file_name for file in message.compact_before} - {file.file_name for file in message.new_files}
-        for file in _made(message):
-            if file.file_name not in before:
-                ctx.delete_file(message.bucket, file)
-        for index in (*message.append_index.after, *message.compact_index.after):
-            ctx.io.delete(ctx.paths.index_file(index.file_name))
-
-
-def _made(message: CommitMessage) -> Iterable[DataFileMeta]:
-    yield from message.new_files
-    yield from message.changelog_files
-    yield from message.compact_changelog
-    yield from message.compact_after

@@ -1,13 +1,15 @@
-"""Partitions named by a user, and dropping them.
+"""Partitions named by a user, dropping them, and emptying a table.
 
 Implements Paimon's drop of partitions: an OVERWRITE snapshot that deletes their files and brings none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
+from paimon_table.commit.commit import TableCommit
 from paimon_table.commit.overwrite import contents_of
 from paimon_table.errors import CommitConflict
 from paimon_table.maintenance.job import ATTEMPTS, Job
@@ -61,20 +63,41 @@ def drop_partitions(table: Table, partitions: Iterable[bytes], job: Job) -> Drop
 
     CommitConflict when other writers keep committing to them; nothing is dropped then.
     """
-    commit = job.commit_to(table)
     wanted = set(partitions)
-    for _ in range(ATTEMPTS):
+
+    def dropped(commit: TableCommit) -> Dropped:
         state = commit.refresh()
         facts = {p: fact for p, fact in partition_facts(table.context, state).items() if p in wanted}
         if not facts:
             return Dropped({}, None)
         read = contents_of(state, facts)
-        try:
-            done = commit.replace(next(job.identifiers), (), {}, read, started_ms=job.environment.clock_ms())
-        except CommitConflict:
-            continue
+        done = commit.replace(next(job.identifiers), (), {}, read, started_ms=job.environment.clock_ms())
         return Dropped(facts, None if done.overwrite is None else done.overwrite.id)
+
+    return _tried(table, job, dropped, "partitions")
+
+
+def truncate(table: Table, job: Job) -> Dropped:
+    """Take all rows out of the table, whatever kind it is of, in one snapshot; one without files gets none.
+
+    Implements Paimon's truncateTable: also index files go. CommitConflict when other writers keep committing to the
+    table; nothing is gone then.
+    """
+
+    def emptied(commit: TableCommit) -> Dropped:
+        state = commit.refresh()
+        done = commit.replace_all(next(job.identifiers), (), {}, state.identity)
+        return Dropped(partition_facts(table.context, state), None if done.overwrite is None else done.overwrite.id)
+
+    return _tried(table, job, emptied, "table")
+
+
+def _tried(table: Table, job: Job, drop: Callable[[TableCommit], Dropped], what: str) -> Dropped:
+    commit = job.commit_to(table)
+    for _ in range(ATTEMPTS):
+        with suppress(CommitConflict):
+            return drop(commit)
     raise CommitConflict(
-        f"{table.paths.root}: other writers keep committing to the partitions; nothing was dropped: try again, or stop "
-        "the pipelines that write the table"
+        f"{table.paths.root}: other writers keep committing to the {what}; nothing was removed: try again, or stop the "
+        "pipelines that write the table"
     )

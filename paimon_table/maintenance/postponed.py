@@ -16,7 +16,7 @@ import pyarrow as pa
 from paimon_table.data_files.key_value_file import iter_key_value_batches
 from paimon_table.errors import ConfigError, TidemarkError
 from paimon_table.maintenance.compaction import Chosen, compacting
-from paimon_table.maintenance.job import Job, remove_unpublished
+from paimon_table.maintenance.job import Job
 from paimon_table.maintenance.shares import Compacted, Shares
 from paimon_table.metadata.bucket_id import POSTPONED, BucketId
 from paimon_table.metadata.commit_message import CommitMessage
@@ -142,7 +142,7 @@ class _Replay:
                 made.append(_as_compaction(self._ctx, message))
         except BaseException:
             # Unreferenced: the messages of these writers go nowhere.
-            remove_unpublished(self._ctx, [*made, *self._left()])
+            self._ctx.remove_unpublished([*made, *self._left()])
             raise
         bucket = BucketId(self._partition, POSTPONED)
         return [*made, CommitMessage(bucket=bucket, total_buckets=POSTPONED, compact_before=tuple(self._files))]

@@ -19,11 +19,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from paimon_table.compaction.kept_deletes import kept_deletes
+from paimon_table.compaction.row_ages import row_ages
 from paimon_table.data_files.key_value_file import FileNames, KeyValueFileWriter, iter_key_value_batches
 from paimon_table.deletion_vectors.deletion_vector import DeletionVector
 from paimon_table.deletion_vectors.deletion_vector_index import read_vectors
-from paimon_table.maintenance.job import remove_unpublished
 from paimon_table.maintenance.placement import (
     MOST_OPEN,
     DynamicPlacement,
@@ -99,7 +98,7 @@ class Redistribution:
             self.ctx.io.sync()
         except BaseException:
             # Unreferenced: no other code has seen the messages.
-            remove_unpublished(self.ctx, made)
+            self.ctx.remove_unpublished(made)
             raise
         return tuple(made)
 
@@ -141,11 +140,11 @@ class Redistribution:
                 directory = self.ctx.bucket_dir(BucketId(self.partition, number))
                 made += self._written([_Stored(directory, file, None) for file in files], [number], top, placement)
         except BaseException:
-            remove_unpublished(self.ctx, made)
+            self.ctx.remove_unpublished(made)
             raise
         finally:
             # Unreferenced: steps on the way, named by no message that is given away.
-            remove_unpublished(self.ctx, parts)
+            self.ctx.remove_unpublished(parts)
         return made
 
     def _stored(self, number: int, state: BucketState) -> list[_Stored]:
@@ -169,7 +168,7 @@ class Redistribution:
                     if files:
                         made.append(replace(self._message(number), new_files=files))
         except BaseException:
-            remove_unpublished(self.ctx, made)
+            self.ctx.remove_unpublished(made)
             raise
         return made
 
@@ -191,7 +190,7 @@ class Redistribution:
     def _merged(self, stored: Sequence[_Stored]) -> Iterator[pa.Table]:
         """The rows that readers see, and the deletes that stay, in key order."""
         ctx = self.ctx
-        kept = kept_deletes(ctx, self.environment.clock_ms())
+        ages = row_ages(ctx, self.environment.clock_ms())
         order, function = KeyOrder(ctx.schema, ctx.options), merge_function(ctx.schema, ctx.options)
         by_name = {one.file.file_name: one for one in stored}
         values = ctx.partition_values(self.partition)
@@ -206,12 +205,12 @@ class Redistribution:
                 del pieces
                 self.on_rows(rows.num_rows)
                 if _is_one_run(section):
-                    yield kept.remaining(rows)
+                    yield ages.remaining(rows)
                     continue
                 groups = order.sort(rows)
                 if ctx.options.upper_rows_are_whole:
                     groups = without_superseded(groups, levels)
-                yield kept.remaining(function.merge(rows, groups))
+                yield ages.remaining(function.merge(rows, groups))
 
     def _message(self, number: int) -> CommitMessage:
         return CommitMessage(bucket=BucketId(self.partition, number), total_buckets=self.bucket_count)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from paimon_table.errors import BrokenInvariant, CommitConflict, ConfigError
 from paimon_table.key_index.index_runs import whole_key_order
 from paimon_table.key_index.stored_keys import LaneNumber, concat_keys, file_keys, key_magnitudes, stored_keys
-from paimon_table.maintenance.job import Job, remove_unpublished
+from paimon_table.maintenance.job import Job
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.index_file import IndexChange
@@ -115,7 +115,7 @@ def remove_repeated(table: Table, job: Job, found: RepeatedKeys) -> int | None:
         commit.refresh()
     except BaseException:
         # Unreferenced: nothing of this was given to a commit.
-        remove_unpublished(ctx, messages)
+        ctx.remove_unpublished(messages)
         raise
     if not messages:
         return None
@@ -124,7 +124,7 @@ def remove_repeated(table: Table, job: Job, found: RepeatedKeys) -> int | None:
         result = commit.commit(next(job.identifiers), messages, {}, started_ms=started_ms)
     except CommitConflict as conflict:
         # Unreferenced: a conflict publishes nothing.
-        remove_unpublished(ctx, messages)
+        ctx.remove_unpublished(messages)
         raise CommitConflict(
             f"{ctx.paths.root}: other writers have committed since the search for keys ({conflict}); nothing was"
             " deleted: stop the pipelines that write the table, then call again"

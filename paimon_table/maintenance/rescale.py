@@ -24,7 +24,7 @@ from paimon_table.commit.overwrite import PartitionContent, contents_of
 from paimon_table.data_files.key_value_file import FileNames
 from paimon_table.errors import CommitConflict
 from paimon_table.maintenance.compaction import Chosen, compact_pending, compacting, unseen
-from paimon_table.maintenance.job import ATTEMPTS, Job, remove_unpublished
+from paimon_table.maintenance.job import ATTEMPTS, Job
 from paimon_table.maintenance.postponed import compact_postponed
 from paimon_table.maintenance.redistribution import Redistribution, rows_to_read
 from paimon_table.maintenance.rescale_rules import check_rescale, stale_partitions
@@ -215,4 +215,4 @@ def _drop_outdated(table: Table, ready: dict[bytes, _Rewritten], state: TableSta
 def _remove(table: Table, ready: Mapping[bytes, _Rewritten]) -> None:
     for one in ready.values():
         # Unreferenced: they were never published, or the attempt was refused.
-        remove_unpublished(table.context, one.messages)
+        table.context.remove_unpublished(one.messages)

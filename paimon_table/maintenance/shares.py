@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from paimon_table.commit.commit import TableCommit
 from paimon_table.errors import BucketCountChanged, CommitConflict
-from paimon_table.maintenance.job import ATTEMPTS, Job, remove_unpublished
+from paimon_table.maintenance.job import ATTEMPTS, Job
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.table_context import TableContext
@@ -82,7 +82,7 @@ class Shares(Generic[Place]):
                         messages.append(message)
             except BaseException:
                 # Unreferenced: nothing of this attempt was given to a commit.
-                remove_unpublished(self.ctx, messages)
+                self.ctx.remove_unpublished(messages)
                 raise
             try:
                 result = self.commit.commit(
@@ -90,7 +90,7 @@ class Shares(Generic[Place]):
                 )
             except (CommitConflict, BucketCountChanged):
                 # Unreferenced: a conflict publishes nothing, nor does a commit across a rescale.
-                remove_unpublished(self.ctx, messages)
+                self.ctx.remove_unpublished(messages)
                 self.commit.refresh()
                 continue
             return done if result.compact is None else done.with_messages(messages, result.compact.id)

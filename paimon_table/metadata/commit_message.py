@@ -35,6 +35,13 @@ class CommitMessage:
     """Rows that the writer left out because newer ones of their key had come before (``merge.late_rows``)."""
 
     @property
+    def made_files(self) -> tuple[DataFileMeta, ...]:
+        """The files that its writer made: a compaction also names earlier ones, which it gives another level."""
+        earlier = {file.file_name for file in self.compact_before} - {file.file_name for file in self.new_files}
+        named = (*self.new_files, *self.changelog_files, *self.compact_changelog, *self.compact_after)
+        return tuple(file for file in named if file.file_name not in earlier)
+
+    @property
     def has_append(self) -> bool:
         return bool(self.new_files or self.changelog_files) or not self.append_index.is_empty
 

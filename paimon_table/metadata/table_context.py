@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from paimon_table.metadata.bucket_id import EMPTY_ROW, BucketId
+from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.data_file import DataFileMeta
 from paimon_table.metadata.paths import TablePaths, partition_path
 from paimon_table.metadata.snapshot import NewestSnapshot, SnapshotStore
@@ -59,6 +60,17 @@ class TableContext:
         The caller proves that no snapshot names it and no commit message that may still be committed.
         """
         self.delete_file_in(self.bucket_dir(bucket), file)
+
+    def remove_unpublished(self, messages: Iterable[CommitMessage]) -> None:
+        """Delete the files that the writers of these messages made.
+
+        The caller proves that no snapshot names these files: the messages were not published and never will be.
+        """
+        for message in messages:
+            for file in message.made_files:
+                self.delete_file(message.bucket, file)
+            for index in (*message.append_index.after, *message.compact_index.after):
+                self.io.delete(self.paths.index_file(index.file_name))
 
     def delete_file_in(self, bucket_dir: str, file: DataFileMeta) -> None:
         """As ``delete_file``, for a bucket that is known by its directory."""

@@ -6,7 +6,7 @@ commit (several when the buffer is full), the input changelog, and compaction wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,9 +14,8 @@ import pyarrow as pa
 
 from paimon_table.compaction.chunk_merge import ChunkMerger, newest_row_wins
 from paimon_table.compaction.compactor import CompactionResult, Compactor
-from paimon_table.compaction.kept_deletes import KeptDeletes, kept_deletes
-from paimon_table.compaction.picker import CompactUnit, force_up_level0, pick, pick_full, universal_params
-from paimon_table.compaction.record_expiry import RecordExpiry, record_expiry
+from paimon_table.compaction.picker import CompactUnit, force_up_level0, pick, pick_full
+from paimon_table.compaction.row_ages import RowAges, row_ages
 from paimon_table.data_files.altered_values import check_key_files
 from paimon_table.data_files.bucket_files import BucketFiles
 from paimon_table.data_files.key_value_file import FileNames
@@ -25,11 +24,12 @@ from paimon_table.errors import BrokenInvariant, ConfigError
 from paimon_table.lookup.cache import DEFAULT_MAX_BYTES, shared_lookup_cache
 from paimon_table.lookup.lookup_file import Hits, KeyWords, merge_hits
 from paimon_table.lookup.stored_rows import StoredRows
-from paimon_table.merge.function import merge_function, without_retracts
+from paimon_table.merge.function import MergeFunction, merge_function, without_retracts
 from paimon_table.merge.late_rows import late_row_count
 from paimon_table.merge.sort import KeyOrder
 from paimon_table.mergetree.levels import build_levels, next_sequence_number
-from paimon_table.mergetree.run_chunks import CHUNK_BYTES
+from paimon_table.mergetree.run_chunks import CHUNK_BYTES, joined, run_chunks
+from paimon_table.mergetree.sections import partition
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.data_file import DataFileMeta, FileSource
@@ -42,7 +42,6 @@ from paimon_table.rows.words import Indices
 from paimon_table.surroundings import now_ms, random_uuid
 from paimon_table.write.bucket_count import check_bucket_count
 from paimon_table.write.incoming import IncomingRows
-from paimon_table.write.one_run import one_run
 
 WRITE_BUFFER_BYTES = 128 << 20
 """Size in memory of buffered rows at which they are flushed before the commit."""
@@ -253,7 +252,7 @@ class BucketWriter:
         result = CompactionResult()
         unit = self._pick(full)
         while unit is not None:
-            done = self._compactor.run(unit, self._levels, self._expiry(), self._kept_deletes())
+            done = self._compactor.run(unit, self._levels, self._ages())
             self._levels = self._levels.with_compacted(done.before, done.after, self._order.file_key)
             result, obsolete = result.then(done)
             for file in obsolete:
@@ -267,26 +266,18 @@ class BucketWriter:
             if full:
                 raise ConfigError("the table is write-only: compact it in a job that opens it with write-only=false")
             return None
-        params = universal_params(self._options, self._levels.max_level)
-        runs = self._levels.runs()
+        options, runs, max_level = self._options, self._levels.runs(), self._levels.max_level
         if full:
-            return pick_full(runs, params, self._has_gone_rows(self._expiry(), self._kept_deletes()))
-        if self._options.needs_lookup or self._options.force_up_level0:
-            return force_up_level0(runs, params, self._options.level0_patience)
-        return pick(runs, params)
+            return pick_full(runs, max_level, self._has_gone_rows(self._ages()))
+        if options.needs_lookup or options.force_up_level0:
+            return force_up_level0(runs, options, max_level, options.level0_patience)
+        return pick(runs, options, max_level)
 
-    def _has_gone_rows(self, expiry: RecordExpiry | None, kept: KeptDeletes) -> Callable[[DataFileMeta], bool]:
-        return lambda file: (
-            self._deletions.of(file.file_name) is not None
-            or (expiry is not None and expiry.has_expired(file))
-            or kept.have_gone(file)
-        )
+    def _has_gone_rows(self, ages: RowAges) -> Callable[[DataFileMeta], bool]:
+        return lambda file: self._deletions.of(file.file_name) is not None or ages.has_gone(file)
 
-    def _expiry(self) -> RecordExpiry | None:
-        return record_expiry(self._ctx, self._environment.clock_ms())
-
-    def _kept_deletes(self) -> KeptDeletes:
-        return kept_deletes(self._ctx, self._environment.clock_ms())
+    def _ages(self) -> RowAges:
+        return row_ages(self._ctx, self._environment.clock_ms())
 
     def _mark_deleted(self, file: DataFileMeta, positions: Indices) -> None:
         self._deletions.delete(file.file_name, positions)
@@ -344,3 +335,24 @@ class BucketWriter:
             return self._stored.all_versions(runs, keys)
         level0 = self._stored.all_versions([run for run in runs if run.level == 0], keys)
         return merge_hits([level0, self._stored.newest([run for run in runs if run.level > 0], keys)])
+
+
+def one_run(
+    flushed: Sequence[DataFileMeta], files: BucketFiles, order: KeyOrder, function: MergeFunction, chunk_bytes: int
+) -> tuple[DataFileMeta, ...]:
+    """Level-0 files that hold each key of the ``flushed`` ones once, merged in order of arrival.
+
+    With ``sequence.snapshot-ordering`` rows of one snapshot have no order among each other. So a commit may hold every
+    key of a bucket once only, and files that are not committed yet cannot be compared with others.
+    ``flushed`` itself when no two of its files overlap. ``files`` must give rows with the sequence numbers that are
+    stored; the given files stay where they are.
+    """
+    sections = partition(flushed, order.file_key)
+    if all(len(section) == 1 for section in sections):
+        return tuple(flushed)
+    with files.data_writer(0, FileSource.APPEND) as data:
+        for section in sections:
+            for pieces in run_chunks(section, files.batches, order, chunk_bytes):
+                rows, _ = joined(pieces)
+                data.write(function.merge(rows, order.sort(rows)))
+        return data.close()

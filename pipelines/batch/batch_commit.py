@@ -25,7 +25,6 @@ from pipelines.tables.tables import PipelineTables
 from sinks import faults
 from sinks.commit.positions import TopicPartition
 from sinks.write.bucket_task import CompactTask, Failed, WriteTask
-from sinks.write.discard import discard
 
 log = logging.getLogger(__name__)
 
@@ -249,7 +248,7 @@ def _discard_dropped(appended: AppendedBatch, dropped: Collection[str], compacte
     for index, name in enumerate(appended.identifiers):
         if name in dropped:
             with suppress(OSError, TidemarkError):
-                discard(write.targets[index], compacted.messages(index))
+                write.targets[index].context.remove_unpublished(compacted.messages(index))
 
 
 def _compactions_anew(
@@ -324,7 +323,7 @@ def _without_failed(
     out = {failed.target for failed in compacted.failures}
     for index in out:
         with suppress(OSError, TidemarkError):
-            discard(write.targets[index], compacted.messages(index))
+            write.targets[index].context.remove_unpublished(compacted.messages(index))
     return JobResult([], [w for w in compacted.writes if w.target not in out], compacted.waits)
 
 
@@ -341,10 +340,10 @@ def _discard_unpublished(
     compacted = JobResult.of(written.compacted())
     for index, target in enumerate(plan.write.targets):
         with suppress(OSError, TidemarkError):
-            discard(target, compacted.messages(index))
+            target.context.remove_unpublished(compacted.messages(index))
             sink, batch = tables.sinks[target.identifier], plan.batch
             if not sink.has_rows(batch.id, ends.get(target.identifier, {}), batch.started_ms):
-                discard(target, written.result.messages(index))
+                target.context.remove_unpublished(written.result.messages(index))
 
 
 def _table_reports(appended: AppendedBatch) -> tuple[TableReport, ...]:

@@ -11,7 +11,6 @@ from typing import TypeAlias, assert_never
 from paimon_table import BucketId, CommitMessage
 from pipelines.batch.decode_report import DecodeReport
 from sinks.write.bucket_task import Failed, Waited, WriteResult, WriteTask
-from sinks.write.discard import discard
 from sinks.write.unsent import Became, Unsent
 
 TaskMessage: TypeAlias = DecodeReport | WriteResult | Waited | Failed
@@ -60,7 +59,7 @@ class JobResult:
     def discard(self, write: WriteTask) -> None:
         """Delete the files that the tasks wrote; nothing of this result may be committed afterwards."""
         for index, target in enumerate(write.targets):
-            discard(target, self.messages(index))
+            target.context.remove_unpublished(self.messages(index))
 
     def messages(self, target: int) -> list[CommitMessage]:
         return [message for w in self.writes if w.target == target for message in w.messages]

@@ -10,13 +10,13 @@ from paimon_table.maintenance.analysis import analyze as analyze_table
 from paimon_table.maintenance.compaction import Chosen, would_compact
 from paimon_table.maintenance.compaction import compact as compact_table
 from paimon_table.maintenance.partitions import PartitionFacts, drop_partitions, partition_facts
+from paimon_table.maintenance.partitions import truncate as truncate_table
 from paimon_table.maintenance.postponed import compact_postponed
 from paimon_table.maintenance.rescale import Rescaled
 from paimon_table.maintenance.rescale import rescale as rescale_table
 from paimon_table.maintenance.rescale_rules import check_rescale
 from paimon_table.maintenance.sorting import checked_columns
 from paimon_table.maintenance.sorting import sort as sort_table
-from paimon_table.maintenance.truncation import truncate as truncate_table
 from pipelines.inspect.table_views import Options, open_table
 from pipelines.jobs.consent import confirm
 from pipelines.jobs.job_progress import new_job, watched

@@ -17,7 +17,6 @@ from sinks.commit.positions import TopicPartition
 from sinks.commit.table_sink import TableSink
 from sinks.exchange.target import Routing, Target
 from sinks.write.bucket_task import WriteResult
-from sinks.write.discard import discard
 from sources.changes import Truncation
 
 
@@ -36,7 +35,7 @@ class _Cut:
             target, _, _, whole = self.made
             self.made = None
             with suppress(OSError, TidemarkError):
-                discard(target, whole.messages)
+                target.context.remove_unpublished(whole.messages)
 
 
 class Truncates:

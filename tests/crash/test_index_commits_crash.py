@@ -19,8 +19,7 @@ from paimon_table.bucket_assignment.held_hashes import held_hashes
 from paimon_table.maintenance.compaction import compact
 from paimon_table.maintenance.job import Job
 from paimon_table.maintenance.partition_expiry import expire_partitions
-from paimon_table.maintenance.partitions import drop_partitions, partition_facts
-from paimon_table.maintenance.truncation import truncate
+from paimon_table.maintenance.partitions import drop_partitions, partition_facts, truncate
 from paimon_table.metadata.hash_index import read_hashes
 from paimon_table.rows.hashes import murmur_hash_columns
 from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO, SimulatedCrash

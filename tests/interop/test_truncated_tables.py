@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from paimon_table.maintenance.job import Job
-from paimon_table.maintenance.truncation import truncate
+from paimon_table.maintenance.partitions import truncate
 from paimon_table.table import Table
 from paimon_table.types import parse_type
 from paimon_table.write.bucket_writer import WriterEnvironment

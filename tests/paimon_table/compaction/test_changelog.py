@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_table.compaction.changelog import ChangelogRules, derive_changelog
+from paimon_table.compaction.changelog import derive_changelog
+from paimon_table.options.table_options import TableOptions
 from paimon_table.rows.row_equality import equal_rows
 
 _KINDS = {"+I": 0, "-U": 1, "+U": 2, "-D": 3}
@@ -29,11 +30,11 @@ def _table(rows: list[tuple[Any, ...]]) -> pa.Table:
     )
 
 
-def _derive(before: list[Any], after: list[Any], rules: ChangelogRules) -> list[tuple[Any, ...]]:
+def _derive(before: list[Any], after: list[Any], options: TableOptions) -> list[tuple[Any, ...]]:
     stored = [row for row in before if row is not None]
     present = np.array([row is not None for row in before], np.bool_)
     before_row = np.where(present, np.cumsum(present, dtype=np.int64) - 1, -1)
-    rows = derive_changelog(_table(stored), before_row, _table(after), rules).to_pylist()
+    rows = derive_changelog(_table(stored), before_row, _table(after), options).to_pylist()
     return [(_SHORT[row["_VALUE_KIND"]], row["_SEQUENCE_NUMBER"], row["k"], row["v"], row["ignored"]) for row in rows]
 
 
@@ -58,14 +59,14 @@ _A, _B = 10, 20
 )
 def test_each_pair_of_states_gives_its_rows(before: str | None, after: str, expected: list[str]) -> None:
     rows = {"before": (1, 7, _A, 0), "after": (2, 7, _B, 0)}
-    found = _derive([before and (before, *rows["before"])], [(after, *rows["after"])], ChangelogRules())
+    found = _derive([before and (before, *rows["before"])], [(after, *rows["after"])], TableOptions())
     assert found == [(text[:2], *rows[text[3:]]) for text in expected]
 
 
 def test_rows_are_sorted_by_key_with_the_old_one_first() -> None:
     before = [("+I", 1, 1, 10, 0), None, ("+I", 2, 3, 30, 0), ("+I", 3, 4, 40, 0)]
     after = [("+U", 9, 1, 11, 0), ("+I", 8, 2, 20, 0), ("-D", 7, 3, 0, 0), ("+U", 6, 4, 41, 0)]
-    assert [row[:4] for row in _derive(before, after, ChangelogRules())] == [
+    assert [row[:4] for row in _derive(before, after, TableOptions())] == [
         ("-U", 1, 1, 10),
         ("+U", 9, 1, 11),
         ("+I", 8, 2, 20),
@@ -76,16 +77,16 @@ def test_rows_are_sorted_by_key_with_the_old_one_first() -> None:
 
 
 def test_row_deduplicate_compares_the_values_that_count() -> None:
-    rules = ChangelogRules(row_deduplicate=True, ignored_columns=frozenset({"ignored"}))
+    options = TableOptions(row_deduplicate=True, row_deduplicate_ignore_fields=("ignored",))
     before = [("+I", 1, 1, 10, 0), ("+I", 2, 2, None, 0), ("+I", 3, 3, None, 0), ("+I", 4, 4, 1, 0)]
     after = [("+U", 5, 1, 10, 9), ("+U", 6, 2, None, 0), ("+U", 7, 3, 1, 0), ("-D", 8, 4, 1, 0)]
-    assert [row[0] for row in _derive(before, after, rules)] == ["-U", "+U", "-D"]
-    assert len(_derive(before, after, ChangelogRules(row_deduplicate=True))) == 5
+    assert [row[0] for row in _derive(before, after, options)] == ["-U", "+U", "-D"]
+    assert len(_derive(before, after, TableOptions(row_deduplicate=True))) == 5
 
 
 def test_no_changes_give_an_empty_table() -> None:
-    assert _derive([], [], ChangelogRules()) == []
-    assert _derive([None, None], [("-D", 1, 1, 0, 0), ("-D", 2, 2, 0, 0)], ChangelogRules()) == []
+    assert _derive([], [], TableOptions()) == []
+    assert _derive([None, None], [("-D", 1, 1, 0, 0), ("-D", 2, 2, 0, 0)], TableOptions()) == []
 
 
 @pytest.mark.parametrize(

@@ -7,17 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from paimon_table.compaction.picker import CompactUnit, UniversalParams, force_up_level0, pick, pick_full
+from paimon_table.compaction.picker import CompactUnit, force_up_level0, pick, pick_full
 from paimon_table.mergetree.levels import SortedRun
 from paimon_table.metadata.data_file import DataFileMeta, SimpleStats
+from paimon_table.options.table_options import TableOptions
 
 _GOLDEN = Path(__file__).with_name("picks.txt")
-_Strategy = Callable[[Sequence[SortedRun], UniversalParams], CompactUnit | None]
+_Strategy = Callable[[Sequence[SortedRun], TableOptions, int], CompactUnit | None]
 _STRATEGIES: dict[str, _Strategy] = {
     "pick": pick,
-    "force": force_up_level0,
-    "patient": lambda runs, params: force_up_level0(runs, params, patience=3),
-    "full": lambda runs, params: pick_full(runs, params, lambda file: False),
+    "force": lambda runs, options, top: force_up_level0(runs, options, top, patience=1),
+    "patient": lambda runs, options, top: force_up_level0(runs, options, top, patience=3),
+    "full": lambda runs, _, top: pick_full(runs, top, lambda file: False),
 }
 
 
@@ -50,22 +51,25 @@ def _run(text: str, number: int) -> SortedRun:
 def test_strategy_chooses_as_in_the_golden_file(case: str) -> None:
     given, runs_text, expectation = (part.strip() for part in case.split("|"))
     numbers = dict(pair.split("=") for pair in given.split())
-    params = UniversalParams(int(numbers["trigger"]), int(numbers["amp"]), int(numbers["ratio"]), int(numbers["max"]))
+    options = TableOptions(
+        compaction_trigger=int(numbers["trigger"]),
+        max_size_amplification_percent=int(numbers["amp"]),
+        size_ratio=int(numbers["ratio"]),
+    )
     runs = [_run(text, number) for number, text in enumerate(runs_text.split())]
     strategy, _, expected = expectation.partition(" -> ")
 
-    unit = _STRATEGIES[strategy](runs, params)
+    unit = _STRATEGIES[strategy](runs, options, int(numbers["max"]))
 
     assert _text(unit) == expected
     assert unit is None or unit.runs == tuple(runs[: len(unit.runs)])
 
 
 def test_full_compaction_rewrites_files_with_deletion_vectors_on_the_highest_level() -> None:
-    params = UniversalParams(5, 200, 1, 5)
     top = SortedRun(5, tuple(file for number in range(3) for file in _run("5:1", number).files))
-    unit = pick_full([top], params, lambda file: file.file_name == "data-1")
+    unit = pick_full([top], 5, lambda file: file.file_name == "data-1")
     assert unit == CompactUnit(5, (SortedRun(5, (top.files[1],)),), rewrites_each=True)
-    all_runs = pick_full([_run("0:1", 9), top], params, lambda file: True)
+    all_runs = pick_full([_run("0:1", 9), top], 5, lambda file: True)
     assert all_runs is not None
     assert (len(all_runs.runs), all_runs.rewrites_each) == (2, False)
 

@@ -13,7 +13,7 @@ from paimon_table.commit.commit import TableCommit
 from paimon_table.commit.delta import CommitResult
 from paimon_table.errors import CommitConflict
 from paimon_table.maintenance.job import ATTEMPTS, Job
-from paimon_table.maintenance.truncation import truncate
+from paimon_table.maintenance.partitions import truncate
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.index_file import HASH
 from paimon_table.metadata.snapshot import CommitKind, SnapshotIdentity

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from paimon_table.compaction.due import due_compactions
-from paimon_table.compaction.kept_deletes import kept_deletes
+from paimon_table.compaction.row_ages import row_ages
 from paimon_table.errors import ConfigError
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.commit_message import CommitMessage
@@ -39,9 +39,9 @@ class Ordered:
 
     def is_due(self, at: int) -> bool:
         ctx = self.bucket.ctx
-        kept = kept_deletes(ctx, (START_S + at) * 1000)
+        ages = row_ages(ctx, (START_S + at) * 1000)
         state = TableState(None, {BucketId(b"", 0): tuple(self.bucket.files)})
-        return bool(due_compactions(state, ctx.options, fully=True, is_appended=False, kept=kept))
+        return bool(due_compactions(state, ctx.options, fully=True, is_appended=False, ages=ages))
 
 
 def ordered(tmp_path: Path, **options: str) -> Ordered:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from paimon_table.compaction.due import due_compactions
-from paimon_table.compaction.record_expiry import record_expiry
+from paimon_table.compaction.row_ages import row_ages
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.table_state import TableState
@@ -193,7 +193,7 @@ def test_buckets_with_expired_rows_are_due_in_full_compactions(tmp_path: Path) -
     bucket = BucketId(table.bucket.bucket.partition, 0)
     state = TableState(files={bucket: tuple(table.bucket.files)})
     for seconds, due in ((100, ()), (101, (bucket,))):
-        expiry = record_expiry(table.bucket.ctx, (_START_S + seconds) * 1000)
+        ages = row_ages(table.bucket.ctx, (_START_S + seconds) * 1000)
         options = table.bucket.ctx.options
-        assert due_compactions(state, options, fully=True, is_appended=False, expiry=expiry) == due
-        assert due_compactions(state, options, fully=False, is_appended=False, expiry=expiry) == ()
+        assert due_compactions(state, options, fully=True, is_appended=False, ages=ages) == due
+        assert due_compactions(state, options, fully=False, is_appended=False, ages=ages) == ()

@@ -8,7 +8,7 @@ import pytest
 
 from paimon_table.history.rollback import plan_rollback, roll_back
 from paimon_table.maintenance.job import Job
-from paimon_table.maintenance.truncation import truncate
+from paimon_table.maintenance.partitions import truncate
 from paimon_table.table import Table
 from paimon_table.write.bucket_writer import WriterEnvironment
 from sinks import faults

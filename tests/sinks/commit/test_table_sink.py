@@ -10,7 +10,6 @@ from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.storage.memory_io import MemoryDisk, MemoryFileIO
 from paimon_table.table import Table
 from sinks.write.bucket_task import WriteTask
-from sinks.write.discard import discard
 from tests.support.table_driver import TableDriver
 from tests.support.table_sinks import BUCKET, message, rows, sink, table
 
@@ -69,7 +68,7 @@ def test_the_files_of_dropped_messages_are_deleted_and_no_others(disk: MemoryDis
     dropped = message(target, 2, tmp_path, 2)
     created = set(disk.files) - before
     assert any("/index/" in path for path in created)
-    discard(target.target(2, None), [dropped])
+    target.target(2, None).context.remove_unpublished([dropped])
     assert set(disk.files) == before
 
 

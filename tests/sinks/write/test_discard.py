@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from paimon_table.storage.memory_io import MemoryDisk
-from sinks.write.discard import discard
 from tests.support.table_sinks import message, sink, table
 
 
@@ -19,6 +18,6 @@ def test_index_files_of_dropped_messages_are_deleted(tmp_path: Path) -> None:
     dropped = message(target, 1, tmp_path, 2)
 
     assert any(path.endswith(".index") for path in set(disk.files) - before)
-    discard(target.target(1, None), [dropped])
+    target.target(1, None).context.remove_unpublished([dropped])
     assert set(disk.files) == before
     assert any(path.endswith(".index") for path in before)
