@@ -9,10 +9,14 @@ import pyarrow as pa
 
 from paimon_table.bucket_assignment.cross_partition import KeyAssigner, KeyLanes, key_lanes
 from paimon_table.bucket_assignment.dynamic_buckets import DynamicAssigner, dynamic_lanes
-from paimon_table.bucket_assignment.fixed_buckets import FixedAssigner, FixedLanes
+from paimon_table.bucket_assignment.fixed_buckets import (
+    UNAWARE_BUCKET,
+    FixedAssigner,
+    FixedLanes,
+    PartitionLanes,
+    PostponedAssigner,
+)
 from paimon_table.bucket_assignment.lanes import BucketAssigner, Lane, LaneSplit
-from paimon_table.bucket_assignment.postponed_assigner import PostponedAssigner
-from paimon_table.bucket_assignment.unaware_buckets import UNAWARE_BUCKET, PartitionLanes
 from paimon_table.errors import LanesDoNotFit
 from paimon_table.metadata.bucket_id import BucketId
 from paimon_table.metadata.commit_message import CommitMessage

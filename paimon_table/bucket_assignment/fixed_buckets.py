@@ -1,4 +1,9 @@
-"""A fixed number of buckets: the hash of the bucket key says it all. A lane is a bucket, nothing is left to assign."""
+"""Tables whose rows say their bucket, so that nothing is left to assign.
+
+In a fixed number of buckets the hash of the bucket key says it, and a lane is a bucket. Postponed rows of a partition
+all go into bucket -2, see ``write.postponed_writer``. Tables without buckets have all files in bucket 0, which any task
+may write.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from paimon_table.bucket_assignment.lanes import Lane, partitions_of
-from paimon_table.metadata.bucket_id import BucketId
+from paimon_table.errors import UnsupportedFeature
+from paimon_table.metadata.bucket_id import POSTPONED, BucketId
 from paimon_table.metadata.commit_message import CommitMessage
 from paimon_table.metadata.index_file import NO_INDEX_CHANGE, IndexChange
 from paimon_table.rows.groups import groups_of
@@ -67,3 +73,38 @@ class FixedAssigner:
 
     def _bucket(self, lane: Lane) -> BucketId:
         return BucketId(lane.partition, lane.number if self.bucket is None else self.bucket)
+
+
+@dataclass(frozen=True, slots=True)
+class PostponedAssigner(FixedAssigner):
+    """All rows of a partition go into bucket -2, where no row can be found again."""
+
+    bucket: int | None = POSTPONED
+    root: str = ""
+    """The table, for errors."""
+
+    def find(self, lane: Lane, keys: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
+        """Raises UnsupportedFeature: the newest row of a key may be among waiting rows, which cannot be looked up."""
+        raise UnsupportedFeature(
+            f"{self.root} has postponed buckets ('bucket' = -2), in which stored rows cannot be looked up,"
+            " and events leave out values that did not change; let the source send whole rows (REPLICA IDENTITY FULL),"
+            " or set a number of buckets"
+        )
+
+
+UNAWARE_BUCKET = 0
+"""The bucket of all files."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLanes:
+    """One lane for each partition. The carrier of its rows may share them among lanes of any other numbers."""
+
+    schema: TableSchema
+
+    def split(self, rows: pa.Table) -> Iterator[tuple[Lane, pa.Table]]:
+        """See ``LaneSplit``."""
+        if rows.num_rows == 0:
+            return
+        for partition, members in partitions_of(rows, self.schema):
+            yield Lane(partition, 0), rows if members is None else rows.take(pa.array(members))

@@ -13,7 +13,6 @@ from paimon_table.catalog.table_name import TableName
 from paimon_table.errors import ConfigError
 from paimon_table.metadata.paths import TablePaths
 from paimon_table.metadata.publisher import Publisher
-from paimon_table.metadata.schema_files import schema_ids
 from paimon_table.metadata.snapshot import NewestSnapshot, SnapshotStore
 from paimon_table.schema.table_schema import TableSchema, from_json
 from paimon_table.storage.file_io import FileIO
@@ -31,11 +30,6 @@ class TableFiles:
     @property
     def snapshots(self) -> SnapshotStore:
         return SnapshotStore(self.io, self.paths, self.newest)
-
-    def newest_schema(self) -> TableSchema | None:
-        """The newest version of its schema as it is written, whatever it says; None when the table is not there."""
-        newest = max(schema_ids(self.io, self.paths), default=None)
-        return None if newest is None else self._schema(newest)
 
     def created_ms(self) -> int | None:
         """When the first schema of the table was made; None when it is not there."""

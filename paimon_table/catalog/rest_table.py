@@ -7,16 +7,17 @@ snapshots and schemas there, and the hints. Readers find all but the newest snap
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from paimon_table.catalog.rest_client import Answer, RestClient, Unanswered
 from paimon_table.catalog.rest_schema import schema_changes
 from paimon_table.catalog.table_name import TableName
 from paimon_table.errors import CommitOutcomeUnknown, ConfigError, SinkUnavailable
-from paimon_table.metadata.manifest import ManifestEntry
-from paimon_table.metadata.partition_statistics import partition_statistics
+from paimon_table.metadata.manifest import ADD, ManifestEntry
+from paimon_table.metadata.paths import partition_texts
 from paimon_table.metadata.schema_files import read_schema
 from paimon_table.metadata.snapshot import UUID_PROPERTY, Snapshot, as_document, from_json
 from paimon_table.metadata.table_context import TableContext
@@ -178,3 +179,49 @@ def _document(snapshot: Snapshot) -> dict[str, Any]:
     """The snapshot with its uuid twice: servers of Paimon 1.4 keep it among the properties alone."""
     document = as_document(snapshot)
     return {**document, "properties": {**snapshot.properties, UUID_PROPERTY: snapshot.uuid}}
+
+
+@dataclass(slots=True)
+class PartitionStatistics:
+    """Differences that one snapshot makes; counts of removals are negative."""
+
+    spec: Mapping[str, str]
+    """Texts of the partition's values by column; empty for a table without partitions."""
+    total_buckets: int
+    record_count: int = 0
+    size_bytes: int = 0
+    file_count: int = 0
+    newest_file_ms: int = 0
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "spec": dict(self.spec),
+            "recordCount": self.record_count,
+            "fileSizeInBytes": self.size_bytes,
+            "fileCount": self.file_count,
+            "lastFileCreationTime": self.newest_file_ms,
+            "totalBuckets": self.total_buckets,
+        }
+
+
+def partition_statistics(ctx: TableContext, entries: Iterable[ManifestEntry]) -> list[PartitionStatistics]:
+    """One for each partition of the entries, in the order of their first ones."""
+    found: dict[bytes, PartitionStatistics] = {}
+    for entry in entries:
+        partition, file = entry.bucket.partition, entry.file
+        if partition not in found:
+            values, fields = ctx.partition_values(partition), ctx.schema.partition_fields
+            found[partition] = PartitionStatistics(partition_texts(values, fields, ctx.options), entry.total_buckets)
+        sum_, sign = found[partition], 1 if entry.kind == ADD else -1
+        sum_.record_count += sign * file.row_count
+        sum_.size_bytes += sign * file.file_size_bytes
+        sum_.file_count += sign
+        sum_.newest_file_ms = max(sum_.newest_file_ms, _instant_ms(file.creation_time_ms or 0))
+        sum_.total_buckets = entry.total_buckets
+    return list(found.values())
+
+
+def _instant_ms(wall_clock_ms: int) -> int:
+    """The moment of a time of this machine's wall clock, which files have without its zone."""
+    wall_clock = datetime.fromtimestamp(wall_clock_ms / 1000, UTC).replace(tzinfo=None)
+    return int(wall_clock.timestamp() * 1000)

@@ -13,8 +13,7 @@ import pyarrow as pa
 from paimon_table.data_files.altered_values import has_altered_values
 from paimon_table.data_files.joined_files import joined_files
 from paimon_table.data_files.key_value_file import BATCH_ROWS, FileNames, KeyValueFileWriter, iter_key_value_batches
-from paimon_table.deletion_vectors.deleted_positions import without_deleted
-from paimon_table.deletion_vectors.deletion_vector import DeletionVector
+from paimon_table.deletion_vectors.deletion_vector import DeletionVector, without_deleted
 from paimon_table.deletion_vectors.deletion_vector_index import BucketDeletions
 from paimon_table.known_values import once_for_each
 from paimon_table.metadata.bucket_id import BucketId

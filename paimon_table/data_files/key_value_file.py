@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from paimon_table.data_files.altered_values import check_keys
 from paimon_table.data_files.file_in_progress import FileInProgress
 from paimon_table.data_files.read_plan import SYSTEM_COLUMNS, ReadPlan
-from paimon_table.deletion_vectors.deleted_positions import DeletedPositions, without_deleted
+from paimon_table.deletion_vectors.deletion_vector import DeletionVector, without_deleted
 from paimon_table.errors import BrokenInvariant, CorruptFile, UnsupportedFeature
 from paimon_table.formats.file_format import (
     DAMAGES,
@@ -229,7 +229,7 @@ def read_key_value_file(
     file: DataFileMeta,
     columns: Sequence[str] | None = None,
     partition: Sequence[Any] = (),
-    deleted: DeletedPositions | None = None,
+    deleted: DeletionVector | None = None,
 ) -> pa.Table:
     """All rows of a file: ``_SEQUENCE_NUMBER``, ``_VALUE_KIND`` and the named value columns (None: all), in this order.
 
@@ -253,7 +253,7 @@ def iter_key_value_batches(
     partition: Sequence[Any] = (),
     batch_rows: int = BATCH_ROWS,
     predicate: pc.Expression | None = None,
-    deleted: DeletedPositions | None = None,
+    deleted: DeletionVector | None = None,
 ) -> Iterator[pa.Table]:
     """The rows of a file as ``read_key_value_file`` gives them, in file order, at most ``batch_rows`` at a time.
 

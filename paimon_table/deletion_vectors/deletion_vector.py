@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from pyroaring import BitMap, BitMap64
 
 from paimon_table.errors import CorruptFile
@@ -57,6 +58,12 @@ class DeletionVector:
         """With more rows deleted; positions in any order, which may be deleted already."""
         added = np.unique(positions[~self.contains(positions)])
         return DeletionVector(np.insert(self.positions, np.searchsorted(self.positions, added), added))
+
+
+def without_deleted(rows: pa.Table, start: int, deleted: DeletionVector | None) -> pa.Table:
+    """The live ones of the rows at ``start`` and the following positions of their file."""
+    kept = None if deleted is None else deleted.keep(start, rows.num_rows)
+    return rows if kept is None else rows.filter(pa.array(kept))
 
 
 NOTHING_DELETED = DeletionVector(np.zeros(0, np.int64))

@@ -13,7 +13,6 @@ from paimon_table.history.removal import finish_interrupted, write_changelog_hin
 from paimon_table.history.tags import Tag, TagStore
 from paimon_table.metadata.snapshot import Snapshot
 from paimon_table.metadata.table_context import TableContext
-from paimon_table.storage.file_io import numbers_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ def plan_rollback_to_tag(ctx: TableContext, name: str) -> Rollback:
 
 
 def _plan(ctx: TableContext, to: Snapshot, tag: Tag | None) -> Rollback:
-    listed = numbers_of(ctx.io.list_names(ctx.paths.snapshot_dir), "snapshot-")  # a rollback may have been interrupted
+    listed = ctx.snapshots.listed_ids()  # a rollback may have been interrupted
     newer = sorted((i for i in listed if i > to.id), reverse=True)
     tags = [t.name for t in TagStore(ctx.io, ctx.paths).all() if t.snapshot.id > to.id]
     logs = [i for i in ctx.snapshots.changelog_ids() if i > to.id]
@@ -95,7 +94,7 @@ def _take_newer(ctx: TableContext, plan: Rollback) -> None:
     for snapshot_id in plan.snapshots:
         _check_there(ctx, plan)
         _delete(ctx, plan, snapshot_id)
-    left = numbers_of(io.list_names(paths.snapshot_dir), "snapshot-")
+    left = ctx.snapshots.listed_ids()
     if max(left, default=0) > plan.to.id:
         raise _written_meanwhile(ctx, max(left))
     _check_there(ctx, plan)
@@ -119,7 +118,7 @@ def _delete(ctx: TableContext, plan: Rollback, snapshot_id: int) -> None:
 
     Else the table might have none left, or one without the one before it. An expiry looks for the snapshot that it
     keeps once older ones are gone (``removal``). A commit looks for the one that it builds on once it is published
-    (``rolled_back_base``). So one of the two sees the other.
+    (``metadata.publisher``). So one of the two sees the other.
     """
     path, above = ctx.paths.snapshot_file(snapshot_id), ctx.paths.snapshot_file(snapshot_id + 1)
     try:

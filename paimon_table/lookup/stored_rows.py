@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_table.data_files.bucket_files import BucketFiles
-from paimon_table.deletion_vectors.deleted_positions import without_deleted
+from paimon_table.deletion_vectors.deletion_vector import without_deleted
 from paimon_table.lookup.cache import LookupCache
 from paimon_table.lookup.lookup_file import BrokenLookupFile, Hits, KeyWords, Located, LookupFile, ProbeKeys, merge_hits
 from paimon_table.mergetree.levels import SortedRun

@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from paimon_table.errors import UnsupportedFeature
 from paimon_table.merge.aggregation import aggregation
-from paimon_table.merge.deduplicate import Deduplicate
-from paimon_table.merge.first_row import FirstRow
+from paimon_table.merge.deduplicate import Deduplicate, FirstRow
 from paimon_table.merge.partial_update import partial_update
 from paimon_table.merge.sort import KeyGroups
 from paimon_table.options.table_options import MERGE_ENGINES, TableOptions

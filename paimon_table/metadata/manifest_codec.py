@@ -125,12 +125,6 @@ class StoredEntry:
         return self.kind, partition, bucket, level, self.schema_id
 
 
-def encode_manifest(entries: Iterable[ManifestEntry], compression: str, name: str = "") -> bytes:
-    """The bytes of a manifest; ``compression`` is ``zstd`` or ``none``."""
-    ((_, data, _),) = encode_manifests(map(stored_entry, entries), compression, [name], 1 << 62)
-    return data
-
-
 def encode_manifests(
     entries: Iterable[StoredEntry], compression: str, names: Iterable[str], target_bytes: int
 ) -> Iterator[tuple[str, bytes, list[StoredEntry]]]:

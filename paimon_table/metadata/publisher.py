@@ -2,6 +2,11 @@
 
 Everything else that a commit or a change of the schema writes is invisible until then. The owner of that step (the
 files themselves, a server) implements this protocol, which a catalog gives to the tables that it opens.
+
+A rollback may remove the base of a snapshot between the last look at the table and the publishing. The rollback removes
+the newest snapshots and then looks for commits above its target. A commit publishes first and then looks for the
+snapshot that it builds on. So one of both sees the other. Without that both would report success, but the table would
+still have the rolled back rows, and an id between its snapshots would be missing.
 """
 
 from __future__ import annotations
@@ -13,7 +18,6 @@ from typing import Protocol
 from paimon_table.errors import CommitOutcomeUnknown, CorruptFile
 from paimon_table.metadata.manifest import ManifestEntry
 from paimon_table.metadata.paths import TablePaths
-from paimon_table.metadata.rolled_back_base import is_rolled_back, take_back
 from paimon_table.metadata.snapshot import Snapshot, SnapshotStore
 from paimon_table.metadata.snapshot import to_json as snapshot_json
 from paimon_table.schema.table_schema import TableSchema
@@ -104,3 +108,36 @@ class FilePublisher:
         if snapshot_id == 1:
             store.write_first_hint()
         store.write_latest_hint(snapshot_id)
+
+
+def is_rolled_back(snapshots: SnapshotStore, base: Snapshot | None) -> bool:
+    """Whether the snapshot that was built on is gone, and not because it has expired, or is another one."""
+    if base is None:
+        return False
+    found = snapshots.find(base.id)
+    if found is not None:
+        return not base.is_same(found)
+    return any(other < base.id for other in snapshots.listed_ids())  # expiry takes the oldest first
+
+
+def take_back(snapshots: SnapshotStore, published: Snapshot) -> bool:
+    """Remove a snapshot that was just published; False, and it stays, where others have built on it.
+
+    The rollback may have removed it already, and others have given its id to another one.
+    """
+    io, path = snapshots.io, snapshots.paths.snapshot_file(published.id)
+    above = snapshots.paths.snapshot_file(published.id + 1)
+    if not published.is_same(snapshots.find(published.id)):
+        return True
+    if io.exists(above):
+        return False
+    try:
+        text = io.read(path)
+    except FileNotFoundError:
+        return True
+    io.delete(path)
+    if io.exists(above):
+        io.publish(path, text)
+        return False
+    snapshots.write_latest_hint(max(snapshots.listed_ids(), default=0))
+    return True

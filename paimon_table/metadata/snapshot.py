@@ -300,7 +300,7 @@ class SnapshotStore:
         hinted = self._hint(self.paths.latest_hint)
         if hinted is not None and self._exists(hinted) and not self._exists(hinted + 1):
             return hinted
-        return self._listed_latest_id()
+        return max(self.listed_ids(), default=None)
 
     @property
     def rolled_back_to(self) -> int | None:
@@ -319,7 +319,7 @@ class SnapshotStore:
         if at_hint is not None and not self._exists(at_hint.id + 1):
             return at_hint
         for _ in range(_ATTEMPTS):
-            newest = self._listed_latest_id()
+            newest = max(self.listed_ids(), default=None)
             found = None if newest is None else self.find(newest)
             if newest is None or found is not None:
                 return found
@@ -345,7 +345,7 @@ class SnapshotStore:
         hinted = self._hint(self.paths.earliest_hint)
         if hinted is not None and self._exists(hinted):
             return hinted
-        return min(self._listed_ids(), default=None)
+        return min(self.listed_ids(), default=None)
 
     def read(self, snapshot_id: int) -> Snapshot:
         """Read one snapshot; FileNotFoundError when it does not exist or has expired."""
@@ -371,7 +371,7 @@ class SnapshotStore:
         snapshot = self.find(snapshot_id)
         if snapshot is None and (self.earliest_id() or snapshot_id) < snapshot_id:
             path = self.paths.snapshot_file(snapshot_id)
-            if max(self._listed_ids(), default=0) < snapshot_id:
+            if max(self.listed_ids(), default=0) < snapshot_id:
                 raise CommitConflict(f"{path} no longer exists: the table has just been rolled back; try again")
             raise CorruptFile(f"{path} is missing; restore it from a backup")
         return snapshot
@@ -500,8 +500,6 @@ class SnapshotStore:
             return None
         return int(data) if data.isdigit() and len(data) <= _MOST_DIGITS else None
 
-    def _listed_latest_id(self) -> int | None:
-        return max(self._listed_ids(), default=None)
-
-    def _listed_ids(self) -> list[int]:
+    def listed_ids(self) -> list[int]:
+        """The snapshots that the directory lists, in any order."""
         return numbers_of(self.io.list_names(self.paths.snapshot_dir), "snapshot-")

@@ -1,4 +1,7 @@
-"""Rules between the options for retention; conflicts that Java notices when it commits are refused earlier."""
+"""Rules between the options for retention, and about rows that expire and deletes that stay.
+
+Conflicts that Java notices when it commits or writes are refused earlier.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,12 @@ from paimon_table.errors import ConfigError
 from paimon_table.options.names import (
     CHANGELOG_NUM_RETAINED_MAX,
     CHANGELOG_NUM_RETAINED_MIN,
+    KEEP_DELETES,
     PARTITION_EXPIRATION_TIME,
     PARTITION_TIMESTAMP_PATTERN,
     PROCESS_TIME_ZONE,
+    RECORD_EXPIRE_TIME,
+    RECORD_TIME_FIELD,
     SNAPSHOT_NUM_RETAINED_MAX,
     SNAPSHOT_NUM_RETAINED_MIN,
     TAG_CREATION_DELAY,
@@ -16,8 +22,10 @@ from paimon_table.options.names import (
 )
 from paimon_table.options.partition_time_pattern import formatter_pattern
 from paimon_table.options.retention_options import RetentionOptions
+from paimon_table.options.table_options import TableOptions
 from paimon_table.options.time_zones import zone_of
 from paimon_table.schema.table_schema import TableSchema
+from paimon_table.types import TIMES_OF_ROWS
 
 _PERIODS_MS = {"daily": 86_400_000, "hourly": 3_600_000, "two-hours": 7_200_000}
 
@@ -64,3 +72,43 @@ def _check_partitions(schema: TableSchema, options: RetentionOptions) -> None:
             f"{', '.join(schema.partition_keys)}",
             option=PARTITION_TIMESTAMP_PATTERN,
         )
+
+
+def check_expiry(schema: TableSchema, options: TableOptions) -> None:
+    """The column with the time has to be there and to be one."""
+    if options.record_expire_time_ms is None:
+        return
+    name = options.record_time_field
+    if not name:
+        raise ConfigError(
+            f"option {RECORD_EXPIRE_TIME!r} needs {RECORD_TIME_FIELD!r}, the column with the time of a row; name it",
+            option=RECORD_EXPIRE_TIME,
+        )
+    if not schema.has_column(name):
+        raise ConfigError(
+            f"option {RECORD_TIME_FIELD!r}: can not find time field {name!r}; columns are: "
+            f"{', '.join(schema.column_names)}",
+            option=RECORD_TIME_FIELD,
+        )
+    field = schema.field(name)
+    if field.type.root not in TIMES_OF_ROWS:
+        raise ConfigError(
+            f"option {RECORD_TIME_FIELD!r}: column {name!r} should be one of INT, BIGINT, or TIMESTAMP, but is "
+            f"{field.type}; name another column",
+            option=RECORD_TIME_FIELD,
+        )
+
+
+def check_kept_deletes(options: TableOptions) -> None:
+    """Deletes stay only if every reader skips them, and if one row decides for its key."""
+    if options.keep_deletes_ms is None:
+        return
+    wrong = None
+    if options.merge_engine != "deduplicate":
+        wrong = f"needs 'merge-engine' = deduplicate, not {options.merge_engine}"
+    elif options.deletion_vectors:
+        wrong = "and 'deletion-vectors.enabled' exclude each other: readers would have to merge after all"
+    elif options.is_postponed:
+        wrong = "needs another 'bucket' than -2, whose rows wait for a compaction job"
+    if wrong is not None:
+        raise ConfigError(f"option {KEEP_DELETES!r} {wrong}; remove one of the two", option=KEEP_DELETES)

@@ -12,7 +12,7 @@ from paimon_table.options.names import DELETION_VECTORS
 from paimon_table.options.option_parsing import options_of
 from paimon_table.options.table_options import TableOptions
 from paimon_table.schema.table_schema import TableSchema, check_keys
-from paimon_table.types import BINARIES, Root
+from paimon_table.types import BINARIES, DataType, Root
 from paimon_table.validation.aggregation_validation import check_aggregation
 from paimon_table.validation.bucket_validation import check_bucket_mode, check_buckets
 from paimon_table.validation.engine_validation import (
@@ -21,11 +21,9 @@ from paimon_table.validation.engine_validation import (
     check_row_kinds,
     check_snapshot_ordering,
 )
-from paimon_table.validation.expiry_validation import check_expiry, check_kept_deletes
 from paimon_table.validation.file_validation import check_files
-from paimon_table.validation.nested_type_validation import check_nested_types
 from paimon_table.validation.partial_update_validation import validate_partial_update
-from paimon_table.validation.retention_validation import check_retention
+from paimon_table.validation.retention_validation import check_expiry, check_kept_deletes, check_retention
 from paimon_table.validation.unkeyed_validation import check_effect_without_key, check_unkeyed
 
 _ONE_SCAN_START = ("scan.timestamp-millis", "scan.timestamp", "scan.snapshot-id", "scan.tag-name")
@@ -138,3 +136,30 @@ def _check_partition_types(schema: TableSchema, options: TableOptions) -> None:
                 "depends on the time zone of the process",
                 column=field.name,
             )
+
+
+def check_nested_types(schema: TableSchema) -> None:
+    """Paimon's rules of RowType, at any depth of a column's type: names of fields are distinct and not blank.
+
+    Rows without fields, which no file format but Avro can store, are refused too.
+    """
+    for field in schema.fields:
+        _check(field.type, field.name, field.name)
+
+
+def _check(t: DataType, column: str, path: str) -> None:
+    if t.root is Root.ROW:
+        _check_fields(t, f"column {column!r}: {t}" if path == column else f"column {column!r}: {path}: {t}")
+    for name, part in t.parts:
+        _check(part, column, f"{path}.{name}")
+
+
+def _check_fields(row: DataType, what: str) -> None:
+    if not row.fields:
+        raise ConfigError(f"{what} has no fields; give it one or use another type")
+    names = [f.name for f in row.fields]
+    if not all(name.strip() for name in names):
+        raise ConfigError(f"{what} has a field without a name; give it one")
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"{what} has two fields called {name!r}; rename one of them")

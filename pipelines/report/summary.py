@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-from collections.abc import Mapping, Sequence
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pipelines.own_command import own_command, short_path
 from pipelines.report.heartbeat import duration_words
 from pipelines.report.progress import asides, reasons_text
 from pipelines.report.row_output import add_rows, is_number, print_table, rich_table
@@ -197,3 +200,28 @@ def _print_rows(title: str, rows: pa.Table, hidden_columns: Sequence[str], out: 
     if hidden_columns:
         names = ", ".join(hidden_columns[:HIDDEN_SHOWN]) + (", ..." if len(hidden_columns) > HIDDEN_SHOWN else "")
         _say(out, f"columns not shown: {names}", "dim")
+
+
+def own_command(
+    started_as: str | None = None, python: str = sys.executable, which: Callable[[str], str | None] = shutil.which
+) -> str:
+    """``tidemark`` if the PATH leads to this command, else the typed command, else ``python -m tidemark``."""
+    typed = Path(sys.argv[0] if started_as is None else started_as)
+    if typed.name != "tidemark" or not typed.is_file():
+        return f"{'python' if which('python') == python else _shell_word(python)} -m tidemark"
+    on_path = which("tidemark")
+    if on_path is not None and os.path.samefile(on_path, typed):
+        return "tidemark"
+    return _shell_word(str(typed))
+
+
+def short_path(location: str) -> str:
+    """A directory below the working directory as a relative path, anything else as it is; quoted for the shell."""
+    here = Path.cwd()
+    path = Path(location)
+    return shlex.quote(str(path.relative_to(here)) if path.is_absolute() and path.is_relative_to(here) else location)
+
+
+def _shell_word(path: str) -> str:
+    word = short_path(path)
+    return word if "/" in word else f"./{word}"

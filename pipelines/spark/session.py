@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -34,11 +35,15 @@ from pipelines.spark.session_properties import (
     without_sensitive,
 )
 from pipelines.spark.spark_errors import first_cause
-from pipelines.spark.spark_residue import leave_no_residue
 from pipelines.storage import hold_secrets
 from sinks import faults
 from sinks.exchange.spool import Spool
 from sources.kafka.client_properties import SECRET, librdkafka_properties
+
+log = logging.getLogger(__name__)
+
+_MADE_BY_SPARK = ("spark-", "artifacts")
+"""How directories for artifacts begin: 4.0 makes them where the JVM runs, 4.2 among temporary files."""
 
 CODE_PACKAGES = ("paimon_table", "pipelines", "sinks", "sources", "tidemark")
 """Our import packages, which travel with the job to executors on other machines."""
@@ -312,3 +317,25 @@ def _master(configs: Sequence[PipelineConfig]) -> str:
     if len(masters) > 1:
         raise ConfigError(f"the files ask for different Spark masters ({', '.join(sorted(masters))}); run them apart")
     return masters.pop() if masters else master_of(configs[0]) if configs else "local[*]"
+
+
+def leave_no_residue(session: SparkSession) -> None:
+    """Remove the directories for artifacts, which stay empty here, and silence the threads that the JVM talks to."""
+    _remove_artifacts(session)
+    server = session.sparkContext._accumulatorServer
+
+    def ended(_request: object, _address: object) -> None:
+        log.debug("the connection for accumulators has ended", exc_info=True)
+
+    if server is not None:
+        server.handle_error = ended  # type: ignore[assignment, method-assign]
+
+
+def _remove_artifacts(session: SparkSession) -> None:
+    """Only empty directories are removed; Spark creates them again when it needs them."""
+    with suppress(Py4JError):  # another version of Spark may not have it, or create it elsewhere
+        made = Path(session._jsparkSession.artifactManager().artifactPath().toString())
+        with suppress(OSError):
+            for directory in made.parents[:2]:
+                if directory.name.startswith(_MADE_BY_SPARK):
+                    directory.rmdir()

@@ -7,6 +7,8 @@ else. A trial leaves out the work of a run beside its stream (catching up, tidyi
 
 from __future__ import annotations
 
+import json
+import uuid
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -15,6 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from paimon_table import Catalog, Table
+from paimon_table.surroundings import now_ms
 from pipelines.bad_records.dead_letters import BadLine, DeadLetters
 from pipelines.bad_records.facts import TableJudge, settle
 from pipelines.bad_records.log import QuarantineLog
@@ -35,7 +38,7 @@ from pipelines.tables.checkpoint_record import CheckpointRecord
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.paused_tables import PausedTables
 from pipelines.tables.tables import PipelineTables
-from pipelines.trial.trial_checkpoint import TrialCheckpoint
+from sinks.commit.positions import offsets_text
 from sources.positions import Place
 
 _SLOTS = 2
@@ -194,3 +197,36 @@ class TrialPipeline:
         checkpoint, exchange = Checkpoint(self.config), LocalExchange([])
         for left in unfinished_batches(process.tables, checkpoint.closed_batch, checkpoint.planned_at_ms):
             compact_batch(left, process.tables, process.settings, exchange.compact)
+
+
+class TrialCheckpoint:
+    """Writes what ``Checkpoint`` reads, as Spark does; ``directory`` need not exist.
+
+    ``offsets/N`` is durable before batch N runs, ``commits/N`` follows when it is done. A batch without the second runs
+    again at the next start.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.query_id = self._query_id()
+
+    def plan(self, batch_id: int, ends: Mapping[Place, int]) -> None:
+        """Note where a batch ends, before it runs; one that was planned before keeps its time."""
+        if not self._path("offsets", batch_id).exists():
+            lines = "v1", json.dumps({"batchTimestampMs": now_ms()}), offsets_text(ends)
+            self._path("offsets", batch_id).write_text("\n".join(lines))
+
+    def close(self, batch_id: int) -> None:
+        """Note that a batch is done."""
+        self._path("commits", batch_id).write_text('v1\n{"nextBatchWatermarkMs":0}')
+
+    def _query_id(self) -> str:
+        file = self._directory / "metadata"
+        if not file.exists():
+            for name in ("offsets", "commits"):
+                (self._directory / name).mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps({"id": str(uuid.uuid4())}))
+        return str(json.loads(file.read_text())["id"])
+
+    def _path(self, kind: str, batch_id: int) -> Path:
+        return self._directory / kind / str(batch_id)

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.rows.python_values import column_values, key_of_text, row_values, to_arrow
 from sinks.exchange.target import OTHER_KEY, UNAVAILABLE
-from sinks.write.unsent import Became, Unsent, null_count
+from sinks.write.unsent import Became, Unsent
 
 Key = tuple[Any, ...]
 Values = Mapping[str, Any]
@@ -38,11 +38,6 @@ class Filled:
     unsent: Unsent = field(default_factory=dict)
     departed: pa.Table | None = None
     """Rows that go to a key which a later batch brings, see ``departed``."""
-
-    @property
-    def unknown_count(self) -> int:
-        """How many values are unknown and became NULL."""
-        return null_count(self.unsent)
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 
-from pipelines.trial.trial_checkpoint import TrialCheckpoint
+from pipelines.trial.trial_pipeline import TrialCheckpoint
 from sources.kafka.offset_ranges import offsets_of, text_of
 from sources.positions import Place
 from tests.model.broker import Broker

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.own_command import own_command, short_path
+from pipelines.report.summary import own_command, short_path
 
 
 def test_the_bare_word_where_the_path_leads_to_this_command(tmp_path: Path) -> None:

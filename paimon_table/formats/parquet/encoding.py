@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from paimon_table.formats.known_formats import PARQUET
-from paimon_table.formats.parquet.timestamps import has_nanosecond_columns
+from paimon_table.formats.parquet.rows import has_nanosecond_columns
 
 _SAMPLE_ROWS = 512
 _FEW_VALUES = 32

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 
 from paimon_table.formats.file_format import FileFormat, FormatWriter, Restriction, none_altered
 from paimon_table.formats.known_formats import PARQUET
-from paimon_table.formats.parquet.batches import SizedParquetRows
 from paimon_table.formats.parquet.checksums import checked_end, checked_metadata
 from paimon_table.formats.parquet.encoding import parquet_writer
 from paimon_table.formats.parquet.levels import check_level_counts, level_counts
+from paimon_table.formats.parquet.rows import ParquetRows
 from paimon_table.options.table_options import TableOptions
 from paimon_table.schema.table_schema import TableSchema
 from paimon_table.types import DataField
@@ -52,7 +52,7 @@ class ParquetReader:
     def __init__(self, stream: pa.NativeFile, name: str, columns: Sequence[DataField]) -> None:
         self._stream = stream
         self._columns = [f.name for f in columns]
-        self._rows = SizedParquetRows(stream, columns, checked_metadata(stream, name))
+        self._rows = ParquetRows(stream, columns, checked_metadata(stream, name))
 
     @property
     def row_count(self) -> int:

@@ -12,7 +12,6 @@ from typing import Any, cast
 
 import fastavro
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc as po
@@ -28,6 +27,7 @@ from paimon_table.data_files.key_value_file import (
     iter_key_value_batches,
     read_key_value_file,
 )
+from paimon_table.deletion_vectors.deletion_vector import DeletionVector
 from paimon_table.errors import ConfigError, CorruptFile, UnsupportedFeature
 from paimon_table.metadata.data_file import DataFileMeta, FileSource
 from paimon_table.metadata.table_context import TableContext
@@ -121,17 +121,6 @@ def test_one_table_is_cut_into_files_of_the_target_size(tmp_path: Path, file_for
     assert pa.concat_tables(read_key_value_file(ctx, bucket_dir(ctx), f) for f in files).to_pydict() == rows.to_pydict()
 
 
-class Every:
-    """Deletes the positions that a number divides."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-    def keep(self, start: int, count: int) -> npt.NDArray[np.bool_] | None:
-        keep: npt.NDArray[np.bool_] = np.arange(start, start + count) % self.number != 0
-        return keep
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 def test_deleted_positions_count_from_the_start_of_the_file(tmp_path: Path, file_format: str) -> None:
@@ -140,15 +129,15 @@ def test_deleted_positions_count_from_the_start_of_the_file(tmp_path: Path, file
     count = 300_000
     noise = np.random.default_rng(1).integers(0, 2**62, count)
     meta = write(ctx, table(ctx, [list(range(count)), noise.tolist()]))
-    wanted = pc.field("id") >= 270_001
+    wanted, deleted = pc.field("id") >= 270_001, DeletionVector(np.arange(0, count, 7))
 
     batches = iter_key_value_batches(
-        ctx, bucket_dir(ctx), meta, ["id"], batch_rows=1_000, predicate=wanted, deleted=Every(7)
+        ctx, bucket_dir(ctx), meta, ["id"], batch_rows=1_000, predicate=wanted, deleted=deleted
     )
 
     read = pa.concat_tables(batches)
     assert read.filter(wanted).column("id").to_pylist() == [i for i in range(270_001, count) if i % 7]
-    whole = read_key_value_file(ctx, bucket_dir(ctx), meta, ["id"], deleted=Every(7))
+    whole = read_key_value_file(ctx, bucket_dir(ctx), meta, ["id"], deleted=deleted)
     assert whole.column("id").to_pylist() == [i for i in range(count) if i % 7]
 
 

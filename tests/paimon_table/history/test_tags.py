@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from paimon_table.errors import ConfigError
-from paimon_table.history.automatic_tags import first_since, make_automatic_tags, superfluous_tags
-from paimon_table.history.tag_periods import TagPeriod
+from paimon_table.history.automatic_tags import TagPeriod, first_since, make_automatic_tags, superfluous_tags
 from paimon_table.history.tags import TagStore, create_tag
 from paimon_table.maintenance.expiration import Surroundings, expire
 from paimon_table.maintenance.job import Job

@@ -6,7 +6,7 @@ import io
 import itertools
 import json
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,6 @@ from paimon_table.metadata.manifest_codec import (
     decode_manifest_list,
     decode_rows,
     decode_stored,
-    encode_manifest,
     encode_manifest_list,
     encode_manifests,
     stored_entry,
@@ -51,6 +50,11 @@ DT = [parse_type("STRING")]
 
 def entry(name: str, kind: int = ADD, bucket: int = 0, level: int = 0, partition: bytes = EMPTY_ROW) -> ManifestEntry:
     return ManifestEntry(kind, BucketId(partition, bucket), 4, data_file(name, level))
+
+
+def encode_manifest(entries: Iterable[ManifestEntry], compression: str, name: str = "") -> bytes:
+    ((_, data, _),) = encode_manifests(map(stored_entry, entries), compression, [name], 1 << 62)
+    return data
 
 
 def names(entries: object) -> list[str]:

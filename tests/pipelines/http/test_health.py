@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pipelines.catchup.shown_standing import Standing
-from pipelines.http.health import SILENT_SOURCE_S, STUCK_S, alive, ready
+from pipelines.http.metrics_app import SILENT_SOURCE_S, STUCK_S, alive, ready
 from pipelines.views.table_views import Phase
 from tests.pipelines.http.runs import pipeline, run, table
 

@@ -13,6 +13,7 @@ from sinks.exchange.blob import Blob, encode_rows
 from sinks.exchange.target import OTHER_KEY, UNAVAILABLE, Target
 from sinks.write.arrived_rows import ArrivedRows
 from sinks.write.gap_filling import Filled
+from sinks.write.unsent import null_count
 from tests.support.table_driver import TableDriver, new_table
 
 KINDS = {"fixed": ("2", ()), "dynamic": ("-1", ()), "cross-partition": ("-1", ("region",))}
@@ -47,7 +48,7 @@ def test_a_value_is_found_in_former_snapshots(tmp_path: Path, kind: str, is_kept
 
     found = filled(driver, tmp_path / ("lookup" if is_kept else "another"))
 
-    assert (found.rows.column("body").to_pylist(), found.unknown_count) == (["BODY"], 0)
+    assert (found.rows.column("body").to_pylist(), null_count(found.unsent)) == (["BODY"], 0)
 
 
 def test_a_value_of_a_partition_that_was_dropped_is_found(tmp_path: Path) -> None:
@@ -61,4 +62,4 @@ def test_a_value_of_a_partition_that_was_dropped_is_found(tmp_path: Path) -> Non
 
     driver.table.io.delete(driver.table.paths.snapshot_file(1))
     driver.table.io.delete(driver.table.paths.snapshot_file(2))
-    assert filled(driver, tmp_path / "lookup").unknown_count == 1
+    assert null_count(filled(driver, tmp_path / "lookup").unsent) == 1

@@ -16,7 +16,7 @@ from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.types import arrow_type, parse_type
 from sinks.exchange.target import OTHER_KEY, UNAVAILABLE
 from sinks.write.gap_filling import Filled, GapFiller, Histories, Key
-from sinks.write.unsent import Became, unsent_texts
+from sinks.write.unsent import Became, null_count, unsent_texts
 
 KINDS = {kind.short: int(kind) for kind in RowKind}
 HIDDEN = object()
@@ -119,7 +119,7 @@ def test_without_gaps_nothing_is_looked_up_and_the_extra_columns_go() -> None:
 
     filled = bucket.filled(put(1, "a"), delete(2, "b"))
 
-    assert (filled.rows.column_names, filled.unknown_count) == (["id", "a", VALUE_KIND], 0)
+    assert (filled.rows.column_names, null_count(filled.unsent)) == (["id", "a", VALUE_KIND], 0)
     assert bucket.looked_up == []
 
 
@@ -127,19 +127,19 @@ def test_a_value_that_nobody_knows_is_null_and_counted_but_not_of_a_delete() -> 
     filled = Bucket().filled(put(1, HIDDEN), delete(2, HIDDEN))
 
     assert filled.rows.column("a").to_pylist() == [None, None]
-    assert filled.unknown_count == 1
+    assert null_count(filled.unsent) == 1
 
 
 def test_a_row_that_comes_after_its_delete_takes_nothing_from_the_table() -> None:
     filled = Bucket(stored={1: ("old",)}).filled(delete(1, "old"), put(1, HIDDEN))
 
-    assert (filled.rows.column("a").to_pylist(), filled.unknown_count) == (["old", None], 1)
+    assert (filled.rows.column("a").to_pylist(), null_count(filled.unsent)) == (["old", None], 1)
 
 
 def test_null_is_a_value() -> None:
     filled = Bucket(stored={1: (None,), 2: ("x",)}).filled(put(1, HIDDEN), put(2, None), put(2, HIDDEN))
 
-    assert (filled.rows.column("a").to_pylist(), filled.unknown_count) == ([None] * 3, 0)
+    assert (filled.rows.column("a").to_pylist(), null_count(filled.unsent)) == ([None] * 3, 0)
 
 
 # ---------------------------------------------------------------- rows that move to another key
@@ -236,7 +236,7 @@ def test_rows_that_name_one_another_as_origin_are_unknown() -> None:
     filled = Bucket(stored={}).filled(put(1, HIDDEN, other=2), put(2, HIDDEN, other=1))
 
     assert filled.rows.column("a").to_pylist() == [None, None]
-    assert filled.unknown_count == 2
+    assert null_count(filled.unsent) == 2
 
 
 def test_a_key_that_the_table_cannot_hold_has_no_row() -> None:
@@ -248,7 +248,7 @@ def test_a_key_that_the_table_cannot_hold_has_no_row() -> None:
 
     filled = GapFiller(no_bucket).fill(bucket.histories(rows), rows)
 
-    assert (filled.rows.column("a").to_pylist(), filled.unknown_count) == ([None], 1)
+    assert (filled.rows.column("a").to_pylist(), null_count(filled.unsent)) == ([None], 1)
 
 
 def test_an_origin_may_lie_in_another_bucket() -> None:
@@ -278,7 +278,7 @@ def test_an_accumulating_column_adds_nothing_unless_its_row_moves() -> None:
 
     filled = bucket.filled(put(1, HIDDEN), delete(3, 7, other=4), put(4, HIDDEN, other=3))
 
-    assert (filled.rows.column("a").to_pylist(), filled.unknown_count) == ([None, 7, 7], 0)
+    assert (filled.rows.column("a").to_pylist(), null_count(filled.unsent)) == ([None, 7, 7], 0)
 
 
 @pytest.mark.parametrize(("descending", "sequence"), [(False, 9), (True, 2)])
@@ -325,7 +325,7 @@ def test_moments_beyond_pythons_years_are_filled_whole(type_text: str, value: ob
 
     expected = pa.array([value, None, value, value], arrow_type(parse_type(type_text)))
     assert filled.rows.column("a").combine_chunks().equals(expected)
-    assert filled.unknown_count == 1
+    assert null_count(filled.unsent) == 1
 
 
 # ---------------------------------------------------------------- random histories
@@ -367,4 +367,4 @@ def test_hidden_values_are_those_that_the_source_had(history: tuple[Any, list[Ch
     filled = Bucket(stored=stored).filled(*changes)
 
     assert filled.rows.column("a").to_pylist() == sent
-    assert filled.unknown_count == 0
+    assert null_count(filled.unsent) == 0

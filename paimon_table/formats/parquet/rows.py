@@ -1,4 +1,4 @@
-"""Timestamps in Parquet files: nanoseconds as INT96, and reading INT96 without losing range or precision.
+"""The rows of a Parquet file, in batches of about equal size in memory, with INT96 in its full range and precision.
 
 Java Paimon reads nanoseconds from INT96 only, and pyarrow writes either all timestamps of a file as INT96 or none.
 INT96 holds every timestamp; an Arrow value in nanoseconds holds only the years 1677 to 2262.
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from paimon_table.formats.file_format import UnreadableValue
 from paimon_table.formats.parquet.checksums import open_parquet
 from paimon_table.formats.parquet.int96 import is_raw, raw_metadata, timestamps
+from paimon_table.rows.batch_size import BATCH_BYTES, rows_per_batch
 from paimon_table.rows.nested_arrays import column_with_leaves
 from paimon_table.timestamps import holds_timestamps
 from paimon_table.types import DataField, DataType
@@ -29,6 +30,11 @@ def _is_nanoseconds(t: pa.DataType) -> bool:
     if pa.types.is_timestamp(t):
         return bool(t.unit == "ns")
     return any(_is_nanoseconds(t.field(i).type) for i in range(t.num_fields))
+
+
+_FIRST_ROWS = 64
+_GROWTH = 16
+"""How many times more rows than the one before a batch may have: later rows can be larger than the first ones."""
 
 
 class ParquetRows:
@@ -48,6 +54,7 @@ class ParquetRows:
         timed = [f for f in columns if holds_timestamps(f.type) and f.name in schema.names]
         fine = [f for f in timed if _is_nanoseconds(schema.field(f.name).type)]
         stored = _int96_columns(self._file) if fine else frozenset()
+        self._next_rows: int | None = None
         self._int96 = [f for f in fine if f.name in stored]
         if self._int96:
             self._file.close()
@@ -75,9 +82,15 @@ class ParquetRows:
         return self._converted(self._file.read(columns=list(columns), use_threads=False))
 
     def batches(self, batch_rows: int, groups: Sequence[int], columns: Sequence[str]) -> Iterator[pa.Table]:
-        """The rows of the row groups, at most ``batch_rows`` at a time."""
-        for batch in self._file.iter_batches(batch_rows, list(groups), columns=list(columns), use_threads=False):
-            yield self._converted(pa.Table.from_batches([batch]))
+        """The rows of the row groups, at most ``batch_rows`` at a time and as few as the size demands."""
+        next_rows = self._next_rows or _first_rows([self._file.schema_arrow.field(name).type for name in columns])
+        first_rows = min(batch_rows, next_rows)
+        for batch in self._file.iter_batches(first_rows, list(groups), columns=list(columns), use_threads=False):
+            rows = self._converted(pa.Table.from_batches([batch]))
+            self._next_rows = next_rows = min(rows_per_batch(rows), next_rows * _GROWTH)
+            # Holds for the next batch of a row group that is being read.
+            self._file.reader.set_batch_size(min(batch_rows, next_rows))
+            yield rows
 
     def _converted(self, rows: pa.Table) -> pa.Table:
         for f in self._int96:
@@ -91,6 +104,15 @@ class ParquetRows:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._file.close()
+
+
+def _first_rows(types: Sequence[pa.DataType]) -> int:
+    """As many as fit a batch if that is certain."""
+    try:
+        row_bits: int = sum(t.bit_width for t in types)
+    except ValueError:
+        return _FIRST_ROWS
+    return max(1, 8 * BATCH_BYTES // max(row_bits, 1))
 
 
 def _int96_columns(file: pq.ParquetFile) -> frozenset[str]:
