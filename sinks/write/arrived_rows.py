@@ -14,6 +14,7 @@ from paimon_table import (
     BucketAssigner,
     BucketId,
     Lane,
+    TableOptions,
     Writer,
     WriterEnvironment,
     former_rows,
@@ -28,7 +29,7 @@ from sinks.exchange.blob import Blob, decode_rows
 from sinks.exchange.target import OTHER_KEY, UNAVAILABLE, Target
 from sinks.exchange.version_columns import VersionColumns
 from sinks.write.departed import by_key
-from sinks.write.gap_filling import Filled, FindEnded, GapFiller, Histories, Key
+from sinks.write.gap_filling import ColumnOrder, Filled, FindEnded, GapFiller, Histories, Key
 from sinks.write.row_versions import newest_versions, version_ended_at, versions_after
 from sinks.write.unsent import Became
 
@@ -93,9 +94,10 @@ class ArrivedRows:
         filler = GapFiller(
             self._histories_of_key,
             write_traits(self._context).accumulating,
-            options.sequence_fields,
-            options.sequence_descending,
+            ColumnOrder(options.sequence_fields, options.sequence_descending),
+            _groups(options),
             follows_source=self._follows_source,
+            keeps_deleted=self._target.deleted_at is not None and not self._target.is_filtered,
         )
         departed = self._departing(lane, rows, filler)
         if UNAVAILABLE not in rows.column_names:
@@ -111,7 +113,7 @@ class ArrivedRows:
     def _versions(self, lane: Lane, names: VersionColumns) -> Filled:
         filled = Filled(self._rows(lane))
         if OTHER_KEY in filled.rows.column_names:
-            filler = GapFiller(self._histories_of_key)
+            filler = GapFiller(self._histories_of_key, order=ColumnOrder((names.valid_from, names.from_offset)))
             departed = self._departing(lane, filled.rows, filler)
             filled = filler.fill_moved(self._histories_of(lane, filled.rows), filled.rows)
             filled = replace(filled, departed=departed)
@@ -233,6 +235,12 @@ class ArrivedRows:
         row = pa.table(columns, list(self._key))
         ((lane, _),) = lane_split(schema, self._context.options, self._target.live).split(row)
         return self._histories_of(lane, self._rows(lane))
+
+
+def _groups(options: TableOptions) -> dict[str, ColumnOrder]:
+    """The columns of sequence groups, with their orders."""
+    groups = options.field_options.sequence_groups
+    return {name: ColumnOrder(g.sequence, is_group=True) for g in groups for name in (*g.sequence, *g.protected)}
 
 
 def _kept_deletes(rows: pa.Table, deleted_at: str) -> pa.Table:

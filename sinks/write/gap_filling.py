@@ -2,7 +2,8 @@
 
 A row whose ``_UNAVAILABLE`` names a column takes that column from the row that it changes: the one of the same key
 before it. If the change moved the row to another primary key (``_OTHER_KEY``), it is the one of the old key before its
-deletion. Either is an earlier change of this batch, else the table's current row.
+deletion. Either is an earlier change of this batch, else the table's current row. Where the table orders changes, the
+newest of these counts, as if each change had come in a batch of its own (``ColumnOrder``).
 """
 
 from __future__ import annotations
@@ -56,6 +57,27 @@ class _Found:
     value: Any
 
 
+@dataclass(frozen=True, slots=True)
+class ColumnOrder:
+    """Which of two changes of a key gives the value of a column, as the table merges them: by default the later one."""
+
+    sequence: tuple[str, ...] = ()
+    """The change with the higher values in these columns, of equal ones the later one."""
+    descending: bool = False
+    is_group: bool = False
+    """Whether a change without any of these values leaves the column as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """The change that gives the value of a column after some changes of its key."""
+
+    number: int | None
+    """None: the table's row, if it has one."""
+    sequence: Sequence[Any] | None = None
+    """None: any other change is newer."""
+
+
 class Histories:
     """The effect of one bucket's changes on its keys, and the rows of the table before them.
 
@@ -93,6 +115,7 @@ class Histories:
             same = self._numbers.setdefault(values, [])
             self._places.append(len(same))
             same.append(number)
+        self._holders: dict[tuple[Key, ColumnOrder], list[_Holder]] = {}
         self.filled: dict[tuple[int, str], tuple[Any, bool]] = {}
         """Values found for gaps, by row and column, and whether such a search used an old key too early.
 
@@ -114,6 +137,34 @@ class Histories:
         """The row of the same key right before a row; None for the first one."""
         place = self._places[number]
         return self._numbers[self.key_of(number)][place - 1] if place else None
+
+    def place(self, number: int) -> int:
+        """How many rows of the same key came before a row."""
+        return self._places[number]
+
+    def holder(self, key: Key, count: int, order: ColumnOrder) -> _Holder:
+        """The change that gives a value of the key after its first ``count`` rows."""
+        numbers = self.numbers(key)
+        if not order.sequence:
+            return _Holder(numbers[count - 1] if count else None)
+        held = self._holders.get((key, order))
+        if held is None:
+            current = self.current(key)
+            first = None if current is None else [current[name] for name in order.sequence]
+            held = self._holders[key, order] = [_Holder(None, first)]
+        for number in numbers[len(held) - 1 : count]:
+            held.append(self._next_holder(held[-1], number, order))
+        return held[count]
+
+    def _next_holder(self, held: _Holder, number: int, order: ColumnOrder) -> _Holder:
+        sequence = [self.value(number, name) for name in order.sequence]
+        if _UNKNOWN in sequence:  # it is that of the row which changes; no row behind its delete is older
+            return _Holder(number, None if self.kind(number) is RowKind.DELETE else held.sequence)
+        if order.is_group and sequence.count(None) == len(sequence):
+            return held
+        if held.sequence is not None and _is_older(sequence, held.sequence, order.descending):
+            return held
+        return _Holder(number, sequence)
 
     def kind(self, number: int) -> RowKind:
         return RowKind(self._column(VALUE_KIND)[number])
@@ -190,6 +241,9 @@ class Histories:
         return self._columns[name]
 
 
+_BY_ARRIVAL = ColumnOrder()
+
+
 def _is_older(values: Sequence[Any], than: Sequence[Any], descending: bool) -> bool:
     """Whether sequence values come before others; NULL is the oldest in either direction."""
     for value, other in zip(values, than, strict=True):
@@ -216,22 +270,24 @@ class GapFiller:
         self,
         histories_of: Callable[[Key], Histories],
         accumulating: Collection[str] = (),
-        sequence: Sequence[str] = (),
-        descending: bool = False,
+        order: ColumnOrder = _BY_ARRIVAL,
+        groups: Mapping[str, ColumnOrder] | None = None,
         *,
         follows_source: bool = False,
+        keeps_deleted: bool = False,
     ) -> None:
         """A gap in one of the ``accumulating`` columns stays NULL while the row keeps its key: it adds nothing.
 
-        Gaps of a delete in the ``sequence`` columns are filled from the row that it deletes. That is the newest by
-        these columns, which need not be the last to arrive. ``follows_source`` says that the table has exactly the rows
-        that the source had after the last record.
+        ``groups`` are the orders of the columns that have one of their own. ``follows_source`` says that the table has
+        exactly the rows that the source had after the last record, ``keeps_deleted`` that deleted rows keep their
+        values.
         """
         self._histories_of = histories_of
         self._accumulating = frozenset(accumulating)
-        self._sequence = tuple(sequence)
-        self._descending = descending
+        self._order = order
+        self._groups = groups or {}
         self._follows_source = follows_source
+        self._keeps_deleted = keeps_deleted
 
     def fill(self, histories: Histories, rows: pa.Table) -> Filled:
         """``rows`` of one bucket without ``_UNAVAILABLE`` and ``_OTHER_KEY``, their gaps filled."""
@@ -244,7 +300,7 @@ class GapFiller:
             histories.prepare(affected.tolist())
         for number in affected.tolist():
             is_delete = histories.kind(number) is RowKind.DELETE
-            newest = self._newest_sequence(histories, number) if is_delete and self._sequence else {}
+            newest = self._newest_sequence(histories, number) if is_delete else {}
             for position in histories.hidden(number):
                 name = plain.schema.field(position).name
                 if name in self._accumulating and histories.other_key(number) is None:
@@ -279,24 +335,8 @@ class GapFiller:
 
     def _newest_sequence(self, histories: Histories, number: int) -> Values:
         """The sequence columns of the newest row of the key of a delete; empty when there is none."""
-        key = histories.key_of(number)
-        earlier = histories.earlier(number)
-        deletes = [i for i, n in enumerate(earlier) if self._takes_newest(histories, n)]
-        rows = [{name: self._value(histories, n, name, _Search()) for name in self._sequence} for n in earlier]
-        if deletes:
-            rows = rows[deletes[-1] + 1 :]
-        elif (current := histories.current(key)) is not None:
-            rows = [{name: current[name] for name in self._sequence}, *rows]
-        newest: Values = {}
-        for row in rows:
-            if not newest or not _is_older(list(row.values()), list(newest.values()), self._descending):
-                newest = row
-        return newest
-
-    def _takes_newest(self, histories: Histories, number: int) -> bool:
-        """Whether a row is a delete that gets the sequence of the newest row, so that none before it is left."""
-        is_delete = histories.kind(number) is RowKind.DELETE
-        return is_delete and any(histories.value(number, name) is _UNKNOWN for name in self._sequence)
+        held = histories.holder(histories.key_of(number), histories.place(number), self._order)
+        return dict(zip(self._order.sequence, held.sequence or (), strict=False))
 
     def _value(self, histories: Histories, number: int, name: str, search: _Search) -> Any:
         """The value of a column after row ``number``."""
@@ -314,13 +354,19 @@ class GapFiller:
             search.seen.add((key, number))
             if histories.other_key(number) is not None and histories.kind(number) is not RowKind.DELETE:
                 break
-            previous = histories.previous(number)
-            if previous is None or histories.kind(previous) is RowKind.DELETE:
-                return self._before(histories, key, histories.earlier(number), name, search)
-            number = previous
+            held = histories.holder(key, histories.place(number), self._order_of(name)).number
+            if held is None or self._is_gone(histories, held):
+                return self._before(histories, key, histories.place(number), name, search)
+            number = held
         if (again := self._as_it_came(histories, number, name, search)) is not None:
             return again.value
         return self._value_of_origin(histories, number, name, search)
+
+    def _order_of(self, name: str) -> ColumnOrder:
+        return self._groups.get(name, self._order)
+
+    def _is_gone(self, histories: Histories, number: int) -> bool:
+        return histories.kind(number) is RowKind.DELETE and not self._keeps_deleted
 
     def _value_of_origin(self, histories: Histories, number: int, name: str, search: _Search) -> Any:
         """The value of a column in the row that moved from its old key to the key of ``number``."""
@@ -338,27 +384,26 @@ class GapFiller:
         moved before if its key has a row: no source creates another row there.
         """
         key = histories.key_of(number)
-        same_key = histories.earlier(number)
-        if not self._sequence:
+        if not self._order.sequence:
             is_again = self._follows_source and histories.is_there(number)
-            return _Found(self._before(histories, key, same_key, name, search)) if is_again else None
+            return _Found(self._before(histories, key, histories.place(number), name, search)) if is_again else None
         place = self._place(histories, number)
         if None in place or _UNKNOWN in place:
             return None
-        came = [n for n in same_key if histories.other_key(n) == histories.other_key(number)]
+        came = [n for n in histories.earlier(number) if histories.other_key(n) == histories.other_key(number)]
         came = [n for n in came if histories.kind(n) is not RowKind.DELETE and self._place(histories, n) == place]
         current = histories.current(key)
-        is_stored = current is not None and [current[column] for column in self._sequence] == place
+        is_stored = current is not None and [current[column] for column in self._order.sequence] == place
         if not came and not is_stored:
             return None
-        if [self._value_of_origin(histories, number, column, _Search()) for column in self._sequence] == place:
+        if [self._value_of_origin(histories, number, column, _Search()) for column in self._order.sequence] == place:
             return None
         if came:
             return _Found(self._value(histories, came[-1], name, search))
         return None if current is None else _Found(current[name])
 
     def _place(self, histories: Histories, number: int) -> list[Any]:
-        return [histories.value(number, column) for column in self._sequence]
+        return [histories.value(number, column) for column in self._order.sequence]
 
     def _before_move(self, old_key: Key, new_key: Key, nth: int, time: Any, name: str, search: _Search) -> Any:
         """The value of a column of the row that left ``old_key`` for ``new_key`` for the nth time in this batch.
@@ -380,10 +425,10 @@ class GapFiller:
         leaves = [i for i in leaves if i - 1 not in leaves]
         is_here = origin.current(old_key) is not None
         if nth < len(leaves) and (is_here or leaves[nth]):
-            return self._before(origin, old_key, numbers[: leaves[nth]], name, search)
+            return self._before(origin, old_key, leaves[nth], name, search)
         if is_here:
             search.is_early = True
-            return self._before(origin, old_key, numbers, name, search)
+            return self._before(origin, old_key, len(numbers), name, search)
         former = origin.former(old_key)
         return _UNKNOWN if former is None else former.get(name, _UNKNOWN)
 
@@ -394,13 +439,13 @@ class GapFiller:
         new_key = histories.other_key(number)
         while earlier and new_key is not None and histories.leaves_for(earlier[-1], new_key):
             earlier.pop()  # the same delete, which a tombstone repeats
-        row = {name: self._before(histories, key, earlier, name, _Search()) for name in names}
+        row = {name: self._before(histories, key, len(earlier), name, _Search()) for name in names}
         return None if any(value is _UNKNOWN for value in row.values()) else row
 
-    def _before(self, histories: Histories, key: Key, earlier: Sequence[int], name: str, search: _Search) -> Any:
-        """The value of a column after the rows ``earlier`` of a key."""
-        if earlier:
-            is_deleted = histories.kind(earlier[-1]) is RowKind.DELETE
-            return _UNKNOWN if is_deleted else self._value(histories, earlier[-1], name, search)
+    def _before(self, histories: Histories, key: Key, count: int, name: str, search: _Search) -> Any:
+        """The value of a column after the first ``count`` rows of a key."""
+        held = histories.holder(key, count, self._order_of(name)).number
+        if held is not None:
+            return _UNKNOWN if self._is_gone(histories, held) else self._value(histories, held, name, search)
         current = histories.current(key)
         return _UNKNOWN if current is None else current[name]

@@ -173,6 +173,19 @@ def test_a_changed_key_leaves_the_old_row_as_deleted_and_takes_its_large_values_
     }
 
 
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_delete_that_comes_again_leaves_the_row_its_values(tmp_path: Path, size: int) -> None:
+    """As a killed connector sends it, and as `rewrite-with-tombstone` does."""
+    gone = timed(2000, "d", 1, None, {"id": 1, "n": 0})
+    events = [timed(1000, "c", 1, {"id": 1, "n": 7}), gone, gone]
+    tables = pipeline_tables(tmp_path, [RULE])
+
+    batches = [records(*events[n : n + size], first_offset=n) for n in range(0, 3, size)]
+    reported_batches(tables, batches, tmp_path)
+
+    assert content(open_table(tables, "items")) == {1: {"id": 1, "n": 7, "deleted_at": at(2000)}}
+
+
 def test_a_delete_without_a_time_has_that_of_its_record(tmp_path: Path) -> None:
     named = {**RULE, "history": {"soft_delete": {"column": "gone"}}}
     tables = pipeline_tables(tmp_path, [named])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from paimon_table.row_kind import VALUE_KIND, RowKind
 from paimon_table.types import arrow_type, parse_type
 from sinks.exchange.target import OTHER_KEY, UNAVAILABLE
-from sinks.write.gap_filling import Filled, GapFiller, Histories, Key
+from sinks.write.gap_filling import ColumnOrder, Filled, GapFiller, Histories, Key
 from sinks.write.unsent import Became, null_count, unsent_texts
 
 KINDS = {kind.short: int(kind) for kind in RowKind}
@@ -63,7 +63,7 @@ class Bucket:
         return Histories(rows, ["id"], current, lambda keys: self._found(keys, self.former))
 
     def _filler(self, histories_of: Any) -> GapFiller:
-        return GapFiller(histories_of, self.accumulating, self.sequence, self.descending)
+        return GapFiller(histories_of, self.accumulating, ColumnOrder(tuple(self.sequence), self.descending))
 
     def _found(self, keys: pa.Table, rows: dict[int, tuple[Any, ...]]) -> pa.Table:
         found = [(key, *rows[key]) for key in keys.column("id").to_pylist() if key in rows]
@@ -281,16 +281,23 @@ def test_an_accumulating_column_adds_nothing_unless_its_row_moves() -> None:
     assert (filled.rows.column("a").to_pylist(), null_count(filled.unsent)) == ([None, 7, 7], 0)
 
 
-@pytest.mark.parametrize(("descending", "sequence"), [(False, 9), (True, 2)])
-def test_a_delete_has_the_sequence_of_the_newest_row_which_need_not_be_the_last(
-    descending: bool, sequence: int
+@pytest.mark.parametrize(("descending", "newest"), [(False, ("late", 9)), (True, ("early", 2))])
+def test_a_delete_has_the_values_of_the_newest_row_which_need_not_be_the_last(
+    descending: bool, newest: tuple[str, int]
 ) -> None:
     bucket = Bucket(["STRING", "INT"], {1: ("stored", 5)}, sequence=["b"], descending=descending)
     changes = [put(1, "late", 9), put(1, "early", 2), delete(1, HIDDEN, HIDDEN)]
 
     deleted = bucket.filled(*changes).rows.to_pylist()[-1]
 
-    assert (deleted["a"], deleted["b"]) == ("early", sequence)
+    assert (deleted["a"], deleted["b"]) == newest
+
+
+def test_a_value_comes_from_the_newest_row_which_need_not_be_the_last() -> None:
+    bucket = Bucket(["STRING", "INT"], {1: ("stored", 5)}, sequence=["b"])
+
+    assert bucket.values(put(1, "late", 3), put(1, HIDDEN, 6))[-1] == "stored"
+    assert bucket.values(put(1, "new", 6), put(1, "late", 3), put(1, HIDDEN, 7), put(1, HIDDEN, 8))[-2:] == ["new"] * 2
 
 
 def test_the_sequence_of_a_delete_counts_from_the_delete_before() -> None:
