@@ -6,14 +6,16 @@ decoded for. Everything is immutable and picklable; rows are Arrow tables.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 
+import numpy as np
 import pyarrow as pa
 
 from paimon_table.ids import Offset
 from paimon_table.types import DataType, string
+from sources.change_columns import OFFSET_COLUMN
 from sources.column_sources import Firsts
 
 RECORD_SCHEMA = pa.schema(
@@ -307,3 +309,12 @@ class Decoded:
     """One per topic and kind."""
     looks: tuple[TopicLook, ...] = ()
     """Looks at topics whose format is not chosen yet; these topics report nothing else."""
+
+
+def in_arrival_order(parts: Sequence[pa.Table]) -> pa.Table:
+    """Change rows of one topic partition as one table, by offset; rows of one record keep their order."""
+    if len(parts) == 1:
+        return parts[0]
+    table = pa.concat_tables(parts, promote_options="default").combine_chunks()
+    offsets = np.asarray(table.column(OFFSET_COLUMN))
+    return table.take(pa.array(np.argsort(offsets, kind="stable")))

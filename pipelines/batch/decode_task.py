@@ -32,7 +32,7 @@ from sinks.quarantine import Quarantine
 from sinks.write.bucket_task import SlotWriter, WriteTask
 from sinks.write.deletes import without_sequence_of_deletes
 from sources.change_columns import OFFSET_COLUMN
-from sources.changes import ChangeBatch, DecodeCounts, QuarantineRow, SourceTable
+from sources.changes import ChangeBatch, DecodeCounts, QuarantineRow, SourceTable, in_arrival_order
 from sources.decode_target import Decoder, Goal, TopicFormats, decoder_under
 from sources.dumps.dump_records import without_malformed
 from sources.past_columns import decode_by_age
@@ -155,29 +155,30 @@ class DecodeTask:
         ]
         report.counts += _counted(decoded.counts, len(malformed), bad, taken)
         self._to_quarantine(bad.new, report)
+        arrived: dict[tuple[int, Origin], list[pa.Table]] = {}
         for one in taken:
-            yield from self._routed(one, batch, report)
+            kept = self._counted_rows(one, batch, report)
+            if kept.num_rows:
+                arrived.setdefault((one.index, Origin(one.change.source.topic, one.change.partition)), []).append(kept)
+        for (index, origin), parts in arrived.items():  # source tables of one topic may share keys
+            yield from route(in_arrival_order(parts), index, self.targets[index], origin, self.slots)
         routed_at = time.perf_counter()
         add_seconds(report, "decode", decoded_at - started)
         add_seconds(report, "route", routed_at - decoded_at)
 
-    def _routed(self, taken: _Taken, batch: pa.RecordBatch, report: DecodeReport) -> Iterable[Blob]:
-        """The rows of a change on their way to the write tasks."""
+    def _counted_rows(self, taken: _Taken, batch: pa.RecordBatch, report: DecodeReport) -> pa.Table:
+        """The rows of a change for the write tasks, counted in the report."""
         change, index, kept = taken.change, taken.index, taken.rows
         report.taken[change.source] += taken.record_count
         report.events[index] += taken.record_count - taken.stored - taken.truncated
         self._note_good(batch, change, index, report)
         report.moved_count += _moved_count(kept)
-        if not kept.num_rows:
-            return ()
-        origin, table = Origin(change.source.topic, change.partition), self.targets[index]
-        newest_ms = self.event_times.newest_ms(index, kept)
+        table, newest_ms = self.targets[index], self.event_times.newest_ms(index, kept) if kept.num_rows else None
         if newest_ms is not None:
-            at = index, origin.topic, origin.partition
+            at = index, change.source.topic, change.partition
             report.event_times_ms[at] = max(newest_ms, report.event_times_ms.get(at, newest_ms))
         versions = [name for name in table.options.sequence_fields if name != POSITION]
-        rows = without_sequence_of_deletes(kept, versions, table.schema.primary_keys)
-        return route(rows, index, table, origin, self.slots)
+        return without_sequence_of_deletes(kept, versions, table.schema.primary_keys)
 
     def _bad(self, rows: Sequence[QuarantineRow]) -> _Bad:
         """The new bad records, and those that concern no table now."""

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from paimon_table.errors import MalformedRecord
 from paimon_table.ids import Offset
-from sources.change_columns import OFFSET_COLUMN
 from sources.changes import (
     ChangeBatch,
     ControlRecord,
@@ -26,6 +25,7 @@ from sources.changes import (
     Refusal,
     SourceTable,
     Truncation,
+    in_arrival_order,
 )
 from sources.decode_target import DecodeTarget
 from sources.json_changes.exact_parse import parse_exactly
@@ -281,7 +281,7 @@ class Outcome:
 
     def decoded(self) -> Decoded:
         quarantine = tuple(self._quarantine_rows())
-        changes = (ChangeBatch(*key, _in_arrival_order(parts)) for key, parts in self._changes.items())
+        changes = (ChangeBatch(*key, in_arrival_order(parts)) for key, parts in self._changes.items())
         return Decoded(
             changes=tuple(changes),
             quarantine=quarantine,
@@ -297,12 +297,3 @@ class Outcome:
     def _quarantine_rows(self) -> Iterable[QuarantineRow]:
         for position, (reason, source) in sorted(self._quarantined.items()):
             yield record_row(self._batch, position, reason, source)
-
-
-def _in_arrival_order(parts: list[pa.Table]) -> pa.Table:
-    """Rows of several embedded schemas as one table; rows of one record keep their order."""
-    if len(parts) == 1:
-        return parts[0]
-    table = pa.concat_tables(parts, promote_options="default").combine_chunks()
-    offsets = np.asarray(table.column(OFFSET_COLUMN))
-    return table.take(pa.array(np.argsort(offsets, kind="stable")))

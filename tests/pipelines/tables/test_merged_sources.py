@@ -13,6 +13,7 @@ from paimon_table.errors import ConfigError
 from paimon_table.table import Table
 from pipelines.tables.tables import PipelineTables
 from sinks.commit.positions import SOURCES_PROPERTY
+from tests.support.item_batches import event, records
 from tests.support.local_batches import pipeline_tables, run_batches, shop_config
 from tests.support.source_items import items
 
@@ -163,4 +164,20 @@ def test_tables_of_one_name_that_no_rule_names_are_refused_alone(tmp_path: Path)
     lines = [line for file in Path(quarantine.path).rglob("*.jsonl") for line in file.read_text().splitlines()]
     assert len(lines) == 3
     assert all(re.search(refused("shop_01", "shop_02"), json.loads(line)["reason"]) for line in lines)
+    assert ids_in(tmp_path) == [1, 5]
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_a_row_that_moves_between_source_tables_of_one_topic_keeps_its_order(tmp_path: Path, size: int) -> None:
+    """As a row of a partitioned table does: a delete in one partition, then an insert in another."""
+    moves = [
+        event("c", 5, {"id": 5}, table="p1"),
+        event("c", 1, {"id": 1}, table="p2"),
+        event("d", 1, before={"id": 1}, table="p2"),
+        event("c", 1, {"id": 1}, table="p1"),
+    ]
+    tables = tables_of(tmp_path, match={"table": "p."}, merge_sources="same_rows")
+
+    run_batches(tables, [records(*moves[at : at + size], first_offset=at) for at in range(0, 4, size)], tmp_path)
+
     assert ids_in(tmp_path) == [1, 5]
