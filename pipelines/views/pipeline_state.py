@@ -107,6 +107,8 @@ class PipelineState(BatchObserver):
                 told = self._unnamed(reason), self._unnamed(public_reason)
                 self._log.entered(self._now(), self._phase, phase, *told)
                 self._phase, self._reason, self._public_reason = phase, reason, public_reason
+            if phase is Phase.WAITING:
+                self._running.clear()  # the next query runs it again
 
     def note(self, kind: EventKind, reason: str = "", table: str = "", public_reason: str | None = None) -> None:
         """Something has happened that those who look should know; see ``EventLog.note``."""

@@ -105,6 +105,17 @@ def test_a_batch_that_takes_long_is_seen_since_it_began_first() -> None:
     assert state.view().running_batch is None
 
 
+def test_no_batch_runs_while_the_pipeline_waits_for_its_storage() -> None:
+    clock = Clock()
+    state = PipelineState("shop", now=clock)
+    state.begin(7)
+    state.enter(Phase.WAITING, "storage does not answer")
+    clock.now_s += 3600
+    assert (state.view().running_batch, state.view().running_since_s) == (None, None)
+    state.begin(7)
+    assert (state.view().running_batch, state.view().running_since_s) == (7, clock.now_s)
+
+
 def test_batches_that_overlap_share_no_seconds() -> None:
     state = PipelineState("shop")
     state.end(report(0, 0.0, 2.0))
