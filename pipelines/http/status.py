@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -31,6 +32,9 @@ States = list[tuple[Document, str | None]]
 """Each state with the process that runs it; None: no process."""
 
 _STALE_S = 3 * MOST_S
+
+_ELSEWHERE = "A service or a container may have other ones (PrivateTmp of systemd, TMPDIR)"
+"""Directories for temporary files."""
 
 
 def status(files: Sequence[Path], once: bool, as_json: bool) -> bool:
@@ -80,7 +84,8 @@ def _states(configs: Sequence[PipelineConfig]) -> States:
             found.append((state, holder_by_process(state)))
     if not found:
         raise ConfigError(
-            "this user runs no pipeline on this machine; name its file to see its last state: tidemark status FILE"
+            f"this user runs no pipeline on this machine whose temporary files go to {tempfile.gettempdir()}."
+            f" {_ELSEWHERE}: name the file to see its state, tidemark status FILE"
         )
     return found
 
@@ -89,6 +94,11 @@ def _state_of(config: PipelineConfig) -> tuple[Document, str | None]:
     holder = holder_of(config)
     path = state_path(config)
     state = _read(path)
+    if state is None and holder == UNKNOWN:
+        raise ConfigError(
+            f"pipeline {config.name} has left no state here: {path} is not there. {_ELSEWHERE}: its page and its"
+            " metrics show what it does"
+        )
     if state is None and holder is not None:
         said = "has not reported its state yet; ask again" if holder.is_run else holder.doing
         raise ConfigError(f"pipeline {config.name}: checkpoint in use by {holder}, which {said}")

@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import stat
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from subprocess import Popen
 import pytest
 from rich.console import Console
 
+from paimon_table.errors import ConfigError
 from pipelines.catchup.shown_standing import Standing
 from pipelines.checkpoint.checkpoint import Checkpoint
 from pipelines.checkpoint.lock import held_checkpoints
@@ -25,7 +27,7 @@ from pipelines.config.config_file import load_pipeline
 from pipelines.http import state_file
 from pipelines.http.document import document
 from pipelines.http.state_file import kept_state, read_state, state_path
-from pipelines.http.status import holder_by_process
+from pipelines.http.status import holder_by_process, status
 from pipelines.http.status_view import status_view
 from pipelines.views.run_state import RunState
 from pipelines.views.table_shape import TableShape
@@ -139,6 +141,17 @@ def test_a_pipeline_that_never_ran_is_told_as_that(tmp_path: Path) -> None:
     done = tidemark("status", pipeline_file(tmp_path))
     assert done.returncode == 2
     assert done.stderr.startswith("pipeline shop does not run, and has not run here yet")
+
+
+def test_pipelines_with_other_temporary_files_are_not_denied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service with PrivateTmp leaves its list of pipelines, and its state on S3, in a directory of its own."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(ConfigError, match=f"temporary files go to {tmp_path}.*PrivateTmp.*tidemark status FILE"):
+        status([], once=True, as_json=False)
+    spark = {"spark.hadoop.fs.s3.impl": "com.example.FileSystem"}
+    file = pipeline_file(tmp_path, checkpoint="s3://lake/shop", warehouse="s3://lake/warehouse", spark=spark)
+    with pytest.raises(ConfigError, match=r"has left no state here: .* is not there.*PrivateTmp.*its page"):
+        status([file], once=True, as_json=False)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"pipelines": 1}', "[" * 100_000])
