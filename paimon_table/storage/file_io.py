@@ -278,6 +278,7 @@ class LocalFileIO:
                     left = left[os.write(descriptor, left) :]
         except BaseException:
             os.close(descriptor)
+            self.delete(path)  # unreferenced: this call has just created it
             raise
         return descriptor
 

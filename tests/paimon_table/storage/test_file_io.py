@@ -266,13 +266,17 @@ def test_files_are_listed_with_sizes_and_times(io: LocalFileIO, tmp_path: Path) 
     assert io.list_files(f"{tmp_path}/none") == []
 
 
-def test_a_write_that_finds_no_room_names_its_file(io: LocalFileIO, tmp_path: Path) -> None:
+def test_a_write_that_finds_no_room_names_its_file_and_leaves_nothing(io: LocalFileIO, tmp_path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     previous = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
     try:
         with pytest.raises(OSError) as whole:
             io.write(f"{tmp_path}/whole", bytes(5000))
+        with pytest.raises(OSError):
+            io.write_all([(f"{tmp_path}/one", bytes(5000))])
+        with pytest.raises(OSError):
+            io.publish(f"{tmp_path}/published", bytes(5000))
         with pytest.raises(OSError) as streamed, io.open_output(f"{tmp_path}/streamed") as stream:
             stream.write(bytes(5000))
     finally:
@@ -282,6 +286,7 @@ def test_a_write_that_finds_no_room_names_its_file(io: LocalFileIO, tmp_path: Pa
     assert f"{tmp_path}/.whole" in str(whole.value)
     assert str(streamed.value).endswith(f"'{tmp_path}/streamed'")
     assert {whole.value.errno, streamed.value.errno} == {errno.EFBIG}
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_directories_of_files_closed_to_writers_are_closed_too(tmp_path: Path) -> None:
