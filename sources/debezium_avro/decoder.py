@@ -31,6 +31,7 @@ from sources.debezium_json.event_sorting import EventSorter
 from sources.debezium_json.moved_keys import with_other_keys
 from sources.debezium_json.placeholders import placeholder
 from sources.debezium_json.policies import DebeziumPolicies
+from sources.debezium_json.record_shapes import Envelopes
 from sources.debezium_json.table_decoding import TableDecoding
 from sources.debezium_json.texts import ParsedRecords, SourceNames
 from sources.decode_target import Goal
@@ -58,6 +59,7 @@ class DebeziumAvroDecoder:
         self.documents = documents or DocumentOptions()
         self._forms = ValueForms(binary_format=options.binary_format, infinity=options.infinity)
         self._hidden = placeholder(policies.unavailable_value)
+        self._shape = Envelopes(unsent=policies.unavailable_value)
 
     def __reduce__(self) -> tuple[type[DebeziumAvroDecoder], tuple[DebeziumPolicies, AvroOptions, DocumentOptions]]:
         return DebeziumAvroDecoder, (self.policies, self.options, self.documents)
@@ -74,7 +76,7 @@ class DebeziumAvroDecoder:
             for code, members in part.by_schema(positions, usable):
                 part.decode(code, members, TableDecoding(
                     batch, topic, partition, None, self.policies, self._forms, self._hidden, keys, outcome,
-                    parts_documents=True,
+                    self._shape, parts_documents=True,
                 ), targets)  # fmt: skip
         decoded = outcome.decoded()
         return replace(decoded, changes=with_other_keys(batch, decoded.changes, targets))
@@ -118,12 +120,13 @@ class _Partition:
             return
         values = self.batch.column("value")
         values = values if pa.types.is_binary(values.type) else values.cast(pa.binary())
-        records = ParsedRecords(self.outcome, taken(values, positions), positions)
+        records = ParsedRecords(self.outcome, taken(values, positions), positions, tables.shape)
         sorter = EventSorter(SourceNames(self.topic), self.policies, self.outcome, parts_documents=True)
-        if envelope is None:
+        if envelope is None or envelope.has_cells:
             self._sort_exactly(records, sorter)
         else:
             self._sort(records, self.frames.skipped[positions], envelope, sorter)
+        if envelope is not None:
             tables = replace(tables, schema=envelope.row)
         tables.decode_sorted(sorter.events, targets)
         for documents in sorter.documents:

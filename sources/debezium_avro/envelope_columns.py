@@ -20,6 +20,7 @@ from sources.debezium_json.envelopes import NAMES
 from sources.debezium_json.event_sorting import RowImages
 from sources.json_changes.embedded_schema import EmbeddedSchema
 from sources.position_kinds import FIELDS
+from sources.values.cells import with_plain_fields
 from sources.values.connect_types import struct_columns
 
 _SIDES = ("before", "after")
@@ -35,6 +36,8 @@ class EnvelopeSchema:
     node: Node
     record: Node
     row: EmbeddedSchema
+    has_cells: bool = False
+    """Values stand in cells (``values.cells``): only envelopes that are read one by one have them plain."""
 
 
 @lru_cache(maxsize=1024)
@@ -50,12 +53,14 @@ def envelope_schema(schema: Node) -> EnvelopeSchema | None:
     if op is None or op.kind not in (AvroKind.STRING, AvroKind.ENUM) or not rows:
         return None
     try:
-        columns, *others = [struct_columns(connect_struct(row)) for row in rows]
+        structs = [connect_struct(row) for row in rows]
+        plain = [with_plain_fields(struct) for struct in structs]
+        columns, *others = map(struct_columns, plain)
     except (ArithmeticError, RecursionError) as error:
         raise MalformedRecord(f"it is not usable: {error}") from error
     if any(columns != other for other in others) or len({arrow_form(row) for row in rows}) > 1:
         raise MalformedRecord("before and after are rows of different columns: let both have one type")
-    return EnvelopeSchema(schema, envelope, EmbeddedSchema(columns))
+    return EnvelopeSchema(schema, envelope, EmbeddedSchema(columns), has_cells=plain != structs)
 
 
 def _record_of(node: Node) -> Node | None:

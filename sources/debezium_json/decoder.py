@@ -24,6 +24,7 @@ from sources.debezium_json.moved_keys import with_other_keys
 from sources.debezium_json.placeholders import placeholder
 from sources.debezium_json.policies import DebeziumPolicies
 from sources.debezium_json.present_texts import present_texts
+from sources.debezium_json.record_shapes import Envelopes
 from sources.debezium_json.table_decoding import TableDecoding
 from sources.debezium_json.texts import Texts
 from sources.decode_target import Goal
@@ -48,6 +49,7 @@ class DebeziumJsonDecoder:
         self.documents = documents or DocumentOptions()
         self._cutter = SchemaCutter(row_of_envelope, PLAIN_OPENING)
         self._hidden = placeholder(self.policies.unavailable_value)
+        self._shape = Envelopes(unsent=self.policies.unavailable_value)
 
     def __reduce__(self) -> tuple[type[DebeziumJsonDecoder], tuple[DebeziumPolicies, ValueForms, DocumentOptions]]:
         return DebeziumJsonDecoder, (self.policies, self.forms, self.documents)
@@ -64,10 +66,10 @@ class DebeziumJsonDecoder:
                     for position in texts.positions[group.indices].tolist():
                         outcome.quarantine(position, group.problem)
                     continue
-                part = Texts(group.payloads, texts.positions[group.indices])
+                part = Texts(group.payloads, texts.positions[group.indices], self._shape)
                 decoding = TableDecoding(
                     batch, topic, partition, group.schema, self.policies, self.forms, self._hidden, keys, outcome,
-                    parts_documents=True,
+                    self._shape, parts_documents=True,
                 )  # fmt: skip
                 for documents in decoding.decode(part, targets):
                     decode_documents(documents, decoding, self.documents, targets)

@@ -8,15 +8,17 @@ from typing import Any
 PLAIN_OPENING = b'{"before":'
 """How an envelope without a schema begins."""
 
-NAME_FIELDS = ("db", "schema", "table", "database_name", "schema_name", "table_name")
-"""The fields of the ``source`` block that name the source table: Debezium's fields, then CockroachDB's in the same
-order."""
+_NAMES = (("db", "database_name", "keyspace"), ("schema", "schema_name"), ("table", "table_name"))
+NAME_FIELDS = tuple(name for names in _NAMES for name in names)
+"""The fields of the ``source`` block that name the source table.
+
+Of database, schema and table each: Debezium's field, then those of CockroachDB and Scylla, and of Vitess and Cassandra.
+"""
 
 
 def names_of(source: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    """Database, schema and table as a ``source`` block names them."""
-    found = [source.get(name) for name in NAME_FIELDS]
-    database, schema, table = (found[i + 3] if found[i] is None else found[i] for i in range(3))
+    """Database, schema and table as a ``source`` block names them; an empty text is no name."""
+    database, schema, table = (next((source[n] for n in names if source.get(n)), None) for names in _NAMES)
     return database, schema, table
 
 

@@ -146,7 +146,7 @@ class EventSorter:
 
     def _sort_whole(self, texts: Texts) -> None:
         """Sort texts by parsing them for names and operation alone."""
-        for stretch in EnvelopeParser(texts.values, ()).stretches():
+        for stretch in EnvelopeParser(texts.values, (), shape=texts.shape).stretches():
             indices = stretch.start + np.arange(stretch.size)
             if isinstance(stretch, VectorStretch):
                 self._sort_parsed(texts.taken(indices), stretch.table)

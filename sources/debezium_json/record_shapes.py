@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sources.places_of_change import PlaceOfChange, place_of_change
+from sources.values.cells import with_plain_values
 
 
 class RecordShape(Protocol):
@@ -40,16 +41,17 @@ class RecordShape(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Envelopes:
-    """Values that are envelopes already."""
+    """Values that are envelopes already; ``unsent`` stands for a value that its connector did not send."""
 
     has_old_rows: bool = True
+    unsent: str = ""
 
     @property
     def source_names(self) -> None:
         return None
 
     def event(self, value: Any) -> Any:
-        return value
+        return with_plain_values(value, self.unsent)
 
     def place(self, payload: Any) -> PlaceOfChange:
         return place_of_change(payload)

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from paimon_table.errors import MalformedRecord
 from sources.json_changes.exact_parse import parse_json, scan_json
+from sources.values.cells import with_plain_fields
 from sources.values.connect_types import ConnectColumn, struct_columns
 from sources.values.json_values import json_text
 
@@ -74,7 +75,7 @@ def read_schema(schema: Any, row_of: RowOf) -> EmbeddedSchema | None:
         raise MalformedRecord("embedded schema is not a Kafka Connect struct")
     row = row_of(schema)
     try:
-        return EmbeddedSchema(struct_columns(row) if row else ())
+        return EmbeddedSchema(struct_columns(with_plain_fields(row)) if row else ())
     except (ArithmeticError, RecursionError) as error:
         raise MalformedRecord(f"embedded schema is not usable: {error}") from error
 

@@ -74,6 +74,16 @@ def test_cockroachdb_names_its_source_tables_in_its_own_words(copies: int) -> No
 
 
 @pytest.mark.parametrize("copies", [1, 40])
+@pytest.mark.parametrize("source", [{"db": ""}, {"db": None, "schema": ""}, {}])
+def test_the_keyspace_is_the_database_of_vitess_and_cassandra(source: Json, copies: int) -> None:
+    value = {"before": None, "after": {"id": 1}, "source": {**source, "keyspace": "shop", "table": "t"}, "op": "c"}
+
+    (seen,) = DebeziumJsonDecoder().decode(records([value] * copies, topic="any"), {}).observations
+
+    assert seen.source == SourceTable("any", "shop", None, "t")
+
+
+@pytest.mark.parametrize("copies", [1, 40])
 def test_names_with_digits_are_told_apart_in_split_envelopes(copies: int) -> None:
     """Debezium's order of fields, where the texts are cut before the source block."""
     values = [
