@@ -1,8 +1,8 @@
 """Values that the source did not send: Debezium's placeholder in all its disguises.
 
 PostgreSQL does not log unchanged TOAST values; Debezium writes a placeholder instead. It comes as a string, as bytes
-(in JSON as base64), as a UUID made from it, or as an hstore or array that contains it. Integer arrays have its bytes;
-JSON columns have an object with it under ``key``.
+(in JSON as base64), as a UUID made from it, or as an hstore or array that contains it. Arrays of numbers have its
+bytes, each as a number of the array's type; JSON columns have an object with it under ``key``.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ class Placeholder:
 
     strings: frozenset[str]
     code_points: tuple[int, ...]
+    numbers: tuple[tuple[int | str | bytes, ...], ...]
+    """Of each byte the forms of a number that is it: itself, and a decimal in base64 or in binary."""
     lengths: frozenset[int]
     """The strings as bytes."""
 
@@ -46,7 +48,7 @@ class Placeholder:
         if isinstance(value, list) and len(value) == 1:
             return isinstance(value[0], str | bytes) and self.is_in(value[0])
         if isinstance(value, list) and len(value) == len(self.code_points):
-            return tuple(value) == self.code_points
+            return all(_digits_of(item) in forms for item, forms in zip(value, self.numbers, strict=True))
         if isinstance(value, dict) and len(value) == 1:
             ((name, inner),) = value.items()
             return isinstance(inner, str) and inner in self.strings and name in (inner, _KEY)
@@ -82,6 +84,11 @@ class Placeholder:
         return found
 
 
+def _digits_of(item: Any) -> Any:
+    """The digits of a number of variable scale, any other element itself."""
+    return item.get("value") if isinstance(item, dict) else item
+
+
 def placeholder(text: str) -> Placeholder:
     """The forms of Debezium's ``unavailable.value.placeholder``."""
     data = text.encode("utf-8")
@@ -91,4 +98,5 @@ def placeholder(text: str) -> Placeholder:
     as_map = json.dumps({text: text}, ensure_ascii=False, separators=(",", ":"))
     as_objects = (json.dumps({_KEY: text}, ensure_ascii=False, separators=(",", colon)) for colon in (":", ": "))
     strings = frozenset({text, encoded, str(name_uuid), as_map, *as_objects})
-    return Placeholder(strings, tuple(data), frozenset(len(string.encode()) for string in strings))
+    numbers = tuple((byte, base64.b64encode(bytes([byte])).decode("ascii"), bytes([byte])) for byte in data)
+    return Placeholder(strings, tuple(data), numbers, frozenset(len(string.encode()) for string in strings))

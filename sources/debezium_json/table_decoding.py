@@ -457,10 +457,11 @@ class TableDecoding:
                 yield key
 
     def _exact_images(self, positions: npt.NDArray[np.int64], most: int = _MOST_SAMPLED) -> Iterator[Mapping[str, Any]]:
-        """Row images of records, parsed exactly; evenly spaced ones if there are more."""
+        """Row images of records, parsed exactly, NULL for values not sent; evenly spaced ones if there are more."""
         step = -(-len(positions) // most)
         for position in np.sort(positions)[::step].tolist():
-            yield from images_of(self.shape.event(unwrapped(self.outcome.parsed("value", position))))
+            for image in images_of(self.shape.event(unwrapped(self.outcome.parsed("value", position)))):
+                yield {name: None if self.hidden.is_in(value) else value for name, value in image.items()}
 
 
 def _has_rows(parts: list[TableEvents]) -> bool:

@@ -50,6 +50,9 @@ class AbsentFields:
     null; present columns have another type.
     """
 
+    def is_in(self, value: Any) -> bool:
+        return value is ABSENT
+
     def mask(self, column: pa.Array | list[Any]) -> Mask | None:
         if isinstance(column, list):
             found = np.array([value is ABSENT for value in column], np.bool_)

@@ -14,6 +14,10 @@ Mask = npt.NDArray[np.bool_]
 class Gaps(Protocol):
     """Distinguishes such values from real ones. A NULL is a real one."""
 
+    def is_in(self, value: Any) -> bool:
+        """Whether a JSON value stands for one that was not sent."""
+        ...
+
     def mask(self, column: pa.Array | list[Any]) -> Mask | None:
         """Which entries of a column of row images were not sent; None if all were."""
         ...
@@ -21,6 +25,9 @@ class Gaps(Protocol):
 
 class NoGaps:
     """For formats that send every value."""
+
+    def is_in(self, value: Any) -> bool:
+        return False
 
     def mask(self, column: pa.Array | list[Any]) -> Mask | None:
         return None

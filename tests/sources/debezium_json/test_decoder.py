@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import pickle
 from dataclasses import replace
@@ -235,6 +236,30 @@ def test_a_json_value_not_sent_may_be_an_object(hidden: object, copies: int) -> 
     rows = decoded.changes[0].rows
     assert rows.column("_UNAVAILABLE").to_pylist() == [[1], [], [], [], []] * copies
     assert (rows.column("v").null_count, decoded.quarantine) == (copies, ())
+
+
+NUMERIC = "org.apache.kafka.connect.data.Decimal"
+
+
+@pytest.mark.parametrize("copies", [1, 40])
+@pytest.mark.parametrize("element", ["text", "bytes", "struct"])
+def test_an_array_of_decimals_not_sent_has_a_decimal_for_each_byte(element: str, copies: int) -> None:
+    texts = [base64.b64encode(bytes([byte])).decode() for byte in b"__debezium_unavailable_value"]
+    hidden = [{"scale": 0, "value": text} for text in texts] if element == "struct" else texts
+    values = [event("u", None, {"id": 1, "v": value}) for value in (hidden, hidden[:-1], [*hidden[:-1], None])]
+
+    decoded = decode(records(values * copies), target(id="INT", v="ARRAY<STRING>" if element == "text" else "STRING"))
+
+    assert decoded.changes[0].rows.column("_UNAVAILABLE").to_pylist() == [[1], [], []] * copies
+
+
+@pytest.mark.parametrize("copies", [1, 40])
+def test_a_value_not_sent_says_nothing_about_the_type_of_its_column(copies: int) -> None:
+    values = [event("u", None, {"id": 1, "v": v}) for v in ([0.5], "__debezium_unavailable_value")] * copies
+
+    (seen,) = DebeziumJsonDecoder().decode(records(values), {}).observations
+
+    assert [str(c.type) for c in seen.columns] == ["BIGINT", "ARRAY<DOUBLE>"]
 
 
 def test_many_tables_in_one_topic_are_told_apart() -> None:
