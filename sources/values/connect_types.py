@@ -54,6 +54,9 @@ class _Mapped:
     form: pa.DataType
 
 
+_JSON = _Mapped(string(), AUTO, pa.null())
+"""Any JSON value: CockroachDB embeds documents as they are, and objects of a type without fields."""
+
 _PRIMITIVES: dict[str, _Mapped] = {
     "int8": _Mapped(DataType(Root.TINYINT), AUTO, pa.int64()),
     "int16": _Mapped(DataType(Root.SMALLINT), AUTO, pa.int64()),
@@ -66,6 +69,7 @@ _PRIMITIVES: dict[str, _Mapped] = {
     "boolean": _Mapped(DataType(Root.BOOLEAN), AUTO, pa.bool_()),
     "string": _Mapped(string(), TEXT, pa.string()),
     "bytes": _Mapped(bytes_(), Encoding(Kind.BYTES), pa.string()),
+    "json": _JSON,
 }
 
 
@@ -125,6 +129,15 @@ def _decimal(schema: Mapping[str, Any]) -> _Mapped:
     return _Mapped(DataType(Root.DECIMAL, precision=precision, scale=shown_scale), encoding, pa.string())
 
 
+def _number_decimal(schema: Mapping[str, Any]) -> _Mapped:
+    """CockroachDB's decimals are JSON numbers; a precision of 0 stands for any."""
+    parameters = schema.get("parameters") or {}
+    precision, scale = (int(parameters.get(name, 0)) for name in ("precision", "scale"))
+    if not 0 < precision <= _MAX_PRECISION or not 0 <= scale <= precision:
+        return _JSON
+    return _Mapped(DataType(Root.DECIMAL, precision=precision, scale=scale), AUTO, pa.null())
+
+
 def _variable_decimal(_: Mapping[str, Any]) -> _Mapped:
     form = pa.struct([("scale", pa.int64()), ("value", pa.string())])
     return _Mapped(string(), Encoding(Kind.VARIABLE_DECIMAL), form)
@@ -143,6 +156,8 @@ def _map(schema: Mapping[str, Any]) -> _Mapped:
 
 
 def _struct(schema: Mapping[str, Any]) -> _Mapped:
+    if not schema.get("fields"):
+        return _JSON
     columns = struct_columns(schema)
     fields = tuple(DataField(-1, c.name, c.type) for c in columns)
     encoding = Encoding(Kind.STRUCT, fields=tuple((c.name, c.encoding) for c in columns))
@@ -176,6 +191,8 @@ def _map_schema(schema: Mapping[str, Any]) -> _Mapped:
         return _UNSIGNED
     if name in _NAMED_BUILDERS:
         return _NAMED_BUILDERS[name](schema)
+    if name == "decimal" and primitive == "float64":
+        return _number_decimal(schema)
     if name in _LOGICAL:
         return _LOGICAL[name]
     if primitive in _BUILDERS:

@@ -70,13 +70,22 @@ def _short(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+_HEX_MARK = "\\x"
+"""How PostgreSQL and CockroachDB begin bytes in hexadecimal digits; no base64 does."""
+
+
 def read_bytes(value: Any, forms: ValueForms) -> bytes:
-    """The bytes that a string encodes in ``binary_format``; bytes from a binary format stay as they are."""
+    """The bytes that a string encodes in ``binary_format`` or in hexadecimal digits behind a mark.
+
+    Bytes from a binary format stay as they are.
+    """
     if isinstance(value, bytes):
         return value
     if not isinstance(value, str):
         raise Unconvertible(f"{describe(value)} does not hold bytes")
     try:
+        if value.startswith(_HEX_MARK):
+            return bytes.fromhex(value.removeprefix(_HEX_MARK))
         if forms.binary_format == "hex":
             return bytes.fromhex(value)
         if forms.binary_format == "base64-url-safe":

@@ -34,6 +34,10 @@ def decimal(**parameters: str) -> dict[str, Any]:
     return {"type": "bytes", "name": DECIMAL, "parameters": {k.replace("_", "."): v for k, v in parameters.items()}}
 
 
+def number(**parameters: str) -> dict[str, Any]:
+    return {"type": "float64", "name": "decimal", "parameters": parameters}
+
+
 def unsigned(source_type: str) -> dict[str, Any]:
     return {"type": "int64", "parameters": {"__debezium.source.column.type": source_type}}
 
@@ -112,6 +116,12 @@ CASES: list[tuple[dict[str, Any], str, Any, Any]] = [
         (1.0, 2.0, b"\1", None),
     ),
     ({"type": "string", "name": "com.example.Unknown"}, "STRING", "x", "x"),
+    ({"type": "bytes"}, "BYTES", "\\x00ff", b"\x00\xff"),
+    ({"type": "json"}, "STRING", {"a": [1, None]}, '{"a":[1,null]}'),
+    ({"type": "struct", "fields": []}, "STRING", {"type": "Point"}, '{"type":"Point"}'),
+    (number(precision="10", scale="2"), "DECIMAL(10, 2)", 1.5, "1.50"),
+    (number(precision="0", scale="0"), "STRING", 1.5, "1.5"),
+    (number(precision="50", scale="2"), "STRING", 1.5, "1.5"),
 ]
 
 
