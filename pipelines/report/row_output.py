@@ -60,10 +60,12 @@ def plain_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
         return [value for chunk in array.chunks for value in plain_values(chunk)]
     t = array.type
     if pa.types.is_timestamp(t):
-        return _timestamp_texts(array)
+        return _moment_texts(array, 64, t.unit)
+    if pa.types.is_date32(t):
+        return _moment_texts(array, 32, "days")
     if pa.types.is_decimal(t):
         return [None if value is None else format(value, "f") for value in array.to_pylist()]
-    if pa.types.is_date(t) or pa.types.is_time(t):
+    if pa.types.is_time(t):
         texts: list[str | None] = array.cast(pa.string()).to_pylist()
         return [None if text is None else text.replace(" ", "T") for text in texts]
     if pa.types.is_floating(t):
@@ -85,21 +87,23 @@ def plain_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
     return list(array.to_pylist())
 
 
-_SECONDS_TO_YEAR_30000 = 884_541_340_800
-_UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_DAYS_TO_YEAR_30000 = 10_237_747
+_PER_DAY = {"days": 1, **{unit: 86_400 * 1000**power for power, unit in enumerate(("s", "ms", "us", "ns"))}}
 
 
-def _timestamp_texts(array: pa.Array) -> list[str | None]:
+def _moment_texts(array: pa.Array, bits: int, unit: str) -> list[str | None]:
     """ISO text; far years and the ends of the range (PostgreSQL's infinity) have none."""
-    bound = _SECONDS_TO_YEAR_30000 * _UNITS_PER_SECOND[array.type.unit]
+    last = (1 << bits - 1) - 1
+    bound = min(_DAYS_TO_YEAR_30000 * _PER_DAY[unit], last)
+    numbers = array.cast(pa.int32() if bits == 32 else pa.int64()).to_pylist()
     texts: list[str | None] = []
-    for number, text in zip(array.cast(pa.int64()).to_pylist(), array.cast(pa.string()).to_pylist(), strict=True):
+    for number, text in zip(numbers, array.cast(pa.string()).to_pylist(), strict=True):
         if number is None or abs(number) < bound:
             texts.append(None if text is None else text.replace(" ", "T"))
-        elif number in ((1 << 63) - 1, -(1 << 63)):
+        elif number in (last, ~last):
             texts.append("infinity" if number > 0 else "-infinity")
         else:
-            texts.append(f"{number} {array.type.unit} since 1970")
+            texts.append(f"{number} {unit} since 1970")
     return texts
 
 

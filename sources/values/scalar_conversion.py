@@ -46,6 +46,9 @@ from sources.values.value_forms import ValueForms
 EXTREMES = (-(1 << 63), (1 << 63) - 1)
 """The smallest and largest timestamp: Debezium's form of PostgreSQL's -infinity and infinity."""
 
+INFINITE_DAYS = {-2_147_472_692: (1 << 31) - 1, -2_147_472_691: -(1 << 31)}
+"""Debezium's form of PostgreSQL's dates infinity and -infinity, and the largest and smallest date in their place."""
+
 _INFINITIES = {"infinity": EXTREMES[1], "+infinity": EXTREMES[1], "-infinity": EXTREMES[0]}
 _LONGEST_INTEGER = 1000
 _INTEGER_TEXT = re.compile(r"-?\d+", re.ASCII)
@@ -85,7 +88,7 @@ def convert_value(value: Any, encoding: Encoding, target: DataType, forms: Value
         case Kind.DATE | Kind.TIME | Kind.TIMESTAMP if target.root in INTEGERS:
             return _convert_plain(value, target, forms)
         case Kind.DATE:
-            return store_temporal(Date(_integer(value, "epoch day")), target)
+            return _epoch_day(_integer(value, "epoch day"), target, forms)
         case Kind.TIME:
             nanos = _integer(value, "time of day") * (NANOS_PER_SECOND // encoding.unit)
             return store_temporal(TimeOfDay(nanos), target)
@@ -192,11 +195,17 @@ def _plain_temporal(value: Any, target: DataType, forms: ValueForms) -> Any:
     if isinstance(value, bool) or not isinstance(value, int):
         raise unfit(value, target)
     if target.root is Root.DATE:
-        return store_temporal(Date(value), target)
+        return _epoch_day(value, target, forms)
     unit = epoch_unit(target, forms)
     if target.root is Root.TIME:
         return store_temporal(TimeOfDay(value * (NANOS_PER_SECOND // unit)), target)
     return _epoch_moment(value, unit, target, forms)
+
+
+def _epoch_day(value: int, target: DataType, forms: ValueForms) -> Any:
+    if value in INFINITE_DAYS and target.root is Root.DATE:
+        return None if forms.infinity == "null" else _finite(value, INFINITE_DAYS[value], target, forms)
+    return store_temporal(Date(value), target)
 
 
 def _epoch_moment(value: int, unit: int, target: DataType, forms: ValueForms) -> Any:
@@ -238,10 +247,15 @@ def _temporal_of_text(text: str, target: DataType, forms: ValueForms) -> Any:
 def _infinite(value: int | str, target: DataType, forms: ValueForms) -> int | None:
     if forms.infinity == "null":
         return None
+    extreme = _finite(value, value if isinstance(value, int) else _INFINITIES[value], target, forms)
+    return extreme // 1000 if timestamp_unit(target.precision or 0) == "ms" else extreme
+
+
+def _finite(value: int | str, extreme: int, target: DataType, forms: ValueForms) -> int:
+    """The largest or smallest value of the type, unless the record is to stay out."""
     if forms.infinity == "quarantine":
         raise Unconvertible(f"{describe(value)} is not a value of {target} (infinity: quarantine)")
-    extreme = value if isinstance(value, int) else _INFINITIES[value]
-    return extreme // 1000 if timestamp_unit(target.precision or 0) == "ms" else extreme
+    return extreme
 
 
 # ---------------------------------------------------------------- nested values

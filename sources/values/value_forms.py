@@ -29,8 +29,8 @@ class ValueForms:
     )
     infinity: str = option(
         "extreme",
-        "If a timestamp is `infinity` or `-infinity`, `extreme` stores the largest or smallest value, and `null` "
-        "stores NULL. `quarantine` puts the record into the quarantine.",
+        "If a timestamp or date is `infinity` or `-infinity`, `extreme` stores the largest or smallest value, and "
+        "`null` stores NULL. `quarantine` puts the record into the quarantine.",
         "null",
         "quarantine",
     )

@@ -123,3 +123,15 @@ def test_infinite_timestamps_are_named() -> None:
     array = pa.array([largest, smallest, 0, None], pa.int64()).cast(pa.timestamp("us"))
 
     assert plain_values(array) == ["infinity", "-infinity", "1970-01-01T00:00:00.000000", None]
+
+
+def test_infinite_dates_are_named_and_far_ones_counted() -> None:
+    days = pa.array([(1 << 31) - 1, -(1 << 31), 0, None, -(1 << 31) + 1], pa.int32())
+
+    assert plain_values(days.cast(pa.date32())) == [
+        "infinity",
+        "-infinity",
+        "1970-01-01",
+        None,
+        "-2147483647 days since 1970",
+    ]

@@ -5,11 +5,13 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from paimon_table.errors import MalformedRecord
 from paimon_table.types import parse_type
 from sources.values.connect_types import struct_columns
+from sources.values.conversion import convert_column
 from sources.values.scalar_conversion import convert_value
 from sources.values.value_forms import ValueForms
 
@@ -140,3 +142,18 @@ def test_types_and_values(schema: dict[str, Any], paimon: str, value: Any, store
 def test_what_is_no_schema_is_named(schema: dict[str, Any]) -> None:
     with pytest.raises(MalformedRecord, match="embedded schema"):
         struct_columns(schema)
+
+
+@pytest.mark.parametrize(("days", "end"), [(-2_147_472_692, (1 << 31) - 1), (-2_147_472_691, -(1 << 31))])
+def test_infinite_dates_are_the_ends_of_the_range(days: int, end: int) -> None:
+    field = {**time("Date", "int32"), "optional": True, "field": "c"}
+    (column,) = struct_columns({"type": "struct", "fields": [field]})
+
+    def stored(infinity: str) -> list[Any]:
+        form = pa.array([days, days + 5], pa.int64())
+        converted = convert_column(form, column.encoding, column.type, ValueForms(infinity=infinity))
+        return [converted.values.cast(pa.int32()).to_pylist(), list(converted.problems)]
+
+    assert stored("extreme") == [[end, days + 5], []]
+    assert stored("null")[0] == [None, days + 5]
+    assert stored("quarantine") == [[None, days + 5], [0]]
