@@ -24,6 +24,7 @@ from sources.debezium_json.envelope_schema import NAME_FIELDS
 from sources.debezium_json.envelope_split import Heads
 from sources.debezium_json.record_shapes import ENVELOPES, RecordShape
 from sources.json_changes.column_plan import Plan, fitted_to
+from sources.json_changes.embedded_schema import is_wrapper
 from sources.json_changes.exact_parse import parse_exactly
 
 _ROW_IN_ERROR = re.compile(r"in row (\d+)")
@@ -80,9 +81,7 @@ class _Refused(Exception):
 
 def unwrapped(value: Any) -> Any:
     """The payload of a ``{"schema": ..., "payload": ...}`` object, also without the schema, else the value itself."""
-    if isinstance(value, dict) and "payload" in value and value.keys() <= {"schema", "payload"}:
-        return value["payload"]
-    return value
+    return value["payload"] if is_wrapper(value) else value
 
 
 def unwrapped_key(key: Any) -> Any:

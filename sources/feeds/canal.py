@@ -171,7 +171,9 @@ class CanalFeed(Feed):
 
     def rows_of(self, value: Row, op: int, columns: Sequence[str]) -> list[RowChange] | str:
         """See ``feed.Feed``."""
-        rows, old = value.get("data"), value.get("old")
+        rows, old = (_listed(value.get(name)) for name in ("data", "old"))
+        if op == DELETE and not rows:
+            rows = old
         if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
             return f"op {self.op_names[op]} without a row in data"
         if op == DELETE:
@@ -195,6 +197,11 @@ class CanalFeed(Feed):
         if not isinstance(types, dict) or not types:
             return None
         return {name: text for name, text in types.items() if isinstance(text, str)}
+
+
+def _listed(rows: Any) -> Any:
+    """Rows as a list: SeaTunnel writes a lone row without one."""
+    return [rows] if isinstance(rows, dict) else rows
 
 
 def _is_named(head: Head) -> bool:

@@ -64,7 +64,8 @@ class SchemaGroup:
 
 def is_wrapper(value: Any) -> bool:
     """Whether a JSON value is a payload with or without its schema, and no row."""
-    return isinstance(value, dict) and "payload" in value and value.keys() <= {"schema", "payload"}
+    is_named = isinstance(value, dict) and "payload" in value and value.keys() <= {"schema", "payload"}
+    return is_named and isinstance(value.get("schema"), dict | None)
 
 
 def read_schema(schema: Any, row_of: RowOf) -> EmbeddedSchema | None:

@@ -16,7 +16,7 @@ _TIME = r"(?P<hour>\d\d)(?::(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<fractio
 _ZONE = r"(?P<zone>Z|[+-]\d\d(?::?\d\d)?)?"
 _DATE_TEXT = re.compile(_DATE + "Z?", re.ASCII)
 _TIME_TEXT = re.compile(_TIME + _ZONE, re.ASCII)
-_TIMESTAMP_TEXT = re.compile(f"{_DATE}(?:[T ]{_TIME}(?: (?=[+-]))?)?{_ZONE}", re.ASCII)
+_TIMESTAMP_TEXT = re.compile(f"{_DATE}(?:[T :]{_TIME}(?: (?=[+-]))?)?{_ZONE}", re.ASCII)
 _MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
@@ -40,7 +40,7 @@ def parse_time(text: str) -> int | None:
 def parse_timestamp(text: str) -> tuple[int, bool] | None:
     """Nanoseconds since 1970-01-01T00:00:00 and whether the text has a zone (then they are UTC), else None.
 
-    Oracle writes a blank before an offset.
+    Oracle writes a blank before an offset, GoldenGate a colon before the time.
     """
     match = _TIMESTAMP_TEXT.fullmatch(text)
     if match is None:

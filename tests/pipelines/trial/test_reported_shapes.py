@@ -5,6 +5,7 @@ The records are our own; ``source`` names the report or the page that describes 
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import struct
@@ -49,6 +50,10 @@ def event(op: str, after: Any, before: Any = None, **source: Any) -> Json:
 def with_schema(fields: Sequence[Json], payload: Json) -> Json:
     rows = [{"type": "struct", "fields": fields, "optional": True, "field": side} for side in ("before", "after")]
     return {"schema": {"type": "struct", "fields": [*rows, {"type": "string", "field": "op"}]}, "payload": payload}
+
+
+def written(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else json.dumps(value).encode()
 
 
 def framed(schema_id: int, schema: Json, value: Json) -> bytes:
@@ -154,23 +159,154 @@ CELLS = {
 }
 
 
-REPORTED = {**CELLS}
+# ---------------------------------------------------------------- values not sent
+
+
+def digits(number: int) -> str:
+    return base64.b64encode(number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True)).decode()
+
+
+DECIMAL: Json = {
+    "type": "bytes",
+    "name": "org.apache.kafka.connect.data.Decimal",
+    "parameters": {"scale": "2", "connect.decimal.precision": "10"},
+}
+VARIABLE: Json = {"type": "struct", "name": "io.debezium.data.VariableScaleDecimal", "fields": [
+    {"type": "int32", "field": "scale"}, {"type": "bytes", "field": "value"},
+]}  # fmt: skip
+UNSENT_DIGITS = [digits(byte) for byte in UNSENT.encode()]
+DEBEZIUM_ARRAYS = "debezium/debezium#7815"
+
+
+def changed_beside(first: Any, unsent: Any, items: Json | None = None) -> list[tuple[Any, Any]]:
+    """An insert with value ``first``, and an update that does not send it."""
+    events = [event("c", {"id": 1, "n": 1, "v": first}), event("u", {"id": 1, "n": 2, "v": unsent})]
+    array = {"type": "array", "items": items, "optional": True, "field": "v"}
+    fields = [ID, {"type": "int32", "optional": True, "field": "n"}, array]
+    return [({"id": 1}, e if items is None else with_schema(fields, e)) for e in events]
+
+
+NOT_SENT = {
+    "decimals": Shape(
+        DEBEZIUM_ARRAYS,
+        changed_beside([digits(150), digits(-25)], UNSENT_DIGITS, DECIMAL),
+        [{"id": 1, "n": 2, "v": ["1.50", "-0.25"]}],
+    ),
+    "decimals-of-variable-scale": Shape(
+        DEBEZIUM_ARRAYS,
+        changed_beside(
+            [{"scale": 1, "value": digits(15)}], [{"scale": 0, "value": text} for text in UNSENT_DIGITS], VARIABLE
+        ),
+        [{"id": 1, "n": 2, "v": ["1.5"]}],
+    ),
+    "decimals-without-schema": Shape(
+        DEBEZIUM_ARRAYS,
+        changed_beside([digits(150)], UNSENT_DIGITS),
+        [{"id": 1, "n": 2, "v": [digits(150)]}],
+    ),
+    "vector-without-schema": Shape(
+        "risingwavelabs/risingwave#25863", changed_beside([0.1, 0.2], UNSENT), [{"id": 1, "n": 2, "v": [0.1, 0.2]}]
+    ),
+    "texts-without-schema": Shape(
+        "artie-labs/transfer#1583", changed_beside(["x", "y"], UNSENT), [{"id": 1, "n": 2, "v": ["x", "y"]}]
+    ),
+}
+
+
+# ---------------------------------------------------------------- types of CockroachDB
+
+COCKROACH: Json = {"origin": "cockroachdb", "database_name": "shop", "schema_name": "public", "table_name": "t"}
+COCKROACH_FIELDS = [
+    ID,
+    {"type": "json", "field": "j", "optional": True},
+    {"type": "float64", "name": "decimal", "parameters": {"precision": "30", "scale": "2"}, "field": "d"},
+    {"type": "bytes", "field": "b", "optional": True},
+    {"type": "struct", "name": "geometry", "field": "g", "optional": True},
+]
+COCKROACH_ROW = b'{"id":1,"j":{"a":[1,2.5]},"d":12345678901234567890.12,"b":"\\\\x616263","g":{"type":"Point"}}'
+
+NUMBERS_AND_DOCUMENTS = {
+    "cockroachdb": Shape(
+        "cockroachdb/cockroach#142280",
+        [({"id": 1}, written(with_schema(COCKROACH_FIELDS, event("c", "ROW"))).replace(b'"ROW"', COCKROACH_ROW))],
+        [{"id": 1, "j": '{"a":[1,2.5]}', "d": "12345678901234567890.12", "b": "YWJj", "g": '{"type":"Point"}'}],
+    ),
+}
+
+
+# ---------------------------------------------------------------- other writers
+
+DATE = {"type": "int32", "name": "io.debezium.time.Date", "optional": True, "field": "d"}
+INFINITE_DATES = [event("c", {"id": i, "d": days}) for i, days in enumerate([-2147472692, -2147472691, 19782])]
+
+OTHER_FORMS = {
+    "infinite-dates": Shape(
+        "debezium.io, connector for PostgreSQL",
+        [({"id": e["after"]["id"]}, with_schema([ID, DATE], e)) for e in INFINITE_DATES],
+        [{"id": 0, "d": "infinity"}, {"id": 1, "d": "-infinity"}, {"id": 2, "d": "2024-02-29"}],
+    ),
+    "columns-schema-and-payload": Shape(
+        "rows of any registry of schemas",
+        [({"id": 1}, {"schema": "public", "payload": {"a": 1}}), ({"id": 2}, {"schema": "x", "payload": None})],
+        [{"schema": "public", "payload": '{"a":1}'}, {"schema": "x", "payload": None}],
+        "json",
+        rule={"mode": "append"},
+    ),
+    "canal-lone-row": Shape(
+        "apache/seatunnel#6955",
+        [
+            (None, {"data": {"id": 1, "v": v}, "type": op})
+            for op, v in (("INSERT", "a"), ("DELETE", "a"), ("INSERT", "b"))
+        ],
+        [{"id": 1, "v": "b"}],
+        "canal-json",
+        rule={"primary_key": ["id"]},
+    ),
+    "canal-delete-of-old": Shape(
+        "apache/flink-cdc#3788",
+        [
+            (None, {"data": [{"id": 8}], "old": None, "type": "INSERT"}),
+            (None, {"data": None, "old": [{"id": 8}], "type": "DELETE"}),
+        ],
+        [],
+        "canal-json",
+        rule={"primary_key": ["id"]},
+    ),
+    "goldengate-times": Shape(
+        "docs.oracle.com, GoldenGate for Big Data, JSON formatter",
+        [
+            (
+                None,
+                {
+                    "table": "S.T",
+                    "op_type": "I",
+                    "op_ts": "2024-05-01 10:00:00.000000",
+                    "pos": "1",
+                    "primary_keys": ["id"],
+                    "after": {"id": 1, "t": "2010-06-01:10:00:00.123456"},
+                },
+            )
+        ],
+        [{"id": 1, "t": "2010-06-01T10:00:00.123456"}],
+        "ogg-json",
+        rule={"columns": {"types": {"t": "TIMESTAMP(6)"}}},
+    ),
+}
+
+
+REPORTED = {**CELLS, **NOT_SENT, **NUMBERS_AND_DOCUMENTS, **OTHER_FORMS}
 
 
 def batches_of(records: Sequence[tuple[Any, Any]], size: int) -> list[pa.RecordBatch]:
     rows = [
         {"topic": TOPIC, "partition": 0, "offset": offset, "timestamp": 0, "headers": None}
-        | {"key": written(key), "value": written(value)}
+        | {"key": None if key is None else written(key), "value": written(value)}
         for offset, (key, value) in enumerate(records)
     ]
     return [
         pa.RecordBatch.from_pylist(rows[start : start + size], schema=RECORD_SCHEMA)
         for start in range(0, len(rows), size)
     ]
-
-
-def written(value: Any) -> bytes | None:
-    return value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
 
 
 def config_of(shape: Shape, root: Path) -> PipelineConfig:

@@ -67,6 +67,16 @@ def test_a_log_with_old_rows_tells_null_from_unchanged(tmp_path: Path) -> None:
     assert shown == [("-U", 1, None, "a"), ("+U", 1, 2, "a"), ("-U", 2, 2, "b"), ("+U", 2, 2, "a")]
 
 
+def test_a_lone_row_needs_no_list_and_a_delete_may_have_it_in_old(tmp_path: Path) -> None:
+    """SeaTunnel writes a row without a list, Flink CDC deleted rows in ``old``."""
+    other = ROW | {"id": "2"}
+    deletes = [canal("DELETE", data=ROW), canal("DELETE", data=None, old=[other])]
+
+    run = Run(tmp_path, "canal-json", [batch_of(canal("INSERT", ROW, other, ROW | {"id": "3"}), *deletes)])
+
+    assert ([row["id"] for row in run.rows("shop.orders")], run.reasons) == ([3], {})
+
+
 def test_a_message_with_one_bad_row_is_in_quarantine_whole(tmp_path: Path) -> None:
     bad = canal("INSERT", ROW | {"id": "5"}, ROW | {"id": "6", "qty": "many"})
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from sources.debezium_json.envelope_schema import PLAIN_OPENING, row_of_envelope
-from sources.json_changes.embedded_schema import SchemaCutter
+from sources.json_changes.embedded_schema import SchemaCutter, is_wrapper
 
 FIELDS = [{"field": "id", "type": "int32", "optional": False}]
 SCHEMA = json.dumps({"type": "struct", "fields": FIELDS}, separators=(",", ":"))
@@ -60,3 +60,11 @@ def test_a_column_named_schema_does_not_hide_the_wrapper() -> None:
     row = b'{"op":"c","after":{"schema":{"a":1},"payload":2}}'
 
     assert groups_of(b'{"payload":' + row + b"}", row) == [([0], None, [row]), ([1], None, [row])]
+
+
+def test_a_row_with_columns_schema_and_payload_is_no_wrapper() -> None:
+    row = b'{"schema":"public","payload":{"id":1}}'
+
+    assert groups_of(row, PLAIN) == [([0, 1], None, [row, PLAIN])]
+    assert not is_wrapper(json.loads(row))
+    assert is_wrapper({"schema": None, "payload": 1}) and is_wrapper({"schema": {}, "payload": 1})

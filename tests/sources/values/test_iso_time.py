@@ -53,6 +53,10 @@ def test_written_timestamps_are_read_back(nanos: int, zoned: bool) -> None:
     assert parse_timestamp(format_timestamp(nanos, zoned)) == (nanos, zoned)
 
 
+def test_goldengate_writes_a_colon_before_the_time() -> None:
+    assert parse_timestamp("1994-09-30:15:33:00.5") == parse_timestamp("1994-09-30T15:33:00.5")
+
+
 def test_years_before_one_and_the_end_of_the_day() -> None:
     assert format_date(parse_date("-0043-03-15") or 0) == "-0043-03-15"
     assert parse_time("24:00:00") == NANOS_PER_DAY
