@@ -52,7 +52,7 @@ class ArrivedRows:
         schema = target.context.schema
         versions = target.versions
         self._key = schema.primary_keys if versions is None else versions.row_key(schema.primary_keys)
-        self._departed = by_key(target.departed, self._key)
+        self._departed = by_key(target.departed, self._key, self._context)
         self._histories: dict[Lane, Histories] = {}
         self._writers: dict[BucketId, Writer] = {}
 

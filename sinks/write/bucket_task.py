@@ -262,7 +262,7 @@ class SlotWriter:
             target.context.io.sync()
         assigner.appended(messages)
         row_count = filled.rows.num_rows
-        departed = None if filled.departed is None else to_text(filled.departed)
+        departed = None if filled.departed is None else to_text(filled.departed, target.context.schema)
         steps = _steps(started)
         return WriteResult(target_index, tuple(messages), row_count, steps, filled.unsent, tuple(due), departed)
 

@@ -14,25 +14,38 @@ from typing import Any
 
 import pyarrow as pa
 
+from paimon_table import TableContext, TableSchema
 from paimon_table.rows.python_values import row_values
+from paimon_table.schema.mapping import conform_column
 from sinks.exchange.blob import decode_rows, encode_rows
 
 Key = tuple[Any, ...]
 Values = Mapping[str, Any]
 
+_SCHEMA = b"schema"
+"""The version of the schema of rows, in the metadata of their Arrow schema."""
 
-def to_text(rows: pa.Table) -> str:
-    """The rows as one word of ASCII."""
+
+def to_text(rows: pa.Table, schema: TableSchema) -> str:
+    """Rows under a version of the schema, as one word of ASCII."""
+    rows = rows.replace_schema_metadata({_SCHEMA: str(schema.id)})
     return base64.b64encode(encode_rows(rows, compression="zstd")).decode()
 
 
-def by_key(texts: Iterable[str], key: Sequence[str]) -> dict[Key, Values]:
-    """The rows by their primary keys; of one key the row of the last text counts.
+def by_key(texts: Iterable[str], key: Sequence[str], context: TableContext) -> dict[Key, Values]:
+    """The rows by their primary keys, under the current schema; of one key the row of the last text counts.
 
     A column that the table has got since is not among the values of a row.
     """
     found: dict[Key, Values] = {}
     for text in texts:
-        for row in row_values(decode_rows(base64.b64decode(text))):
+        for row in row_values(_conformed(decode_rows(base64.b64decode(text)), context)):
             found[tuple(row[name] for name in key)] = row
     return found
+
+
+def _conformed(rows: pa.Table, context: TableContext) -> pa.Table:
+    written = context.schemas[int(rows.schema.metadata[_SCHEMA])]
+    then = {f.id: f for f in written.fields if f.name in rows.column_names}
+    columns = {f.name: (then[f.id], f) for f in context.schema.fields if f.id in then}
+    return pa.table({name: conform_column(rows.column(was.name), was, now) for name, (was, now) in columns.items()})

@@ -275,6 +275,32 @@ def test_a_renamed_column_keeps_its_values_and_those_of_partitions_behind(tmp_pa
     assert told == ["rename"]
 
 
+@pytest.mark.parametrize(
+    ("words", "types", "found"),
+    [
+        ({"rename": "apply"}, {"id": "int32", "a": "int32", "c": "string"}, {"id": 2, "a": 7, "c": "longer"}),
+        ({"retype": "to_string"}, {**AB, "a": "string"}, {"id": 2, "a": "7", "b": "longer"}),
+    ],
+    ids=["renamed", "retyped"],
+)
+def test_a_row_that_moves_while_its_columns_change_takes_its_unsent_values_along(
+    tmp_path: Path, words: dict[str, str], types: dict[str, str], found: dict[str, Any]
+) -> None:
+    """A batch ends between the delete of the old key and the row under the new one."""
+    (_, delete), hidden = at(1, AB), "__debezium_unavailable_value"
+    delete["payload"] |= {"op": "d", "before": {"id": 1}, "after": None}
+    texts = {name: hidden for name, kind in types.items() if kind == "string"}
+    left = records(at(1, AB, a=7, b="longer"), ({"id": 1}, delete), first_offset=1).to_pylist()
+    came = records(at(2, types, **{"a": 7, **texts}), first_offset=3).to_pylist()
+    left[1]["headers"] = [{"key": "__debezium.newkey", "value": b'{"id":2}'}]
+    came[0]["headers"] = [{"key": "__debezium.oldkey", "value": b'{"id":1}'}]
+
+    batches = (pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA) for rows in (left, came))
+    tables = run(tmp_path, words, records(at(1, AB, a=1, b="long")), *batches)
+
+    assert content(tables) == {2: found}
+
+
 def test_without_a_schema_nobody_knows_what_a_former_name_means(tmp_path: Path) -> None:
     schemaless = ({"id": 5}, {**at(5, AB, a=5, b="?")[1]["payload"]})
     run(tmp_path, {"rename": "apply"}, records(at(1, AB, a=1, b="x")), records(at(1, AC, a=1, c="y"), first_offset=1))
