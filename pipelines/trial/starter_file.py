@@ -18,6 +18,9 @@ _IS_DECIMAL = "(p, s)"
 """In what values look like, where they may be decimals."""
 _KEYED_BY_RULE = ("json", "csv")
 """Formats whose message keys never make the primary key of a table."""
+_NAMING_KEYS = ("canal-json", "maxwell-json", "ogg-json")
+_NAMING_TABLES = (*_NAMING_KEYS, "dms-json")
+"""Formats whose records name their source table, of which a topic often has several, and some its primary key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,7 @@ def _lines(start: Start) -> Iterator[str]:
     yield "defaults:"
     yield "  options:"
     yield "    bucket: 1  # about one for each GB of a table; -1 lets buckets grow"
-    if any(topic.key is not None for topic in start.read):
+    if any(topic.key is not None or topic.format in _NAMING_KEYS for topic in start.read):
         yield "    # changelog-producer: lookup  # a complete changelog for streaming readers"
     yield from _rules(start)
     yield "otherwise: skip"
@@ -139,8 +142,14 @@ def _rules(start: Start) -> Iterator[str]:
     yield "tables:"
     for topic, into in zip(start.read, targets([topic.topic for topic in start.read]), strict=True):
         yield f"  - match: {{ topic: {_quoted(_literal(topic.topic))} }}"
-        yield f"    into: {into}"
-        if topic.format == "auto":
+        if topic.format in _NAMING_TABLES:
+            yield f"    into: '{f'{into}_' if len(start.read) > 1 else 'lake.'}{{table}}'  # records name their tables"
+        else:
+            yield f"    into: {into}"
+        if topic.format in _NAMING_KEYS:
+            yield "    # The records name the columns of the key. If those of a table do not, give it a rule of its own"
+            yield "    # above this one, with its primary_key: it would be a log of events."
+        elif topic.format == "auto":
             yield "    # If the first records are not change events, state the columns of the key: primary_key: [id]"
         elif topic.format in _KEYED_BY_RULE or topic.key is None:
             yield "    # Every record is a row of a log of events. For the newest row of each key state the columns of"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -85,9 +86,10 @@ def _with_types(start: Start, sample: Sample, where: str) -> Start:
         variables = {**os.environ, **{variable_of(n): "set" for n in start.properties if is_secret(n)}}
         found = preview(load_pipeline(file, variables), sample)
     types: dict[str, dict[str, str]] = {}
+    fed = Counter(topic for table in found.tables for topic in table.topics)
     for table in found.tables:
-        for column in table.columns:
-            if column.looks_like is not None and len(table.topics) == 1:
+        for column in table.columns:  # of a topic with several tables, one rule cannot declare the columns of each
+            if column.looks_like is not None and len(table.topics) == 1 and fed[table.topics[0]] == 1:
                 types.setdefault(table.topics[0], {})[column.name] = column.looks_like
     return replace(start, types=types)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -237,6 +238,34 @@ def test_plain_records_get_a_file_that_reads_them(tmp_path: Path, name: str) -> 
     stored.sort(key=lambda row: int(row["event_offset"]))
     assert [{name: row[name] for name in rows[0]} for row in stored] == rows
     assert not (tmp_path / "quarantine").exists()
+
+
+@pytest.mark.parametrize(
+    ("record", "format_"),
+    [(feeds.canal, "canal-json"), (feeds.maxwell, "maxwell-json"), (feeds.golden_gate, "ogg-json")],
+)
+def test_records_that_name_their_tables_and_keys_get_a_table_with_a_key_for_each(
+    tmp_path: Path, record: Callable[..., dict[str, Any]], format_: str
+) -> None:
+    of_maxwell = {"primary_key_columns": ["id"]}
+    values = [
+        record("INSERT", {"id": 1}, table=table)
+        if record is feeds.canal
+        else record("insert", {"id": 1}, table=table, **of_maxwell)
+        if record is feeds.maxwell
+        else record("I", None, {"ID": 1}) | {"table": f"SHOP.{table}"}
+        for table in ("orders", "items")
+    ]
+    file = tmp_path / "shop.yaml"
+
+    assert tidemark("init", "--files", dump(tmp_path, *(("cdc", None, v) for v in values)), "-o", file).returncode == 0
+
+    assert f"  format: {format_}\n" in file.read_text()
+    plan = tidemark("plan", file)
+    assert plan.returncode == 3
+    made = [line for line in plan.stdout.splitlines() if line.startswith("Make table")]
+    assert made == ["Make table lake.items from cdc", "Make table lake.orders from cdc"]
+    assert plan.stdout.lower().count("primary key (`id`)") == 2
 
 
 @pytest.mark.parametrize("value", ["\0\0\0\0\1\2\2"])
