@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
@@ -23,6 +23,9 @@ from sources.position_kinds import POSITION
 
 _T = TypeVar("_T")
 
+KeyFields: TypeAlias = tuple[str, ...] | None
+"""The names of a key's fields in order; empty if the key is not a JSON object; None without a key."""
+
 _UNREADABLE = "\0{}"
 """A name that no column of a record has."""
 
@@ -37,6 +40,12 @@ class KeyRule:
     """The user chose the primary key: message keys that are part of it are fine, and so is their first form."""
     first: tuple[str, ...] = ()
     """The fields of the message key when the source table was first seen; none if that is not known."""
+
+    def takes(self, fields: KeyFields, primary_key: Sequence[str]) -> bool:
+        """Whether records with such a key may change rows under the primary key."""
+        if not self.is_stated:
+            return bool(fields) and set(fields or ()) == set(primary_key)
+        return not fields or not self.first or set(fields) <= set(primary_key) or set(fields) == set(self.first)
 
 
 class RowTransform(Protocol):

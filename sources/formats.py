@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sources.auto.options import AutoOptions
@@ -139,30 +140,30 @@ def _upsert_avro(policies: UpsertPolicies, options: AvroOptions) -> Decoder:
 
 def _json(options: PlainOptions, forms: PlainForms) -> Decoder:
     from sources.plain.decoder import PlainDecoder
-    from sources.plain.json_values import JsonFormat
+    from sources.plain.json_values import json_format
 
-    return PlainDecoder(JsonFormat(), options, forms)
+    return PlainDecoder(json_format(), options, forms)
 
 
 def _avro(options: AvroPlainOptions, schemas: AvroSchemas) -> Decoder:
-    from sources.plain.avro_values import AvroFormat
+    from sources.plain.avro_values import AvroValues
     from sources.plain.decoder import PlainDecoder
 
-    return PlainDecoder(AvroFormat(schemas), options, ValueForms())
+    return PlainDecoder(partial(AvroValues, schemas=schemas), options, ValueForms())
 
 
 def _protobuf(options: PlainOptions, schemas: ProtobufSchemas) -> Decoder:
     from sources.plain.decoder import PlainDecoder
-    from sources.plain.protobuf_values import ProtobufFormat
+    from sources.plain.protobuf_values import ProtobufValues
 
-    return PlainDecoder(ProtobufFormat(schemas), options, ValueForms())
+    return PlainDecoder(partial(ProtobufValues, schemas=schemas), options, ValueForms())
 
 
 def _csv(options: PlainOptions, csv: CsvOptions) -> Decoder:
-    from sources.plain.csv_values import CsvFormat
+    from sources.plain.csv_values import CsvValues
     from sources.plain.decoder import PlainDecoder
 
-    return PlainDecoder(CsvFormat(csv), options, ValueForms())
+    return PlainDecoder(partial(CsvValues, options=csv), options, ValueForms())
 
 
 def _auto(options: AutoOptions) -> Decoder:

@@ -11,7 +11,8 @@ import pyarrow as pa
 from paimon_table.errors import MalformedRecord
 from sources.avro.framing import NULL
 from sources.debezium_avro.record_reading import KeyFormat, RecordReading
-from sources.debezium_json.message_keys import KeyFields, Mask, MessageKeys
+from sources.debezium_json.message_keys import Mask, MessageKeys
+from sources.decode_target import KeyFields
 from sources.json_changes.outcome import Outcome
 
 _NO_KEY = "the message key has no usable schema"

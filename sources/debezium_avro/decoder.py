@@ -37,7 +37,6 @@ from sources.debezium_json.texts import ParsedRecords, SourceNames
 from sources.decode_target import Goal
 from sources.json_changes.outcome import Outcome
 from sources.json_changes.partitions import topic_partitions
-from sources.json_changes.taking import taken
 from sources.mongodb.options import DocumentOptions
 from sources.values.value_forms import ValueForms
 
@@ -72,12 +71,13 @@ class DebeziumAvroDecoder:
         keys = AvroKeys(batch.column("key"), reading, key_format)
         usable = with_known_keys(reading, outcome)
         for topic, partition, positions in topic_partitions(batch):
-            part = _Partition(batch, topic, partition, reading, self.policies, self._forms, self.documents, outcome)
-            for code, members in part.by_schema(positions, usable):
-                part.decode(code, members, TableDecoding(
-                    batch, topic, partition, None, self.policies, self._forms, self._hidden, keys, outcome,
-                    self._shape, parts_documents=True,
-                ), targets)  # fmt: skip
+            tables = TableDecoding(
+                batch, topic, partition, None, self.policies, self._forms, self._hidden, keys, outcome,
+                self._shape, parts_documents=True,
+            )  # fmt: skip
+            part = _Partition(tables, reading, self.documents)
+            for code, members in part.by_schema(positions[usable[positions]]):
+                part.decode(code, members, targets)
         decoded = outcome.decoded()
         return replace(decoded, changes=with_other_keys(batch, decoded.changes, targets))
 
@@ -86,22 +86,20 @@ class DebeziumAvroDecoder:
 class _Partition:
     """The records of one topic partition."""
 
-    batch: pa.RecordBatch
-    topic: str
-    partition: int
+    tables: TableDecoding
     reading: RecordReading
-    policies: DebeziumPolicies
-    forms: ValueForms
     documents: DocumentOptions
-    outcome: Outcome
+
+    @property
+    def outcome(self) -> Outcome:
+        return self.tables.outcome
 
     @property
     def frames(self) -> Frames:
         return self.reading.values
 
-    def by_schema(self, positions: Positions, usable: npt.NDArray[np.bool_]) -> list[tuple[int, Positions]]:
+    def by_schema(self, positions: Positions) -> list[tuple[int, Positions]]:
         """Positions by the codes of their schemas; records without a value or without a schema are dealt with."""
-        positions = positions[usable[positions]]
         codes = self.frames.codes[positions]
         self.outcome.count(tombstones=int((codes == NULL).sum()))
         for position in positions[codes < NULL].tolist():
@@ -109,19 +107,17 @@ class _Partition:
             self.outcome.quarantine(position, self.reading.no_schema("value", int(self.frames.codes[position]), data))
         return [(code, positions[codes == code]) for code in np.unique(codes[codes > NULL]).tolist()]
 
-    def decode(
-        self, code: int, positions: Positions, tables: TableDecoding, targets: Mapping[SourceTable, Goal]
-    ) -> None:
+    def decode(self, code: int, positions: Positions, targets: Mapping[SourceTable, Goal]) -> None:
         """Decode the records of one schema."""
-        envelope = self._envelope(code)
+        envelope, tables = self._envelope(code), self.tables
         if isinstance(envelope, MalformedRecord):
             for position in positions.tolist():
                 self.outcome.quarantine(position, str(envelope))
             return
-        values = self.batch.column("value")
+        values = self.outcome.values_at(positions)
         values = values if pa.types.is_binary(values.type) else values.cast(pa.binary())
-        records = ParsedRecords(self.outcome, taken(values, positions), positions, tables.shape)
-        sorter = EventSorter(SourceNames(self.topic), self.policies, self.outcome, parts_documents=True)
+        records = ParsedRecords(self.outcome, values, positions, tables.shape)
+        sorter = EventSorter(SourceNames(tables.topic), tables.policies, self.outcome, parts_documents=True)
         if envelope is None or envelope.has_cells:
             self._sort_exactly(records, sorter)
         else:

@@ -18,14 +18,13 @@ from sources.avro.writer_schema import AvroKind, Node
 from sources.debezium_json.envelope_schema import NAME_FIELDS
 from sources.debezium_json.envelopes import NAMES
 from sources.debezium_json.event_sorting import RowImages
+from sources.debezium_json.source_times import UNITS
 from sources.json_changes.embedded_schema import EmbeddedSchema
 from sources.position_kinds import FIELDS
 from sources.values.cells import with_plain_fields
 from sources.values.connect_types import struct_columns
 
 _SIDES = ("before", "after")
-_TIMES = (("ts_ms", 1), ("ts_us", 1000), ("ts_ns", 1_000_000))
-"""The fields that may have the time, each with its parts of a millisecond."""
 _LAST_MS, _LARGEST = 10**15, (1 << 63) - 1
 
 
@@ -148,7 +147,7 @@ def _sources(names: Mapping[str, pa.Array]) -> pa.StructArray | None:
 
 def _times(names: Mapping[str, pa.Array]) -> pa.Array | None:
     found: pa.Array | None = None
-    for name, per_ms in _TIMES:
+    for name, per_ms in UNITS:
         column = names.get(name)
         if column is None or not pa.types.is_integer(column.type):
             continue

@@ -12,7 +12,7 @@ from sources.avro.exact_values import exact_value
 from sources.avro.framing import BAD_HEADER, NULL, Frames, Framing
 from sources.avro.registry import Registry
 from sources.avro.writer_schema import AvroKind, Node
-from sources.debezium_json.message_keys import KeyFields
+from sources.decode_target import KeyFields
 from sources.json_changes.exact_parse import parse_exactly
 
 KeyFormat: TypeAlias = Literal["auto", "avro", "json", "text"]
@@ -72,7 +72,19 @@ class RecordReading:
 
     def no_schema(self, side: str, code: int, data: bytes) -> str:
         """Why a key or a value names no schema."""
-        return _no_schema(side, code, data, self._in_json)
+        if code == BAD_HEADER:
+            return (
+                f"the headers of the record name no usable schema of the {side}: the serializer must write binary Avro"
+                " with a globalId, a contentId or a GUID"
+            )
+        if not data.strip():
+            return f"{side} is empty: let the producer write null for a tombstone, or leave the record out"
+        if data.lstrip()[:1] in (b"{", b"["):
+            return f"{side} is JSON, not Avro: use format {self._in_json}, or an Avro converter as {side}.converter"
+        return (
+            f"{side} names no schema: neither a header nor its first byte does; use a converter with a schema registry"
+            f" as {side}.converter"
+        )
 
     def key_fields(self, code: int) -> KeyFields:
         """The names in message keys of a code of ``keys``."""
@@ -80,20 +92,3 @@ class RecordReading:
         node = self.schema(self.keys, code)
         value = None if isinstance(node, MalformedRecord) else node.value
         return column_names(value) if value is not None and value.kind is AvroKind.RECORD else ()
-
-
-def _no_schema(side: str, code: int, data: bytes, in_json: str) -> str:
-    """Why a key or a value names no schema."""
-    if code == BAD_HEADER:
-        return (
-            f"the headers of the record name no usable schema of the {side}: the serializer must write binary Avro"
-            " with a globalId, a contentId or a GUID"
-        )
-    if not data.strip():
-        return f"{side} is empty: let the producer write null for a tombstone, or leave the record out"
-    if data.lstrip()[:1] in (b"{", b"["):
-        return f"{side} is JSON, not Avro: use format {in_json}, or an Avro converter as {side}.converter"
-    return (
-        f"{side} names no schema: neither a header nor its first byte does; use a converter with a schema registry as"
-        f" {side}.converter"
-    )

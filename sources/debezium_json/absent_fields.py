@@ -5,7 +5,7 @@ A NULL stays NULL, whatever the DEFAULT is. Kafka Connect's converters write eve
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from sources.debezium_json.envelopes import unwrapped
 from sources.debezium_json.record_shapes import RecordShape
+from sources.decode_target import DecodeTarget
 from sources.json_changes.change_rows import DELETE, Events, image_column, is_null, present, row_objects
 from sources.json_changes.embedded_schema import EmbeddedSchema
 from sources.json_changes.outcome import Outcome
@@ -21,9 +22,9 @@ from sources.values.json_values import json_text
 
 
 def with_defaults(
-    events: Events, schema: EmbeddedSchema | None, names: Iterable[str], outcome: Outcome, shape: RecordShape
+    events: Events, schema: EmbeddedSchema | None, target: DecodeTarget, outcome: Outcome, shape: RecordShape
 ) -> Events:
-    """The events with the defaults of the columns ``names`` where their rows leave these out."""
+    """The events with the defaults of the columns of the table where their rows leave these out."""
     # Avro leaves nothing out: a record has all fields of its schema.
     defaults = (
         {}
@@ -31,7 +32,7 @@ def with_defaults(
         else {n: c.default for n, c in schema.by_name.items() if c.has_default}
     )
     absent: dict[int, dict[str, Any]] = {}
-    for name in names:
+    for name, _ in target.columns:
         if name not in defaults:
             continue
         missing = present(events.after) & is_null(image_column(events.after, name)) & (events.ops != DELETE)

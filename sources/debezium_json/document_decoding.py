@@ -14,11 +14,11 @@ import pyarrow as pa
 from paimon_table.errors import MalformedRecord
 from sources.changes import SourceTable
 from sources.debezium_json.envelopes import unwrapped_key
-from sources.debezium_json.message_keys import KeyFields, KeyForms
+from sources.debezium_json.message_keys import KeyForms
 from sources.debezium_json.strange_values import strange_value
 from sources.debezium_json.table_decoding import TableDecoding
 from sources.debezium_json.texts import Records, SourceNames, Texts
-from sources.decode_target import Goal
+from sources.decode_target import Goal, KeyFields
 from sources.json_changes.outcome import Outcome
 from sources.mongodb.document_events import ID, KEY_FIELD, DocumentEvents, is_of_mongodb, names_of_collection
 from sources.mongodb.extended_json import text_of

@@ -20,10 +20,11 @@ from sources.debezium_json.control_records import control_kind
 from sources.debezium_json.envelope_schema import NAME_FIELDS, names_of
 from sources.debezium_json.envelope_split import Heads, SplitEnvelopes, Tails, split_envelopes
 from sources.debezium_json.envelopes import EnvelopeParser, VectorStretch, unwrapped_key
-from sources.debezium_json.ops import LETTERS, MESSAGE, OPS, TRUNCATE, UNKNOWN_OP
+from sources.debezium_json.ops import LETTERS, MESSAGE, OPS, UNKNOWN_OP
 from sources.debezium_json.policies import DebeziumPolicies
 from sources.debezium_json.strange_values import strange_value
 from sources.debezium_json.texts import Records, SourceNames, Texts, op_code
+from sources.json_changes.change_rows import TRUNCATE
 from sources.json_changes.outcome import Outcome
 from sources.json_changes.taking import taken
 from sources.mongodb.document_events import is_of_mongodb
@@ -64,6 +65,10 @@ class TableEvents:
     times_ms: pa.Array | None = None
     sources: pa.StructArray | None = None
 
+    @property
+    def positions(self) -> npt.NDArray[np.int64]:
+        return self.texts.positions
+
     def chosen(self, mask: npt.NDArray[np.bool_]) -> TableEvents:
         if mask.all():
             return self
@@ -81,18 +86,6 @@ class TableEvents:
         if self.values is not None:
             return iter(self.values)
         return map(self.texts.parsed, range(len(self.ops)))
-
-
-def halved(parts: list[TableEvents]) -> tuple[list[TableEvents], list[TableEvents]] | None:
-    """The events in two shares; None for a single event."""
-    parts = [part for part in parts if len(part.ops)]
-    if len(parts) > 1:
-        return parts[: len(parts) // 2], parts[len(parts) // 2 :]
-    count = len(parts[0].ops)
-    if count == 1:
-        return None
-    is_first = np.arange(count) < count // 2
-    return [parts[0].chosen(is_first)], [parts[0].chosen(~is_first)]
 
 
 class EventSorter:

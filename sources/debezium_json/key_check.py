@@ -13,10 +13,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sources.debezium_json.message_keys import KeyFields
 from sources.debezium_json.ops import UNSTATED
 from sources.debezium_json.record_shapes import ENVELOPES, RecordShape
-from sources.decode_target import DecodeTarget, KeyRule
+from sources.decode_target import DecodeTarget, KeyFields, KeyRule
 from sources.json_changes.change_rows import (
     DELETE,
     UPDATE,
@@ -29,27 +28,6 @@ from sources.json_changes.change_rows import (
 from sources.json_changes.embedded_schema import EmbeddedSchema
 
 
-def is_fit(fields: KeyFields, rule: KeyRule, primary_key: Sequence[str]) -> bool:
-    """Whether records with such a message key may change rows under the primary key."""
-    if not rule.is_stated:
-        return bool(fields) and set(fields or ()) == set(primary_key)
-    return not fields or not rule.first or set(fields) <= set(primary_key) or set(fields) == set(rule.first)
-
-
-def changed_key(fields: Sequence[str], rule: KeyRule, primary_key: Sequence[str]) -> str:
-    """Why a batch stops at a message key of other fields than before."""
-    now, keyed = ", ".join(fields), ", ".join(primary_key)
-    before = f"was ({', '.join(rule.first)}) and " if rule.is_stated else ""
-    text = (
-        f"its message key {before}is now ({now}), the primary key of table {rule.table} is ({keyed}): rows would be"
-        " mixed up; if the source table has another primary key now, write it into a new table: another `into`,"
-        f" primary_key: [{now}], and `backfill: true` or a new snapshot of the connector"
-    )
-    if set(fields) < set(primary_key):
-        text += f"; if ({keyed}) is meant, state primary_key: [{keyed}] in the rule"
-    return text
-
-
 def unusable_key(fields: KeyFields, rule: KeyRule, primary_key: Sequence[str]) -> str:
     """Why a record with a message key that does not identify the row goes to quarantine."""
     keyed = ", ".join(primary_key)
@@ -58,12 +36,7 @@ def unusable_key(fields: KeyFields, rule: KeyRule, primary_key: Sequence[str]) -
         return (
             f"the record has no message key, and table {rule.table} has that of its first records ({keyed}); {remedy}"
         )
-    if not fields:
-        return f"the message key is not a JSON object with fields: use JsonConverter as key.converter, or {remedy}"
-    return (
-        f"the message key ({', '.join(fields)}) names a column that the row does not have; the primary key of table"
-        f" {rule.table} is ({keyed})"
-    )
+    return f"the message key is not a JSON object with fields: use JsonConverter as key.converter, or {remedy}"
 
 
 def unknown_old_key(

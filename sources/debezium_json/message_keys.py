@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,10 +21,8 @@ import pyarrow.compute as pc
 
 from paimon_table.errors import MalformedRecord
 from sources.debezium_json.envelopes import unwrapped_key
+from sources.decode_target import KeyFields
 from sources.json_changes.exact_parse import parse_json, scan_json
-
-KeyFields = tuple[str, ...] | None
-"""The names of a key's fields in order; empty if the key is not a JSON object; None without a key."""
 
 Mask = npt.NDArray[np.bool_]
 
@@ -100,6 +98,12 @@ class KeyForms(Protocol):
     @property
     def fields(self) -> list[KeyFields]: ...
     def codes(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]: ...
+
+
+def by_form(codes: npt.NDArray[np.int32], fields: Sequence[KeyFields]) -> Iterator[tuple[KeyFields, Mask]]:
+    """The forms that keys have by their ``codes``, each with the keys that have it."""
+    for code in [0] if len(fields) == 1 else np.unique(codes).tolist():
+        yield fields[code], codes == code
 
 
 def which(keys: KeyForms, positions: npt.NDArray[np.int64], test: Callable[[KeyFields], bool]) -> Mask:

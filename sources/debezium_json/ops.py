@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sources.json_changes.change_rows import DELETE, INSERT, UPDATE
+from sources.json_changes.change_rows import DELETE, INSERT, SNAPSHOT, TRUNCATE, UPDATE
 
-OPS = {"c": INSERT, "u": UPDATE, "d": DELETE, "r": 3, "t": 4, "m": 5}
+OPS = {"c": INSERT, "u": UPDATE, "d": DELETE, "r": SNAPSHOT, "t": TRUNCATE, "m": 5}
 """The code of each known operation."""
-TRUNCATE, MESSAGE = OPS["t"], OPS["m"]
+MESSAGE = OPS["m"]
 UNKNOWN_OP = -1
 UNSTATED = len(OPS)
 """A row whose record states no operation: an insert or an update."""

@@ -16,14 +16,11 @@ import pyarrow as pa
 from sources.debezium_json.envelope_split import Tails
 from sources.debezium_json.event_sorting import TableEvents
 from sources.debezium_json.texts import Records
+from sources.json_changes.text_parts import MS_DIGITS, milliseconds
 
 _NAME = b'"ts_ms":'
-_UNITS = (("ts_ms", 1), ("ts_us", 1000), ("ts_ns", 1_000_000))
+UNITS = (("ts_ms", 1), ("ts_us", 1000), ("ts_ns", 1_000_000))
 """The fields that may have the time, each with its parts of a millisecond; CockroachDB writes the last one alone."""
-_DIGITS = 13
-"""Of every moment between the years 2001 and 2286."""
-_POWERS = 10.0 ** np.arange(_DIGITS - 1, -1, -1)
-"""A float holds integers of up to 15 digits exactly."""
 _LONGEST_FORM = 1 << 10
 
 
@@ -52,16 +49,18 @@ def _find(texts: Records, tails: Tails, times: npt.NDArray[np.int64], known: npt
     data = np.frombuffer(values.buffers()[2], np.uint8)
     distances = np.array([_distance(tail) for tail in tails.firsts], np.int64)[tails.shape_of]
     found = np.flatnonzero(distances)
-    firsts = ends[found] - distances[found]
-    digits = data[firsts[:, None] + np.arange(_DIGITS)] - ord("0")
-    times[found] = digits.astype(np.float64) @ _POWERS
-    known[found] = digits[:, 0] > 0
+    times[found] = milliseconds(data, ends[found] - distances[found])
+    known[found] = times[found] >= 10 ** (MS_DIGITS - 1)
 
 
 def _distance(tail: bytes) -> int:
     """How far before the end of a tail the digits of the time begin; 0 where they are not at the top of the source."""
     begin = tail.find(_NAME, 0, _LONGEST_FORM) + len(_NAME)
-    before, digits, behind = tail[:begin], tail[begin : begin + _DIGITS], tail[begin + _DIGITS : begin + _DIGITS + 1]
+    before, digits, behind = (
+        tail[:begin],
+        tail[begin : begin + MS_DIGITS],
+        tail[begin + MS_DIGITS : begin + MS_DIGITS + 1],
+    )
     is_top = begin >= len(_NAME) and before.count(b"{") == 1 and b"}" not in before and b"\\" not in before
     return len(tail) - begin if is_top and digits.isdigit() and behind in (b",", b"}") else 0
 
@@ -70,7 +69,7 @@ def _time_of(value: Any) -> int | None:
     source = value.get("source") if isinstance(value, Mapping) else None
     if not isinstance(source, Mapping):
         return None
-    for name, per_ms in _UNITS:
+    for name, per_ms in UNITS:
         time = source.get(name)
         if isinstance(time, int) and not isinstance(time, bool) and 0 <= time < 10**15 * per_ms:
             return time // per_ms

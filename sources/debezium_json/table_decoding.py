@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_table.errors import MalformedRecord
 from sources.changes import Observation, ObservedColumn, ShownSchema, SourceTable
 from sources.column_sources import place_key
 from sources.debezium_json.absent_fields import with_defaults
 from sources.debezium_json.envelopes import images_of, unwrapped, unwrapped_key
 from sources.debezium_json.event_reading import read_events
-from sources.debezium_json.event_sorting import EventSorter, TableEvents, halved
-from sources.debezium_json.key_check import changed_key, is_fit, unknown_old_key, unusable_key
+from sources.debezium_json.event_sorting import EventSorter, TableEvents
+from sources.debezium_json.key_check import unknown_old_key, unusable_key
 from sources.debezium_json.key_values import MessageKey, key_at, with_values_of_keys
-from sources.debezium_json.message_keys import KeyForms, which
-from sources.debezium_json.ops import LETTERS, OPS, TRUNCATE
+from sources.debezium_json.message_keys import KeyForms, by_form, which
+from sources.debezium_json.ops import LETTERS
 from sources.debezium_json.policies import DebeziumPolicies
 from sources.debezium_json.record_shapes import ENVELOPES, RecordShape
 from sources.debezium_json.source_fields import places, source_fields
 from sources.debezium_json.source_times import source_times
 from sources.debezium_json.strange_values import missing_row
 from sources.debezium_json.texts import Records, SourceNames, Texts
-from sources.decode_target import Behind, DecodeTarget, Goal, Rejection
+from sources.decode_target import DecodeTarget, Goal, KeyFields, KeyRule, Rejection
 from sources.json_changes.change_rows import (
     DELETE,
-    UPDATE,
+    SNAPSHOT,
     ChangeRows,
     Events,
+    Mask,
     field_names,
     image_column,
     is_null,
@@ -45,6 +45,7 @@ from sources.json_changes.column_plan import plan_columns
 from sources.json_changes.embedded_schema import EmbeddedSchema
 from sources.json_changes.event_log import EventLog
 from sources.json_changes.gaps import Gaps
+from sources.json_changes.goal_decoding import decode_for_goal
 from sources.json_changes.observing import (
     Shapes,
     all_columns,
@@ -56,7 +57,7 @@ from sources.json_changes.observing import (
     told_forms,
     with_forms,
 )
-from sources.json_changes.outcome import Outcome, decode_bounded
+from sources.json_changes.outcome import Outcome
 from sources.json_changes.row_conversion import ConvertedRows
 from sources.json_changes.table_rows import TableRows
 from sources.position_kinds import POSITION, fields_of, kind_of
@@ -94,6 +95,8 @@ class TableDecoding:
     """The texts are message keys: they identify the deleted row, not the columns of the source table."""
     are_documents: bool = False
     """The texts are documents of MongoDB, each with its own fields."""
+    op_names: ClassVar[Sequence[str]] = LETTERS
+    key_words: ClassVar[str] = "its message key"
 
     def decode(self, texts: Texts, goals: Mapping[SourceTable, Goal]) -> list[Records]:
         """Decode all texts, one source table after the other; returns those that are not decoded here."""
@@ -106,97 +109,60 @@ class TableDecoding:
     def decode_sorted(self, events: Mapping[SourceTable, list[TableEvents]], goals: Mapping[SourceTable, Goal]) -> None:
         """Decode events that are sorted by source table."""
         for source, parts in events.items():
-
-            def decode(outcome: Outcome, some: list[TableEvents], source: SourceTable = source) -> None:
-                replace(self, outcome=outcome)._decode_events(source, some, goals)
-
             with self.outcome.of(source):
-                decode_bounded(self.outcome, parts, decode, halved, lambda some: int(some[0].texts.positions[0]))
+                decode_for_goal(self, source, parts, goals)
 
-    def _decode_events(self, source: SourceTable, parts: list[TableEvents], goals: Mapping[SourceTable, Goal]) -> None:
-        if source not in goals:
-            self._observe_unknown(source, parts)
+    # ------------------------------------------------------------ see ``TableFormat``
+
+    def into(self, outcome: Outcome) -> TableDecoding:
+        return replace(self, outcome=outcome)
+
+    def fitted(self, target: DecodeTarget) -> DecodeTarget | Rejection:
+        if target.paths and self.parts_documents:
+            return Rejection(_NO_DOCUMENT)
+        return target.for_schema(None if self.schema is None else self.schema.by_name.keys())
+
+    def event(self, part: TableEvents, index: int) -> Any:
+        return part.texts.parsed(index)
+
+    def images(self, event: Any) -> Sequence[Mapping[str, Any]]:
+        return images_of(event)
+
+    def missing_row(self, op: int, event: Any) -> str | None:
+        has_row = op == DELETE or images_of({"after": event.get("after")})
+        return None if has_row else missing_row(LETTERS[op], event)
+
+    def keys_of(self, part: TableEvents, columns: set[str]) -> Iterator[tuple[KeyFields, Mask]]:
+        return by_form(self.keys.codes(part.positions), self.keys.fields)
+
+    def unusable_key(self, fields: KeyFields, rule: KeyRule, primary_key: Sequence[str]) -> str:
+        return unusable_key(fields, rule, primary_key)
+
+    def observed(self, source: SourceTable, parts: Sequence[TableEvents]) -> Observation:
+        """All columns, and the message key fields that are not among them."""
+        positions = np.concatenate([part.positions for part in parts])
+        columns, shapes = self._all_columns(positions)
+        names = {column.name for column in columns}
+        keys = [key for key in self._some_keys(positions) if isinstance(key.value, dict)]
+        beyond = ({name: value for name, value in key.value.items() if name not in names} for key in keys)
+        schema = next((key.schema for key in keys if key.schema is not None), None)
+        key_only = tuple(c for c in all_columns(schema, beyond, len(keys)) if c.name not in names)
+        schemas = self._shown_schemas(positions)
+        return replace(self._observation(source, columns, positions, schemas, shapes), key_only=key_only)
+
+    def decode_known(self, source: SourceTable, target: DecodeTarget, parts: Sequence[TableEvents]) -> None:
+        plan = plan_columns(target, None if self.schema is None else self.schema.by_name, self.forms)
+        log = self._event_log(parts, target) if target.needs_events else None
+        rows = TableRows(source, self.partition, target, plan, self.hidden, self.outcome, log)
+        read = (events for part in parts for events in read_events(part, plan, self.outcome))
+        found = [rows.storable(with_defaults(e, self.schema, target, self.outcome, self.shape)) for e in read]
+        events = [e for e in found if len(e.ops)]
+        if not events:
             return
-        match goals[source]:
-            case None:
-                self.outcome.skip(source, sum(len(part.ops) for part in parts))
-            case Behind():
-                self.outcome.count(tables_behind=sum(len(part.ops) for part in parts))
-            case Rejection() as rejection:
-                self._reject(source, rejection, parts)
-            case target if target.paths and self.parts_documents:
-                self._reject(source, Rejection(_NO_DOCUMENT), parts)
-            case target:
-                target = target.for_schema(None if self.schema is None else self.schema.by_name.keys())
-                parts = [self._without_truncates(source, target, part) for part in parts]
-                parts = [self._without_changes(source, target, part) for part in parts]
-                parts = [self._with_fit_keys(source, target, part) for part in parts if len(part.ops)]
-                self._decode_known(source, target, [part for part in parts if len(part.ops)])
-
-    def _without_truncates(self, source: SourceTable, target: DecodeTarget, part: TableEvents) -> TableEvents:
-        truncates = part.ops == TRUNCATE
-        for index in np.flatnonzero(truncates).tolist():
-            position = int(part.texts.positions[index])
-            value = part.texts.parsed(index)
-            if isinstance(value, MalformedRecord):
-                self.outcome.quarantine(position, str(value))
-                continue
-            self.outcome.truncate(source, target, position, LETTERS[TRUNCATE])
-        return part.chosen(~truncates)
-
-    def _without_changes(self, source: SourceTable, target: DecodeTarget, part: TableEvents) -> TableEvents:
-        """The inserts alone where a table without primary key takes nothing else."""
-        if target.on_change in (None, "log"):
-            return part
-        changes = np.isin(part.ops, (UPDATE, DELETE))
-        if not changes.any():
-            return part
-        op_name = LETTERS[part.ops[np.argmax(changes)]]
-        self.outcome.pass_over_changes(source, target, part.texts.positions[changes], op_name)
-        return part.chosen(~changes)
-
-    def _with_fit_keys(self, source: SourceTable, target: DecodeTarget, part: TableEvents) -> TableEvents:
-        """The events without those whose message key may be about other rows than the table's primary key."""
-        rule, primary_key = target.keys, target.primary_key
-        if rule is None:
-            return part
-        if rule.is_stated and not rule.first:
-            self._observe_first_key(source, target, part)
-        fit = which(self.keys, part.texts.positions, lambda fields: is_fit(fields, rule, primary_key))
-        if fit.all():
-            return part
-        unfit = np.flatnonzero(~fit)
-        codes = self.keys.codes(part.texts.positions[unfit])
-        order = np.argsort(codes, kind="stable")
-        for group in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
-            members = unfit[group]
-            fields = self.keys.fields[codes[group[0]]]
-            if fields and self._columns_of(part.texts, int(members[0]), target) >= set(fields):
-                position = int(part.texts.positions[members[0]])
-                self.outcome.refuse(source, position, changed_key(fields, rule, primary_key))
-                continue
-            for position in part.texts.positions[members].tolist():
-                self.outcome.quarantine(position, unusable_key(fields, rule, primary_key))
-        return part.chosen(fit)
-
-    def _observe_first_key(self, source: SourceTable, target: DecodeTarget, part: TableEvents) -> None:
-        """Report the first message key of a source table whose records had none so far: later ones are held to it."""
-        columns = {name for name, _ in target.columns}
-        keyed = which(self.keys, part.texts.positions, lambda fields: bool(fields) and {*(fields or ())} <= columns)
-        if keyed.any():
-            first = int(part.texts.positions[keyed].min())
-            fields = self.keys.fields[self.keys.codes(np.array([first]))[0]]
-            self.outcome.observe(Observation(source, (), fields, self.partition, self.outcome.offset(first)))
-
-    def _columns_of(self, texts: Records, index: int, target: DecodeTarget) -> set[str]:
-        """The columns of the table, and those that one event shows."""
-        shown = {name for image in images_of(texts.parsed(index)) for name in image}
-        return shown | {name for name, _ in target.columns}
-
-    def _observe_unknown(self, source: SourceTable, parts: list[TableEvents]) -> None:
-        positions = np.concatenate([part.texts.positions for part in parts])
-        self.outcome.count(unknown_tables=len(positions))
-        self._observe_whole(source, *self._all_columns(positions), positions, parts)
+        pieces = [piece for e in events for piece in self._change_rows(e, rows)]
+        converted = rows.add(pieces)
+        told = told_forms(plan, self.schema, target, pieces, any(part.problems for part in converted))
+        self._observe_known(rows, events, converted, told)
 
     def _all_columns(self, positions: npt.NDArray[np.int64]) -> tuple[tuple[ObservedColumn, ...], Shapes]:
         """The columns of records, and the shapes of their rows if these are whole and have no schema."""
@@ -225,74 +191,30 @@ class TableDecoding:
             for c in columns
         )
 
-    def _reject(self, source: SourceTable, rejection: Rejection, parts: list[TableEvents]) -> None:
-        """Quarantine the records; if the table can still be created, report their columns and count its deletes."""
-        if rejection.is_unmade:
-            positions = np.concatenate([part.texts.positions for part in parts])
-            columns, shapes = self._all_columns(positions)
-            if columns:
-                self._observe_whole(source, columns, shapes, positions, parts)
-            if columns and rejection.is_empty and _has_rows(parts):
-                self.outcome.count(unknown_tables=len(positions))  # they make the table, or give another reason
-                return
-        for part in parts:
-            for index, position in enumerate(part.texts.positions.tolist()):
-                value = part.texts.parsed(index)
-                if isinstance(value, MalformedRecord):
-                    self.outcome.quarantine(position, str(value))
-                elif part.ops[index] in (DELETE, TRUNCATE):
-                    if rejection.is_empty:
-                        self.outcome.count(without_table=1)
-                    else:
-                        self.outcome.quarantine(position, rejection.reason)
-                elif rejection.is_unmade and not images_of({"after": value.get("after")}):
-                    self.outcome.quarantine(position, missing_row(LETTERS[part.ops[index]], value))
-                else:
-                    self.outcome.quarantine(position, rejection.reason)
-
-    def _decode_known(self, source: SourceTable, target: DecodeTarget, parts: list[TableEvents]) -> None:
-        plan = plan_columns(target, None if self.schema is None else self.schema.by_name, self.forms)
-        log = self._event_log(parts, target) if target.needs_events else None
-        rows = TableRows(source, self.partition, target, plan, self.hidden, self.outcome, log)
-        read = (self._with_defaults(e, target) for part in parts for e in read_events(part, plan, self.outcome))
-        found = [rows.storable(events) for events in read]
-        events = [e for e in found if len(e.ops)]
-        if not events:
-            return
-        pieces = [piece for e in events for piece in self._change_rows(e, rows)]
-        converted = rows.add(pieces)
-        told = told_forms(plan, self.schema, target, pieces, any(part.problems for part in converted))
-        self._observe_known(rows, events, converted, told)
-
-    def _with_defaults(self, events: Events, target: DecodeTarget) -> Events:
-        return with_defaults(events, self.schema, [name for name, _ in target.columns], self.outcome, self.shape)
-
-    def _event_log(self, parts: list[TableEvents], target: DecodeTarget) -> EventLog:
+    def _event_log(self, parts: Sequence[TableEvents], target: DecodeTarget) -> EventLog:
         log = EventLog(self.topic, self.partition, self.outcome.offsets, (*LETTERS, None))
         for part in parts:
-            log.note(part.texts.positions, part.ops, source_times(part))
+            log.note(part.positions, part.ops, source_times(part))
             if target.orders_by_position:
                 kind = kind_of(target.forms.of(POSITION))
                 fields = source_fields(part, fields_of(kind))
-                log.note_positions(part.texts.positions, fields, part.ops == OPS["r"], kind)
+                log.note_positions(part.positions, fields, part.ops == SNAPSHOT, kind)
             if target.tells_places:
-                log.note_places(part.texts.positions, places(part))
+                log.note_places(part.positions, places(part))
         return log
 
     # ------------------------------------------------------------ change rows
 
     def _change_rows(self, events: Events, rows: TableRows) -> Iterator[ChangeRows]:
         target = rows.target
-        events = self._with_known_keys(self._with_values_of_keys(events, target), target)
+        events = with_values_of_keys(events, target, self.schema, self.outcome, self.shape)
+        events = self._with_known_keys(events, target)
         keyed = (events.ops == DELETE) & lacks_key(events.before, target.primary_key)
         if keyed.any():
             yield from self._deletes_by_key(events.chosen(keyed), rows)
             events = events.chosen(~keyed)
         if len(events.ops):
             yield rows.change_rows(events)
-
-    def _with_values_of_keys(self, events: Events, target: DecodeTarget) -> Events:
-        return with_values_of_keys(events, target, self.schema, self.outcome, self.shape)
 
     def _with_known_keys(self, events: Events, target: DecodeTarget) -> Events:
         """The events without those that change a row whose key in the table is unknown."""
@@ -364,10 +286,11 @@ class TableDecoding:
                 columns = changed_by_values(images, target, self.forms)
                 if self._has_whole_rows and shows_news(images, target):
                     shapes = shapes_of(self._exact_images(positions, len(positions)))
-        columns = tuple(replace(c, name=target.called_now(c.name)) for c in with_forms(columns, forms, target))
+        columns = with_forms(columns, forms, target)
         schemas = self._shown_schemas(positions) if target.tells_schemas else ()
         if columns or schemas:
-            self._observe(source, columns, telling if len(telling) else positions, schemas=schemas, shapes=shapes)
+            told_by = telling if len(telling) else positions
+            self.outcome.observe(self._observation(source, columns, told_by, schemas, shapes))
 
     def _shown_schemas(self, positions: npt.NDArray[np.int64]) -> tuple[ShownSchema, ...]:
         if self.schema is None or self.is_of_keys:
@@ -415,39 +338,17 @@ class TableDecoding:
         """Whether rows have every column of their source."""
         return self.schema is not None or (self.shape.has_old_rows and not self.are_documents)
 
-    def _observe_whole(
+    def _observation(
         self,
         source: SourceTable,
         columns: tuple[ObservedColumn, ...],
+        positions: npt.NDArray[np.int64],
+        schemas: tuple[ShownSchema, ...],
         shapes: Shapes,
-        positions: npt.NDArray[np.int64],
-        parts: list[TableEvents],
-    ) -> None:
-        """Report a source table without a table, with the message key fields that are not among ``columns``."""
-        names = {column.name for column in columns}
-        keys = [key for key in self._some_keys(positions) if isinstance(key.value, dict)]
-        beyond = ({name: value for name, value in key.value.items() if name not in names} for key in keys)
-        schema = next((key.schema for key in keys if key.schema is not None), None)
-        key_only = tuple(c for c in all_columns(schema, beyond, len(keys)) if c.name not in names)
-        schemas = self._shown_schemas(positions)
-        self._observe(source, columns, positions, key_only, schemas, has_rows=_has_rows(parts), shapes=shapes)
-
-    def _observe(
-        self,
-        source: SourceTable,
-        columns: tuple[ObservedColumn, ...],
-        positions: npt.NDArray[np.int64],
-        key_only: tuple[ObservedColumn, ...] = (),
-        schemas: tuple[ShownSchema, ...] = (),
-        *,
-        has_rows: bool = True,
-        shapes: Shapes = frozenset(),
-    ) -> None:
+    ) -> Observation:
         first = self.outcome.offset(int(positions.min()))
         fields = next((key_fields(key.value) for key in self._some_keys(positions)), None)
-        self.outcome.observe(
-            Observation(source, columns, fields, self.partition, first, key_only, has_rows, schemas, shapes)
-        )
+        return Observation(source, columns, fields, self.partition, first, schemas=schemas, shapes=shapes)
 
     def _some_keys(self, positions: npt.NDArray[np.int64]) -> Iterator[MessageKey]:
         """The message keys of the first records that have one."""
@@ -462,8 +363,3 @@ class TableDecoding:
         for position in np.sort(positions)[::step].tolist():
             for image in images_of(self.shape.event(unwrapped(self.outcome.parsed("value", position)))):
                 yield {name: None if self.hidden.is_in(value) else value for name, value in image.items()}
-
-
-def _has_rows(parts: list[TableEvents]) -> bool:
-    """Whether there are other events than deletes and truncates."""
-    return any(not np.isin(part.ops, (DELETE, TRUNCATE)).all() for part in parts)

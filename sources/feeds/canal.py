@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +20,6 @@ import pyarrow.compute as pc
 from sources.changes import SourceTable
 from sources.feeds.feed import (
     ABSENT,
-    SNAPSHOT,
-    TRUNCATE,
     Bad,
     Feed,
     Head,
@@ -33,12 +30,10 @@ from sources.feeds.feed import (
     Strange,
     VectorRows,
     Verdict,
-    join_names,
-    joined_names,
     split_names,
     struct_of,
 )
-from sources.json_changes.change_rows import DELETE, INSERT, UPDATE
+from sources.json_changes.change_rows import DELETE, INSERT, SNAPSHOT, TRUNCATE, UPDATE
 from sources.json_changes.column_plan import Plan
 from sources.json_changes.gaps import Mask
 
@@ -54,7 +49,9 @@ _CONTROL = {
     "TIDB_WATERMARK": "resolved message",
 }
 _DDL_TYPES = frozenset({"CREATE", "ALTER", "ERASE", "RENAME", "CINDEX", "DINDEX", "DDL", "INIT_DDL", "TRUNCATE"})
-_TIDB = pa.struct([("onlyHandleKey", pa.bool_()), ("claimCheckLocation", pa.string())])
+_KEY_ALONE, _ELSEWHERE = "_tidb.onlyHandleKey", "_tidb.claimCheckLocation"
+_HEAD = dict.fromkeys(("database", "table", "type", _ELSEWHERE), pa.string())
+_HEAD |= {"isDdl": pa.bool_(), _KEY_ALONE: pa.bool_(), "pkNames": pa.list_(pa.string())}
 _LARGE = (
     "the message has no row, only {what}, as TiCDC writes if a row is larger than max-message-bytes: raise that in the "
     "changefeed, and the limits of the topic too"
@@ -67,34 +64,10 @@ class CanalFeed(Feed):
 
     tool = "Canal"
     op_names = ("INSERT", "UPDATE", "DELETE", "INIT", "TRUNCATE", "ROW")
+    head_fields = _HEAD
+    time_fields, time_type = ("es",), pa.int64()
     tells_every_column = True
     types_field = "mysqlType"
-
-    @property
-    def head_schema(self) -> pa.Schema:
-        """See ``feed.Feed``."""
-        texts = [(name, pa.string()) for name in ("database", "table", "type")]
-        others = [("isDdl", pa.bool_()), ("pkNames", pa.list_(pa.string())), ("es", pa.int64()), ("_tidb", _TIDB)]
-        return pa.schema([*texts, *others])
-
-    def heads(self, table: pa.Table) -> dict[str, pa.Array]:
-        """See ``feed.Feed``."""
-        columns = {name: table.column(name).combine_chunks() for name in ("database", "table", "type", "isDdl")}
-        columns["pkNames"] = joined_names(table.column("pkNames").combine_chunks())
-        tidb = table.column("_tidb").combine_chunks()
-        columns["onlyHandleKey"] = pc.struct_field(tidb, "onlyHandleKey")
-        columns["isElsewhere"] = pc.is_valid(pc.struct_field(tidb, "claimCheckLocation"))
-        return columns
-
-    def head_of(self, value: Row) -> Head:
-        """See ``feed.Feed``."""
-        tidb = value.get("_tidb")
-        tidb = tidb if isinstance(tidb, Mapping) else {}
-        head = {name: value.get(name) for name in ("database", "table", "type", "isDdl")}
-        head["pkNames"] = join_names(value.get("pkNames"))
-        head["onlyHandleKey"] = tidb.get("onlyHandleKey")
-        head["isElsewhere"] = tidb.get("claimCheckLocation") is not None
-        return head
 
     def verdict(self, head: Head, topic: str) -> Verdict:
         """See ``feed.Feed``."""
@@ -110,9 +83,9 @@ class CanalFeed(Feed):
         if kind not in _OPS:
             return Bad(f"value is not a record of {self.tool}: type is {kind!r}") if _is_named(head) else Strange()
         op = _OPS[kind]
-        if head["onlyHandleKey"] is True and op != DELETE:
+        if head[_KEY_ALONE] is True and op != DELETE:
             return Bad(f"op {kind} without a row: {_LARGE.format(what='the key (onlyHandleKey)')}")
-        if head["isElsewhere"] and op != DELETE:
+        if head[_ELSEWHERE] is not None and op != DELETE:
             return Bad(f"op {kind} without a row: {_LARGE.format(what='its location (claimCheckLocation)')}")
         return OfTable(self._source(head, topic), op, split_names(head["pkNames"]) or None)
 
@@ -123,15 +96,6 @@ class CanalFeed(Feed):
         database = head["database"]
         return SourceTable(topic, database if isinstance(database, str) and database else None, None, head["table"])
 
-    def raw_times(self, table: pa.Table) -> pa.Array:
-        """See ``feed.Feed``."""
-        return table.column("es").combine_chunks()
-
-    def raw_time_of(self, value: Row) -> Any:
-        """See ``feed.Feed``."""
-        time = value.get("es")
-        return time if isinstance(time, int) and not isinstance(time, bool) and abs(time) < 1 << 53 else None
-
     def times_ms(self, raw: pa.Array) -> pa.Array:
         """See ``feed.Feed``; rows that were read from the table have the time 0."""
         usable = pc.and_(pc.greater(raw, 0), pc.less(raw, 1 << 53))
@@ -139,8 +103,7 @@ class CanalFeed(Feed):
 
     def image_fields(self, plan: Plan) -> list[pa.Field]:
         """See ``feed.Feed``."""
-        rows = pa.list_(struct_of(plan))
-        return [pa.field("data", rows), pa.field("old", rows)]
+        return [pa.field(name, pa.list_(struct_of(plan))) for name in self.image_names]
 
     def vector_rows(
         self, texts: pa.Array, table: pa.Table, ops: npt.NDArray[np.int8], plan: Plan, typed: Mapping[str, Mask]

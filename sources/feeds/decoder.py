@@ -27,6 +27,7 @@ from sources.feeds.feed_options import FeedOptions
 from sources.feeds.mysql_types import LATIN1_BYTES
 from sources.feeds.sorting import Expected, RecordSorter
 from sources.feeds.table_decoding import FeedDecoding, reading_plan
+from sources.json_changes.goal_decoding import decode_for_goal
 from sources.json_changes.outcome import Outcome
 from sources.json_changes.partitions import topic_partitions
 from sources.values.encodings import Encoding
@@ -55,7 +56,7 @@ class FeedDecoder:
                     self.feed, self.options, self.forms, self.binary, topic, partition, outcome, sorter.parsed
                 )
                 with outcome.of(source):
-                    decoding.decode(source, records, targets)
+                    decode_for_goal(decoding, source, [records], targets)
         decoded = outcome.decoded()
         return replace(decoded, changes=tuple(with_other_keys(change, targets) for change in decoded.changes))
 

@@ -18,12 +18,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sources.changes import SourceTable
 from sources.feeds.feed import (
-    SNAPSHOT,
-    TRUNCATE,
     Bad,
     Feed,
     Head,
@@ -38,7 +35,7 @@ from sources.feeds.feed import (
     struct_of,
 )
 from sources.feeds.feed_options import DmsOptions
-from sources.json_changes.change_rows import DELETE, INSERT, UPDATE
+from sources.json_changes.change_rows import DELETE, INSERT, SNAPSHOT, TRUNCATE, UPDATE
 from sources.json_changes.column_plan import Plan
 from sources.json_changes.gaps import Mask
 from sources.places_of_change import PlaceOfChange, place
@@ -46,8 +43,8 @@ from sources.places_of_change import PlaceOfChange, place
 _OPS = {"insert": INSERT, "update": UPDATE, "delete": DELETE, "load": SNAPSHOT}
 _CHANGES = ("update", "delete")
 _TRUNCATES = ("truncate-table", "truncate")
-_HEAD = ("record-type", "operation", "schema-name", "table-name")
-_TIMES = ("commit-timestamp", "timestamp")
+_OPERATION = "metadata.operation"
+_HEAD = ("metadata.record-type", _OPERATION, "metadata.schema-name", "metadata.table-name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +54,8 @@ class DmsFeed(Feed):
     options: DmsOptions = field(default_factory=DmsOptions)
     tool = "AWS DMS"
     op_names = ("insert", "update", "delete", "load", "truncate-table")
-
-    @property
-    def head_schema(self) -> pa.Schema:
-        """See ``feed.Feed``."""
-        return pa.schema([("metadata", pa.struct([(name, pa.string()) for name in (*_HEAD, *_TIMES)]))])
-
-    def heads(self, table: pa.Table) -> dict[str, pa.Array]:
-        """See ``feed.Feed``."""
-        metadata = table.column("metadata").combine_chunks()
-        return {name: pc.struct_field(metadata, name) for name in _HEAD}
-
-    def head_of(self, value: Row) -> Head:
-        """See ``feed.Feed``."""
-        metadata = value.get("metadata")
-        return {name: metadata.get(name) if isinstance(metadata, Mapping) else None for name in _HEAD}
+    head_fields = dict.fromkeys(_HEAD, pa.string())
+    time_fields, time_type = ("metadata.commit-timestamp", "metadata.timestamp"), pa.string()
 
     def verdict(self, head: Head, topic: str) -> Verdict:
         """See ``feed.Feed``."""
@@ -90,17 +74,6 @@ class DmsFeed(Feed):
         if op not in _OPS:
             return Bad(f"value is not a record of {self.tool}: operation is {op!r}")
         return OfTable(source, _OPS[op], None)
-
-    def raw_times(self, table: pa.Table) -> pa.Array:
-        """See ``feed.Feed``."""
-        metadata = table.column("metadata").combine_chunks()
-        return pc.coalesce(*(pc.struct_field(metadata, name) for name in _TIMES))
-
-    def raw_time_of(self, value: Row) -> Any:
-        """See ``feed.Feed``."""
-        metadata = value.get("metadata")
-        found = [metadata.get(name) for name in _TIMES] if isinstance(metadata, Mapping) else []
-        return next((time for time in found if isinstance(time, str)), None)
 
     def times_ms(self, raw: pa.Array) -> pa.Array:
         """See ``feed.Feed``."""
@@ -132,7 +105,7 @@ class DmsFeed(Feed):
         row, old = value.get("data"), value.get(self.options.before_image)
         if not isinstance(row, dict) or not row:
             return f"op {self.op_names[op]} without a row in data"
-        row, earlier = self._parted(row, columns, self.head_of(value)["operation"] in _CHANGES)
+        row, earlier = self._parted(row, columns, self.head_of(value)[_OPERATION] in _CHANGES)
         if isinstance(old, dict):
             earlier = {**earlier, **old}
         if op == DELETE:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sources.changes import SourceTable
-from sources.debezium_json.message_keys import KeyFields
+from sources.decode_target import KeyFields
 from sources.json_changes.change_rows import DELETE, UPDATE
 from sources.json_changes.column_plan import Plan
 from sources.json_changes.gaps import Mask
@@ -27,10 +27,6 @@ Head: TypeAlias = Mapping[str, Any]
 """The head of a record, without its rows; values are texts, truth values or None."""
 
 Row: TypeAlias = Mapping[str, Any]
-
-SNAPSHOT: Final = 3
-"""The operation code of a row that the tool read from the table, and not from the log. It counts as an INSERT."""
-TRUNCATE: Final = 4
 
 
 class Absent:
@@ -126,6 +122,14 @@ class Feed(Protocol):
     """Who writes the records, for reasons."""
     op_names: Sequence[str]
     """The tool's word for each operation code."""
+    image_names: Sequence[str] = ("data", "old")
+    """The fields that may have a row."""
+    head_fields: Mapping[str, pa.DataType]
+    """What the head has, by name: texts, truth values, lists of names, and objects of which counts whether they are
+    there. A dot is before the name of a field inside of an object."""
+    time_fields: Sequence[str]
+    """The fields that may have the time of the change; the first one that has it counts."""
+    time_type: pa.DataType
     types_field: str | None = None
     """The field with the source's types of the columns, an object of texts; None if the format has none.
 
@@ -139,15 +143,24 @@ class Feed(Protocol):
     @property
     def head_schema(self) -> pa.Schema:
         """The fields that Arrow reads for the head."""
-        ...
+        types = {**self.head_fields, **dict.fromkeys(self.time_fields, self.time_type)}
+        by_first: dict[str, list[tuple[str, pa.DataType]]] = {}
+        for name, t in types.items():
+            first, _, inner = name.partition(".")
+            by_first.setdefault(first, []).append((inner, t))
+        return pa.schema([(name, pa.struct(of) if of[0][0] else of[0][1]) for name, of in by_first.items()])
 
     def heads(self, table: pa.Table) -> dict[str, pa.Array]:
         """The heads of records parsed with ``head_schema``: columns of texts and truth values."""
-        ...
+        columns = {name: _column(table, name) for name in self.head_fields}
+        columns |= {name: joined_names(c) for name, c in columns.items() if pa.types.is_list(c.type)}
+        return columns | {name: c.is_valid() for name, c in columns.items() if pa.types.is_struct(c.type)}
 
     def head_of(self, value: Row) -> Head:
         """The same of one record parsed exactly."""
-        ...
+        found = {name: _value(value, name) for name in self.head_fields}
+        found |= {name: join_names(found[name]) for name, t in self.head_fields.items() if pa.types.is_list(t)}
+        return found | {name: found[name] is not None for name, t in self.head_fields.items() if pa.types.is_struct(t)}
 
     def verdict(self, head: Head, topic: str) -> Verdict:
         """What records with this head are."""
@@ -159,11 +172,12 @@ class Feed(Protocol):
 
     def raw_times(self, table: pa.Table) -> pa.Array:
         """The time of each change, as in the records."""
-        ...
+        return pc.coalesce(*(_column(table, name) for name in self.time_fields))
 
     def raw_time_of(self, value: Row) -> Any:
         """The same of one record parsed exactly; None if it has no usable one."""
-        ...
+        found = (_value(value, name) for name in self.time_fields)
+        return next((time for time in found if _is_time(time, self.time_type)), None)
 
     def times_ms(self, raw: pa.Array) -> pa.Array:
         """Milliseconds since the epoch (int64) from ``raw_times``; NULL where they have none."""
@@ -175,7 +189,7 @@ class Feed(Protocol):
 
     def image_fields(self, plan: Plan) -> list[pa.Field]:
         """The fields that Arrow reads for the rows."""
-        ...
+        return [pa.field(name, struct_of(plan)) for name in self.image_names]
 
     def vector_rows(
         self, texts: pa.Array, table: pa.Table, ops: npt.NDArray[np.int8], plan: Plan, typed: Mapping[str, Mask]
@@ -204,6 +218,24 @@ def images_in(feed: Feed, value: Any) -> list[Row]:
         if not isinstance(changes, str):
             return [row for change in changes for row in (change.before, change.after) if row is not None]
     return []
+
+
+def _column(table: pa.Table, name: str) -> pa.Array:
+    first, _, inner = name.partition(".")
+    column = table.column(first).combine_chunks()
+    return pc.struct_field(column, inner) if inner else column
+
+
+def _value(value: Row, name: str) -> Any:
+    first, _, inner = name.partition(".")
+    found = value.get(first)
+    return found if not inner else found.get(inner) if isinstance(found, Mapping) else None
+
+
+def _is_time(time: Any, t: pa.DataType) -> bool:
+    if pa.types.is_string(t):
+        return isinstance(time, str)
+    return isinstance(time, int) and not isinstance(time, bool) and abs(time) < 1 << 53
 
 
 def struct_of(plan: Plan) -> pa.DataType:

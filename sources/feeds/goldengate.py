@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 from sources.changes import SourceTable
 from sources.feeds.feed import (
     ABSENT,
-    TRUNCATE,
     Bad,
     Feed,
     Head,
@@ -34,19 +33,17 @@ from sources.feeds.feed import (
     VectorRows,
     Verdict,
     epoch_ms,
-    join_names,
-    joined_names,
     split_names,
-    struct_of,
 )
 from sources.feeds.feed_options import FeedOptions, GoldenGateOptions
 from sources.feeds.presence import Elsewhere, absent_columns
-from sources.json_changes.change_rows import DELETE, INSERT, UPDATE
+from sources.json_changes.change_rows import DELETE, INSERT, TRUNCATE, UPDATE
 from sources.json_changes.column_plan import Plan
 from sources.json_changes.gaps import Mask
 from sources.places_of_change import PlaceOfChange, place
 
 _OPS = {"I": INSERT, "U": UPDATE, "D": DELETE, "T": TRUNCATE}
+_HEAD = {**dict.fromkeys(("table", "op_type", "$schema"), pa.string()), "primary_keys": pa.list_(pa.string())}
 _MISSING = "_isMissing"
 _ENVELOPE = (
     "table",
@@ -61,8 +58,6 @@ _ENVELOPE = (
     "csn",
     "xid",
 )
-_OBJECTS = 3
-"""The record itself, ``before`` and ``after``."""
 _FLAT = (
     "op {op} without before and after: the record has its columns beside op_type; set format=json in the handler of "
     "GoldenGate, not json_row"
@@ -77,25 +72,10 @@ class GoldenGateFeed(Feed):
     of_records: GoldenGateOptions = field(default_factory=GoldenGateOptions)
     tool = "GoldenGate"
     op_names = ("I", "U", "D", "I", "T")
+    head_fields = _HEAD
+    time_fields, time_type = ("op_ts",), pa.string()
     old_is_image = True
-
-    @property
-    def head_schema(self) -> pa.Schema:
-        """See ``feed.Feed``."""
-        texts = [(name, pa.string()) for name in ("table", "op_type", "op_ts", "$schema")]
-        return pa.schema([*texts, ("primary_keys", pa.list_(pa.string()))])
-
-    def heads(self, table: pa.Table) -> dict[str, pa.Array]:
-        """See ``feed.Feed``."""
-        columns = {name: table.column(name).combine_chunks() for name in ("table", "op_type", "$schema")}
-        columns["primary_keys"] = joined_names(table.column("primary_keys").combine_chunks())
-        return columns
-
-    def head_of(self, value: Row) -> Head:
-        """See ``feed.Feed``."""
-        head = {name: value.get(name) for name in ("table", "op_type", "$schema")}
-        head["primary_keys"] = join_names(value.get("primary_keys"))
-        return head
+    image_names = ("before", "after")
 
     def verdict(self, head: Head, topic: str) -> Verdict:
         """See ``feed.Feed``."""
@@ -112,15 +92,6 @@ class GoldenGateFeed(Feed):
         database, schema = (owners[0], owners[-1]) if owners else (None, None)
         return OfTable(SourceTable(topic, database, schema, name), _OPS[op], split_names(head["primary_keys"]) or None)
 
-    def raw_times(self, table: pa.Table) -> pa.Array:
-        """See ``feed.Feed``."""
-        return table.column("op_ts").combine_chunks()
-
-    def raw_time_of(self, value: Row) -> Any:
-        """See ``feed.Feed``."""
-        time = value.get("op_ts")
-        return time if isinstance(time, str) else None
-
     def times_ms(self, raw: pa.Array) -> pa.Array:
         """See ``feed.Feed``. The times are the trail's, in UTC unless the option says otherwise."""
         return epoch_ms(raw, self.options.time_zone if self.options.has_zone else "UTC")
@@ -128,10 +99,6 @@ class GoldenGateFeed(Feed):
     def place_of(self, value: Row) -> PlaceOfChange:
         """See ``feed.Feed``."""
         return place(value.get("pos"), value.get("xid"))
-
-    def image_fields(self, plan: Plan) -> list[pa.Field]:
-        """See ``feed.Feed``."""
-        return [pa.field("before", struct_of(plan)), pa.field("after", struct_of(plan))]
 
     def vector_rows(
         self, texts: pa.Array, table: pa.Table, ops: npt.NDArray[np.int8], plan: Plan, typed: Mapping[str, Mask]
@@ -152,7 +119,7 @@ class GoldenGateFeed(Feed):
         if any(name in _ENVELOPE and mask.any() for name, mask in null.items()):
             return VectorRows(rows, new, before, doubt | is_update)
         others = {c.name: np.asarray(before.field(c.name).is_valid()) & has_before for c in plan}
-        absent, unsure = absent_columns(texts, null, _OBJECTS, Elsewhere(has_before, others))
+        absent, unsure = absent_columns(texts, null, Elsewhere(has_before, others))
         return VectorRows(rows, new, before, doubt | unsure, absent)
 
     def rows_of(self, value: Row, op: int, columns: Sequence[str]) -> list[RowChange] | str:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sources.changes import SourceTable
-from sources.debezium_json.message_keys import KeyFields
+from sources.decode_target import KeyFields
 from sources.feeds.feed import (
     ABSENT,
-    SNAPSHOT,
     Bad,
     Feed,
     Head,
@@ -35,13 +33,10 @@ from sources.feeds.feed import (
     Strange,
     VectorRows,
     Verdict,
-    join_names,
-    joined_names,
     split_names,
-    struct_of,
 )
 from sources.feeds.presence import absent_columns
-from sources.json_changes.change_rows import DELETE, INSERT, UPDATE
+from sources.json_changes.change_rows import DELETE, INSERT, SNAPSHOT, UPDATE
 from sources.json_changes.column_plan import Plan
 from sources.json_changes.gaps import Mask
 from sources.places_of_change import PlaceOfChange, place
@@ -53,12 +48,12 @@ _CONTROL = {
     "heartbeat": "heartbeat",
     **{f"{what}-{how}": "DDL statement" for what in ("database", "table") for how in ("create", "alter", "drop")},
 }
+_HEAD = dict.fromkeys(("database", "table", "type"), pa.string())
+_HEAD |= {"primary_key_columns": pa.list_(pa.string()), "encrypted": pa.struct([("iv", pa.string())])}
 _ENVELOPE = (
     "database", "table", "type", "ts", "xid", "xoffset", "commit", "position", "gtid", "server_id", "thread_id",
     "schema_id", "primary_key", "primary_key_columns", "push_ts", "comment", "query", "data", "old", "encrypted",
 )  # fmt: skip
-_OBJECTS = 3
-"""The record itself, ``data`` and ``old``."""
 _KEY_PREFIX = "pk."
 _ENCRYPTED = "the row is encrypted: set encrypt=none in Maxwell"
 
@@ -69,33 +64,13 @@ class MaxwellFeed(Feed):
 
     tool = "Maxwell"
     op_names = ("insert", "update", "delete", "bootstrap-insert")
-
-    @property
-    def head_schema(self) -> pa.Schema:
-        """See ``feed.Feed``."""
-        texts = [(name, pa.string()) for name in ("database", "table", "type")]
-        secret = pa.struct([("iv", pa.string())])
-        others = [("primary_key_columns", pa.list_(pa.string())), ("ts", pa.int64()), ("encrypted", secret)]
-        return pa.schema([*texts, *others])
-
-    def heads(self, table: pa.Table) -> dict[str, pa.Array]:
-        """See ``feed.Feed``."""
-        columns = {name: table.column(name).combine_chunks() for name in ("database", "table", "type")}
-        columns["primary_key_columns"] = joined_names(table.column("primary_key_columns").combine_chunks())
-        columns["isEncrypted"] = pc.is_valid(table.column("encrypted").combine_chunks())
-        return columns
-
-    def head_of(self, value: Row) -> Head:
-        """See ``feed.Feed``."""
-        head = {name: value.get(name) for name in ("database", "table", "type")}
-        head["primary_key_columns"] = join_names(value.get("primary_key_columns"))
-        head["isEncrypted"] = value.get("encrypted") is not None
-        return head
+    head_fields = _HEAD
+    time_fields, time_type = ("ts",), pa.int64()
 
     def verdict(self, head: Head, topic: str) -> Verdict:
         """See ``feed.Feed``."""
         kind, database, table = head["type"], head["database"], head["table"]
-        if head["isEncrypted"]:
+        if head["encrypted"]:
             return Bad(f"op {kind} without a row: {_ENCRYPTED}")
         if not isinstance(kind, str):
             return Strange()
@@ -123,15 +98,6 @@ class MaxwellFeed(Feed):
             return None
         return tuple(name for part in key[2] if isinstance(part, dict) for name in part) or None
 
-    def raw_times(self, table: pa.Table) -> pa.Array:
-        """See ``feed.Feed``."""
-        return table.column("ts").combine_chunks()
-
-    def raw_time_of(self, value: Row) -> Any:
-        """See ``feed.Feed``."""
-        time = value.get("ts")
-        return time if isinstance(time, int) and not isinstance(time, bool) and abs(time) < 1 << 53 else None
-
     def times_ms(self, raw: pa.Array) -> pa.Array:
         """See ``feed.Feed``; the times are in seconds."""
         usable = pc.and_(pc.greater(raw, 0), pc.less(raw, 1 << 40))
@@ -140,10 +106,6 @@ class MaxwellFeed(Feed):
     def place_of(self, value: Row) -> PlaceOfChange:
         """See ``feed.Feed``."""
         return place(value.get("position"), value.get("xid"), value.get("xoffset"))
-
-    def image_fields(self, plan: Plan) -> list[pa.Field]:
-        """See ``feed.Feed``."""
-        return [pa.field("data", struct_of(plan)), pa.field("old", struct_of(plan))]
 
     def vector_rows(
         self, texts: pa.Array, table: pa.Table, ops: npt.NDArray[np.int8], plan: Plan, typed: Mapping[str, Mask]
@@ -156,7 +118,7 @@ class MaxwellFeed(Feed):
         if any(name in _ENVELOPE and mask.any() for name, mask in null.items()):
             return VectorRows(np.arange(len(new)), new, old, doubt | is_update)
         # A name only in ``old`` counts as present: the column became NULL.
-        absent, unsure = absent_columns(texts, null, _OBJECTS)
+        absent, unsure = absent_columns(texts, null)
         return VectorRows(np.arange(len(new)), new, old, doubt | unsure, absent)
 
     def rows_of(self, value: Row, op: int, columns: Sequence[str]) -> list[RowChange] | str:

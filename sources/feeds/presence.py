@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 Mask = npt.NDArray[np.bool_]
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_$#. -]+", re.ASCII)
+_MOST_OBJECTS = 3
 _ESCAPED_CHARACTER = "\\u00"
 """Characters of a name."""
 
@@ -34,12 +35,12 @@ class Elsewhere:
 
 
 def absent_columns(
-    texts: pa.Array, null: Mapping[str, Mask], most_objects: int, elsewhere: Elsewhere | None = None
+    texts: pa.Array, null: Mapping[str, Mask], elsewhere: Elsewhere | None = None
 ) -> tuple[dict[str, Mask], Mask]:
     """Per column the texts that lack its field, and the texts that need an exact parse.
 
-    ``null`` has the texts in question: those whose value shows as NULL. A text with more than ``most_objects`` may have
-    nested ones. Without ``elsewhere`` a field counts wherever it stands.
+    ``null`` has the texts in question: those whose value shows as NULL. A text with more objects than itself and
+    two rows may have nested ones. Without ``elsewhere`` a field counts wherever it stands.
     """
     absent: dict[str, Mask] = {}
     doubt = np.zeros(len(texts), np.bool_)
@@ -48,7 +49,7 @@ def absent_columns(
         return absent, doubt
     indices = np.flatnonzero(asked)
     some = texts.take(pa.array(indices))
-    is_flat = np.asarray(pc.less_equal(pc.count_substring(some, "{"), most_objects))
+    is_flat = np.asarray(pc.less_equal(pc.count_substring(some, "{"), _MOST_OBJECTS))
     is_flat = is_flat & ~np.asarray(pc.match_substring(some, _ESCAPED_CHARACTER))
     doubt[indices[~is_flat]] = True
     for name, mask in null.items():

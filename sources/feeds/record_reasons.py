@@ -33,18 +33,6 @@ def strange_fields(value: Any, tool: str) -> str:
     return f"value is not a record of {tool}; {shown_fields(value)}"
 
 
-def changed_key(fields: Sequence[str], rule: KeyRule, primary_key: Sequence[str]) -> str:
-    """Why a batch stops at records with another primary key than before."""
-    now, keyed = ", ".join(fields), ", ".join(primary_key)
-    before = f"was ({', '.join(rule.first)}) and " if rule.is_stated else ""
-    return (
-        f"the primary key that its records name {before}is now ({now}), that of table {rule.table} is ({keyed}): rows "
-        f"of two keys would mix; write the source table into a new table (another `into`, primary_key:"
-        f" [{now}], and `backfill: true` or a new snapshot), or state primary_key: [{keyed}] in the rule if that still"
-        " tells the rows apart"
-    )
-
-
 def unusable_key(tool: str, rule: KeyRule, primary_key: Sequence[str]) -> str:
     """Why a record goes to quarantine that names no primary key."""
     keyed = ", ".join(primary_key)

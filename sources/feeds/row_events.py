@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from sources.json_changes.before_values import filled
 from sources.json_changes.change_rows import DELETE, UPDATE, Events, Mask, Rows
 from sources.json_changes.column_plan import Plan
 from sources.json_changes.outcome import Outcome
+from sources.json_changes.taking import taken
 
 _NULL_TEXT = r":\s*null"
 
@@ -58,7 +59,7 @@ class RowReader:
             records = yield from self._read_groups(records, rows)
         if not len(records):
             return
-        layout = Layout(self.feed.image_fields, self._images)
+        layout = Layout(self.feed.image_fields, partial(images_in, self.feed))
         exact: list[npt.NDArray[np.int64]] = []
         for stretch in EnvelopeParser(records.texts.values, self.plan, layout=layout).stretches():
             indices = np.arange(stretch.start, stretch.start + stretch.size)
@@ -87,10 +88,6 @@ class RowReader:
             yield from self._exact_groups(records, index[mine][doubt])
         return records.chosen(left)
 
-    def _images(self, value: Any) -> list[Row]:
-        """Row images of one text, for fitting the plan to it."""
-        return images_in(self.feed, value)
-
     # ------------------------------------------------------------ by Arrow
 
     def _vector_groups(self, records: TableRecords, stretch: VectorStretch) -> Generator[EventGroup, None, Mask]:
@@ -105,23 +102,14 @@ class RowReader:
         if not len(kept):
             return doubt
         of_row = rows.text_of[kept]
-        new = rows.new if len(kept) == len(rows.text_of) else rows.new.take(pa.array(kept))
-        old = (
-            None if rows.old is None else rows.old if len(kept) == len(rows.text_of) else rows.old.take(pa.array(kept))
-        )
+        new, old = (None if images is None else taken(images, kept) for images in (rows.new, rows.old))
         positions, row_ops = records.texts.positions[within][of_row], ops[of_row]
         lacking, lack_of = _lacking_sets({name: mask[kept] for name, mask in rows.absent.items()}, len(kept))
         group_of = types[of_row] * len(lacking) + lack_of
         for code in np.unique(group_of).tolist():
-            mask = group_of == code
-            names = lacking[code % len(lacking)]
-            some = mask if not mask.all() else None
-            events = self._events(
-                positions if some is None else positions[some],
-                row_ops if some is None else row_ops[some],
-                _without(new if some is None else new.filter(pa.array(some)), names),
-                None if old is None else _without(old if some is None else old.filter(pa.array(some)), names),
-            )
+            some, names = np.flatnonzero(group_of == code), lacking[code % len(lacking)]
+            sides = (None if images is None else _without(taken(images, some), names) for images in (new, old))
+            events = self._events(positions[some], row_ops[some], *sides)
             yield EventGroup(events, records.type_sets[code // len(lacking)])
         return doubt
 

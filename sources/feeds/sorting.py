@@ -6,7 +6,7 @@ record of a table: bad records go to quarantine, tombstones and control records 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -17,8 +17,9 @@ import pyarrow as pa
 
 from sources.changes import SourceTable
 from sources.debezium_json.envelopes import EnvelopeParser, Layout, VectorStretch
-from sources.debezium_json.message_keys import KeyFields, MessageKeys
+from sources.debezium_json.message_keys import MessageKeys
 from sources.debezium_json.texts import Texts
+from sources.decode_target import KeyFields
 from sources.feeds.cut_objects import NOT_CUT, cut_object
 from sources.feeds.feed import Bad, Feed, NoRows, OfTable, Strange, Verdict, images_in
 from sources.feeds.record_reasons import strange_fields, strange_value
@@ -49,6 +50,10 @@ class TableRecords:
     def __len__(self) -> int:
         return len(self.ops)
 
+    @property
+    def positions(self) -> npt.NDArray[np.int64]:
+        return self.texts.positions
+
     def chosen(self, mask: npt.NDArray[np.bool_]) -> TableRecords:
         if mask.all():
             return self
@@ -63,18 +68,6 @@ class TableRecords:
             types=self.types[indices],
             times=self.times.take(pa.array(indices)),
         )
-
-    def halved(self) -> tuple[TableRecords, TableRecords] | None:
-        """The records in two shares; None for a single record."""
-        if len(self) <= 1:
-            return None
-        is_first = np.arange(len(self)) < len(self) // 2
-        return self.chosen(is_first), self.chosen(~is_first)
-
-    def key_masks(self) -> Iterator[tuple[KeyFields, npt.NDArray[np.bool_]]]:
-        """The keys of the records, each with the records that have it."""
-        for code in np.unique(self.keys).tolist():
-            yield self.key_fields[code], self.keys == code
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +178,7 @@ class RecordSorter:
                 is_none = value is None
                 verdicts.append(NoRows("") if is_none else Bad(strange_value(value, raw, self._feed.tool)))
                 times.append(None)
-        kind = self._feed.raw_times(self._feed.head_schema.empty_table()).type
-        return _Judged(texts, verdicts, np.arange(len(values)), pa.array(times, kind), types)
+        return _Judged(texts, verdicts, np.arange(len(values)), pa.array(times, self._feed.time_type), types)
 
     def _take(self, judged: _Judged) -> None:
         by_source: dict[SourceTable, list[int]] = {}

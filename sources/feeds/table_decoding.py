@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,16 +14,16 @@ from paimon_table.schema.type_widening import common_type
 from paimon_table.types import BINARIES, CHARACTERS
 from sources.changes import Observation, ObservedColumn, SourceTable
 from sources.column_forms import RAW
-from sources.debezium_json.key_check import is_fit
-from sources.decode_target import Behind, DecodeTarget, Goal, Rejection
-from sources.feeds.feed import TRUNCATE, AbsentFields, Feed, Row, images_in
+from sources.debezium_json.message_keys import by_form
+from sources.decode_target import DecodeTarget, KeyFields, KeyRule
+from sources.feeds.feed import AbsentFields, Feed, Row, images_in
 from sources.feeds.feed_options import FeedOptions
 from sources.feeds.mysql_values import are_numbers
-from sources.feeds.record_reasons import changed_key, unusable_key
+from sources.feeds.record_reasons import unusable_key
 from sources.feeds.row_events import EventGroup, RowReader
 from sources.feeds.sorting import ParsedRows, TableRecords
 from sources.feeds.source_types import SourceTypes
-from sources.json_changes.change_rows import DELETE, UPDATE, Events, image_column, is_null, lacks_key
+from sources.json_changes.change_rows import DELETE, TRUNCATE, UPDATE, Events, Mask, image_column, is_null, lacks_key
 from sources.json_changes.column_plan import Plan, plan_columns
 from sources.json_changes.embedded_schema import EmbeddedSchema
 from sources.json_changes.event_log import EventLog
@@ -37,7 +37,7 @@ from sources.json_changes.observing import (
     told_forms,
     with_forms,
 )
-from sources.json_changes.outcome import Outcome, decode_bounded
+from sources.json_changes.outcome import Outcome
 from sources.json_changes.table_rows import TableRows
 from sources.observed_columns import merged
 from sources.places_of_change import UNKNOWN_PLACE
@@ -60,76 +60,58 @@ class FeedDecoding:
     outcome: Outcome
     parsed: Sequence[ParsedRows] = ()
     """Rows of the topic partition that were read with the heads of their records."""
+    key_words: ClassVar[str] = "its key in the records"
 
-    def decode(self, source: SourceTable, records: TableRecords, goals: Mapping[SourceTable, Goal]) -> None:
-        """Decode all records."""
+    @property
+    def op_names(self) -> Sequence[str]:
+        """See ``TableFormat``, as for all that follow."""
+        return self.feed.op_names
 
-        def decode(outcome: Outcome, some: TableRecords) -> None:
-            replace(self, outcome=outcome)._decode(source, some, goals)
+    def into(self, outcome: Outcome) -> FeedDecoding:
+        return replace(self, outcome=outcome)
 
-        decode_bounded(self.outcome, records, decode, TableRecords.halved, lambda some: int(some.texts.positions[0]))
+    def fitted(self, target: DecodeTarget) -> DecodeTarget:
+        return target
 
-    def _decode(self, source: SourceTable, records: TableRecords, goals: Mapping[SourceTable, Goal]) -> None:
-        if source not in goals:
-            self.outcome.count(unknown_tables=len(records))
-            if (records.ops == TRUNCATE).all():
-                first = self.outcome.offset(int(records.texts.positions.min()))
-                self.outcome.observe(Observation(source, (), None, self.partition, first, has_rows=False))
-            else:
-                self._observe_whole(source, records)
-            return
-        match goals[source]:
-            case None:
-                self.outcome.skip(source, len(records))
-            case Behind():
-                self.outcome.count(tables_behind=len(records))
-            case Rejection() as rejection:
-                self._reject(source, rejection, records)
-            case target:
-                records = self._without_truncates(source, target, records)
-                records = self._without_changes(source, target, records)
-                records = self._with_fit_keys(source, target, records)
-                if len(records):
-                    self._decode_known(source, target, records)
+    def event(self, part: TableRecords, index: int) -> Any:
+        return self.outcome.parsed("value", int(part.positions[index]))
 
-    def _without_truncates(self, source: SourceTable, target: DecodeTarget, records: TableRecords) -> TableRecords:
-        truncates = records.ops == TRUNCATE
-        for position in records.texts.positions[truncates].tolist():
-            self.outcome.truncate(source, target, position, self.feed.op_names[TRUNCATE] or "truncate")
-        return records.chosen(~truncates)
+    def images(self, event: Any) -> Sequence[Row]:
+        return images_in(self.feed, event)
 
-    def _without_changes(self, source: SourceTable, target: DecodeTarget, records: TableRecords) -> TableRecords:
-        """The inserts alone where a table without primary key takes nothing else."""
-        changes = np.isin(records.ops, (UPDATE, DELETE))
-        if target.on_change in (None, "log") or not changes.any():
-            return records
-        op_name = self.feed.op_names[records.ops[np.argmax(changes)]]
-        self.outcome.pass_over_changes(source, target, records.texts.positions[changes], op_name)
-        return records.chosen(~changes)
+    def missing_row(self, op: int, event: Any) -> str | None:
+        rows = self.feed.rows_of(event, op, ())
+        return rows if isinstance(rows, str) else None
 
-    def _with_fit_keys(self, source: SourceTable, target: DecodeTarget, records: TableRecords) -> TableRecords:
-        """Drop the records whose primary key may differ from the primary key of the table."""
-        rule, primary_key = target.keys, target.primary_key
-        if rule is None or not len(records):
-            return records
-        columns = {name for name, _ in target.columns}
-        fit = np.ones(len(records), np.bool_)
-        for named, mask in records.key_masks():
-            fields = None if named is None else _as_columns(named, columns)
-            first = int(records.texts.positions[mask].min())
-            if rule.is_stated and not rule.first and fields and {*fields} <= columns:
-                self.outcome.observe(Observation(source, (), fields, self.partition, self.outcome.offset(first)))
-            if is_fit(fields, rule, primary_key):
-                continue
-            fit &= ~mask
-            if fields:
-                self.outcome.refuse(source, first, changed_key(fields, rule, primary_key))
-            else:
-                for position in records.texts.positions[mask].tolist():
-                    self.outcome.quarantine(position, unusable_key(self.feed.tool, rule, primary_key))
-        return records.chosen(fit)
+    def keys_of(self, part: TableRecords, columns: set[str]) -> Iterator[tuple[KeyFields, Mask]]:
+        for fields, mask in by_form(part.keys, part.key_fields):
+            if fields and not columns.issuperset(fields):
+                columns = columns.union(*self.images(self.event(part, int(np.argmax(mask)))))
+            yield None if fields is None else _as_columns(fields, columns), mask
 
-    def _decode_known(self, source: SourceTable, target: DecodeTarget, records: TableRecords) -> None:
+    def unusable_key(self, fields: KeyFields, rule: KeyRule, primary_key: Sequence[str]) -> str:
+        return unusable_key(self.feed.tool, rule, primary_key)
+
+    def observed(self, source: SourceTable, parts: Sequence[TableRecords]) -> Observation:
+        (records,) = parts
+        first, records = self.outcome.offset(int(records.positions.min())), records.chosen(records.ops != TRUNCATE)
+        step = -(-len(records) // _MOST_SAMPLED) or 1
+        by_types: dict[SourceTypes, list[Row]] = {}
+        shapes: Shapes = frozenset()
+        for position in records.positions[::step].tolist():
+            value = self.outcome.parsed("value", position)
+            rows = images_in(self.feed, value)
+            if rows:
+                types = SourceTypes.of(self.feed.types_of(value))
+                by_types.setdefault(types, []).extend(rows)
+                if self.feed.tells_every_column:
+                    shapes |= shapes_of(rows, [name for name, _ in types.columns])
+        columns = merged([tuple(self._shown(types, rows)) for types, rows in by_types.items()])
+        keys = (fields for fields, mask in self.keys_of(records, {c.name for c in columns}) if fields and mask.any())
+        return Observation(source, columns, next(keys, None), self.partition, first, shapes=shapes)
+
+    def decode_known(self, source: SourceTable, target: DecodeTarget, parts: Sequence[TableRecords]) -> None:
+        (records,) = parts
         plan = reading_plan(self.feed, target, self.forms)
         log = self._event_log(records, target) if target.needs_events else None
         reader = RowReader(self.feed, target, plan, self.outcome, self.parsed)
@@ -141,12 +123,12 @@ class FeedDecoding:
     def _event_log(self, records: TableRecords, target: DecodeTarget) -> EventLog:
         log = EventLog(self.topic, self.partition, self.outcome.offsets, self.feed.op_names)
         times = self.feed.times_ms(records.times)
-        log.note(records.texts.positions, records.ops, times)
-        log.note_positions(records.texts.positions, {"ts_ms": times}, np.zeros(len(records), np.bool_), None)
+        log.note(records.positions, records.ops, times)
+        log.note_positions(records.positions, {"ts_ms": times}, np.zeros(len(records), np.bool_), None)
         if target.tells_places:
-            values = (self.outcome.parsed("value", position) for position in records.texts.positions.tolist())
+            values = (self.outcome.parsed("value", position) for position in records.positions.tolist())
             told = (self.feed.place_of(value) if isinstance(value, dict) else UNKNOWN_PLACE for value in values)
-            log.note_places(records.texts.positions, told)
+            log.note_places(records.positions, told)
         return log
 
     def _decode_group(self, source: SourceTable, target: DecodeTarget, group: EventGroup, log: EventLog | None) -> None:
@@ -172,7 +154,7 @@ class FeedDecoding:
             telling = rows.telling([events], converted)
             images = list(self._exact_images(telling)) if len(telling) else images
             columns = _without_looks(changed_by_values(images, target, self.forms))
-        columns = tuple(replace(c, name=target.called_now(c.name)) for c in with_forms(columns, forms, target))
+        columns = with_forms(columns, forms, target)
         if columns:
             first = self.outcome.offset(int((telling if len(telling) else events.positions).min()))
             typed = [name for name, _ in group.types.columns]
@@ -259,32 +241,6 @@ class FeedDecoding:
         fits = (replace(column, form=None) if column.name in known else column for column in found)
         return tuple(c for c in fits if c.name not in known or (c.type is not None and _is_wider(known[c.name], c)))
 
-    def _observe_whole(self, source: SourceTable, records: TableRecords) -> bool:
-        """Report a source table without a table; returns whether its records show columns."""
-        records = records.chosen(records.ops != TRUNCATE)
-        if not len(records):
-            return False
-        step = -(-len(records) // _MOST_SAMPLED)
-        by_types: dict[SourceTypes, list[Row]] = {}
-        shapes: Shapes = frozenset()
-        for position in records.texts.positions[::step].tolist():
-            value = self.outcome.parsed("value", position)
-            rows = images_in(self.feed, value)
-            if rows:
-                types = SourceTypes.of(self.feed.types_of(value))
-                by_types.setdefault(types, []).extend(rows)
-                if self.feed.tells_every_column:
-                    shapes |= shapes_of(rows, [name for name, _ in types.columns])
-        columns = merged([tuple(self._shown(types, rows)) for types, rows in by_types.items()])
-        names = {column.name for column in columns}
-        keys = [_as_columns(named, names) for named, _ in records.key_masks() if named]
-        first = self.outcome.offset(int(records.texts.positions.min()))
-        key, has_rows = keys[0] if keys else None, not np.isin(records.ops, (DELETE, TRUNCATE)).all()
-        self.outcome.observe(
-            Observation(source, columns, key, self.partition, first, has_rows=bool(has_rows), shapes=shapes)
-        )
-        return bool(columns)
-
     def _shown(self, types: SourceTypes, rows: Sequence[Row]) -> Iterator[ObservedColumn]:
         names = dict.fromkeys(name for row in rows for name in row)
         typed = {name for name, _ in types.columns}
@@ -299,7 +255,7 @@ class FeedDecoding:
 
         An update may have a part of its row. One with all columns of the table also shows which others it has.
         """
-        positions = records.texts.positions
+        positions = records.positions
         inserts, rows = positions[~np.isin(records.ops, (DELETE, UPDATE))], positions[records.ops != DELETE]
         if not len(rows):
             return
@@ -312,26 +268,6 @@ class FeedDecoding:
         is_whole = len(inserts) > 0 or (not target.lacked_by(shown) and target.left_out_of(shown))
         if shown and is_whole:
             self.outcome.note_newest(source, target, last, shown)
-
-    def _reject(self, source: SourceTable, rejection: Rejection, records: TableRecords) -> None:
-        """Quarantine the records; if the table can still be created, report their columns and count its deletes."""
-        if rejection.is_unmade:
-            shows_columns = self._observe_whole(source, records)
-            if shows_columns and rejection.is_empty and not np.isin(records.ops, (DELETE, TRUNCATE)).all():
-                self.outcome.count(unknown_tables=len(records.ops))  # they make the table, or give another reason
-                return
-        passed = np.isin(records.ops, (DELETE, TRUNCATE)) & rejection.is_empty
-        self.outcome.count(without_table=int(passed.sum()))
-        others = zip(records.texts.positions[~passed].tolist(), records.ops[~passed].tolist(), strict=True)
-        for position, op in others:
-            reason = self._missing_row(position, op) if rejection.is_unmade and op != TRUNCATE else None
-            self.outcome.quarantine(position, reason or rejection.reason)
-
-    def _missing_row(self, position: int, op: int) -> str | None:
-        """Why a record has no rows; None if it has."""
-        value = self.outcome.parsed("value", position)
-        rows = self.feed.rows_of(value, op, ()) if isinstance(value, dict) else str(value)
-        return rows if isinstance(rows, str) else None
 
     def _exact_images(self, positions: npt.NDArray[np.int64], most: int = _MOST_SAMPLED) -> Iterator[Row]:
         """Row images of records, parsed exactly; evenly spaced ones if there are more."""

@@ -27,8 +27,9 @@ Mask = npt.NDArray[np.bool_]
 StoredValues: TypeAlias = Callable[[str, "pa.Array | list[Any]"], pa.Array]
 """Converts the JSON values of a column, by its name, to stored values; NULL if nothing is stored."""
 
-INSERT, UPDATE, DELETE = range(3)
-"""Operations on a row. A format may have codes above for its own kinds of INSERT."""
+INSERT, UPDATE, DELETE, SNAPSHOT, TRUNCATE = range(5)
+"""Operations. A row that the tool read from the table, and not from the log, is a SNAPSHOT; it counts as an INSERT. A
+format may have codes above for its own kinds of INSERT."""
 
 
 @dataclass(frozen=True, slots=True)

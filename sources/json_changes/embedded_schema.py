@@ -93,6 +93,9 @@ class SchemaCutter:
         self._plain_opening = plain_opening
         self._by_prefix: OrderedDict[bytes, EmbeddedSchema | None] = OrderedDict()
 
+    def __reduce__(self) -> tuple[type[SchemaCutter], tuple[RowOf, bytes]]:
+        return SchemaCutter, (self._row_of, self._plain_opening)
+
     def split(self, texts: pa.Array, plain_opening: bytes | None = None) -> list[SchemaGroup]:
         """Group UTF-8 texts by embedded schema.
 

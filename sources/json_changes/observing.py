@@ -161,13 +161,13 @@ def _form_of_values(
 def with_forms(
     columns: Sequence[ObservedColumn], told: Mapping[str, str], target: DecodeTarget
 ) -> tuple[ObservedColumn, ...]:
-    """The observed columns, and the columns with only a new form."""
+    """The observed columns, and the columns with only a new form, by their names in change rows."""
     known = dict(target.columns)
     seen = {column.name: column for column in columns}
     for name, form in told.items():
         column = seen.get(name) or ObservedColumn(name, known[name].with_nullable(True))
         seen[name] = replace(column, form=form)
-    return tuple(seen.values())
+    return tuple(replace(column, name=target.called_now(column.name)) for column in seen.values())
 
 
 def _fits(value: Any, t: DataType, forms: ValueForms) -> bool:

@@ -29,6 +29,7 @@ from sources.changes import (
 )
 from sources.decode_target import DecodeTarget
 from sources.json_changes.exact_parse import parse_exactly
+from sources.json_changes.taking import taken
 from sources.observed_columns import merged, merged_keys, merged_schemas
 from sources.record_rows import record_row, timestamp_ms_of
 from sources.wording import truncated
@@ -54,32 +55,6 @@ def fault_text(error: BaseException) -> str:
     """Class and first line of an error."""
     lines = str(error).splitlines() or [""]
     return f"{type(error).__name__}: {lines[0]}"
-
-
-def decode_bounded(
-    outcome: Outcome,
-    records: T,
-    decode: Callable[[Outcome, T], None],
-    halved: Callable[[T], tuple[T, T] | None],
-    first: Callable[[T], int],
-) -> None:
-    """Decode records of one source table; a record that the code cannot handle goes to quarantine.
-
-    ``halved`` gives the records in two shares, None for a single record, and ``first`` the position of that one.
-    """
-    attempt = outcome.attempt()
-    try:
-        decode(attempt, records)
-    except pa.ArrowMemoryError:
-        raise
-    except RECORD_FAULTS as error:
-        halves = halved(records)
-        if halves is None:
-            outcome.quarantine(first(records), f"the record cannot be decoded: {fault_text(error)}; please report it")
-        for half in halves or ():
-            decode_bounded(outcome, half, decode, halved, first)
-    else:
-        outcome.take(attempt)
 
 
 class Outcome:
@@ -251,7 +226,7 @@ class Outcome:
 
     def values_at(self, positions: npt.NDArray[np.int64]) -> pa.Array:
         """The values of some records, as they came."""
-        return self._batch.column("value").take(pa.array(positions))
+        return taken(self._batch.column("value"), positions)
 
     def keys_at(self, positions: npt.NDArray[np.int64]) -> pa.Array:
         """The message keys of some records, unchanged or as JSON texts that represent them."""

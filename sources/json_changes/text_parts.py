@@ -17,6 +17,18 @@ _LEAST_TEXTS = 16
 _MOST_SHAPES = 256
 
 
+MS_DIGITS = 13
+"""Of every moment between the years 2001 and 2286, in milliseconds."""
+_POWERS = 10.0 ** np.arange(MS_DIGITS - 1, -1, -1)
+"""A float holds integers of up to 15 digits exactly."""
+
+
+def milliseconds(data: npt.NDArray[np.uint8], firsts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The numbers whose ``MS_DIGITS`` digits begin at these places."""
+    digits = data[firsts[:, None] + np.arange(MS_DIGITS)] - ord("0")
+    return (digits.astype(np.float64) @ _POWERS).astype(np.int64)
+
+
 def are_utf8(values: pa.Array) -> npt.NDArray[np.bool_]:
     """Which binary values, none of them null, are UTF-8 text."""
     try:

@@ -18,22 +18,11 @@ from sources.avro.registry import AVRO, registry_of
 from sources.avro.registry_settings import RegistrySettings
 from sources.avro.writer_schema import AvroKind, Node, read_writer_schema
 from sources.json_changes.embedded_schema import EmbeddedSchema
-from sources.json_changes.outcome import Outcome, Parse
+from sources.json_changes.outcome import Outcome
 from sources.plain.avro_options import AvroSchemas
 from sources.plain.column_rows import ColumnRows
 from sources.plain.message_keys import OwnKey
 from sources.upsert_avro.avro_rows import AvroRows, row_schema
-
-
-@dataclass(frozen=True, slots=True)
-class AvroFormat:
-    """See ``decoder.PlainFormat``."""
-
-    schemas: AvroSchemas
-
-    def values(self, batch: pa.RecordBatch) -> AvroValues:
-        """See ``decoder.PlainFormat``."""
-        return AvroValues(batch, self.schemas)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +55,13 @@ class AvroValues:
         settings = self.schemas.registry
         return None if settings is None else AvroKeys(self.batch.column("key"), Framing(self.batch, "key"), settings)
 
-    @property
-    def parse(self) -> Parse:
+    def parse(self, column: str, position: int) -> Any:
         """See ``decoder.PlainValues``."""
-        return self._parsed
-
-    def _parsed(self, column: str, position: int) -> Any:
         data, code = self.batch.column(column)[position].as_py(), int(self.frames.codes[position])
         if data is None:
             return None
         if code < 0:
-            return MalformedRecord(_no_schema(code, data))
+            return MalformedRecord(self.no_schema(code, data))
         try:
             return exact_value(self.schema(code), data, int(self.frames.skipped[position]))
         except MalformedRecord as error:
@@ -95,7 +80,16 @@ class AvroValues:
 
     def no_schema(self, code: int, data: bytes) -> str:
         """See ``sources.upsert_avro.avro_rows.AvroSchemas``."""
-        return _no_schema(code, data)
+        if code == BAD_HEADER:
+            return "the headers of the record name no usable schema of the value: the serializer must write binary Avro"
+        if not data:
+            return "value is empty: let the producer write null for a tombstone, or leave the record out"
+        if data.lstrip()[:1] in (b"{", b"["):
+            return "value is JSON, not Avro: use format json"
+        return (
+            "value names no schema: neither a header nor its first byte does; use a serializer with a schema registry,"
+            " or name the schema of bare Avro as schema_file"
+        )
 
 
 @lru_cache(maxsize=1024)
@@ -113,20 +107,6 @@ def schema_of_file(place: str) -> Node:
         raise ConfigError(f"schema_file {place} cannot be read: {error.strerror}") from error
     except (MalformedRecord, UnicodeDecodeError) as error:
         raise ConfigError(f"schema_file {place} is not an Avro schema: {error}") from error
-
-
-def _no_schema(code: int, data: bytes) -> str:
-    """Why a value names no schema."""
-    if code == BAD_HEADER:
-        return "the headers of the record name no usable schema of the value: the serializer must write binary Avro"
-    if not data:
-        return "value is empty: let the producer write null for a tombstone, or leave the record out"
-    if data.lstrip()[:1] in (b"{", b"["):
-        return "value is JSON, not Avro: use format json"
-    return (
-        "value names no schema: neither a header nor its first byte does; use a serializer with a schema registry, or"
-        " name the schema of bare Avro as schema_file"
-    )
 
 
 @dataclass(frozen=True, slots=True)

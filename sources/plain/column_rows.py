@@ -15,10 +15,8 @@ from sources.debezium_json.ops import UNSTATED
 from sources.debezium_json.texts import ParsedRecords
 from sources.json_changes.embedded_schema import EmbeddedSchema
 from sources.json_changes.outcome import Outcome
-from sources.upsert_json.metadata import NO_METADATA, FlatRows
+from sources.upsert_json.metadata import WHOLE_ROWS
 from sources.upsert_json.row_decoding import Positions, RowGroup
-
-_SHAPE = FlatRows(NO_METADATA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +42,9 @@ class ColumnRows:
             positions, values = objects
             parts.append(self._events(positions, values=tuple({"after": dict(value)} for value in values)))
         events = {SourceTable.of_topic(self.topic): parts} if parts else {}
-        return RowGroup(events, schema, _SHAPE)
+        return RowGroup(events, schema, WHOLE_ROWS)
 
     def _events(self, positions: Positions, **rows: Any) -> TableEvents:
-        records = ParsedRecords(self.outcome, self.outcome.values_at(positions), positions, _SHAPE)
+        records = ParsedRecords(self.outcome, self.outcome.values_at(positions), positions, WHOLE_ROWS)
         ops = np.full(len(positions), UNSTATED, np.int8)
         return TableEvents(records, ops, times_ms=pa.nulls(len(positions), pa.int64()), **rows)

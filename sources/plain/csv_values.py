@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from paimon_table.errors import MalformedRecord
 from sources.json_changes.embedded_schema import EmbeddedSchema
-from sources.json_changes.outcome import Outcome, Parse
+from sources.json_changes.outcome import Outcome
 from sources.json_changes.text_parts import are_utf8
 from sources.plain.column_rows import ColumnRows
 from sources.plain.csv_options import CsvOptions
@@ -33,17 +33,6 @@ _NO_TEXT = "value is not UTF-8 text, so it is not a line of CSV"
 
 
 @dataclass(frozen=True, slots=True)
-class CsvFormat:
-    """See ``decoder.PlainFormat``."""
-
-    options: CsvOptions
-
-    def values(self, batch: pa.RecordBatch) -> CsvValues:
-        """See ``decoder.PlainFormat``."""
-        return CsvValues(batch, self.options)
-
-
-@dataclass(frozen=True, slots=True)
 class CsvValues:
     """See ``decoder.PlainValues``."""
 
@@ -51,12 +40,8 @@ class CsvValues:
     options: CsvOptions
     own_keys: None = None
 
-    @property
-    def parse(self) -> Parse:
+    def parse(self, column: str, position: int) -> Any:
         """See ``decoder.PlainValues``."""
-        return self._parsed
-
-    def _parsed(self, column: str, position: int) -> Any:
         data = self.batch.column(column)[position].as_py()
         try:
             return None if data is None else parsed_line(data.decode("utf-8"), self.options)

@@ -8,11 +8,10 @@ records of one topic partition
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
 from sources.changes import Decoded, SourceTable
@@ -25,6 +24,7 @@ from sources.plain.options import PlainOptions
 from sources.upsert_json.metadata import NO_METADATA
 from sources.upsert_json.record_headers import RecordHeaders
 from sources.upsert_json.row_decoding import Positions, RowDecoding, RowReading
+from sources.upsert_json.tombstones import deleting
 from sources.values.value_forms import ValueForms
 
 
@@ -46,10 +46,8 @@ class PlainValues(Protocol):
         ...
 
 
-class PlainFormat(Protocol):
-    """How values are written. Picklable."""
-
-    def values(self, batch: pa.RecordBatch) -> PlainValues: ...
+PlainFormat: TypeAlias = Callable[[pa.RecordBatch], PlainValues]
+"""Gives the values of a batch. Picklable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +61,11 @@ class PlainDecoder:
     def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
         """See ``sources.decode_target.Decoder``."""
         paths = paths_by_topic(targets)
-        values = self.form.values(batch)
+        values = self.form(batch)
         if not paths or values.parse is not None:
             return self._decoded(batch, values, targets, paths)
         filled = filled_rows(batch, paths)
-        return filled.told(self._decoded(filled.batch, self.form.values(filled.batch), targets, {}))
+        return filled.told(self._decoded(filled.batch, self.form(filled.batch), targets, {}))
 
     def _decoded(
         self,
@@ -81,38 +79,16 @@ class PlainDecoder:
         parse = values.parse
         outcome = Outcome(batch, filling(parse, batch, paths) if parse is not None and paths else parse, keys)
         rows = values.rows(outcome)
-        deletes = _Deletes(keys, self.options, targets, outcome)
+        deletes_none = self.options.on_null == "skip" or self.options.key_format == "none"
+
+        def deletes(topic: str, nulls: Positions) -> Positions:
+            goal = targets.get(SourceTable.of_topic(topic))
+            skips = deletes_none or (isinstance(goal, DecodeTarget) and not goal.primary_key)
+            return deleting(batch.column("key"), nulls, outcome, skips=skips, problem=keys.problem)
+
         headers = RecordHeaders(batch)
         decoding = RowDecoding(batch, targets, self.forms, NoGaps(), NoKeys(), headers, NO_METADATA, outcome)
-        decoding.decode(FilledReading(rows, paths) if paths else rows, deletes.among)
+        decoding.decode(FilledReading(rows, paths) if paths else rows, deletes)
         decoded = outcome.decoded()
         # A message key is the primary key only if the rule states it: many topics have keys that only spread records.
         return replace(decoded, observations=tuple(replace(o, key_columns=None) for o in decoded.observations))
-
-
-@dataclass(frozen=True, slots=True)
-class _Deletes:
-    """Which records without a value delete the row of their message key."""
-
-    keys: PlainKeys
-    options: PlainOptions
-    targets: Mapping[SourceTable, Goal]
-    outcome: Outcome
-
-    def among(self, topic: str, nulls: Positions) -> Positions:
-        """See ``row_decoding.Deleting``."""
-        goal = self.targets.get(SourceTable.of_topic(topic))
-        is_keyless = isinstance(goal, DecodeTarget) and not goal.primary_key
-        if self.options.on_null == "skip" or self.options.key_format == "none" or is_keyless:
-            self.outcome.count(tombstones=len(nulls))
-            return nulls[:0]
-        keyed = nulls[np.asarray(self.keys.keys.take(pa.array(nulls)).is_valid())]
-        self.outcome.count(tombstones=len(nulls) - len(keyed))
-        deleting: list[int] = []
-        for position in keyed.tolist():
-            problem = self.keys.problem(position)
-            if problem is None:
-                deleting.append(position)
-            else:
-                self.outcome.quarantine(position, f"{problem}; so the record does not say what to delete")
-        return np.array(deleting, np.int64)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from paimon_table.errors import MalformedRecord
 from sources.debezium_json.envelopes import unwrapped_key
-from sources.debezium_json.message_keys import KeyFields
+from sources.decode_target import KeyFields
 from sources.json_changes.exact_parse import parse_json
 from sources.plain.options import PlainOptions
 from sources.values.json_values import json_text

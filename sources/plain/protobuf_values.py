@@ -24,7 +24,7 @@ from google.protobuf.descriptor import Descriptor
 from paimon_table.errors import MalformedRecord
 from sources.avro.framing import BAD_HEADER, NULL, Frames, Framing
 from sources.avro.registry import SchemaLanguage, registry_of
-from sources.json_changes.outcome import Outcome, Parse
+from sources.json_changes.outcome import Outcome
 from sources.plain.column_rows import ColumnRows
 from sources.plain.protobuf_options import ProtobufSchemas
 from sources.protobuf.message_files import MessageFile, message_of_file, read_serialized
@@ -35,17 +35,6 @@ from sources.upsert_json.row_decoding import Positions, RowGroup
 
 PROTOBUF = SchemaLanguage("PROTOBUF", "Protocol Buffers", "serialized", read_serialized)
 _NAME_HEADER = "apicurio.protobuf.type"
-
-
-@dataclass(frozen=True, slots=True)
-class ProtobufFormat:
-    """See ``decoder.PlainFormat``."""
-
-    schemas: ProtobufSchemas
-
-    def values(self, batch: pa.RecordBatch) -> ProtobufValues:
-        """See ``decoder.PlainFormat``."""
-        return ProtobufValues(batch, self.schemas)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +118,8 @@ class ProtobufValues:
             raise MalformedRecord(f"value is not a message {message.full_name}: it says that it is {meant.full_name}")
         return message
 
-    @property
-    def parse(self) -> Parse:
+    def parse(self, column: str, position: int) -> Any:
         """See ``decoder.PlainValues``."""
-        return self._parsed
-
-    def _parsed(self, column: str, position: int) -> Any:
         data = self.batch.column(column)[position].as_py()
         if data is None:
             return None

@@ -69,18 +69,8 @@ class UpsertAvroDecoder:
             ),
             with_known_keys(reading, outcome),
         )
-
-        def deleting(_: str, nulls: Positions) -> Positions:
-            found = self._rows.deleted(keys, nulls, outcome)
-            problems = {position: texts.problem(position) for position in found.tolist()}
-            for position, problem in problems.items():
-                if problem is not None:
-                    outcome.quarantine(position, f"{problem}; so the record does not say what to delete")
-            return np.array([position for position, problem in problems.items() if problem is None], np.int64)
-
-        return self._rows.decoded(
-            batch, targets, rows, deleting, AvroKeys(keys, reading, key_format), headers, outcome
-        )  # fmt: skip
+        forms = AvroKeys(keys, reading, key_format)
+        return self._rows.decoded(batch, targets, rows, texts.problem, forms, headers, outcome)
 
 
 @dataclass(frozen=True, slots=True)

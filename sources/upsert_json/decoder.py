@@ -43,8 +43,4 @@ class UpsertJsonDecoder:
         reading = JsonRows(
             batch, self._cutter, self._rows.shape, lambda topic: self._rows.sorter(topic, headers, outcome), outcome
         )
-        keys = batch.column("key")
-        return self._rows.decoded(
-            batch, targets, reading, lambda _, nulls: self._rows.deleted(keys, nulls, outcome), MessageKeys(keys),
-            headers, outcome,
-        )  # fmt: skip
+        return self._rows.decoded(batch, targets, reading, None, MessageKeys(batch.column("key")), headers, outcome)

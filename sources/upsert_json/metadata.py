@@ -124,7 +124,7 @@ class Metadata:
         for reference in self._references:
             if reference.struct == "source" and reference.field in FIELDS:
                 found.setdefault(reference.field, []).append(reference.name)
-        return found | {role.value: self.named(role) for role in TIMES}
+        return found | {role.value: names for role in TIMES if (names := self.named(role))}
 
     @cached_property
     def place_names(self) -> Mapping[str, Mapping[str, Sequence[str]]]:
@@ -199,24 +199,8 @@ class FlatRows:
         return isinstance(name, str) and self.is_metadata(name)
 
 
-@dataclass(frozen=True, slots=True)
-class WholeRows:
-    """The shape of rows whose fields all count: whole rows, and message keys that stand for the rows they delete."""
-
-    has_old_rows: bool = False
-
-    @property
-    def source_names(self) -> Mapping[str, Sequence[str]]:
-        return {}
-
-    def event(self, value: Any) -> Any:
-        return {"after": value} if isinstance(value, dict) else value
-
-    def place(self, payload: Any) -> PlaceOfChange:
-        return UNKNOWN_PLACE
-
-    def is_metadata(self, name: str) -> bool:
-        return False
+WHOLE_ROWS = FlatRows(NO_METADATA)
+"""Rows whose fields all count: plain rows, and message keys that stand for the rows they delete."""
 
 
 def _first(row: Mapping[str, Any], names: Sequence[str]) -> Any:

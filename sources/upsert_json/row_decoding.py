@@ -22,7 +22,7 @@ from sources.json_changes.gaps import Gaps
 from sources.json_changes.outcome import Outcome
 from sources.json_changes.partitions import topic_partitions
 from sources.json_changes.text_parts import are_utf8
-from sources.upsert_json.metadata import NO_METADATA, TIMES, Metadata, Role, WholeRows
+from sources.upsert_json.metadata import NO_METADATA, TIMES, WHOLE_ROWS, Metadata, Role
 from sources.upsert_json.record_headers import RecordHeaders
 from sources.upsert_json.row_sorting import header_times_ms
 from sources.upsert_json.source_names import RowNames, known_as, tables_of_topic
@@ -124,7 +124,7 @@ class _Partition:
                     outcome.quarantine(position, _NO_TIME)
                 members, times = members[np.asarray(times.is_valid())], times.drop_null()
             for part in deleted_rows(outcome.keys_at(members), members, times, goal, cutter):
-                decoding = replace(self._decoding(part.schema, WholeRows()), is_of_keys=True)
+                decoding = replace(self._decoding(part.schema, WHOLE_ROWS), is_of_keys=True)
                 decoding.decode_sorted({source: [part.events]}, self.of.targets)
 
     def _orders_by_other_times(self, goal: Goal) -> bool:

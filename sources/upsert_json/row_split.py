@@ -21,13 +21,17 @@ import pyarrow.compute as pc
 
 from paimon_table.errors import MalformedRecord
 from sources.json_changes.exact_parse import parse_json
-from sources.json_changes.text_parts import CutTexts, cut_texts, ended_with, json_of, literals_with_digits, slices
+from sources.json_changes.text_parts import (
+    MS_DIGITS,
+    CutTexts,
+    cut_texts,
+    ended_with,
+    json_of,
+    literals_with_digits,
+    milliseconds,
+    slices,
+)
 from sources.upsert_json.metadata import TIMES, FlatRows, Metadata, Role
-
-_DIGITS = 13
-"""Of every moment between the years 2001 and 2286, in milliseconds."""
-_POWERS = 10.0 ** np.arange(_DIGITS - 1, -1, -1)
-"""A float holds integers of up to 15 digits exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +132,7 @@ class _Tails:
             if members.get(name) is None:
                 continue
             at = tail.find(_name(name) + b":") + len(_name(name)) + 1
-            digits, behind = tail[at : at + _DIGITS], tail[at + _DIGITS : at + _DIGITS + 1]
+            digits, behind = tail[at : at + MS_DIGITS], tail[at + MS_DIGITS : at + MS_DIGITS + 1]
             is_found = tail.count(_name(name)) == 1 and digits.isdigit() and behind in (b",", b"}")
             return (at, True) if is_found else None
         others = [name for name, role in self._metadata.roles.items() if role in TIMES]
@@ -140,6 +144,5 @@ class _Tails:
         there = np.array([is_there for _, is_there in self._time_at], np.bool_)[self._cut.shape_of] & self.usable
         times = np.zeros(len(self._cut.shape_of), np.int64)
         found = np.flatnonzero(there)
-        digits = self._cut.data[(self._cut.cuts[found] + at[found])[:, None] + np.arange(_DIGITS)] - ord("0")
-        times[found] = digits.astype(np.float64) @ _POWERS
+        times[found] = milliseconds(self._cut.data, self._cut.cuts[found] + at[found])
         return pa.array(times, mask=~there)

@@ -15,7 +15,7 @@ from sources.debezium_json.envelopes import EnvelopeParser, VectorStretch, unwra
 from sources.debezium_json.texts import Texts
 from sources.json_changes.column_plan import Plan, PlannedColumn
 from sources.json_changes.exact_parse import parse_exactly
-from sources.upsert_json.metadata import TIMES, FlatRows, Role, WholeRows
+from sources.upsert_json.metadata import TIMES, WHOLE_ROWS, FlatRows, Role
 from sources.upsert_json.row_sorting import RowSorter, as_text, field_text
 from sources.upsert_json.row_split import SplitRows, split_rows
 from sources.values.encodings import AUTO
@@ -86,7 +86,7 @@ class TextSorter:
             return
         plan: Plan = tuple(PlannedColumn(name, string(), AUTO, pa.string(), ValueForms()) for name in names)
         heads = Heads(lines, np.zeros(len(lines), np.bool_))
-        for stretch in EnvelopeParser(texts.values, plan, heads, WholeRows(), whole=False).stretches():
+        for stretch in EnvelopeParser(texts.values, plan, heads, WHOLE_ROWS, whole=False).stretches():
             indices = stretch.start + np.arange(stretch.size)
             if isinstance(stretch, VectorStretch):
                 image = stretch.table.column("image").combine_chunks()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,8 +20,29 @@ from sources.decode_target import DecodeTarget, Goal
 from sources.json_changes.change_rows import DELETE
 from sources.json_changes.embedded_schema import EmbeddedSchema, SchemaCutter
 from sources.json_changes.exact_parse import parse_json
-from sources.upsert_json.metadata import WholeRows
+from sources.json_changes.outcome import Outcome
+from sources.upsert_json.metadata import WHOLE_ROWS
 from sources.values.json_values import json_text
+
+
+def deleting(
+    keys: pa.Array,
+    nulls: npt.NDArray[np.int64],
+    outcome: Outcome,
+    *,
+    skips: bool,
+    problem: Callable[[int], str | None] | None = None,
+) -> npt.NDArray[np.int64]:
+    """Of the records without a value, by position, those that delete the row of their key; the others are counted.
+
+    ``keys`` are those of the batch, and ``problem`` says why one cannot be read: such records go to quarantine.
+    """
+    found = nulls[:0] if skips else nulls[np.asarray(keys.take(pa.array(nulls)).is_valid())]
+    outcome.count(tombstones=len(nulls) - len(found))
+    problems = {} if problem is None else {p: why for p in found.tolist() if (why := problem(p)) is not None}
+    for position, why in problems.items():
+        outcome.quarantine(position, f"{why}; so the record does not say what to delete")
+    return found[~np.isin(found, [*problems])] if problems else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +70,7 @@ def deleted_rows(
         heads = Heads(lines, np.ones(len(part), np.bool_)) if len(part) else None
         ops = np.full(len(part), DELETE, np.int8)
         times = times_ms.take(pa.array(indices))
-        yield DeletedRows(schema, TableEvents(Texts(texts, part, WholeRows()), ops, heads, times_ms=times))
+        yield DeletedRows(schema, TableEvents(Texts(texts, part, WHOLE_ROWS), ops, heads, times_ms=times))
 
 
 def _objects(

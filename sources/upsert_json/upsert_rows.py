@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-import numpy as np
 import pyarrow as pa
 
 from sources.changes import Decoded, SourceTable
@@ -17,8 +16,9 @@ from sources.json_changes.outcome import Outcome
 from sources.upsert_json.metadata import FlatRows, metadata
 from sources.upsert_json.policies import UpsertPolicies
 from sources.upsert_json.record_headers import RecordHeaders
-from sources.upsert_json.row_decoding import Deleting, Positions, RowDecoding, RowReading
+from sources.upsert_json.row_decoding import RowDecoding, RowReading
 from sources.upsert_json.row_sorting import RowSorter
+from sources.upsert_json.tombstones import deleting
 from sources.values.value_forms import ValueForms
 
 
@@ -36,27 +36,21 @@ class UpsertRows:
         """What sorts the rows of one topic partition."""
         return RowSorter(topic, self.shape, self._in_headers, headers, outcome)
 
-    def deleted(self, keys: pa.Array, nulls: Positions, outcome: Outcome) -> Positions:
-        """The records without a value that delete the row of their key; the others are counted."""
-        keyed = np.asarray(keys.take(pa.array(nulls)).is_valid())
-        found = nulls[:0] if self.policies.on_tombstone == "skip" else nulls[keyed]
-        outcome.count(tombstones=len(nulls) - len(found))
-        return found
-
     def decoded(
         self,
         batch: pa.RecordBatch,
         targets: Mapping[SourceTable, Goal],
         reading: RowReading,
-        deleting: Deleting,
+        problem: Callable[[int], str | None] | None,
         keys: KeyForms,
         headers: RecordHeaders,
         outcome: Outcome,
     ) -> Decoded:
-        """The outcome of a batch's records."""
+        """The outcome of a batch's records; ``problem`` says why a message key cannot be read."""
         decoding = RowDecoding(
             batch, targets, self._forms, self._hidden, keys, headers, self._in_headers, outcome, self.shape.metadata
         )
-        decoding.decode(reading, deleting)
+        skips, raw_keys = self.policies.on_tombstone == "skip", batch.column("key")
+        decoding.decode(reading, lambda _, nulls: deleting(raw_keys, nulls, outcome, skips=skips, problem=problem))
         decoded = outcome.decoded()
         return replace(decoded, changes=with_other_keys(batch, decoded.changes, targets))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import subprocess
@@ -239,6 +240,33 @@ def test_a_truncate_stops_its_table_unless_it_is_skipped(tmp_path: Path) -> None
     assert [row["id"] for row in skipped.rows("lake.orders")] == [1]
 
 
+def test_a_truncate_that_is_not_json_to_its_end_is_in_quarantine(tmp_path: Path) -> None:
+    truncate = canal("TRUNCATE", isDdl=True, sql="?", pkNames=None, mysqlType=None)
+    text = json.dumps(truncate, separators=(",", ":")).encode().replace(b'"?"', b'"\xe2\x82\xac\\ud800"')
+
+    run = Run(tmp_path, "canal-json", [batch_of(canal("INSERT", ROW)), batch_of(text, first_offset=1)], KEYED)
+
+    assert [row["id"] for row in run.rows("lake.orders")] == [1] and {*run.reasons} == {1}
+
+
+def test_a_record_under_a_key_that_no_row_has_is_in_quarantine(tmp_path: Path) -> None:
+    odd = canal("INSERT", ROW | {"id": "2"}, pkNames=["id", "ie"])
+
+    run = Run(tmp_path, "canal-json", [batch_of(canal("INSERT", ROW)), batch_of(odd, first_offset=1)])
+
+    assert [row["id"] for row in run.rows("shop.orders")] == [1]
+    assert "its key in the records (id, ie) names a column that the row does not have" in run.reasons[1]
+
+
+def test_a_new_key_in_small_letters_stops_before_it_is_a_column(tmp_path: Path) -> None:
+    first, later = maxwell("insert", {"ID": 1}), maxwell("insert", {"ID": 1, "K": 2})
+    keys: list[Json | None] = [{"database": "shop", "table": "orders", "pk.id": 1}]
+    batches = [batch_of(first, keys=keys), batch_of(later, first_offset=1, keys=[{**(keys[0] or {}), "pk.k": 2}])]
+
+    with pytest.raises(SchemaChangeRefused, match=r"its key in the records is now \(ID, K\)"):
+        Run(tmp_path, "maxwell-json", batches)
+
+
 @pytest.mark.parametrize("rule", [KEYED, None], ids=["a rule", "no rule"])
 def test_a_truncate_of_a_table_that_nobody_has_seen_is_counted(tmp_path: Path, rule: dict[str, Any] | None) -> None:
     truncate = canal("TRUNCATE", isDdl=True, sql="TRUNCATE TABLE orders", pkNames=None, mysqlType=None)
@@ -297,7 +325,7 @@ def test_the_time_zone_of_the_machine_changes_nothing(tmp_path: Path) -> None:
 def test_another_primary_key_stops_the_table(tmp_path: Path) -> None:
     records = [batch_of(canal("INSERT", ROW)), batch_of(canal("INSERT", ROW, pkNames=["id", "qty"]), first_offset=1)]
 
-    with pytest.raises(SchemaChangeRefused, match=r"is now \(id, qty\), that of table shop\.orders is \(id\)"):
+    with pytest.raises(SchemaChangeRefused, match=r"is now \(id, qty\), the primary key of table shop\.orders is"):
         Run(tmp_path, "canal-json", records)
 
 

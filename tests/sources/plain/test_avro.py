@@ -6,6 +6,7 @@ import io
 import json
 import struct
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from sources.avro.registry_settings import RegistrySettings
 from sources.changes import SourceTable
 from sources.decode_target import DecodeTarget
 from sources.plain.avro_options import AvroPlainOptions, AvroSchemas
-from sources.plain.avro_values import AvroFormat
+from sources.plain.avro_values import AvroValues
 from sources.plain.decoder import PlainDecoder
 from sources.values.value_forms import ValueForms
 from tests.sources.avro.drawn_schemas import schemas
@@ -250,7 +251,7 @@ def test_any_value_is_stored_as_fastavro_reads_it(
     rows = data.draw(st.lists(values, min_size=1, max_size=6))
     settings_ = RegistrySettings(file=str(tmp_path_factory.mktemp("any") / "s.json"))
     Path(settings_.file or "").write_text(json.dumps({"schemas": {"1": schema}}))
-    decoder = PlainDecoder(AvroFormat(AvroSchemas(settings_)), AvroPlainOptions(), ValueForms())
+    decoder = PlainDecoder(partial(AvroValues, schemas=AvroSchemas(settings_)), AvroPlainOptions(), ValueForms())
     batch = plain_batch([(None, encoded(schema, row, 1)) for row in rows])
 
     (seen,) = decoder.decode(batch, {}).observations
@@ -294,7 +295,7 @@ def _expected(value: Any, t: Any, found: Any) -> Any:
 def test_columns_of_the_target_alone_matter(tmp_path: Path) -> None:
     settings_ = RegistrySettings(file=str(tmp_path / "s.json"))
     (tmp_path / "s.json").write_text(json.dumps({"schemas": {"1": ROW}}))
-    decoder = PlainDecoder(AvroFormat(AvroSchemas(settings_)), AvroPlainOptions(), ValueForms())
+    decoder = PlainDecoder(partial(AvroValues, schemas=AvroSchemas(settings_)), AvroPlainOptions(), ValueForms())
     target = DecodeTarget((("v", parse_type("STRING")),), (), on_change="fail")
 
     decoded = decoder.decode(plain_batch([(None, encoded(ROW, {"id": 1, "v": "a"}, 1))]), {SOURCE: target})

@@ -17,7 +17,7 @@ from sources.changes import SourceTable
 from sources.decode_target import DecodeTarget
 from sources.formats import FORMATS
 from sources.plain.csv_options import CsvOptions
-from sources.plain.csv_values import CsvFormat, parsed_line
+from sources.plain.csv_values import CsvValues, parsed_line
 from tests.support.plain_pipeline import PlainPipeline, plain_batch
 
 COLUMNS = ["id", "name", "total"]
@@ -134,7 +134,7 @@ def test_what_pythons_writer_writes_is_read_as_it_was(fields: list[str], quoting
 def test_many_lines_at_once_are_read_as_each_alone(lines: list[str]) -> None:
     options = CsvOptions(("a", "b"))
     batch = plain_batch([(None, line.encode()) for line in lines])
-    parse = CsvFormat(options).values(batch).parse
+    parse = CsvValues(batch, options).parse
     alone = [parse("value", position) for position in range(len(lines))]
 
     decoder = FORMATS["csv"].decoder({"columns": ("a", "b")})

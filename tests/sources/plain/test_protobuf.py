@@ -6,6 +6,7 @@ import base64
 import json
 import re
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from sources.decode_target import DecodeTarget
 from sources.plain.decoder import PlainDecoder
 from sources.plain.options import PlainOptions
 from sources.plain.protobuf_options import ProtobufSchemas
-from sources.plain.protobuf_values import ProtobufFormat
+from sources.plain.protobuf_values import ProtobufValues
 from sources.protobuf.message_rows import message_rows
 from sources.values.value_forms import ValueForms
 from tests.support.plain_pipeline import TOPIC, PlainPipeline, plain_batch
@@ -322,7 +323,9 @@ def test_any_message_is_stored_as_its_json_says(tmp_path_factory: pytest.TempPat
     cls = class_of(files, "shop.M0")
     if not cls.DESCRIPTOR.fields:
         return
-    decoder = PlainDecoder(ProtobufFormat(ProtobufSchemas(None, str(place), "shop.M0")), PlainOptions(), ValueForms())
+    decoder = PlainDecoder(
+        partial(ProtobufValues, schemas=ProtobufSchemas(None, str(place), "shop.M0")), PlainOptions(), ValueForms()
+    )
     made = [cls(**row) for row in rows]
     batch = plain_batch([(None, one.SerializeToString()) for one in made])
 

@@ -1,0 +1,217 @@
+"""What becomes of the records of one source table, by its goal: the steps that all formats share.
+
+TRUNCATEs, changes that the table does not take, and records under unfit message keys leave first. The format decodes
+what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_table.errors import MalformedRecord
+from sources.changes import Observation, SourceTable
+from sources.decode_target import Behind, DecodeTarget, Goal, KeyFields, KeyRule, Rejection
+from sources.json_changes.change_rows import DELETE, TRUNCATE, UPDATE, Mask
+from sources.json_changes.outcome import RECORD_FAULTS, Outcome, fault_text
+
+
+class Part(Protocol):
+    """Records of one source table in one topic partition, with their operations."""
+
+    @property
+    def positions(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def ops(self) -> npt.NDArray[np.int8]: ...
+    def chosen(self, mask: Mask) -> Self: ...
+
+
+P = TypeVar("P", bound=Part)
+P_contra = TypeVar("P_contra", bound=Part, contravariant=True)
+
+
+class TableFormat(Protocol[P_contra]):
+    """What the steps need of a format, for one topic partition.
+
+    ``op_names`` has the source's word for each operation code; ``key_words`` say what names the key of a record.
+    ``event`` is a record parsed exactly or a MalformedRecord, and ``images`` has its rows. ``missing_row`` says why it
+    has none although its operation needs one. ``keys_of`` gives the keys of records, each with the records that have
+    it, in the names that the columns of the table have. ``unusable_key`` is about a record without a key, or whose key
+    has no fields. ``observed`` are all columns of a source table; ``has_rows`` is added here.
+    """
+
+    @property
+    def outcome(self) -> Outcome: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def op_names(self) -> Sequence[str]: ...
+    @property
+    def key_words(self) -> str: ...
+    def into(self, outcome: Outcome) -> Self: ...
+    def fitted(self, target: DecodeTarget) -> DecodeTarget | Rejection: ...
+    def event(self, part: P_contra, index: int) -> Any: ...
+    def images(self, event: Any) -> Sequence[Mapping[str, Any]]: ...
+    def missing_row(self, op: int, event: Any) -> str | None: ...
+    def keys_of(self, part: P_contra, columns: set[str]) -> Iterator[tuple[KeyFields, Mask]]: ...
+    def unusable_key(self, fields: KeyFields, rule: KeyRule, primary_key: Sequence[str]) -> str: ...
+    def observed(self, source: SourceTable, parts: Sequence[P_contra]) -> Observation: ...
+    def decode_known(self, source: SourceTable, target: DecodeTarget, parts: Sequence[P_contra]) -> None: ...
+
+
+def decode_for_goal(
+    form: TableFormat[P], source: SourceTable, parts: Sequence[P], goals: Mapping[SourceTable, Goal]
+) -> None:
+    """Decode records of one source table; one that the code cannot handle goes to quarantine."""
+    parts = [part for part in parts if len(part.ops)]
+    attempt = form.outcome.attempt()
+    try:
+        if parts:
+            _decode(form.into(attempt), source, parts, goals)
+    except pa.ArrowMemoryError:
+        raise
+    except RECORD_FAULTS as error:
+        halves = _halved(parts)
+        if not halves:
+            reason = f"the record cannot be decoded: {fault_text(error)}; please report it"
+            form.outcome.quarantine(int(parts[0].positions[0]), reason)
+        for half in halves:
+            decode_for_goal(form, source, half, goals)
+    else:
+        form.outcome.take(attempt)
+
+
+def _halved(parts: Sequence[P]) -> tuple[Sequence[P], ...]:
+    """The records in two shares; none of a single record."""
+    if len(parts) > 1:
+        return parts[: len(parts) // 2], parts[len(parts) // 2 :]
+    count = len(parts[0].ops)
+    is_first = np.arange(count) < count // 2
+    return () if count == 1 else ([parts[0].chosen(is_first)], [parts[0].chosen(~is_first)])
+
+
+def _decode(form: TableFormat[P], source: SourceTable, parts: Sequence[P], goals: Mapping[SourceTable, Goal]) -> None:
+    count = sum(len(part.ops) for part in parts)
+    if source not in goals:
+        form.outcome.count(unknown_tables=count)
+        form.outcome.observe(_observed(form, source, parts))
+        return
+    goal = goals[source]
+    goal = form.fitted(goal) if isinstance(goal, DecodeTarget) else goal
+    match goal:
+        case None:
+            form.outcome.skip(source, count)
+        case Behind():
+            form.outcome.count(tables_behind=count)
+        case Rejection() as rejection:
+            _reject(form, source, rejection, parts)
+        case target:
+            for step in (_without_truncates, _without_changes, _with_fit_keys):
+                parts = [left for part in parts if len((left := step(form, source, target, part)).ops)]
+            if parts:
+                form.decode_known(source, target, parts)
+
+
+def _observed(form: TableFormat[P], source: SourceTable, parts: Sequence[P]) -> Observation:
+    has_rows = any(not np.isin(part.ops, (DELETE, TRUNCATE)).all() for part in parts)
+    return replace(form.observed(source, parts), has_rows=has_rows)
+
+
+def _reject(form: TableFormat[P], source: SourceTable, rejection: Rejection, parts: Sequence[P]) -> None:
+    """Quarantine the records; if the table can still be created, report their columns and count its deletes."""
+    if rejection.is_unmade:
+        seen = _observed(form, source, parts)
+        if seen.columns:
+            form.outcome.observe(seen)
+        if seen.columns and seen.has_rows and rejection.is_empty:
+            # They make the table, or give another reason.
+            form.outcome.count(unknown_tables=sum(len(part.ops) for part in parts))
+            return
+    for part in parts:
+        for index, (position, op) in enumerate(zip(part.positions.tolist(), part.ops.tolist(), strict=True)):
+            event = form.event(part, index)
+            if isinstance(event, MalformedRecord):
+                form.outcome.quarantine(position, str(event))
+            elif rejection.is_empty and op in (DELETE, TRUNCATE):
+                form.outcome.count(without_table=1)
+            else:
+                missing = form.missing_row(op, event) if rejection.is_unmade and op != TRUNCATE else None
+                form.outcome.quarantine(position, missing or rejection.reason)
+
+
+def _without_truncates(form: TableFormat[P], source: SourceTable, target: DecodeTarget, part: P) -> P:
+    truncates = part.ops == TRUNCATE
+    for index in np.flatnonzero(truncates).tolist():
+        position, event = int(part.positions[index]), form.event(part, index)
+        if isinstance(event, MalformedRecord):
+            form.outcome.quarantine(position, str(event))
+        else:
+            form.outcome.truncate(source, target, position, form.op_names[TRUNCATE])
+    return part.chosen(~truncates)
+
+
+def _without_changes(form: TableFormat[P], source: SourceTable, target: DecodeTarget, part: P) -> P:
+    """The inserts alone where a table without primary key takes nothing else."""
+    if target.on_change in (None, "log"):
+        return part
+    changes = np.isin(part.ops, (UPDATE, DELETE))
+    if changes.any():
+        op_name = form.op_names[part.ops[np.argmax(changes)]]
+        form.outcome.pass_over_changes(source, target, part.positions[changes], op_name)
+    return part.chosen(~changes)
+
+
+def _with_fit_keys(form: TableFormat[P], source: SourceTable, target: DecodeTarget, part: P) -> P:
+    """The records without those whose key may be about other rows than the table's primary key.
+
+    The first key of a source table whose records had none so far is reported: later ones are held to it.
+    """
+    rule, primary_key = target.keys, target.primary_key
+    if rule is None:
+        return part
+    columns, outcome = {name for name, _ in target.columns}, form.outcome
+    fit = np.ones(len(part.ops), np.bool_)
+    first_keys: list[tuple[int, KeyFields]] = []
+    for fields, mask in form.keys_of(part, columns):
+        if rule.is_stated and not rule.first and fields and columns.issuperset(fields):
+            first_keys.append((int(part.positions[mask].min()), fields))
+        if rule.takes(fields, primary_key):
+            continue
+        fit &= ~mask
+        first = int(np.argmax(mask))
+        if not fields:
+            reason = form.unusable_key(fields, rule, primary_key)
+        elif columns.union(*form.images(form.event(part, first))).issuperset(fields):
+            reason = _changed_key(form.key_words, fields, rule, primary_key)
+            outcome.refuse(source, int(part.positions[first]), reason)
+            continue
+        else:
+            reason = (
+                f"{form.key_words} ({', '.join(fields)}) names a column that the row does not have; the primary key of"
+                f" table {rule.table} is ({', '.join(primary_key)})"
+            )
+        for position in part.positions[mask].tolist():
+            outcome.quarantine(position, reason)
+    if first_keys:
+        position, fields = min(first_keys)
+        outcome.observe(Observation(source, (), fields, form.partition, outcome.offset(position)))
+    return part.chosen(fit)
+
+
+def _changed_key(named_by: str, fields: Sequence[str], rule: KeyRule, primary_key: Sequence[str]) -> str:
+    """Why a batch stops at a key of other fields than before."""
+    now, keyed = ", ".join(fields), ", ".join(primary_key)
+    before = f"was ({', '.join(rule.first)}) and " if rule.is_stated else ""
+    text = (
+        f"{named_by} {before}is now ({now}), the primary key of table {rule.table} is ({keyed}): rows would be mixed"
+        " up; if the source table has another primary key now, write it into a new table: another `into`, primary_key:"
+        f" [{now}], and `backfill: true` or a new snapshot of the connector"
+    )
+    if set(fields) < set(primary_key):
+        text += f"; if ({keyed}) is meant, state primary_key: [{keyed}] in the rule"
+    return text
