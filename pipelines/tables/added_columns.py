@@ -7,47 +7,40 @@ from paimon_table.errors import ConfigError
 from paimon_table.types import sql
 from pipelines.config.own_columns import ordering_own_column
 from pipelines.config.table_rules import TargetRule
-from pipelines.tables.rule_changes import RuleChanges
+from pipelines.tables.rule_plan import RulePlan
 from sources.event_columns import TIME_TYPE
 from sources.position_kinds import POSITION
 
 
-def with_deleted_at(rule: TargetRule, table: Table, by: RuleChanges) -> Table:
-    """The table with the column of ``history: soft_delete``. Idempotent.
-
-    ConfigError where a column of that name is of another type.
-    """
-    name = rule.deleted_at
+def plan_deleted_at(rule: TargetRule, plan: RulePlan) -> None:
+    """The column of ``history: soft_delete``; ConfigError where a column of that name is of another type."""
+    name, schema = rule.deleted_at, plan.table.schema
     if name is None:
-        return table
-    if not table.schema.has_column(name):
-        by.log.info(
-            "pipeline %s: %s: column %s added, as `history: soft_delete` says", by.pipeline, by.identifier, name
-        )
-        return by.made(table, [AddColumn(name, TIME_TYPE)])
-    present = table.schema.field(name).type
-    if present != TIME_TYPE:
+        return
+    present = schema.field(name).type if schema.has_column(name) else None
+    if present is None:
+        line = f"pipeline {plan.pipeline}: {plan.identifier}: column {name} added, as `history: soft_delete` says"
+        plan.add([AddColumn(name, TIME_TYPE)], line)
+    elif present != TIME_TYPE:
         raise ConfigError(
-            f"table {by.identifier} exists and has {name} as {sql(present)}; `history: soft_delete` stores"
+            f"table {plan.identifier} exists and has {name} as {sql(present)}; `history: soft_delete` stores"
             f" {sql(TIME_TYPE)} there: name another column (`history: {{soft_delete: {{column: ...}}}}`)"
         )
-    return table
 
 
-def with_order_of(rule: TargetRule, table: Table, by: RuleChanges) -> Table:
-    """The table with the columns of its order. Idempotent.
+def plan_order(rule: TargetRule, plan: RulePlan) -> None:
+    """The columns of the order of a table.
 
     ConfigError where its rows have another order, or a column of that name holds something else.
     """
-    _check_order(rule, table, by.identifier)
-    missing = [(name, t) for name, t in rule.order_columns if not table.schema.has_column(name)]
+    _check_order(rule, plan.table, plan.identifier)
+    missing = [(name, t) for name, t in rule.order_columns if not plan.table.schema.has_column(name)]
     if not missing:
-        return table
+        return
     names = ", ".join(name for name, _ in missing)
     older = "; the rows that are there count as older than every record to come" if rule.orders_by_position else ""
-    said = _said_by(rule)
-    by.log.info("pipeline %s: %s: columns %s added, as %s says%s", by.pipeline, by.identifier, names, said, older)
-    return by.made(table, [AddColumn(name, t) for name, t in missing])
+    line = f"pipeline {plan.pipeline}: {plan.identifier}: columns {names} added, as {_said_by(rule)} says{older}"
+    plan.add([AddColumn(name, t) for name, t in missing], line)
 
 
 def _check_order(rule: TargetRule, table: Table, identifier: str) -> None:

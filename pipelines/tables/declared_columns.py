@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 
-from paimon_table import Table, WidenColumn
+from paimon_table import WidenColumn
 from paimon_table.errors import ConfigError, SchemaChangeRefused
 from paimon_table.nearest_name import misspelt_column
-from paimon_table.types import DataType, sql
+from paimon_table.types import sql
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_changes import told, widened
-from pipelines.tables.rule_changes import RuleChanges
+from pipelines.tables.rule_plan import RulePlan
 
 log = logging.getLogger(__name__)
 
@@ -39,49 +39,34 @@ def check_declared(rule: TargetRule, columns: Collection[str], topic: str, ident
         log.warning("%s: it stays NULL until a source sends it%s", text, hint)
 
 
-def with_types_of(rule: TargetRule, table: Table, by: RuleChanges) -> Table:
-    """The table with columns as wide as the rule declares them. Idempotent.
+def plan_types(rule: TargetRule, plan: RulePlan) -> None:
+    """Make columns as wide as the rule declares them; columns that the table lacks are left to the events.
 
-    Columns that the table does not have yet are left to the events. Raises ConfigError for types that its columns
-    cannot take.
+    Raises ConfigError for types that its columns cannot take.
     """
-    changes: list[WidenColumn] = []
-    for name, declared in rule.declared(table.schema.column_names).items():
-        if not table.schema.has_column(name):
+    schema = plan.table.schema
+    for name, declared in rule.declared(schema.column_names).items():
+        if not schema.has_column(name):
             continue
-        present = table.schema.field(name).type
+        present = schema.field(name).type
         wider = widened(present, declared)
-        if wider is None:
-            raise ConfigError(_refusal(rule, by, name, present, declared, "values would be lost between the two"))
-        if wider != present:
-            changes.append(WidenColumn(name, wider))
-        elif sql(declared.with_nullable(True)) != sql(present.with_nullable(True)):  # whatever ids nested fields have
-            by.log.warning(
-                "%s: column %r is declared as %s and stays %s, which holds all of its values; declare that",
-                by.identifier,
-                name,
-                sql(declared),
-                sql(present),
-            )
-    for change in changes:
-        table = _changed(rule, table, change, by)
-    return table
-
-
-def _changed(rule: TargetRule, table: Table, change: WidenColumn, by: RuleChanges) -> Table:
-    present = table.schema.field(change.name).type
-    try:
-        widened = by.made(table, [change])
-    except (ConfigError, SchemaChangeRefused) as error:
-        declared = rule.declared([change.name])[change.name]
-        raise ConfigError(_refusal(rule, by, change.name, present, declared, str(error))) from error
-    by.log.info("pipeline %s: %s: %s, as its rule declares", by.pipeline, by.identifier, told([change], table.schema))
-    return widened
-
-
-def _refusal(rule: TargetRule, by: RuleChanges, name: str, present: DataType, declared: DataType, reason: str) -> str:
-    return (
-        f"pipeline {by.pipeline}: the rule into {rule.into} declares column {name!r} as {sql(declared)}, but in table"
-        f" {by.identifier} it is {sql(present)} and cannot become that: {reason}; nothing was written: declare"
-        f" `{name}: {sql(present)}` under columns.types, or write into a new table (another `into`)"
-    )
+        if wider == present:
+            if sql(declared.with_nullable(True)) != sql(present.with_nullable(True)):  # whatever ids nested fields have
+                plan.warn(
+                    f"{plan.identifier}: column {name!r} is declared as {sql(declared)} and stays {sql(present)}, which"
+                    " holds all of its values; declare that"
+                )
+            continue
+        try:
+            if wider is None:
+                raise ConfigError("values would be lost between the two")
+            changes = [WidenColumn(name, wider)]
+            line = f"pipeline {plan.pipeline}: {plan.identifier}: {told(changes, schema)}, as its rule declares"
+            plan.add(changes, line)
+        except (ConfigError, SchemaChangeRefused) as error:
+            raise ConfigError(
+                f"pipeline {plan.pipeline}: the rule into {rule.into} declares column {name!r} as {sql(declared)}, but"
+                f" in table {plan.identifier} it is {sql(present)} and cannot become that: {error}; nothing was"
+                f" written: declare `{name}: {sql(present)}` under columns.types, or write into a new table (another"
+                " `into`)"
+            ) from error

@@ -13,7 +13,7 @@ from paimon_table import SetOption, Table
 from paimon_table.errors import ConfigError
 from pipelines.config.column_rules import ColumnMask, KeyedHash
 from pipelines.config.table_rules import TargetRule
-from pipelines.tables.rule_changes import RuleChanges
+from pipelines.tables.rule_plan import RulePlan
 from sinks.commit.positions import newest_position
 from sources.column_sources import OPTION, ColumnSources
 
@@ -34,59 +34,58 @@ def words_of(rules: Iterable[TargetRule]) -> Words:
     return {name: tuple(sorted(words)) for name, words in sorted(found.items())}
 
 
-def with_words_of(rules: Sequence[TargetRule], table: Table, by: RuleChanges) -> Table:
-    """The table with what its rules make of rows from now on; warns of rows that are there and would be others.
+def plan_words(rules: Sequence[TargetRule], plan: RulePlan) -> None:
+    """What the rules of a table make of rows from now on; warns of rows that are there and would be others.
 
-    ``rules`` are all rules that may write the table; the one that does so now is first. Idempotent. Raises ConfigError
-    if rows were placed by a rule that has changed.
+    ``rules`` are all rules that may write the table; the one that does so now is first. Raises ConfigError if rows were
+    placed by a rule that has changed.
     """
+    table, identifier = plan.table, plan.identifier
     sources = ColumnSources.parsed(table.schema.options.get(OPTION))
     known, wanted = sources.made_by, words_of(rules)
     if known == wanted:
-        return table
+        return
     replaced = [name for name, words in known.items() if not {*words} <= {*wanted.get(name, ())}]
     begun = [name for name in wanted if name not in known and all(name in words_of([rule]) for rule in rules)]
-    identifier = by.identifier
-    _check_key(replaced, begun, table, by)
+    _check_key(replaced, begun, plan)
     open_columns = sorted({*_open(rules[0], table, known)})
     if open_columns:
-        by.log.warning(
-            "table %s: columns.mask hides column %s from now on. Rows that the table has keep the values that they were"
-            " written with. To hide these too, rebuild the table from its topics (`tidemark replay FILE --table %s"
-            " --rebuild`). Older snapshots, tags and branches show them until they expire or are deleted",
-            identifier, ", ".join(open_columns), identifier,
-        )  # fmt: skip
+        plan.warn(
+            f"table {identifier}: columns.mask hides column {', '.join(open_columns)} from now on. Rows that the table"
+            " has keep the values that they were written with. To hide these too, rebuild the table from its topics"
+            f" (`tidemark replay FILE --table {identifier} --rebuild`). Older snapshots, tags and branches show them"
+            " until they expire or are deleted"
+        )
     if _FILTER in (*replaced, *begun):
-        by.log.warning(
-            "table %s: `where` is another one from now on. Rows that are in the table stay until they change, and rows"
-            " that now match come when they change. To have the rows of the new condition, rebuild the table from its"
-            " topics (`tidemark replay FILE --table %s --rebuild`)",
-            identifier, identifier,
-        )  # fmt: skip
+        plan.warn(
+            f"table {identifier}: `where` is another one from now on. Rows that are in the table stay until they"
+            " change, and rows that now match come when they change. To have the rows of the new condition, rebuild the"
+            f" table from its topics (`tidemark replay FILE --table {identifier} --rebuild`)"
+        )
     order = [name for name in table.context.options.sequence_fields if name in (*replaced, *begun)]
     if order:
-        by.log.warning(
-            "table %s: the rule computes %s of `sequence.field` in another way from now on. Rows that are in the table"
-            " keep their old place in the order, so a newer record may lose against them. To give all rows the new"
-            " order, rebuild the table from its topics (`tidemark replay FILE --table %s --rebuild`)",
-            identifier, ", ".join(order), identifier,
-        )  # fmt: skip
-    return by.made(table, [SetOption(OPTION, sources.with_made_by(wanted).text)])
+        plan.warn(
+            f"table {identifier}: the rule computes {', '.join(order)} of `sequence.field` in another way from now on."
+            " Rows that are in the table keep their old place in the order, so a newer record may lose against them. To"
+            " give all rows the new order, rebuild the table from its topics (`tidemark replay FILE --table"
+            f" {identifier} --rebuild`)"
+        )
+    plan.add([SetOption(OPTION, sources.with_made_by(wanted).text)])
 
 
-def _check_key(replaced: Collection[str], begun: Collection[str], table: Table, by: RuleChanges) -> None:
+def _check_key(replaced: Collection[str], begun: Collection[str], plan: RulePlan) -> None:
     """ConfigError for another mask or expression of a key column: the old rows would stay next to the new ones.
 
     So would those that the pipeline wrote before a mask or an expression ``begun``.
     """
-    keys = table.schema.primary_keys
+    keys = plan.table.schema.primary_keys
     name = next((name for name in replaced if name in keys), None)
     if name is None:
         name = next((name for name in begun if name in keys), None)
-        if name is None or newest_position(table.snapshots, by.pipeline) is None:
+        if name is None or newest_position(plan.table.snapshots, plan.pipeline) is None:
             return
     raise ConfigError(
-        f"table {by.identifier} exists, and the rule computes {name} of its primary key in another way than its rows:"
+        f"table {plan.identifier} exists, and the rule computes {name} of its primary key in another way than its rows:"
         " these would stay beside the new ones. Take the change out of the rule, or write into a new table (another"
         " `into`, with `backfill: true`)"
     )

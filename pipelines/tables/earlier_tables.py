@@ -21,7 +21,7 @@ from pipelines.tables.merged_sources import check_sources, fed_by
 from pipelines.tables.opening import Opening
 from pipelines.tables.table_failure import TableFailure, blaming
 from pipelines.tables.table_routes import TableRoutes
-from pipelines.tables.writable_tables import check_rule, check_writable, following, rule_of_found
+from pipelines.tables.writable_tables import check_writable, rule_of_found, rule_plan
 from pipelines.tables.writing_scope import WritingScope
 from pipelines.tables.written_tables import WrittenTable
 from sinks.commit.positions import checkpoint_user
@@ -135,12 +135,12 @@ class EarlierTables:
             self._routes.keyed_topics.update(topic for topic, _ in found.position.offsets)
         rule = agreed_rule([each.for_table(loaded.schema) for each in rules])
         if rule is not None:
-            table = following(self._config, rule, loaded, identifier)
+            table = rule_plan(self._config, rule, loaded, identifier).published()
         else:
             check_writable(loaded, identifier)
             found_rule = rule_of_found(self._config, found, loaded)
             if found_rule is not None:
-                check_rule(self._config, found_rule, loaded, identifier)
+                rule_plan(self._config, found_rule, loaded, identifier)
         is_due = table.options.compacts_without_rows or (_awaits(found, table) and self._is_of_stream(found))
         return _Opened(loaded, rule, table, self._opening.sink(identifier, table) if is_due else None)
 

@@ -130,13 +130,15 @@ class Evolution:
             log.warning("%s: %s", sink.identifier, _beyond(rule))
         return True
 
-    def change(self, sink: TableSink, changes: Sequence[SchemaChange], now_ms: int) -> None:
-        """Publish a new version of the schema, and log it."""
+    def change(self, sink: TableSink, changes: Sequence[SchemaChange], now_ms: int) -> bool:
+        """Publish a new version of the schema, and log it; returns whether there are changes."""
         extra = {"event": "schema-changed", "table": sink.identifier}
         words = told(changes, sink.table.schema)
         if words:
             log.info("pipeline %s: %s: %s", self._config.name, sink.identifier, words, extra=extra)
-        sink.evolve(changes, now_ms)
+        if changes:
+            sink.evolve(changes, now_ms)
+        return bool(changes)
 
     def _renamed(
         self, sink: TableSink, rule: TargetRule, of_source: TargetRule, source: SourceTable, seen: Seen
@@ -207,9 +209,7 @@ class Evolution:
             and schema.has_column(name)
             and schema.field(name).description != comment
         ]
-        if changes:
-            self.change(sink, changes, now_ms)
-        return bool(changes)
+        return self.change(sink, changes, now_ms)
 
     def _check_expressions(self, rule: TargetRule, before: TableSchema, schema: TableSchema) -> None:
         """ConfigError where expressions of the rule do not go with the columns that the table is to have."""
@@ -239,10 +239,7 @@ class Evolution:
         """Remember that the source has lost columns, so that no later one is taken for them; returns whether that is
         news."""
         sources = with_names_of(remembered(sink, source).with_gone(columns, behind), sink, source)
-        changes = sources_change(sink.table.schema, sources)
-        if changes:
-            sink.evolve(changes, now_ms)
-        return bool(changes)
+        return self.change(sink, sources_change(sink.table.schema, sources), now_ms)
 
     def keep_left_out(
         self, sink: TableSink, rule: TargetRule, of_source: TargetRule, row: NewestRow, now_ms: int
@@ -263,10 +260,7 @@ class Evolution:
             there = {*row.left_out, *({*names_decoded(of_source, sink.table)} - {*row.absent})}
             lacks = [name for name in hidden_columns(of_source, found.left_out) if name not in there]
             found = found.with_lacking(source_words(fed_by(row.source)), lacks)
-        changes = sources_change(schema, found)
-        if changes:
-            sink.evolve(changes, now_ms)
-        return bool(changes)
+        return self.change(sink, sources_change(schema, found), now_ms)
 
     def _learnt_forms(
         self,

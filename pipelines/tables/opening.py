@@ -16,7 +16,7 @@ from pipelines.tables.evolution import Evolution
 from pipelines.tables.new_table import NewTable
 from pipelines.tables.observed_columns import Seen
 from pipelines.tables.renames import with_renames
-from pipelines.tables.writable_tables import following
+from pipelines.tables.writable_tables import rule_plan
 from pipelines.tables.writing_scope import WritingScope
 from sinks.commit.positions import offsets_of
 from sinks.commit.table_sink import TableSink, rolled_back
@@ -68,7 +68,7 @@ class Opening:
             table = self._catalog.create(name, new.schema(self._evolution, now_ms()))
         shown = {*seen.columns, *table.schema.column_names, *rule.columns.computed}
         check_declared(rule, shown, source.topic, identifier, is_new=False)
-        return following(self._config, rule, table, identifier)
+        return rule_plan(self._config, rule, table, identifier).published()
 
     def _warn_of_alike(self, name: TableName) -> None:
         """Warn of a new table with almost the name of another one of the pipeline."""

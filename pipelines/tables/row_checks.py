@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from paimon_table import AddColumn, SchemaChange, Table, TableSchema, WidenColumn
+from paimon_table import AddColumn, SchemaChange, TableSchema, WidenColumn
 from paimon_table.errors import ConfigError, SchemaChangeRefused
 from paimon_table.types import sql, string
 from pipelines.config.row_rules import row_problems
 from pipelines.config.table_rules import TargetRule
 from pipelines.tables.column_changes import told, widened
 from pipelines.tables.column_layout import Layout, hidden_changes, layout_of
-from pipelines.tables.rule_changes import RuleChanges
+from pipelines.tables.rule_plan import RulePlan
 
 
 def check_rows(rule: TargetRule, schema: TableSchema) -> None:
@@ -18,23 +18,22 @@ def check_rows(rule: TargetRule, schema: TableSchema) -> None:
         raise ConfigError(f"rule into {rule.into}: {text}")
 
 
-def with_computed_of(rule: TargetRule, table: Table, by: RuleChanges) -> Table:
-    """The table with the columns that its rule computes from columns that are known; idempotent.
+def plan_computed(rule: TargetRule, plan: RulePlan) -> None:
+    """The columns that a rule computes from columns that are known.
 
     What needs columns that no record has shown is left to the events. ConfigError where expressions do not go with its
     columns.
     """
-    check_rows(rule, table.schema)
-    layout = layout_of(rule, table.schema)
-    changes = [*_changes(layout, table.schema), *hidden_changes(layout, table.schema)]
+    schema = plan.table.schema
+    check_rows(rule, schema)
+    layout = layout_of(rule, schema)
+    changes = [*_changes(layout, schema), *hidden_changes(layout, schema)]
     if not changes:
-        return table
+        return
     try:
-        evolved = by.made(table, changes)
+        plan.add(changes, f"pipeline {plan.pipeline}: {plan.identifier}: {told(changes, schema)}, as its rule says")
     except SchemaChangeRefused as error:
-        raise ConfigError(f"pipeline {by.pipeline}: table {by.identifier}: {error}") from error
-    by.log.info("pipeline %s: %s: %s, as its rule says", by.pipeline, by.identifier, told(changes, table.schema))
-    return evolved
+        raise ConfigError(f"pipeline {plan.pipeline}: table {plan.identifier}: {error}") from error
 
 
 def _changes(layout: Layout, schema: TableSchema) -> list[SchemaChange]:

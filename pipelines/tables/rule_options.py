@@ -31,7 +31,7 @@ from paimon_table.options.option_parsing import parse_options
 from paimon_table.schema.schema_options import BUCKET_KEY, KEY_OPTIONS, TYPE
 from pipelines.config.config_checks import warn_once
 from pipelines.config.table_rules import TargetRule
-from pipelines.tables.rule_changes import RuleChanges
+from pipelines.tables.rule_plan import RulePlan
 
 _PARTNERS = {RECORD_EXPIRE_TIME: RECORD_TIME_FIELD}
 """Options that are refused without another one, which names a column."""
@@ -47,37 +47,36 @@ OF_MERGING = (
 """Options that a table cannot change over its rows, but that say nothing of a table with one row for each key."""
 
 
-def with_options_of(rule: TargetRule, table: Table, by: RuleChanges) -> Table:
-    """The table with the rule's options. Idempotent.
+def plan_options(rule: TargetRule, plan: RulePlan) -> None:
+    """The options of a rule.
 
     Options that name columns which the table does not have yet wait until the columns are added. Raises ConfigError for
     options that may not change any more.
     """
     changes: list[SetOption] = []
-    identifier = by.identifier
+    waiting: list[SetOption] = []
+    table, identifier = plan.table, plan.identifier
     try:
         changes = option_changes(table, rule, identifier)
         waiting = [c for c in changes if not _columns_of(c, changes) <= {*table.schema.column_names}]
         changes = [c for c in changes if c not in waiting]
         _check_bucket(table, changes)
-        evolved = by.made(table, changes) if changes else table
+        if changes:
+            told = ", ".join(_told(table.schema, change) for change in changes)
+            plan.add(changes, f"{identifier}: options change as its rule says: {told}")
     except ConfigError as error:
         wanted = ", ".join(_told(table.schema, c) for c in changes)
         is_rebuilt = error.option in OF_MERGING and bool(table.schema.primary_keys)
         rebuild = f"`tidemark replay FILE --table {identifier} --rebuild`"
         rebuilt = f" rebuild the table by it, with the pipeline stopped ({rebuild})," if is_rebuilt else ""
         raise error.told(
-            f"pipeline {by.pipeline}: the rule into {rule.into} changes options of table {identifier}"
+            f"pipeline {plan.pipeline}: the rule into {rule.into} changes options of table {identifier}"
             f"{f' ({wanted})' if wanted else ''}, which it refuses: {error}; nothing was written: take the change out"
             f" of the pipeline file,{rebuilt} or write into a new table (another `into`, with `backfill: true`)"
         ) from error
-    if changes:
-        told = ", ".join(_told(table.schema, change) for change in changes)
-        by.log.info("%s: options change as its rule says: %s", identifier, told)
     if waiting:
         names = ", ".join(_told_waiting(table.schema, change) for change in waiting)
-        by.log.warning("%s: has no effect before the column it names is there: %s", identifier, names)
-    return evolved
+        plan.warn(f"{identifier}: has no effect before the column it names is there: {names}")
 
 
 def option_changes(table: Table, rule: TargetRule, identifier: str) -> list[SetOption]:

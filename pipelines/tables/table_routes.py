@@ -25,7 +25,7 @@ from pipelines.tables.paused_tables import FILLED
 from pipelines.tables.record_notes import MessageKeyWarnings
 from pipelines.tables.repeated_reads import check_repeated_reads
 from pipelines.tables.table_failure import TableFailure, blaming
-from pipelines.tables.writable_tables import check_same_mode, following
+from pipelines.tables.writable_tables import check_same_mode, rule_plan
 from pipelines.tables.writing_scope import WritingScope
 from sinks.commit.positions import newest_position
 from sinks.commit.table_sink import TableSink
@@ -295,7 +295,7 @@ class TableRoutes:
             self.sinks.pop(identifier, None)
         elif identifier in self.sinks:
             rule = self.rules.get(identifier)
-            followed = table if rule is None else following(self._config, rule, table, identifier)
+            followed = table if rule is None else rule_plan(self._config, rule, table, identifier).published()
             self.sinks[identifier] = self._opening.sink(identifier, followed)
         # Its next events lead to it: the known facts about its sources may be from before its pause.
         self.routes = {source: name for source, name in self.routes.items() if name != identifier}

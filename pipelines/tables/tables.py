@@ -310,9 +310,7 @@ class PipelineTables:
         if rule.schema_changes.nullability != "apply":
             return False
         changes = nullable_changes(sink.table.schema, error.columns, rule.schema_changes)
-        if changes:
-            self._evolution.change(sink, changes, now_ms())
-        return bool(changes)
+        return self._evolution.change(sink, changes, now_ms())
 
     def pause(self, failure: TableFailure, batch_id: int, *, is_appended: bool = False) -> None:
         """Pause a table that has failed in ``batch_id``, or raise its error if the run must stop.

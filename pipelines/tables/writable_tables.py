@@ -14,14 +14,14 @@ from pipelines.config.config import PipelineConfig
 from pipelines.config.config_checks import warn_once
 from pipelines.config.kept_values import unreadable_values
 from pipelines.config.table_rules import TargetRule
-from pipelines.tables.added_columns import with_deleted_at, with_order_of
-from pipelines.tables.declared_columns import with_types_of
-from pipelines.tables.earlier_rows import with_words_of
+from pipelines.tables.added_columns import plan_deleted_at, plan_order
+from pipelines.tables.declared_columns import plan_types
+from pipelines.tables.earlier_rows import plan_words
 from pipelines.tables.known_routes import agreed_rule, known_sources, possible_rules, rules_for
 from pipelines.tables.own_tables import OwnTables
-from pipelines.tables.row_checks import with_computed_of
-from pipelines.tables.rule_changes import RuleChanges
-from pipelines.tables.rule_options import with_options_of
+from pipelines.tables.row_checks import plan_computed
+from pipelines.tables.rule_options import plan_options
+from pipelines.tables.rule_plan import RulePlan
 from pipelines.tables.watermarks import check_event_time
 from pipelines.tables.written_tables import WrittenTable
 from sinks.exchange.version_columns import HISTORY_OPTION
@@ -113,32 +113,24 @@ def check_writable(table: Table, identifier: str) -> None:
         )
 
 
-def following(
-    config: PipelineConfig, rule: TargetRule, table: Table, identifier: str, *, publishes: bool = True
-) -> Table:
-    """The table with the columns, types and options that its rule says, without any record.
+def rule_plan(config: PipelineConfig, rule: TargetRule, table: Table, identifier: str) -> RulePlan:
+    """What gives a table the columns, types and options that its rule says, without any record.
 
-    ConfigError when the rule is about another table, or when it cannot be written as its rule says. Publishes schema
-    versions only if ``publishes``.
+    ConfigError when the rule is about another table, or when it cannot be written as its rule says.
     """
     rule = rule.for_table(table.schema)
     check_keys(table, identifier, rule)
-    by = RuleChanges(config.name, identifier, now_ms(), publishes)
-    changed = with_types_of(rule, table, by)
+    plan = RulePlan(config.name, identifier, now_ms(), table)
+    plan_types(rule, plan)
     if rule.changes_rows:
-        changed = with_computed_of(rule, changed, by)
-    changed = with_words_of((rule, *possible_rules(config, TableName.of(identifier))), changed, by)
-    changed = with_deleted_at(rule, changed, by)
-    changed = with_order_of(rule, changed, by)
-    changed = with_options_of(rule, changed, by)
-    check_event_time(rule, changed.schema, identifier)
-    check_writable(changed, identifier)
-    return changed
-
-
-def check_rule(config: PipelineConfig, rule: TargetRule, table: Table, identifier: str) -> None:
-    """Raise what ``following`` would, and change nothing."""
-    following(config, rule, table, identifier, publishes=False)
+        plan_computed(rule, plan)
+    plan_words((rule, *possible_rules(config, TableName.of(identifier))), plan)
+    plan_deleted_at(rule, plan)
+    plan_order(rule, plan)
+    plan_options(rule, plan)
+    check_event_time(rule, plan.table.schema, identifier)
+    check_writable(plan.table, identifier)
+    return plan
 
 
 def rule_of_found(config: PipelineConfig, found: WrittenTable, table: Table) -> TargetRule | None:
@@ -165,7 +157,7 @@ def check_own_tables(config: PipelineConfig, own: OwnTables, paused: Collection[
             continue
         rule = rule_of_found(config, found, table)
         if rule is not None:
-            check_rule(config, rule, table, str(found.name))
+            rule_plan(config, rule, table, str(found.name))
 
 
 def check_tables_of_others(config: PipelineConfig, own: OwnTables) -> None:
@@ -184,4 +176,4 @@ def check_tables_of_others(config: PipelineConfig, own: OwnTables) -> None:
         except TidemarkError:
             continue
         if table is not None:
-            check_rule(config, config.target_rule(rule), table, str(name))
+            rule_plan(config, config.target_rule(rule), table, str(name))

@@ -30,7 +30,7 @@ from pipelines.tables.merged_sources import source_words
 from pipelines.tables.observed_columns import merged
 from pipelines.tables.own_tables import OwnTables
 from pipelines.tables.unmatched_rules import unmatched
-from pipelines.tables.writable_tables import following, rule_of_found
+from pipelines.tables.writable_tables import rule_of_found, rule_plan
 from pipelines.trial.case_checks import plain_rows
 from pipelines.trial.ddl import alter_table, create_table
 from pipelines.trial.kept_warnings import kept_warnings
@@ -179,7 +179,7 @@ def _follow_rules(config: PipelineConfig, pipeline: TrialPipeline) -> Iterator[t
         table = catalog.load(found.name)
         rule = rule_of_found(config, found, table)
         if rule is not None:
-            following(config, rule, table, str(found.name))
+            rule_plan(config, rule, table, str(found.name)).published()
             yield str(found.name), rule
 
 

@@ -156,6 +156,29 @@ def test_a_wider_declared_type_widens_the_column_of_a_table_that_others_made(tmp
     assert [str(stored(tmp_path).schema.field(name).type) for name in "nm"] == ["STRING", "BIGINT NOT NULL"]
 
 
+def test_all_that_a_rule_changes_is_one_schema_version(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run(tmp_path, creates(0, {"id": 1, "n": 1}), n="INT")
+    wider: dict[str, Any] = {**rules_with(n="BIGINT")[0], "options": {"changelog-producer": "lookup"}}
+    wider |= {"history": "soft_delete"}
+
+    with caplog.at_level(logging.INFO):
+        run_batches(pipeline_tables(tmp_path, [wider]), [creates(1, {"id": 2, "n": 2**40})], tmp_path, 1)
+
+    assert stored(tmp_path).schema.id == 1 and [row["n"] for row in rows_in(tmp_path)] == [1, 2**40]
+    for told in ("widened from INT to BIGINT", "`history: soft_delete` says", "options change as its rule says"):
+        assert told in caplog.text
+
+
+def test_a_refused_rule_changes_nothing_at_all(tmp_path: Path) -> None:
+    run(tmp_path, creates(0, {"id": 1, "n": 1}), n="INT")
+    refused: dict[str, Any] = {**rules_with(n="BIGINT")[0], "options": {"merge-engine": "aggregation"}}
+
+    with pytest.raises((ConfigError, TableFailure), match="nothing was written"):
+        run_batches(pipeline_tables(tmp_path, [refused]), [creates(1, {"id": 2, "n": 2})], tmp_path, 1)
+
+    assert stored(tmp_path).schema.id == 0
+
+
 @pytest.mark.parametrize(("column", "wanted"), [("n", "STRING"), ("id", "DECIMAL(20, 0)")])
 def test_a_declared_type_that_the_table_cannot_take_is_refused(tmp_path: Path, column: str, wanted: str) -> None:
     run(tmp_path, creates(0, {"id": 1, "n": 1}))
