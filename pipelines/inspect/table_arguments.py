@@ -6,8 +6,11 @@ in one place. The commands themselves get a path and options in both cases.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib import import_module
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -94,3 +97,30 @@ Storage = Annotated[
         callback=_with_storage,
     ),
 ]
+
+
+def table_command(app: typer.Typer, work: str, name: str | None = None) -> Callable[[Callable[..., None]], None]:
+    """Register a command about one table; the decorated function gives its name, its parameters and its help.
+
+    The function of this name in the module ``work`` gets their values in their order, and the storage options behind
+    them. The module is imported on a call.
+    """
+
+    def register(declared: Callable[..., None]) -> None:
+        hints = get_type_hints(declared, include_extras=True)
+        own = [p.replace(annotation=hints[p.name]) for p in signature(declared).parameters.values()]
+
+        def command(**values: Any) -> None:
+            function = getattr(import_module(work), declared.__name__)
+            function(*(values[parameter.name] for parameter in own), values["option"])
+
+        kind = Parameter.POSITIONAL_OR_KEYWORD
+        shared = [Parameter(n, kind, default=None, annotation=a) for n, a in _OF_ALL.items()]
+        command.__name__, command.__doc__ = declared.__name__, declared.__doc__
+        command.__signature__ = Signature([*own, *shared])  # type: ignore[attr-defined]
+        app.command(name)(command)
+
+    return register
+
+
+_OF_ALL = {"_config": Config, "option": Storage}

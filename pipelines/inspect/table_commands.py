@@ -9,9 +9,11 @@ from typing import Annotated
 
 import typer
 
-from pipelines.inspect.table_arguments import Config, Storage, TablePath
+from pipelines.inspect.table_arguments import Storage, TablePath, table_command
 from pipelines.report.arguments import GivenOnce
 from pipelines.report.output import SNAPSHOT_ID, RowFormat
+
+_WORK = "pipelines.inspect.table_views"
 
 table_app = typer.Typer(
     cls=GivenOnce,
@@ -27,15 +29,12 @@ Columns = Annotated[
 Limit = Annotated[int | None, typer.Option("--limit", min=0, help="Print at most this many rows.")]
 
 
-@table_app.command()
-def show(path: TablePath, format: Format = RowFormat.TABLE, _config: Config = None, option: Storage = None) -> None:
+@table_command(table_app, _WORK)
+def show(path: TablePath, format: Format = RowFormat.TABLE) -> None:
     """Show columns, keys, options and state."""
-    from pipelines.inspect import table_views
-
-    table_views.show(path, format, option)
 
 
-@table_app.command()
+@table_command(table_app, _WORK)
 def scan(
     path: TablePath,
     format: Format = RowFormat.TABLE,
@@ -53,16 +52,11 @@ def scan(
         ),
     ] = None,
     tag: Annotated[str | None, typer.Option("--tag", help="The table as of the snapshot of this tag.")] = None,
-    _config: Config = None,
-    option: Storage = None,
 ) -> None:
     """Print the rows of the table."""
-    from pipelines.inspect import table_views
-
-    table_views.scan(path, format, columns, where, limit, snapshot, timestamp, tag, option)
 
 
-@table_app.command()
+@table_command(table_app, _WORK)
 def changes(
     path: TablePath,
     format: Format = RowFormat.TABLE,
@@ -71,16 +65,11 @@ def changes(
     columns: Columns = None,
     limit: Limit = None,
     snapshot_ids: Annotated[bool, typer.Option("--snapshot-ids", help=f"Add a column {SNAPSHOT_ID}.")] = False,
-    _config: Config = None,
-    option: Storage = None,
 ) -> None:
     """Print the changelog, oldest first.
 
     Column _row_kind is +I, -U, +U or -D.
     """
-    from pipelines.inspect import table_views
-
-    table_views.changes(path, format, first, last, columns, limit, snapshot_ids, option)
 
 
 @table_app.command("list")
@@ -94,44 +83,21 @@ def list_tables(
     table_views.list_tables(warehouse, option)
 
 
-@table_app.command()
-def snapshots(
-    path: TablePath,
-    format: Format = RowFormat.TABLE,
-    limit: Limit = None,
-    _config: Config = None,
-    option: Storage = None,
-) -> None:
+@table_command(table_app, _WORK)
+def snapshots(path: TablePath, format: Format = RowFormat.TABLE, limit: Limit = None) -> None:
     """Print the snapshots, oldest first."""
-    from pipelines.inspect import table_views
-
-    table_views.snapshots(path, format, limit, option)
 
 
-@table_app.command()
-def schemas(
-    path: TablePath,
-    format: Format = RowFormat.TABLE,
-    limit: Limit = None,
-    _config: Config = None,
-    option: Storage = None,
-) -> None:
+@table_command(table_app, _WORK)
+def schemas(path: TablePath, format: Format = RowFormat.TABLE, limit: Limit = None) -> None:
     """Print the versions of the schema and their changes, oldest first."""
-    from pipelines.inspect import table_views
-
-    table_views.schemas(path, format, limit, option)
 
 
-@table_app.command()
+@table_command(table_app, _WORK)
 def files(
     path: TablePath,
     format: Format = RowFormat.TABLE,
     snapshot: Annotated[int | None, typer.Option("--snapshot", help="Files of this snapshot.")] = None,
     limit: Limit = None,
-    _config: Config = None,
-    option: Storage = None,
 ) -> None:
     """Print the live data files."""
-    from pipelines.inspect import table_views
-
-    table_views.files(path, format, snapshot, limit, option)

@@ -9,34 +9,34 @@ from typing import Annotated
 
 import typer
 
-from pipelines.inspect.table_arguments import Config, Storage, TablePath
+from pipelines.inspect.table_arguments import TablePath, table_command
 from pipelines.inspect.table_commands import Format
-from pipelines.jobs.job_commands import DryRun
+from pipelines.jobs.job_commands import DryRun, Yes
 from pipelines.jobs.upkeep_commands import table_app
 from pipelines.report.arguments import GivenOnce
 from pipelines.report.output import RowFormat
 
 __all__ = ["table_app"]
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+_WORK = "pipelines.jobs.history_jobs"
+
 Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]
 Names = Annotated[list[str], typer.Argument(metavar="NAME...", show_default=False)]
 
-tags_app = typer.Typer(
-    cls=GivenOnce, help="Tags: snapshots that stay under a name.", no_args_is_help=True, rich_markup_mode=None
-)
-branches_app = typer.Typer(
-    cls=GivenOnce, help="Branches: other lines of snapshots.", no_args_is_help=True, rich_markup_mode=None
-)
-consumers_app = typer.Typer(
-    cls=GivenOnce, help="Consumers: how far readers have come.", no_args_is_help=True, rich_markup_mode=None
-)
-table_app.add_typer(tags_app, name="tags")
-table_app.add_typer(branches_app, name="branches")
-table_app.add_typer(consumers_app, name="consumers")
+
+def _group(name: str, text: str) -> typer.Typer:
+    """A group of commands under `tidemark table`."""
+    group = typer.Typer(cls=GivenOnce, help=text, no_args_is_help=True, rich_markup_mode=None)
+    table_app.add_typer(group, name=name)
+    return group
 
 
-@table_app.command()
+tags_app = _group("tags", "Tags: snapshots that stay under a name.")
+branches_app = _group("branches", "Branches: other lines of snapshots.")
+consumers_app = _group("consumers", "Consumers: how far readers have come.")
+
+
+@table_command(table_app, _WORK)
 def expire(
     path: TablePath,
     retain_min: Annotated[
@@ -60,20 +60,15 @@ def expire(
         ),
     ] = None,
     dry_run: DryRun = False,
-    _config: Config = None,
-    option: Storage = None,
 ) -> None:
     """Remove snapshots and other data that the table no longer keeps.
 
     Removes expired tags, old partitions, consumers, snapshots and changelogs with their files, as the options of the
     table say. Pipelines and readers may continue.
     """
-    from pipelines.jobs import history_jobs
-
-    history_jobs.expire(path, retain_min, retain_max, older_than, dry_run, option)
 
 
-@table_app.command()
+@table_command(table_app, _WORK)
 def rollback(
     path: TablePath,
     snapshot: Annotated[int | None, typer.Option("--snapshot", help="Roll back to this snapshot.")] = None,
@@ -83,30 +78,20 @@ def rollback(
     ] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
-    _config: Config = None,
-    option: Storage = None,
 ) -> None:
     """Make an earlier snapshot the newest one.
 
     Removes later snapshots, changelogs and tags. First stop all writers of the table: pipelines, compactions, other
     jobs. The next start of a pipeline reads the records since then again.
     """
-    from pipelines.jobs import history_jobs
-
-    history_jobs.rollback(path, snapshot, tag, timestamp, yes, dry_run, option)
 
 
-@tags_app.command("list")
-def list_tags(
-    path: TablePath, format: Format = RowFormat.TABLE, _config: Config = None, option: Storage = None
-) -> None:
+@table_command(tags_app, _WORK, "list")
+def list_tags(path: TablePath, format: Format = RowFormat.TABLE) -> None:
     """Print the tags, oldest snapshots first."""
-    from pipelines.jobs import history_jobs
-
-    history_jobs.list_tags(path, format, option)
 
 
-@tags_app.command("create")
+@table_command(tags_app, _WORK, "create")
 def create_tag(
     path: TablePath,
     name: Name,
@@ -122,91 +107,46 @@ def create_tag(
         ),
     ] = None,
     dry_run: DryRun = False,
-    _config: Config = None,
-    option: Storage = None,
 ) -> None:
     """Tag a snapshot, so that it is kept."""
-    from pipelines.jobs import history_jobs
-
-    history_jobs.create_tag(path, name, snapshot, retained, dry_run, option)
 
 
-@tags_app.command("delete")
-def delete_tags(
-    path: TablePath, names: Names, dry_run: DryRun = False, _config: Config = None, option: Storage = None
-) -> None:
+@table_command(tags_app, _WORK, "delete")
+def delete_tags(path: TablePath, names: Names, dry_run: DryRun = False) -> None:
     """Delete tags, with the files that only they needed."""
-    from pipelines.jobs import history_jobs
-
-    history_jobs.delete_tags(path, names, dry_run, option)
 
 
-@tags_app.command("rollback")
-def rollback_to_tag(
-    path: TablePath,
-    name: Name,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-    _config: Config = None,
-    option: Storage = None,
-) -> None:
+@table_command(tags_app, _WORK, "rollback")
+def rollback_to_tag(path: TablePath, name: Name, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Make the snapshot of a tag the newest one; as `tidemark table rollback --tag`."""
-    from pipelines.jobs import history_jobs
-
-    history_jobs.rollback(path, None, name, None, yes, dry_run, option)
 
 
-@branches_app.command("list")
-def list_branches(
-    path: TablePath, format: Format = RowFormat.TABLE, _config: Config = None, option: Storage = None
-) -> None:
+@table_command(branches_app, _WORK, "list")
+def list_branches(path: TablePath, format: Format = RowFormat.TABLE) -> None:
     """Print the branches."""
-    from pipelines.jobs import history_jobs
-
-    history_jobs.list_branches(path, format, option)
 
 
-@branches_app.command("create")
+@table_command(branches_app, _WORK, "create")
 def create_branch(
     path: TablePath,
     name: Name,
     tag: Annotated[str | None, typer.Option("--tag", help="Begin at this tag; without it, with no rows.")] = None,
     dry_run: DryRun = False,
-    _config: Config = None,
-    option: Storage = None,
 ) -> None:
     """Create a branch."""
-    from pipelines.jobs import history_jobs
-
-    history_jobs.create_branch(path, name, tag, dry_run, option)
 
 
-@branches_app.command("delete")
-def delete_branch(
-    path: TablePath,
-    name: Name,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-    _config: Config = None,
-    option: Storage = None,
-) -> None:
+@table_command(branches_app, _WORK, "delete")
+def delete_branch(path: TablePath, name: Name, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Delete a branch. remove-orphans finds the files that only it needed."""
-    from pipelines.jobs import history_jobs
-
-    history_jobs.delete_branch(path, name, yes, dry_run, option)
 
 
-@consumers_app.command("list")
-def list_consumers(
-    path: TablePath, format: Format = RowFormat.TABLE, _config: Config = None, option: Storage = None
-) -> None:
+@table_command(consumers_app, _WORK, "list")
+def list_consumers(path: TablePath, format: Format = RowFormat.TABLE) -> None:
     """Print the consumers: streaming readers that keep snapshots from expiring."""
-    from pipelines.jobs import history_jobs
-
-    history_jobs.list_consumers(path, format, option)
 
 
-@consumers_app.command("reset")
+@table_command(consumers_app, _WORK, "reset")
 def reset_consumer(
     path: TablePath,
     name: Name,
@@ -215,20 +155,10 @@ def reset_consumer(
     ],
     create: Annotated[bool, typer.Option("--create", help="Create the consumer if it does not exist.")] = False,
     dry_run: DryRun = False,
-    _config: Config = None,
-    option: Storage = None,
 ) -> None:
     """Let a consumer continue with a snapshot."""
-    from pipelines.jobs import history_jobs
-
-    history_jobs.reset_consumer(path, name, snapshot, create, dry_run, option)
 
 
-@consumers_app.command("delete")
-def delete_consumer(
-    path: TablePath, name: Name, dry_run: DryRun = False, _config: Config = None, option: Storage = None
-) -> None:
+@table_command(consumers_app, _WORK, "delete")
+def delete_consumer(path: TablePath, name: Name, dry_run: DryRun = False) -> None:
     """Delete a consumer."""
-    from pipelines.jobs import history_jobs
-
-    history_jobs.delete_consumer(path, name, dry_run, option)

@@ -173,6 +173,11 @@ def rollback(
     say(f"snapshot {plan.to.id} is the newest one; remove-orphans finds the files that nothing needs now")
 
 
+def rollback_to_tag(path: str, tag: str, yes: bool, dry_run: bool, storage: Options) -> None:
+    """Roll the table back to a tag, once that is confirmed."""
+    rollback(path, None, tag, None, yes, dry_run, storage)
+
+
 def _snapshot_at(table: Table, timestamp: str) -> int:
     try:
         moment = int(timestamp) if timestamp.isascii() and timestamp.isdigit() else timestamp

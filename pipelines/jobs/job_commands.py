@@ -9,10 +9,12 @@ from typing import Annotated
 
 import typer
 
-from pipelines.inspect.table_arguments import Config, Storage, TablePath
+from pipelines.inspect.table_arguments import TablePath, table_command
 from pipelines.inspect.table_commands import Columns, table_app
 
 __all__ = ["table_app"]
+
+_WORK = "pipelines.jobs.table_jobs"
 
 Partitions = Annotated[
     list[str] | None,
@@ -26,7 +28,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")]
 
 
-@table_app.command()
+@table_command(table_app, _WORK)
 def compact(
     path: TablePath,
     full: Annotated[
@@ -34,19 +36,14 @@ def compact(
     ] = False,
     partition: Partitions = None,
     dry_run: DryRun = False,
-    _config: Config = None,
-    option: Storage = None,
 ) -> None:
     """Compact the table.
 
     Pipelines may write at the same time.
     """
-    from pipelines.jobs import table_jobs
-
-    table_jobs.compact(path, full, partition, dry_run, option)
 
 
-@table_app.command()
+@table_command(table_app, _WORK)
 def sort(
     path: TablePath,
     columns: Annotated[
@@ -57,31 +54,23 @@ def sort(
     ] = None,
     partition: Partitions = None,
     dry_run: DryRun = False,
-    _config: Config = None,
-    option: Storage = None,
 ) -> None:
     """Sort the rows of a table without primary key and buckets.
 
     Rewrites each partition in the order of the columns, so that readers skip more files. Pipelines may write at the
     same time; the next sort includes their rows.
     """
-    from pipelines.jobs import table_jobs
-
-    table_jobs.sort(path, columns, partition, dry_run, option)
 
 
-@table_app.command()
-def analyze(path: TablePath, columns: Columns = None, _config: Config = None, option: Storage = None) -> None:
+@table_command(table_app, _WORK)
+def analyze(path: TablePath, columns: Columns = None) -> None:
     """Store statistics of the columns for the planners of engines.
 
     Reads all rows of the newest snapshot and publishes their statistics in a new snapshot.
     """
-    from pipelines.jobs import table_jobs
-
-    table_jobs.analyze(path, columns, option)
 
 
-@table_app.command()
+@table_command(table_app, _WORK)
 def rescale(
     path: TablePath,
     buckets: Annotated[
@@ -92,8 +81,6 @@ def rescale(
     ],
     partition: Partitions = None,
     dry_run: DryRun = False,
-    _config: Config = None,
-    option: Storage = None,
 ) -> None:
     """Change the number of buckets of the table.
 
@@ -101,38 +88,20 @@ def rescale(
     number, and take no rows before you rescale them as well. A change from or to dynamic buckets rewrites all
     partitions.
     """
-    from pipelines.jobs import table_jobs
-
-    table_jobs.rescale(path, buckets, partition, dry_run, option)
 
 
-@table_app.command("drop-partition")
-def drop_partition(
-    path: TablePath,
-    partition: Partitions = None,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-    _config: Config = None,
-    option: Storage = None,
-) -> None:
+@table_command(table_app, _WORK, "drop-partition")
+def drop_partition(path: TablePath, partition: Partitions = None, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Drop partitions with all their rows.
 
     Older snapshots still have them. The changelog does not record the drop.
     """
-    from pipelines.jobs import table_jobs
-
-    table_jobs.drop_partition(path, partition, yes, dry_run, option)
 
 
-@table_app.command()
-def truncate(
-    path: TablePath, yes: Yes = False, dry_run: DryRun = False, _config: Config = None, option: Storage = None
-) -> None:
+@table_command(table_app, _WORK)
+def truncate(path: TablePath, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Remove all rows of the table.
 
     Older snapshots still have them. The changelog does not record the removal. Pipelines continue with their next
     records.
     """
-    from pipelines.jobs import table_jobs
-
-    table_jobs.truncate(path, yes, dry_run, option)

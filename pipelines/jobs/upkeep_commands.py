@@ -9,13 +9,15 @@ from typing import Annotated
 
 import typer
 
-from pipelines.inspect.table_arguments import Config, Storage, TablePath
-from pipelines.jobs.job_commands import DryRun, table_app
+from pipelines.inspect.table_arguments import TablePath, table_command
+from pipelines.jobs.job_commands import DryRun, Yes, table_app
 
 __all__ = ["table_app"]
 
+_WORK = "pipelines.jobs.upkeep"
 
-@table_app.command("remove-orphans")
+
+@table_command(table_app, _WORK, "remove-orphans")
 def remove_orphans(
     path: TablePath,
     older_than: Annotated[
@@ -29,19 +31,14 @@ def remove_orphans(
         ),
     ] = False,
     dry_run: DryRun = False,
-    _config: Config = None,
-    option: Storage = None,
 ) -> None:
     """Remove files that no snapshot, changelog, tag or branch refers to.
 
     Killed writers leave such files. Files with names that are not Paimon's stay.
     """
-    from pipelines.jobs import upkeep
-
-    upkeep.remove_orphans(path, older_than, nobody_writes, dry_run, option)
 
 
-@table_app.command()
+@table_command(table_app, _WORK)
 def repair(
     path: TablePath,
     deep: Annotated[
@@ -49,19 +46,14 @@ def repair(
         typer.Option("--deep", help="Also read all rows of the newest snapshot, with all checksums of their files."),
     ] = False,
     dry_run: DryRun = False,
-    _config: Config = None,
-    option: Storage = None,
 ) -> None:
     """List damaged files of the table, and fix hint files.
 
     If damage remains, says what you can do, and exits with 1.
     """
-    from pipelines.jobs import upkeep
-
-    upkeep.repair(path, deep, dry_run, option)
 
 
-@table_app.command("remove-duplicates")
+@table_command(table_app, _WORK, "remove-duplicates")
 def remove_duplicates(
     path: TablePath,
     newest_by: Annotated[
@@ -72,16 +64,11 @@ def remove_duplicates(
             help="Keep the row with the greatest value of this column; by default the row in the youngest file.",
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     dry_run: DryRun = False,
-    _config: Config = None,
-    option: Storage = None,
 ) -> None:
     """List keys with rows in several partitions, and keep one row of each.
 
     For tables whose rows move between partitions. Such keys come from two jobs at once, or from an earlier fixed
     number of buckets. Pipelines pause a table that has them. The changelog has the deletes. Stop the pipelines first.
     """
-    from pipelines.jobs import upkeep
-
-    upkeep.remove_duplicates(path, newest_by, yes, dry_run, option)
