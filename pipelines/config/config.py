@@ -227,10 +227,10 @@ class PipelineConfig(ConfigModel):
             effective, stated = words.over(of_defaults), words.words
             at = (*place, "schema_changes")
             for kind, word in BY_SCHEMA:
-                if stated.get(kind) == word and not self.source.format.has_schemas:
+                if stated.get(kind) == word and not self.source.format.traits.has_schemas:
                     text = f"'{word}' needs schemas in the records, and those of {self.source.format.name} have none"
                     raise refused(f"{text}; remove the word", *at, kind)
-            if stated.get("drop") == "drop" and not self.source.format.tells_drops:
+            if stated.get("drop") == "drop" and not self.source.format.traits.tells_drops:
                 text = (
                     f"records of {self.source.format.name} may leave out what is NULL, so none shows a dropped column"
                 )
@@ -255,7 +255,7 @@ class PipelineConfig(ConfigModel):
             if rule.order_by is None:
                 continue
             at, target = ("tables", index, "order_by"), self.target_rule(rule)
-            if not self.source.format.tells_positions:
+            if not self.source.format.traits.tells_positions:
                 text = (
                     f"records of the format {self.source.format.name} do not have their place in the log of a source;"
                     " name a column with a version of the row: `options: {sequence.field: COLUMN}`"

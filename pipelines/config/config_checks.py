@@ -109,7 +109,7 @@ def _missing_schemas(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
 
 def _assumed_logs(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
     """Rules that leave the key to records which never name one."""
-    if config.source.format.names_keys:
+    if config.source.format.traits.names_keys:
         return
     for i, rule in enumerate(config.tables):
         if not rule.tells_key:
@@ -123,7 +123,7 @@ def _assumed_logs(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
 def _undeclared_keys(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
     """Rules for tables with a key that nothing names."""
     for i, rule in enumerate(config.tables):
-        if rule.mode == "upsert" and rule.primary_key is None and not config.source.format.names_keys:
+        if rule.mode == "upsert" and rule.primary_key is None and not config.source.format.traits.names_keys:
             text = f"records of {config.source.format.name} name no primary key; state primary_key in this rule"
             yield problem_at(file, ("tables", i, "mode"), text)
 
@@ -222,7 +222,7 @@ def _budgets_without_effect(config: PipelineConfig, file: YamlFile) -> Iterator[
 
 def _paths_without_effect(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
     form = config.source.format
-    if form.reads_paths:
+    if form.traits.reads_paths:
         return
     able = " or ".join(name for name, known in form.formats.items() if known.reads_paths)
     for i, rule in enumerate(config.tables):

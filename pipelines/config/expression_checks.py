@@ -49,10 +49,12 @@ def _untold_metadata(config: PipelineConfig, rule: TableRule) -> Iterator[tuple[
     texts: list[tuple[KeyPath, str]] = [] if rule.where is None else [(("where",), rule.where)]
     for block, found in (("add", rule.columns.add), ("replace", rule.columns.replace)):
         texts += [(("columns", block, name), text) for name, text in found.items()]
-    for path, text in texts if form.untold else ():
-        untold = [] if problem_of(text, columns={}) else [name for name in metadata_of(text) if name in form.untold]
+    for path, text in texts if form.traits.untold else ():
+        untold = (
+            [] if problem_of(text, columns={}) else [name for name in metadata_of(text) if name in form.traits.untold]
+        )
         if untold:
-            told = ", ".join(f"${name}" for name in METADATA if name not in form.untold)
+            told = ", ".join(f"${name}" for name in METADATA if name not in form.traits.untold)
             yield path, f"records of the format {form.name} do not have ${untold[0]}; they have {told}"
 
 

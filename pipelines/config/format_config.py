@@ -88,39 +88,9 @@ class ChosenFormat(ConfigModel):
         return type(self).model_fields[field].alias or field
 
     @property
-    def reads_paths(self) -> bool:
-        """Whether columns may be filled from inside of nested fields."""
-        return self.formats[self.name].reads_paths
-
-    @property
-    def names_keys(self) -> bool:
-        """Whether records name the columns of their key."""
-        return self.formats[self.name].names_keys
-
-    @property
-    def finds_formats(self) -> bool:
-        """Whether the first records of each topic show its format."""
-        return self.formats[self.name].finds_formats
-
-    @property
-    def has_schemas(self) -> bool:
-        """Whether records can carry a schema that has their columns in order."""
-        return self.formats[self.name].has_schemas
-
-    @property
-    def tells_drops(self) -> bool:
-        """Whether a record can show that a column is gone, and not only NULL."""
-        return self.formats[self.name].tells_drops
-
-    @property
-    def untold(self) -> frozenset[str]:
-        """The metadata that no record has."""
-        return self.formats[self.name].untold
-
-    @property
-    def tells_positions(self) -> bool:
-        """Whether records may have their place in the log of a source."""
-        return self.formats[self.name].tells_positions
+    def traits(self) -> RecordFormat:
+        """What is declared of this format."""
+        return self.formats[self.name]
 
     @property
     def schema_files(self) -> str | None:

@@ -8,37 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from paimon_table.options import names
 from paimon_table.options.field_options import is_field_option
-from paimon_table.options.names import (
-    BUCKET,
-    CHANGELOG_PRODUCER,
-    FULL_COMPACTION_DELTA_COMMITS,
-    MERGE_ENGINE,
-    RECORD_EXPIRE_TIME,
-    RECORD_TIME_FIELD,
-    ROW_DEDUPLICATE_IGNORE_FIELDS,
-    ROWKIND_FIELD,
-    SEQUENCE_AUTO_PADDING,
-    SEQUENCE_FIELD,
-    SNAPSHOT_ORDERING,
-    STREAMING_READ_OVERWRITE,
-)
 from paimon_table.options.option_facts import declaration
 from paimon_table.schema.schema_options import BUCKET_KEY
 
 _OF_KEYS = frozenset(
     {
-        CHANGELOG_PRODUCER,
-        FULL_COMPACTION_DELTA_COMMITS,
-        MERGE_ENGINE,
-        RECORD_EXPIRE_TIME,
-        RECORD_TIME_FIELD,
-        ROW_DEDUPLICATE_IGNORE_FIELDS,
-        ROWKIND_FIELD,
-        SEQUENCE_AUTO_PADDING,
-        SEQUENCE_FIELD,
-        SNAPSHOT_ORDERING,
-        STREAMING_READ_OVERWRITE,
+        names.CHANGELOG_PRODUCER,
+        names.FULL_COMPACTION_DELTA_COMMITS,
+        names.MERGE_ENGINE,
+        names.RECORD_EXPIRE_TIME,
+        names.RECORD_TIME_FIELD,
+        names.ROW_DEDUPLICATE_IGNORE_FIELDS,
+        names.ROWKIND_FIELD,
+        names.SEQUENCE_AUTO_PADDING,
+        names.SEQUENCE_FIELD,
+        names.SNAPSHOT_ORDERING,
+        names.STREAMING_READ_OVERWRITE,
     }
 )
 
@@ -49,9 +36,9 @@ def without_key_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_of_keys(name: str, options: Mapping[str, str]) -> bool:
-    if name == BUCKET:
+    if name == names.BUCKET:
         return options[name].strip() != "-1" and BUCKET_KEY.name not in options
     if name == BUCKET_KEY.name:
-        return options.get(BUCKET, "-1").strip() == "-1"
+        return options.get(names.BUCKET, "-1").strip() == "-1"
     declared = declaration(name)
     return name in _OF_KEYS or is_field_option(name) or (declared is not None and declared.with_key is True)

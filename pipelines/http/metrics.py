@@ -110,6 +110,22 @@ def _running_s(run: RunView) -> Samples:
     return _each(_pipelines, lambda p: 0.0 if p.running_since_s is None else run.time_s - p.running_since_s)(run)
 
 
+def _pipeline(name: str, text: str, value: Callable[[PipelineView], float | None]) -> Metric:
+    return Metric(name, PIPELINE, text, _each(_pipelines, value))
+
+
+def _place(name: str, text: str, value: Callable[[PlaceLag], float | None]) -> Metric:
+    return Metric(name, PLACE, text, _each(_places, value))
+
+
+def _table(name: str, text: str, value: Callable[[TableView], float | None]) -> Metric:
+    return Metric(name, TABLE, text, _each(_tables, value))
+
+
+def _seen_table(name: str, text: str, value: Callable[[TableView], float | None]) -> Metric:
+    return Metric(name, TABLE, text, _each(_seen_tables, value))
+
+
 METRICS: tuple[Metric, ...] = (
     Metric("tidemark_build_info", ("version", "python", "spark"), "Always 1; the labels name what runs.", _build),
     Metric("tidemark_start_time_seconds", (), "When the process started, since 1970.", lambda r: [((), r.started_s)]),
@@ -131,7 +147,7 @@ METRICS: tuple[Metric, ...] = (
         f"1 for the phase that the pipeline is in, of {', '.join(f'`{phase}`' for phase in Phase)}.",
         _each_word(_pipelines, lambda p: {phase: float(p.phase is phase) for phase in Phase}),
     ),
-    Metric("tidemark_records_total", PIPELINE, "Records read.", _each(_pipelines, lambda p: p.records)),
+    _pipeline("tidemark_records_total", "Records read.", lambda p: p.records),
     Metric(
         "tidemark_records_skipped_total",
         ("pipeline", "reason"),
@@ -150,11 +166,10 @@ METRICS: tuple[Metric, ...] = (
         "Records in the quarantine when it was counted last: every few seconds, more rarely where that takes long.",
         _of_bad_records(lambda group: group.open),
     ),
-    Metric(
+    _pipeline(
         "tidemark_quarantine_counted_timestamp_seconds",
-        PIPELINE,
         "When the quarantine was counted last, since 1970; missing before the first time.",
-        _each(_pipelines, lambda p: p.bad_counted_s),
+        lambda p: p.bad_counted_s,
     ),
     Metric(
         "tidemark_retries_total",
@@ -174,11 +189,10 @@ METRICS: tuple[Metric, ...] = (
         "Time inside the tasks per step, summed over tasks side by side.",
         _each_word(_pipelines, lambda p: p.task_seconds),
     ),
-    Metric(
+    _pipeline(
         "tidemark_last_batch_timestamp_seconds",
-        PIPELINE,
         "When the last batch ended, since 1970.",
-        _each(_pipelines, lambda p: p.last_batches[-1].ended_s if p.last_batches else None),
+        lambda p: p.last_batches[-1].ended_s if p.last_batches else None,
     ),
     Metric(
         "tidemark_running_batch_seconds",
@@ -186,11 +200,10 @@ METRICS: tuple[Metric, ...] = (
         "How long the running batch has taken so far; 0 if none runs.",
         _running_s,
     ),
-    Metric(
+    _pipeline(
         "tidemark_source_silent_seconds",
-        PIPELINE,
         "How long the source has not answered; 0 while it does.",
-        _each(_pipelines, lambda p: p.source_silent_s or 0.0),
+        lambda p: p.source_silent_s or 0.0,
     ),
     Metric(
         "tidemark_lost_offsets_total",
@@ -199,36 +212,28 @@ METRICS: tuple[Metric, ...] = (
         " topics are not counted, because their end is not known; the log names them.",
         _each_word(_pipelines, lambda p: p.lost_offsets),
     ),
-    Metric(
+    _place(
         "tidemark_lag_records",
-        PLACE,
         "Records that the stream has not read yet. `tidemark_table_missed_records` covers tables outside the stream.",
-        _each(_places, lambda p: p.records),
+        lambda p: p.records,
     ),
-    Metric(
+    _place(
         "tidemark_lag_seconds",
-        PLACE,
         "Age of the first record that the stream has not read yet; missing while it is not known.",
-        _each(_places, lambda p: p.seconds),
+        lambda p: p.seconds,
     ),
-    Metric(
+    _pipeline(
         "tidemark_unread_bytes",
-        PIPELINE,
         "Bytes of dump files behind the batches that are done; a compressed file counts whole until its end is read.",
-        _each(_pipelines, lambda p: p.unread_bytes),
+        lambda p: p.unread_bytes,
     ),
-    Metric(
+    _pipeline(
         "tidemark_group_failures_total",
-        PIPELINE,
         "Times that Kafka did not take the offsets of the consumer group (`group_id`); each is tried again.",
-        _each(_pipelines, lambda p: p.group_failures),
+        lambda p: p.group_failures,
     ),
-    Metric(
-        "tidemark_next_offset", PLACE, "Offset of the next record to read.", _each(_places, lambda p: p.next_offset)
-    ),
-    Metric(
-        "tidemark_end_offset", PLACE, "End of the partition when last seen.", _each(_places, lambda p: p.end_offset)
-    ),
+    _place("tidemark_next_offset", "Offset of the next record to read.", lambda p: p.next_offset),
+    _place("tidemark_end_offset", "End of the partition when last seen.", lambda p: p.end_offset),
     Metric(
         "tidemark_table_state",
         ("pipeline", "table", "state"),
@@ -241,11 +246,10 @@ METRICS: tuple[Metric, ...] = (
         "How long the table has been out of the stream: paused, catching up, or both; 0 if it is in the stream.",
         _behind_s,
     ),
-    Metric(
+    _table(
         "tidemark_table_missed_records",
-        TABLE,
         "About how many records of its topics a table outside the stream has not read; missing while unknown.",
-        _each(_tables, lambda t: t.missed_records),
+        lambda t: t.missed_records,
     ),
     Metric(
         "tidemark_table_beside_records",
@@ -259,30 +263,18 @@ METRICS: tuple[Metric, ...] = (
         "About how many records it still has to read; missing while unknown.",
         _each(_works, lambda work: work.records_left),
     ),
-    Metric(
+    _table(
         "tidemark_table_events_total",
-        TABLE,
         "Events that gave rows for the table, read again beside the stream too.",
-        _each(_tables, lambda t: t.events),
+        lambda t: t.events,
     ),
-    Metric(
-        "tidemark_table_rows_total",
-        TABLE,
-        "Rows written to level 0, beside the stream too.",
-        _each(_tables, lambda t: t.rows),
-    ),
-    Metric(
-        "tidemark_table_changelog_rows_total",
-        TABLE,
-        "Rows of the changelog.",
-        _each(_tables, lambda t: t.changelog_rows),
-    ),
-    Metric(
+    _table("tidemark_table_rows_total", "Rows written to level 0, beside the stream too.", lambda t: t.rows),
+    _table("tidemark_table_changelog_rows_total", "Rows of the changelog.", lambda t: t.changelog_rows),
+    _table(
         "tidemark_table_late_rows_total",
-        TABLE,
         "Rows that came after newer ones of their key, by `order_by: source_position` or `sequence.field`, and changed"
         " nothing; counted when they are merged.",
-        _each(_tables, lambda t: t.late_rows),
+        lambda t: t.late_rows,
     ),
     Metric(
         "tidemark_table_unsent_values_total",
@@ -310,38 +302,31 @@ METRICS: tuple[Metric, ...] = (
         "Bytes of the live data files.",
         _each_word(_tables, lambda t: {level: shape.size_bytes for level, shape in t.shape.levels.items()}),
     ),
-    Metric("tidemark_table_buckets", TABLE, "Buckets with files.", _each(_seen_tables, lambda t: t.shape.buckets)),
-    Metric(
+    _seen_table("tidemark_table_buckets", "Buckets with files.", lambda t: t.shape.buckets),
+    _seen_table(
         "tidemark_table_level0_runs",
-        TABLE,
         "Sorted runs on level 0 over all buckets, which wait to be merged.",
-        _each(_seen_tables, lambda t: t.shape.level0_runs),
+        lambda t: t.shape.level0_runs,
     ),
-    Metric(
+    _seen_table(
         "tidemark_table_max_sorted_runs",
-        TABLE,
         "Sorted runs of the bucket that has most of them.",
-        _each(_seen_tables, lambda t: t.shape.most_runs),
+        lambda t: t.shape.most_runs,
     ),
-    Metric(
+    _seen_table(
         "tidemark_table_compaction_backlog_buckets",
-        TABLE,
         "Buckets with as many sorted runs as `num-sorted-run.compaction-trigger` says, or more.",
-        _each(_seen_tables, lambda t: t.shape.backlog_buckets),
+        lambda t: t.shape.backlog_buckets,
     ),
-    Metric(
-        "tidemark_table_compaction_backlog_bytes",
-        TABLE,
-        "Bytes of level 0 in those buckets.",
-        _each(_seen_tables, lambda t: t.shape.backlog_bytes),
+    _seen_table(
+        "tidemark_table_compaction_backlog_bytes", "Bytes of level 0 in those buckets.", lambda t: t.shape.backlog_bytes
     ),
-    Metric(
+    _seen_table(
         "tidemark_table_waiting_rows",
-        TABLE,
         "Rows in postponed buckets, which readers do not see before a compaction.",
-        _each(_seen_tables, lambda t: t.shape.waiting_rows),
+        lambda t: t.shape.waiting_rows,
     ),
-    Metric("tidemark_table_snapshot_id", TABLE, "The newest snapshot.", _each(_seen_tables, lambda t: t.snapshot_id)),
+    _seen_table("tidemark_table_snapshot_id", "The newest snapshot.", lambda t: t.snapshot_id),
     Metric("tidemark_table_snapshot_age_seconds", TABLE, "Age of the newest snapshot.", _snapshot_age),
 )
 

@@ -165,7 +165,7 @@ class PipelineTables:
     @property
     def earlier_formats(self) -> Mapping[str, str]:
         """The formats that the tables remember, if the file leaves formats to the first records."""
-        return self._own.earlier_formats if self.config.source.format.finds_formats else {}
+        return self._own.earlier_formats if self.config.source.format.traits.finds_formats else {}
 
     def apply(self, observations: Iterable[Observation], newest: Iterable[NewestRow] = ()) -> bool:
         """Follow the observations; returns whether anything changed, so that the batch must be decoded again.

@@ -162,7 +162,7 @@ def _formats(config: PipelineConfig, real: Catalog) -> Mapping[str, str]:
 
     Without one, a run would look again.
     """
-    if not config.source.format.finds_formats:
+    if not config.source.format.traits.finds_formats:
         return {}
     return OwnTables(config, real, CheckpointRecord(config, Checkpoint(config), real)).formats
 
