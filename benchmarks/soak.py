@@ -79,7 +79,7 @@ def _scratch() -> Iterator[Path]:
 
 
 def _wrong_content(soak: Soak) -> list[str]:
-    """What differs from the source, before and after files that nothing refers to were removed."""
+    """What differs from the source, before and after files that nothing references were removed."""
     sources = list(soak.sources.values())
     warehouse = soak.root / "warehouse"
     wrong = wrong_rows(warehouse, sources) + wrong_quarantine(soak.root / "checkpoint-quarantine", soak.bad)

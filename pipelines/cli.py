@@ -58,7 +58,7 @@ def _plain_words(text: str) -> str:
 
 app = typer.Typer(
     cls=_Commands,
-    help="Keep Apache Paimon tables equal to their sources: Kafka/Debezium to Paimon from a YAML file.",
+    help="Replicate change events (Debezium and others) from Kafka into Apache Paimon tables, by a YAML file.",
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -83,7 +83,7 @@ Form = Annotated[
     typer.Option(
         "--log-format",
         envvar="TIDEMARK_LOG_FORMAT",
-        help="Messages for people, or one JSON object a line for machines.",
+        help="Text for people, or one JSON object per line for machines.",
     ),
 ]
 
@@ -175,13 +175,13 @@ def replay(
         str | None,
         typer.Option("--to", metavar="END", help="Where to stop, before the position of the stream; the same forms."),
     ] = None,
-    into_place: Annotated[bool, typer.Option("--into-place", help="Apply the records to the table as it is.")] = False,
+    into_place: Annotated[bool, typer.Option("--into-place", help="Apply the records to the existing table.")] = False,
     rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Build new rows beside the table, then switch in one step.")
+        bool, typer.Option("--rebuild", help="Build new rows in a branch, then switch in one step.")
     ] = False,
     missing: Annotated[
         bool,
-        typer.Option("--allow-missing", help="With --rebuild: continue even if rows of the present table may be lost."),
+        typer.Option("--allow-missing", help="With --rebuild: continue even if existing rows may be lost."),
     ] = False,
     abandon: Annotated[
         bool,
@@ -191,15 +191,15 @@ def replay(
         ),
     ] = False,
 ) -> None:
-    """Read a range of a table's topics again, while the pipeline runs or not.
+    """Reread a range of a table's topics, whether or not the pipeline runs.
 
-    With --into-place it applies the records to the table as it is, and refuses tables in which that would be wrong.
-    With --rebuild it builds new rows beside the table, which then replace the old ones. After a kill, call it again:
-    it continues.
+    With --into-place it applies the records to the existing table, and refuses tables for which that would be
+    wrong. With --rebuild it builds new rows in a branch, which then replace the old ones. If the command is killed,
+    run it again to continue.
     """
     if into_place == rebuild:
         raise ConfigError(
-            "choose --into-place (apply the records to the table as it is) or --rebuild (build new rows beside it)"
+            "choose --into-place (apply the records to the existing table) or --rebuild (replace its rows)"
         )
     if rebuild and end is not None:
         raise ConfigError("--to: a rebuild ends at the position of the stream; leave out --to")
@@ -244,10 +244,10 @@ def resume(file: PipelineFile, table: OneTable) -> None:
 
 @app.command("reload")
 def reload_file(file: PipelineFile) -> None:
-    """Let the process that runs a pipeline take its changed file after the running batch.
+    """Apply a changed pipeline file to the running pipeline, after its current batch.
 
-    If the file has mistakes or changes what a running pipeline cannot change, the command prints the reasons. The
-    pipeline then continues with the old file.
+    If the file has errors, or a change needs a restart, the command prints the reasons and the pipeline continues
+    with the old file.
     """
     from pipelines.control.table_commands import ask_to_reload
 
@@ -265,7 +265,7 @@ def compact(
             "--tables",
             metavar="PATTERN",
             help="DATABASE.TABLE with * and ?, repeatable. By default the tables that pipelines do not compact: "
-            "write-only ones and those with postponed buckets.",
+            "write-only tables and tables with postponed buckets.",
         ),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Merge all files of each bucket.")] = False,
@@ -277,9 +277,9 @@ def compact(
     log_format: Form = LogFormat.TEXT,
     option: Storage = None,
 ) -> None:
-    """Compact the tables of a warehouse, beside the pipelines that write them.
+    """Compact the tables of a warehouse while pipelines write them.
 
-    If one table fails, the others continue. Exits with 1 if a table failed; with --watch it only logs that.
+    If one table fails, the others continue. If a table failed, the exit code is 1; with --watch it only logs that.
     """
     from pipelines.jobs.compact_rounds import compact_warehouse
     from pipelines.jobs.given_duration import given_duration_ms
@@ -293,8 +293,8 @@ def compact(
 def validate(files: PipelineFiles) -> None:
     """Check pipeline files.
 
-    Prints the bucket mode of each rule's tables, and a line file:line:column for each problem. Exits with 2 if there
-    are problems.
+    Prints the bucket mode of each rule's tables, and each problem with file:line:column. If there are problems, the
+    exit code is 2.
     """
     from pipelines.config.config_file import check_together, load_pipeline
     from pipelines.config.config_notes import bucket_words, notes_on
@@ -334,7 +334,7 @@ def status(
         list[Path] | None,
         typer.Argument(metavar="[FILE]...", help="Pipeline files; by default all pipelines that run on this machine."),
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Print the present state, then exit.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print the current state, then exit.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
 ) -> None:
     """Show what running pipelines do.

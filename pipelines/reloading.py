@@ -51,7 +51,7 @@ class Reloading:
                 for run, config in self._read(runs, name):
                     _reload(run, config, tell)
             except ConfigError as error:
-                tell(False, f"the pipelines continue as they were: {error}")
+                tell(False, f"the pipelines continue unchanged: {error}")
 
     def _read(
         self, runs: Sequence[SupervisedPipeline], name: str | None
@@ -67,7 +67,7 @@ class Reloading:
 
     def _check(self) -> None:
         if self._once or not self._files:
-            raise ConfigError("this run takes no changed files, because it ends by itself")
+            raise ConfigError("this run accepts no changed files, because it ends by itself")
 
     def _request(self, name: str, request: Request, answer: TellAnswer) -> Answer | None:
         asked, own = request.text("file"), dict(zip(self._names, self._files, strict=True)).get(name)
@@ -77,7 +77,7 @@ class Reloading:
         if request.id in self._taken:  # the query that the changed file began finds it again
             return None
         self._taken.add(request.id)
-        answer(Answer(State.WORKING, "the pipeline takes the file after the running batch"))
+        answer(Answer(State.WORKING, "the pipeline applies the file after the running batch"))
 
         def tell(is_taken: bool, text: str) -> None:
             answer(Answer(State.DONE if is_taken else State.REFUSED, text))

@@ -160,16 +160,16 @@ def _run(
     except Exception as error:
         if jvm_has_ended(spark, 0.0 if isinstance(error, TidemarkError) else JVM_END_S):
             if stop.is_set():
-                log.warning("Spark's JVM has ended too; a batch that was running is done again at the next start")
+                log.warning("Spark's JVM has ended too; the next start repeats a batch that was running")
                 return EndedRun(_ended(runs, sums).finished)
             raise SinkUnavailable(
-                "Spark's JVM has ended, perhaps for lack of memory (spark.driver.memory); start again, every pipeline"
-                f" continues where it stopped{JVM_OUTPUT.troubles()}"
+                "Spark's JVM has ended, possibly because it ran out of memory (spark.driver.memory); start "
+                f"again: every pipeline continues where it stopped{JVM_OUTPUT.troubles()}"
             ) from error
         if isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError):
             raise SinkUnavailable(
-                f"Spark's JVM does not answer as it should ({str(error).partition(chr(10))[0]}), perhaps for lack of"
-                " memory (spark.driver.memory); start again, every pipeline continues where it stopped"
+                f"Spark's JVM does not answer correctly ({str(error).partition(chr(10))[0]}), possibly because "
+                "it ran out of memory (spark.driver.memory); start again: every pipeline continues where it stopped"
                 f"{JVM_OUTPUT.troubles()}"
             ) from error
         raise
@@ -198,7 +198,7 @@ def _prepared(config: PipelineConfig) -> PreparedPipeline | None:
     except (TidemarkError, OSError) as error:
         if not may_pass(error):
             raise
-        log.warning("%s: %s; it is looked at again when Spark has started", config.name, error)
+        log.warning("%s: %s; Tidemark checks it again after Spark has started", config.name, error)
         return None
 
 

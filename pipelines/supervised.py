@@ -173,7 +173,7 @@ class SupervisedPipeline(BatchObserver):
         if changes.is_none:
             tell(True, str(changes))
             return
-        log.info("%s: takes the changed file at the end of the batch: %s", self.config.name, changes)
+        log.info("%s: applies the changed file at the end of the batch: %s", self.config.name, changes)
         self._wanted = _Wanted(config, str(changes), tell)
         if self.query is not None and self._is_running:
             self.query.request_stop()
@@ -299,7 +299,7 @@ class SupervisedPipeline(BatchObserver):
 
     def _go_back(self, before: _Wanted, error: Exception) -> None:
         """Begin with the old file, because the changed one cannot begin."""
-        text = f"the changed file cannot be taken, the pipeline continues as it was: {error}"
+        text = f"Tidemark cannot apply the changed file, and the pipeline continues unchanged: {error}"
         log.warning("%s: %s", self.config.name, text, extra=_event("reload-refused"))
         self._seen.note(EventKind.RELOAD_REFUSED, str(error), public_reason=public_text(error))
         before.tell(False, text)
@@ -321,7 +321,7 @@ class SupervisedPipeline(BatchObserver):
         after = before.failed_again(*told, self._now(), self._patience) if may_pass(error) else None
         if after is None:
             if self._wanted is not None:
-                self._wanted.tell(False, f"the pipeline ended before it took the changed file: {error}")
+                self._wanted.tell(False, f"the pipeline ended before it applied the changed file: {error}")
             self.failure = self._final(error, before)
             self._seen.enter(Phase.FAILED, str(self.failure), public_text(self.failure))
             return

@@ -218,8 +218,8 @@ class DecodeTarget:
         called = {now: name for (name, _), (now, _) in zip(self.columns, self.row_columns, strict=True)}
         if shown is None:
             why = {
-                old: f"column {now!r} was called so before, and this record has no embedded schema that tells whether"
-                " it still is; let the connector send schemas"
+                old: f"column {now!r} had this name before, and this record has no embedded schema to show whether it "
+                "still has; let the connector send schemas"
                 for old, now in self.renamed.items()
             }
             return replace(self.without(self.renamed), refused={**self.refused, **why})

@@ -51,7 +51,7 @@ def wrong_quarantine(quarantine: Path, bad: Iterable[tuple[str, str]]) -> list[s
 
 
 def orphans(table: Path) -> int:
-    """Files that nothing refers to, which killed writers have left; they are removed."""
+    """Files that nothing references, which killed writers have left; they are removed."""
     words = [*TIDEMARK, "table", "remove-orphans", str(table), "--nobody-writes", "--older-than", "0s"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
     if done.returncode != 0:

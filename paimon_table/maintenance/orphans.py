@@ -1,4 +1,4 @@
-"""Files of a table that nothing refers to: what writers have left behind that were killed before they could publish.
+"""Files of a table that nothing references: what writers have left behind that were killed before they could publish.
 
 Implements Paimon's clean-up of orphan files, with narrower rules. A file is removed only if writers of Paimon tables
 give such names, and if it is older than any commit can take. Also no snapshot, changelog or tag of the table or of a
@@ -42,7 +42,7 @@ _LISTERS = 16
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """A file that nothing refers to."""
+    """A file that nothing references."""
 
     path: str
     size_bytes: int
@@ -75,7 +75,7 @@ def check_age(older_than_ms: int, *, nobody_writes: bool) -> None:
 
 
 def find_orphans(table: Table, job: Job, older_than_ms: int) -> Orphans:
-    """Look for files that nothing refers to; changes nothing. Raises CorruptFile when a reference cannot be read."""
+    """Look for files that nothing references; changes nothing. Raises CorruptFile when a reference cannot be read."""
     limit_ms = job.environment.clock_ms() - older_than_ms
     walk = _Walk(table)
     job.progress.begin("list directories", 0, "files")

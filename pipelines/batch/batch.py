@@ -109,7 +109,7 @@ def _append_until_known(
                 tables.pause(failure, batch.id)
                 attempts.plans = 0
                 continue
-            log.info("batch %d: %s; it is planned again", batch.id, failure)
+            log.info("batch %d: %s; Tidemark plans it again", batch.id, failure)
             attempts.note_retry(failure)
             time.sleep(wait_s)
             clock.lap("wait")
@@ -117,7 +117,7 @@ def _append_until_known(
         if appended is not None:
             return replace(appended, retries=attempts.retries)
     raise BrokenInvariant(
-        f"batch {batch.id}: after {MAX_PLANS} plans its events still show something new; please report"
+        f"batch {batch.id}: after {MAX_PLANS} plans, its events still need schema changes; please report"
     )
 
 

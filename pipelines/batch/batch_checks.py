@@ -46,7 +46,7 @@ def check_accounted(batch_id: int, reports: Iterable[DecodeReport]) -> None:
 
 
 def _unknown(counts: DecodeCounts) -> str:
-    return f" ({counts.unknown_tables} are of source tables that have no route)" if counts.unknown_tables else ""
+    return f" ({counts.unknown_tables} belong to source tables without a route)" if counts.unknown_tables else ""
 
 
 def keep_budgets(batch: BatchRun, reports: Sequence[DecodeReport], tables: PipelineTables) -> None:

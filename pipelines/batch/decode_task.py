@@ -110,7 +110,7 @@ class DecodeTask:
             return
         task: WriteTask | None = self.spool.given(self.write)
         if task is None:
-            raise BrokenInvariant("a decode task finds nothing that says how to write its rows; please report")
+            raise BrokenInvariant("a decode task has no plan for writing its rows; please report")
         for result in SlotWriter(task, _held(self.decoded(batches), self.spool)).append():
             yield to_record_batch([result_blob(result, slot_keys(self.slots)[0])])
 

@@ -51,7 +51,7 @@ class HeldWrites:
     def hold(self, task: WriteTask | None, job: Callable[[WriteTask], JobResult]) -> Sequence[DecodeReport]:
         """Discard earlier results of the job, then run it; gives the reports of its decode tasks."""
         if task is None:
-            raise BrokenInvariant("a job that decodes and writes has no plan to write by; please report")
+            raise BrokenInvariant("a job that decodes and writes has no plan for its writes; please report")
         self.discard()
         result = job(task)
         self._held = task, result

@@ -44,7 +44,7 @@ class TableStanding:
     def summary(self) -> str:
         """For the end of a run; the error of a table that failed follows and has the reason."""
         if self.has_failed:
-            return f"table {self.pause.table} is {self.state.value}: it lacks records; the error below says why"
+            return f"table {self.pause.table} is {self.state.value}: it lacks records; the error below has the reason"
         return str(self)
 
 
@@ -70,6 +70,6 @@ def failed_words(pipeline: str, standings: Mapping[str, TableStanding]) -> Itera
     for name, standing in standings.items():
         if standing.has_failed:
             yield (
-                f"pipeline {pipeline}: table {name} is paused, and all others are up to date: {standing.pause.reason}."
-                " Fix that and start again: the table then catches up"
+                f"pipeline {pipeline}: table {name} is paused, and all others are up to date: "
+                f"{standing.pause.reason}. Fix the cause and start again: the table then catches up"
             )

@@ -280,8 +280,8 @@ class TableRequests:
         known = sorted(self._known())
         if identifier not in known and self._paused.is_first_batch:
             raise ConfigError(
-                f"the pipeline has no table {identifier!r} yet, because its first batch has not ended. Nothing was"
-                " done: try again after the first batch"
+                f"the pipeline has no table {identifier!r} yet, because its first batch has not ended. Nothing "
+                "was changed: try again after the first batch"
             )
         if identifier not in known:
             close = nearest(identifier, known)

@@ -255,7 +255,7 @@ def _with_sources_back(
     gone_on = position.sources.keys() - {one.source for one in back} - table.rules.ruleless
     unnamed = {topic for topic, _ in position.offsets} - {one.topic for one in position.sources}
     begin = _place_of_all(position, back, verdict.entry.pause, stream, source)
-    reason = f"no rule led records of {names} to it from batch {batch} on"
+    reason = f"no rule routed records of {names} to it from batch {batch} on"
     if begin is None or not topics.isdisjoint({one.topic for one in gone_on} | unnamed):
         lost = (
             f"; it lacks those from before batch {stream.batch}: `tidemark replay FILE --table {table.name}`"
@@ -309,7 +309,7 @@ def _rolled_back(table: TableFacts, stream: StreamFacts, source: Offsets, verdic
     pause = _moved(table, entry, reason, stream, begin, entry.topics)
     ruleless = tuple(_lowered(one, offsets, source) for one in entry.ruleless)
     back = replace(entry, pause=pause, ruleless=ruleless, commits=table.commits, snapshot_id=newest_id)
-    return verdict.but(back, _line(table, f"{reason}; it is read again from its position"), is_moved=True)
+    return verdict.but(back, _line(table, f"{reason}; Tidemark reads it again from its position"), is_moved=True)
 
 
 def _lowered(one: Ruleless, known: Collection[Place], source: Offsets) -> Ruleless:

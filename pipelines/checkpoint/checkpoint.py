@@ -63,7 +63,7 @@ class Checkpoint:
             check_format(data, f"file {name} of checkpoint {self.location}")
             return parse(data)
         except NOT_AS_WRITTEN as error:
-            raise self.damaged(name, "has other content than Tidemark wrote") from error
+            raise self.damaged(name, "does not have the content that Tidemark wrote") from error
 
     def documents(self, directory: str, parse: Callable[[bytes], T]) -> list[T]:
         """``document`` of each file of ours in a directory, by name; a file that disappears at the same time is left
@@ -250,7 +250,7 @@ class Checkpoint:
         if not content:
             raise self.damaged(file, "is empty")
         if re.fullmatch(r"v\d+", lines[0]) is None:
-            raise self.damaged(file, "does not begin with the version of its format")
+            raise self.damaged(file, "does not begin with its format version")
         if len(lines) < count or not (_is_json(lines[-1]) or lines[-1] == _NO_OFFSET):
             raise self.damaged(file, "is cut off")
         return lines

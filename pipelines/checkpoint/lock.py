@@ -64,7 +64,7 @@ class Holder:
         return self.who
 
 
-UNKNOWN = Holder("perhaps another process (object storage has no lock)")
+UNKNOWN = Holder("possibly another process (object storage has no lock)")
 
 
 @contextmanager

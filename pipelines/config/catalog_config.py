@@ -78,7 +78,7 @@ class Catalog(ConfigModel):
         elif self.uri is None:
             raise refused("`type: rest` needs the address of the server; add `uri: http://HOST:PORT`", "type")
         if self.token is not None and self.token_file is not None:
-            raise refused("`token` and `token_file` say the same; remove one of them", "token_file")
+            raise refused("`token` and `token_file` both set the token; remove one of them", "token_file")
         return self
 
     @property
@@ -100,7 +100,7 @@ class Catalog(ConfigModel):
 def option_problem(name: str) -> str | None:
     """Why a catalog option that other clients of REST catalogs take has no place here; None for others."""
     if name == "token.provider" or name.startswith("dlf."):
-        return f"{_SIGNING}; use `token` or `token_file` with a server that takes a bearer token, and remove it"
+        return f"{_SIGNING}; use `token` or `token_file` with a server that takes a bearer token, and remove this"
     if RestSettings.is_spoiled_header(name):
         return f"'{name}' does not name a header; write header.NAME with letters, digits and dashes"
     if name in ("uri", "token", "warehouse"):

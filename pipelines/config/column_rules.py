@@ -28,7 +28,7 @@ def _check_key(key: str) -> str:
         check_pattern(pattern)
     elif "*" in key and (_HALF_PATTERN.fullmatch(key) or meant_by_glob(key)):
         meant = meant_by_glob(key) or key.strip("/")
-        raise refused(f"this would be the name of one column; a regular expression stands between slashes: '/{meant}/'")
+        raise refused(f"this is the name of a single column; write a regular expression between slashes: '/{meant}/'")
     return key
 
 
@@ -100,13 +100,13 @@ _HASH_DIGITS = 64
 def _misfit_of_mask(mask: ColumnMask, declared: DataType) -> str | None:
     """Why the mask of a column rules out its declared type, if it does."""
     if declared.root is Root.CHAR:
-        return "the mask of the column gives texts of any length: declare STRING or VARCHAR, or remove the type"
+        return "the mask of the column produces texts of any length: declare STRING or VARCHAR, or remove the type"
     if declared.root not in CHARACTERS:
         stores_null = mask == "redact"
-        return None if stores_null else "the mask of the column gives a text: declare STRING, or remove the type"
+        return None if stores_null else "the mask of the column produces a text: declare STRING, or remove the type"
     least = len(REDACTED) if mask == "redact" else _HASH_DIGITS if isinstance(mask, KeyedHash) else 1
     if declared.length is not None and declared.length < least:
-        return f"the mask of the column gives {least} characters: declare STRING, or remove the type"
+        return f"the mask of the column produces {least} characters: declare STRING, or remove the type"
     return None
 
 
@@ -215,7 +215,7 @@ class ColumnRules(ConfigModel):
         targets = list(self.rename.values())
         for name, target in self.rename.items():
             if targets.count(target) > 1 or target in self.add:
-                raise refused(f"several columns would be named {target!r}", "rename", name)
+                raise refused(f"several columns would have the name {target!r}", "rename", name)
         return self
 
     @property

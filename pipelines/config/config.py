@@ -231,13 +231,12 @@ class PipelineConfig(ConfigModel):
                     text = f"'{word}' needs schemas in the records, and those of {self.source.format.name} have none"
                     raise refused(f"{text}; remove the word", *at, kind)
             if stated.get("drop") == "drop" and not self.source.format.traits.tells_drops:
-                text = (
-                    f"records of {self.source.format.name} may leave out what is NULL, so none shows a dropped column"
-                )
+                text = f"records of {self.source.format.name} may omit NULL values, so no record shows a dropped column"
                 raise refused(f"{text}; set keep_null, and drop the column with Paimon's ALTER TABLE", *at, "drop")
             if stated.get("rename") in ("apply", "pause") and effective.add in ("ignore", "quarantine"):
                 text = (
-                    f"with `add: {effective.add}` no new name of a column is seen; set `add: apply`, or remove the word"
+                    f"with `add: {effective.add}` Tidemark sees no new column names; set `add: apply`, or remove "
+                    "the word"
                 )
                 raise refused(text, *at, "rename")
 
@@ -257,8 +256,8 @@ class PipelineConfig(ConfigModel):
             at, target = ("tables", index, "order_by"), self.target_rule(rule)
             if not self.source.format.traits.tells_positions:
                 text = (
-                    f"records of the format {self.source.format.name} do not have their place in the log of a source;"
-                    " name a column with a version of the row: `options: {sequence.field: COLUMN}`"
+                    f"records of the format {self.source.format.name} have no position in the log of a source; "
+                    "name a column with a version of the row: `options: {sequence.field: COLUMN}`"
                 )
                 raise refused(text, *at)
             stated = {n: v for n, v in {**self.defaults.options, **rule.options}.items() if v is not None}

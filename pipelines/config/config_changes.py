@@ -13,14 +13,14 @@ from sources.kafka.client_properties import why_not_direct
 _FIXED: Mapping[str, str] = {
     "name": "the tables and the checkpoint belong to it",
     "checkpoint": "it holds the progress and the lock of the pipeline",
-    "catalog": "its tables are open, and their positions are there",
+    "catalog": "its tables are open, and they store the positions",
     "spark": "the Spark session has started with these properties",
     "metrics": "the port is open",
     "ui": "the port is open",
-    "source.files": "the positions in the checkpoint are those of the source",
-    "source.kafka.bootstrap_servers": "the positions in the checkpoint are those of this cluster",
-    "source.kafka.reader": "the JVM has started with what this reader needs",
-    "source.quarantine": "the records that are there already would be left behind",
+    "source.files": "the positions in the checkpoint belong to the source",
+    "source.kafka.bootstrap_servers": "the positions in the checkpoint belong to this cluster",
+    "source.kafka.reader": "the JVM has started with the libraries of this reader",
+    "source.quarantine": "the existing records would be left behind",
 }
 """Settings that stay while the process runs, and why."""
 
@@ -53,10 +53,10 @@ def changes_of(running: PipelineConfig, wanted: PipelineConfig) -> ConfigChanges
     differing = sorted(_differing(running, wanted))
     fixed = [f"{path}: {why}" for path in differing if (why := _why_fixed(path)) is not None]
     if _is_for_librdkafka(running) is not _is_for_librdkafka(wanted):
-        fixed.append("source.kafka.options: they need another `reader` than the one that runs")
+        fixed.append("source.kafka.options: they need a `reader` other than the running one")
     if fixed:
         raise ConfigError(
-            f"pipeline {running.name} continues as it was: {'; '.join(fixed)}. To change this, restart the pipeline"
+            f"pipeline {running.name} continues unchanged: {'; '.join(fixed)}. To change this, restart the pipeline"
         )
     before, after = _rules(running), _rules(wanted)
     return ConfigChanges(

@@ -114,8 +114,8 @@ def _assumed_logs(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
     for i, rule in enumerate(config.tables):
         if not rule.tells_key:
             text = (
-                f"records of {config.source.format.name} name no primary key, so {rule.into} becomes a log of events;"
-                " state primary_key for a table that follows its source, or `mode: append` with `on_change: log`"
+                f"records of {config.source.format.name} name no primary key, so {rule.into} becomes a log of "
+                "events; set primary_key for a table that follows its source, or `mode: append` with `on_change: log`"
             )
             yield problem_at(file, ("tables", i, "into"), text)
 
@@ -124,7 +124,7 @@ def _undeclared_keys(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
     """Rules for tables with a key that nothing names."""
     for i, rule in enumerate(config.tables):
         if rule.mode == "upsert" and rule.primary_key is None and not config.source.format.traits.names_keys:
-            text = f"records of {config.source.format.name} name no primary key; state primary_key in this rule"
+            text = f"records of {config.source.format.name} name no primary key; set primary_key in this rule"
             yield problem_at(file, ("tables", i, "mode"), text)
 
 
@@ -133,7 +133,7 @@ def _start_warnings(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]
     start = None if config.source.kafka is None else config.source.kafka.start
     if isinstance(start, StartTimestamp) and start.timestamp.year <= _EPOCH_YEAR:
         moment = start.timestamp.strftime("%Y-%m-%dT%H:%M:%SZ")
-        text = f"numbers are milliseconds since 1970, and this one is {moment}; where seconds are meant, add 000"
+        text = f"numbers are milliseconds since 1970, and this one is {moment}; if you mean seconds, append 000"
         yield problem_at(file, ("source", "kafka", "start", "timestamp"), text)
 
 
@@ -176,8 +176,8 @@ def _differing_modes(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
             if not mine.writes_like(its):
                 line = file.place(("tables", j, "into"), of_key=True).line
                 text = (
-                    f"{rule.into} is written by the rule in line {line} too, with another `mode` or `on_change`; state"
-                    " the same in both, or give each a table of its own"
+                    f"{rule.into} is written by the rule in line {line} too, with another `mode` or `on_change`; "
+                    "use the same settings in both, or give each a separate table"
                 )
                 yield problem_at(file, ("tables", i, "into"), text)
                 break

@@ -75,21 +75,21 @@ def check_together(
                 clashes.append(f"{paths[i]}: the checkpoint is also the one of {first}; give each pipeline its own")
             elif later.quarantine == earlier.quarantine:
                 clashes.append(
-                    f"{paths[i]}: the quarantine is also the one of {first}, and a retry takes all that is there; give"
-                    " each pipeline its own"
+                    f"{paths[i]}: the quarantine is also the one of {first}, and a retry applies all records in "
+                    "it; give each pipeline a separate one"
                 )
             clashes += _shared(paths[i], later, first, earlier, environment)
             masters = later.spark.master, earlier.spark.master
             if None not in masters and masters[0] != masters[1]:
                 clashes.append(
-                    f"{paths[i]}: spark.master {masters[0]} is {masters[1]} in {first}; one process has one: say the"
-                    " same, or run them apart"
+                    f"{paths[i]}: spark.master {masters[0]} is {masters[1]} in {first}; a process has only one: "
+                    "use the same value, or run the files in separate processes"
                 )
             group = _common_group(later, earlier)
             if group is not None:
                 warn_once(
-                    "%s: group_id %s is also that of %s: Kafka's tools show the offsets of whichever commits last; give"
-                    " each its own",
+                    "%s: group_id %s is also that of %s: Kafka's tools show the offsets of whichever commits "
+                    "last; use a separate group for each",
                     paths[i],
                     group,
                     first,

@@ -20,9 +20,9 @@ def notes_on(config: PipelineConfig) -> Iterator[str]:
     removing = sorted({rule.into for rule in config.target_rules if any(map(_is_on, _removals(rule.options)))})
     if removing:
         yield (
-            f"'remove-record-on-delete' ({', '.join(removing)}): where a key is deleted and inserted again within one"
-            " batch, columns that the insert leaves NULL keep their old values, as in Paimon (docs/PARITY.md,"
-            " Partial-update and Aggregation); take merge-engine deduplicate where that matters"
+            f"'remove-record-on-delete' ({', '.join(removing)}): if one batch deletes a key and inserts it "
+            "again, columns that are NULL in the insert keep their old values, as in Paimon (docs/PARITY.md,"
+            " Partial-update and Aggregation); if this matters, use merge-engine deduplicate"
         )
     masked = sorted({rule.into for rule in config.target_rules if rule.columns.mask})
     if masked:
@@ -65,5 +65,5 @@ def _words(rule: TargetRule) -> str:
         return "append, no buckets"
     if mode is BucketMode.HASH_DYNAMIC and rule.primary_key is None and rule.partition_by:
         columns = ", ".join(rule.partition_by)
-        return f"{mode.value}; rows move between partitions where the message key lacks one of {columns}"
+        return f"{mode.value}; rows move between partitions if the message key lacks one of {columns}"
     return str(mode.value)

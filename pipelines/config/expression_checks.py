@@ -63,7 +63,7 @@ def _open_secrets(rule: TableRule, file: YamlFile, at: KeyPath) -> Iterator[Prob
     for name, mask in rule.columns.mask.items():
         path = (*at, "columns", "mask", name, "key")
         if isinstance(mask, KeyedHash) and path in file.places and path not in file.environment:
-            text = "the key is in the file, and everybody who reads the file can undo the mask: write `${env:NAME}`"
+            text = "the file contains the key, so everyone who can read the file can undo the mask: write `${env:NAME}`"
             yield Problem(file.place(path, of_key=True), text)
 
 

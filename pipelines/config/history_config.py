@@ -45,7 +45,7 @@ class Scd2(ConfigModel):
         names = self.columns.names
         repeated = next((name for name in names if names.count(name) > 1), None)
         if repeated is not None:
-            raise refused(f"two columns would be called {repeated}; choose other names")
+            raise refused(f"two columns would have the name {repeated}; choose other names")
         return self
 
     @property

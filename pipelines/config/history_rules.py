@@ -22,7 +22,7 @@ def _of_soft_delete(rule: TargetRule) -> str | None:
     if ordered is not None:
         return ordered
     if KEEP_DELETES in rule.options:
-        return f"soft_delete stores no deletes that could stay; remove the option '{KEEP_DELETES}'"
+        return f"soft_delete stores no deletes that the option could keep; remove the option '{KEEP_DELETES}'"
     if rule.schema_changes.truncate == "apply":
         return "`schema_changes: {truncate: apply}` deletes rows that soft_delete keeps; set skip or pause"
     if rule.schema_changes.retype == "new_column":
@@ -38,8 +38,8 @@ def ordered_filter_problem(rule: TargetRule, options: Mapping[str, str]) -> str 
         return None
     by = "`order_by`" if rule.orders_by_position else f"the option '{SEQUENCE_FIELD}'"
     return (
-        "under `where` soft_delete takes records in the order in which they come: a row that leaves the condition"
-        f" before its older records come has no row to mark; remove {by}, or use scd2, which stores every version"
+        "with `where`, soft_delete applies records in their order of arrival: if a row stops matching before its "
+        f"older records arrive, there is no row to mark; remove {by}, or use scd2, which stores every version"
     )
 
 
@@ -68,8 +68,8 @@ def partition_problem(primary_key: Sequence[str], partition_by: Sequence[str]) -
     if outside is None:
         return None
     return (
-        f"all versions of a row stay in one partition: add {outside} of partition_by to primary_key"
-        f" ({', '.join(primary_key)}), or take it out of partition_by"
+        f"all versions of a row must stay in one partition: add {outside} of partition_by to primary_key"
+        f" ({', '.join(primary_key)}), or remove it from partition_by"
     )
 
 

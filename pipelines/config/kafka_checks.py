@@ -43,7 +43,7 @@ def property_warnings(options: Mapping[str, str]) -> Iterator[Mistake]:
             yield name, f"Kafka's client has no property '{name}': it has an effect only if a plug-in reads it{hint}"
         words = known.PLUGGABLE_WORDS.get(name, ())
         if words and value not in words and not _meant_word(value, words):
-            yield name, f"'{name}' is none of {', '.join(words)}: it needs a plug-in that provides it"
+            yield name, f"'{name}' is not one of {', '.join(words)}: it needs a plug-in that provides it"
 
 
 def server_mistakes(bootstrap_servers: str) -> Iterator[str]:
@@ -167,7 +167,7 @@ def _store_mistake(options: Mapping[str, str], store: str, texts: tuple[str, ...
             if name in options:
                 yield name, f"'{name}' has no effect without {' or '.join((location, texts[0]))}"
     elif password in options and is_pem:
-        of_key = "; that of its key is ssl.key.password" if store == "ssl.keystore" else ""
+        of_key = "; the password of its key is ssl.key.password" if store == "ssl.keystore" else ""
         yield password, f"'{password}': stores in PEM have no password{of_key}"
     elif text is None and store == "ssl.keystore" and not is_pem and password not in options:
         yield location, f"'{location}' needs {password}; for a file in PEM, set {kind} to PEM"

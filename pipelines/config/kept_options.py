@@ -22,7 +22,7 @@ from paimon_table.options.option_names import (
 from pipelines.config.kept_values import PARSERS, without_column
 
 _NOT_HERE = (
-    (("snapshot.watermark",), "`watermark.idle` of the rule says when a partition is idle"),
+    (("snapshot.watermark",), "`watermark.idle` of the rule decides when a partition is idle"),
     (("tag.batch",), "tags are made for periods of time"),
     (("partition.",), "partitions are not marked"),
     (("parquet.", "orc.", "avro."), "files are written with file.compression and the settings of the table"),
@@ -39,11 +39,11 @@ def misspelt_options(stated: Collection[str]) -> Iterator[tuple[str, str]]:
         if name == KEEP_DELETES:
             yield (
                 name,
-                f"option '{name}' needs a '{SEQUENCE_FIELD}'; with `order_by` say it as `{{source_position:"
+                f"option '{name}' needs a '{SEQUENCE_FIELD}'; with `order_by`, write it as `{{source_position:"
                 " {keep_deletes: TIME}}`",
             )
         elif name.startswith(OWN_PREFIX):
-            yield name, f"option '{name}' is where Tidemark stores what it has learnt about the table; remove it"
+            yield name, f"option '{name}' belongs to Tidemark, which stores facts about the table in it; remove it"
     for name in _unknown(stated):
         meant = _meant(name)
         if meant is not None:
@@ -58,13 +58,13 @@ def options_for_others(stated: Collection[str]) -> Iterator[tuple[str, str]]:
             continue
         if name in unknown:
             if _meant(name) is None:
-                yield name, f"option '{name}' is not known here; it is stored in the table for others as it is"
+                yield name, f"option '{name}' is not known here; Tidemark stores it in the table for other programs"
         elif is_stored_for_others(name) and name not in HONOURED and not name.startswith(READER_PREFIXES):
             reason = next((text for prefixes, text in _NOT_HERE if name.startswith(prefixes)), "")
             about = f" ({reason})" if reason else ""
             yield (
                 name,
-                f"option '{name}' has no effect on what Tidemark writes{about}; it is stored for other writers",
+                f"option '{name}' has no effect on what Tidemark writes{about}; Tidemark stores it for other writers",
             )
 
 

@@ -181,4 +181,4 @@ def unreadable_values(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         try:
             parse(name, text)
         except ConfigError as error:
-            yield name, f"{error}; other engines that read or write the table fail at it or ignore it"
+            yield name, f"{error}; other engines that read or write the table may fail or ignore it"

@@ -47,8 +47,8 @@ def expressions_in_keys(rule: TargetRule) -> Iterator[tuple[str, str]]:
             if column not in rule.column_types and _EXPRESSION.fullmatch(column):
                 yield (
                     key,
-                    f"{column!r} is an expression, and a key takes names of columns alone: compute a column under"
-                    " `columns.add` and name that",
+                    f"{column!r} is an expression, and a key accepts only column names: compute a column under "
+                    "`columns.add` and name it here",
                 )
 
 

@@ -80,8 +80,8 @@ def options_of_other_tables(
         elif name in _OF_MOVES and not can_move:
             yield (
                 name,
-                f"option '{name}' has an effect only where rows move between partitions: where a column of"
-                " `partition_by` is not part of the primary key; remove it",
+                f"option '{name}' has an effect only if rows move between partitions: if a column of "
+                "`partition_by` is not part of the primary key; remove it",
             )
     yield from _of_buckets_beyond(stated, effective)
     yield from _of_curves(stated, effective)
@@ -108,7 +108,7 @@ def _of_curves(stated: Collection[str], effective: Mapping[str, str]) -> Iterato
     if not options.clusters_in_order:
         yield (
             name,
-            f"option '{name}': rows are sorted by the columns one after the other, not along a curve; write"
+            f"option '{name}': Tidemark sorts rows by the columns in their order, not along a curve; write"
             f" {CLUSTERING_STRATEGY}: order",
         )
 

@@ -116,18 +116,18 @@ def order_problems(stated: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         )
     for name in (SEQUENCE_FIELD, SEQUENCE_SORT_ORDER, SNAPSHOT_ORDERING, KEEP_DELETES):
         if name in stated:
-            yield name, f"it says the order itself, and so does option '{name}': remove one of them"
+            yield name, f"it sets the order, and so does option '{name}': remove one of them"
     if ROWKIND_FIELD in stated:
-        yield ROWKIND_FIELD, f"option '{ROWKIND_FIELD}' makes deletes that have no time: remove one of them"
+        yield ROWKIND_FIELD, f"option '{ROWKIND_FIELD}' creates deletes without a time: remove one of them"
     if stated.get(CHANGELOG_PRODUCER, "none").strip().lower() == "input":
         yield (
             CHANGELOG_PRODUCER,
-            f"'{CHANGELOG_PRODUCER}' = input repeats records as they come, older ones too: say lookup",
+            f"'{CHANGELOG_PRODUCER}' = input repeats records as they arrive, including older ones: use lookup",
         )
     if stated.get(DELETION_VECTORS, "false").strip().lower() == "true":
         yield (
             DELETION_VECTORS,
-            f"'{DELETION_VECTORS}' is of no use: deletes that stay are merged; remove one of them",
+            f"'{DELETION_VECTORS}' has no use here: readers must merge kept deletes anyway; remove one of them",
         )
     if stated.get(BUCKET, "").strip() == "-2":
         yield BUCKET, f"it needs another '{BUCKET}' than -2, whose rows wait for a compaction job"

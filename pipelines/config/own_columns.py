@@ -12,7 +12,7 @@ from paimon_table.options.names import SEQUENCE_FIELD
 from pipelines.config.table_rules import TargetRule
 from sources.change_columns import CHANGE_COLUMNS
 
-NAME_OF_CHANGES = "Tidemark uses its name internally; rename it in the connector"
+NAME_OF_CHANGES = "Tidemark uses this name internally; rename the column in the connector"
 
 _VERSIONS = "name its columns (`history: {scd2: {valid_from: ..., valid_to: ..., is_current: ...}}`)"
 _DELETES = "name another column (`history: {soft_delete: {column: ...}}`)"
@@ -45,7 +45,7 @@ def name_of_own(rule: TargetRule, name: str) -> str:
     maker = makers(rule)[name]
     way = "rename the column (`columns.rename`)"
     if not maker.is_apart:
-        way = maker.naming or "rename the column in the connector, or leave it out (`columns.drop`)"
+        way = maker.naming or "rename the column in the connector, or drop it (`columns.drop`)"
     return f"`{maker.option}` stores its own values under this name; {way}"
 
 
@@ -59,9 +59,9 @@ def twin_of_own(rule: TargetRule, name: str) -> str | None:
     if twin is None or name in own or name in rule.column_types:
         return None
     return (
-        f"its name differs in case only from column {twin!r}, which `{own[twin].option}` fills, and readers such as"
-        " Spark could tell neither from the other; give it another name (`columns.rename`), leave it out"
-        " (`columns.drop`), or declare its type under columns.types to have both"
+        f"its name differs only in case from column {twin!r}, which `{own[twin].option}` fills, and readers such "
+        "as Spark cannot distinguish them; rename it (`columns.rename`), drop it (`columns.drop`), or declare "
+        "its type under columns.types to keep both"
     )
 
 
@@ -100,8 +100,8 @@ def ordering_own_column(rule: TargetRule, options: Mapping[str, str]) -> str | N
     if name is None:
         return None
     return (
-        f"option '{SEQUENCE_FIELD}' orders rows by column {name!r}, which `{own[name].option}` fills and no record has:"
-        " name a column of the source that tells the newer row, or remove the option"
+        f"option '{SEQUENCE_FIELD}' orders rows by column {name!r}, which `{own[name].option}` fills and no "
+        "record has: name a source column that shows which row is newer, or remove the option"
     )
 
 
@@ -125,6 +125,6 @@ def check_means_source(rule: TargetRule, source: str, shown: Collection[str]) ->
             if name in made and name not in shown:
                 way = f", and {made[name].naming}" if made[name].naming else ""
                 raise ConfigError(
-                    f"rule into {rule.into}: columns.{block}: records of {source} have no column {name!r}, and the one"
-                    f" that `{made[name].option}` makes stays as it is: remove {name!r} there{way}"
+                    f"rule into {rule.into}: columns.{block}: records of {source} have no column {name!r}, and "
+                    f"you cannot change the one that `{made[name].option}` adds: remove {name!r} there{way}"
                 )

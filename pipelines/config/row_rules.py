@@ -77,21 +77,21 @@ def row_problems(
         for name in names:
             source = rule.columns.source_of(name)
             if name and source is not None and rule.columns.leaves_out(source):
-                yield (key,), f"column {name!r} is left out of the table by `columns`: keep it"
+                yield (key,), f"column {name!r} is excluded from the table by `columns`: keep it"
 
 
 def _filter_problems(rule: TargetRule, options: Mapping[str, str]) -> Iterator[str]:
     """What keeps a row that leaves the filter from being deleted, or from being deleted in its order."""
     if options.get(ROWKIND_FIELD):
         yield (
-            f"a row that leaves the condition is deleted, and option '{ROWKIND_FIELD}' takes the kind of each row from"
-            " a column: remove one of the two"
+            f"a row that leaves the condition is deleted, and option '{ROWKIND_FIELD}' reads the kind of each "
+            "row from a column: remove one of the two"
         )
     ignoring = next((name for name in (IGNORE_DELETE, *IGNORE_DELETE_ALIASES) if _is_true(options.get(name))), None)
     if ignoring is not None and rule.deleted_at is None:
         yield (
-            f"a row that leaves the condition is deleted, and option '{ignoring}' leaves deletes out, so that it would"
-            " stay: remove one of the two, or write into a new table (another `into`) if the table has the option"
+            f"a row that leaves the condition is deleted, and option '{ignoring}' ignores deletes, so the row "
+            "would stay: remove one of the two, or write into a new table (another `into`) if the table has the option"
         )
     marked = ordered_filter_problem(rule, options)
     lacking = lacking_for_deletes(options) if options.get(SEQUENCE_FIELD) else None
@@ -99,8 +99,9 @@ def _filter_problems(rule: TargetRule, options: Mapping[str, str]) -> Iterator[s
         yield marked
     elif lacking is not None:
         yield (
-            f"with '{SEQUENCE_FIELD}' a row that leaves the condition is a delete that stays for a while, so that no"
-            f" older record brings the row back; that needs {lacking}: change that, or remove one of the two"
+            f"with '{SEQUENCE_FIELD}' Tidemark deletes a row that leaves the condition, and keeps this delete "
+            f"for some time so that no older record restores the row; this needs {lacking}: change it, or remove "
+            "one of the two"
         )
 
 
@@ -118,8 +119,8 @@ def _masked_order(rule: TargetRule, options: Mapping[str, str]) -> Iterator[tupl
                 column, _ = rule.columns.masks[name]
                 yield (
                     ("columns", "mask", column),
-                    f"option '{option}' orders rows by column {name!r}, and a masked value has no order, so that older"
-                    " records would replace newer ones: take another column there, or remove the mask",
+                    f"option '{option}' orders rows by column {name!r}, and masked values have no order, so "
+                    "older records would replace newer ones: use another column, or remove the mask",
                 )
 
 
@@ -140,8 +141,8 @@ def _varying_problems(
         if varying:
             yield (
                 at,
-                f"it depends on {varying[0]}, which differs from record to record: the old row of an update or delete"
-                " would be taken for another one; take columns of the row, or $database, $schema, $table, $topic,"
+                f"it depends on {varying[0]}, which differs from record to record: Tidemark would not recognise "
+                "the old row of an update or delete; use columns of the row, or $database, $schema, $table, $topic,"
                 " $partition",
             )
 
@@ -154,7 +155,7 @@ def _key_problem(rule: TargetRule, name: str) -> str | None:
         if mask_key_of(rule, columns.masks[name][0]) is not None:
             return None
         return (
-            f"column {name!r} is masked so that several rows get one value: use a keyed hash ({{hash: sha256, key:"
+            f"column {name!r} has a mask that gives several rows the same value: use a keyed hash ({{hash: sha256, key:"
             " ...}), or another key"
         )
     if name not in columns.expressions:
@@ -163,6 +164,6 @@ def _key_problem(rule: TargetRule, name: str) -> str | None:
     if not varying:
         return None
     return (
-        f"column {name!r} depends on {varying[0]}, which differs from record to record: an update or delete would not"
-        " find its row; take columns of the row, or $database, $schema, $table, $topic, $partition"
+        f"column {name!r} depends on {varying[0]}, which differs from record to record: an update or delete "
+        "would not find its row; use columns of the row, or $database, $schema, $table, $topic, $partition"
     )

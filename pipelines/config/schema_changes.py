@@ -60,8 +60,8 @@ class SchemaChanges(ConfigModel):
     NOT_YET: ClassVar[Mapping[str, str]] = {
         "defaults": "use `default`",
         "comments": "use `comment`",
-        "recreated": "records do not distinguish a recreated table from one with other columns, and the schema "
-        "change topic has no common order with them. Write the new one into a table of its own (another `into`)",
+        "recreated": "records do not show whether a table was recreated or got other columns, and events of the schema "
+        "change topic have no defined order relative to them. Write the new table into another `into`",
     }
 
     preset: Preset | None = Field(

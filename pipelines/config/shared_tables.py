@@ -17,8 +17,8 @@ from pipelines.config.table_rules import TableRule, TargetRule
 from sources.topics import TopicSelection, any_matches, name_matches
 
 _ONE_JOB = (
-    "its buckets are dynamic and allow one writer: when two pipelines commit at the same time, one batch is refused"
-    " and planned again, and a pipeline that always loses ends"
+    "its buckets are dynamic and allow one writer: when two pipelines commit at the same time, Tidemark refuses "
+    "one batch and plans it again; a pipeline that always loses ends"
 )
 
 
@@ -43,7 +43,7 @@ def tables_shared(config: PipelineConfig, other: PipelineConfig) -> Iterator[Sha
                 continue
             rules = config.target_rule(mine), other.target_rule(theirs)
             if mine.names_one_table and any(map(_places_keys, rules)):
-                yield SharedTable(i, j, _ONE_JOB, False, "let one pipeline write it, or take a fixed number of buckets")
+                yield SharedTable(i, j, _ONE_JOB, False, "let one pipeline write it, or use a fixed number of buckets")
             if not _meet(mine.match, theirs.match):
                 continue
             topic = _shared_topic(config, mine, other, theirs)

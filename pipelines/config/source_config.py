@@ -36,7 +36,7 @@ _TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _NOT_IN_JAVA = (
     (re.compile(r"(?<!\\)(?:\\\\)*\(\?P"), "(?P...) for a named group; write (?:...)"),
     (re.compile(r"(?<!\\)(?:\\\\)*\(\?\("), "(?(...)...) for a condition"),
-    (re.compile(r"(?<!\\)(?:\\\\)*\\[1-9]"), "a reference to a group, which counts the groups of all patterns"),
+    (re.compile(r"(?<!\\)(?:\\\\)*\\[1-9]"), "references to groups, because the patterns are joined into one"),
     (re.compile(r"(?<!\\)(?:\\\\)*\(\?[A-Za-z-]*[aLx]"), "the flags a, L and x"),
 )
 """Syntax of Python's that Spark, which chooses the topics by Java's regular expressions, reads otherwise or not."""
@@ -65,7 +65,7 @@ class TopicFilter(ConfigModel):
     @model_validator(mode="after")
     def _checked(self) -> Self:
         if self.names and (self.include or self.exclude):
-            raise refused("give either `names` or `include` and `exclude`, not both")
+            raise refused("set either `names` or `include` and `exclude`, not both")
         return self
 
     @classmethod
@@ -172,7 +172,7 @@ class KafkaSource(ConfigModel):
     @classmethod
     def _of_kafka(cls, topics: TopicFilter) -> TopicFilter:
         if topics.selection.is_everything:
-            raise refused("give at least one topic or pattern")
+            raise refused("name at least one topic or pattern")
         for name in topics.names:
             if not _TOPIC_NAME.fullmatch(name):
                 raise refused(
@@ -273,7 +273,7 @@ class Source(ConfigModel):
     @model_validator(mode="after")
     def _checked(self) -> Self:
         if (self.kafka is None) == (self.files is None):
-            raise refused("give exactly one of `kafka` and `files`")
+            raise refused("set exactly one of `kafka` and `files`")
         if self.quarantine is not None and self.on_bad_record == "fail":
             raise refused("`quarantine` has no effect with `on_bad_record: fail`; remove one of them", "quarantine")
         if self.kafka is None and "on_data_loss" in self.model_fields_set:

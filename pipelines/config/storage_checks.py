@@ -47,7 +47,7 @@ def storage_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
         yield problem_at(file, ("checkpoint",), overlap)
     if config.source.quarantine is not None and not _is_in_use(config.source.quarantine):
         for text in _quarantine_overlaps(config):
-            yield problem_at(file, ("source", "quarantine"), f"{text}; give it a directory of its own outside of both")
+            yield problem_at(file, ("source", "quarantine"), f"{text}; choose a separate directory outside of both")
     is_rest = config.catalog.type == "rest"
     for name in config.catalog.options:
         path = ("catalog", "options", name)
@@ -83,8 +83,9 @@ def _missing_file_system(scheme: str | None, properties: Mapping[str, str]) -> s
     if scheme not in ("s3", "s3a") or by_jar or f"spark.hadoop.fs.{scheme}.impl" in properties:
         return None
     return (
-        f"Spark has no file system for {scheme}://; keep the checkpoint on a local disk or a volume (when it is lost,"
-        " the tables say where to continue), or give Spark one: s3a:// with hadoop-aws in spark.jars.packages, or the"
+        f"Spark has no file system for {scheme}://; keep the checkpoint on a local disk or a volume (if it is "
+        "lost, the tables store the positions to continue from), or configure one in Spark: s3a:// with "
+        "hadoop-aws in spark.jars.packages, or the"
         f" class that the cluster has in spark.hadoop.fs.{scheme}.impl"
     )
 
@@ -95,9 +96,9 @@ def _overlap(checkpoint: str, warehouse: str | None) -> str | None:
         return None
     state, tables = _directory(checkpoint), _directory(warehouse)
     if state == tables:
-        return "is the directory of the warehouse too; give it one of its own"
+        return "is also the directory of the warehouse; choose a separate directory"
     if tables.startswith(state):
-        return "contains the warehouse, which would move with it; give each its own directory"
+        return "contains the warehouse, which would move with it; use separate directories"
     if state.startswith(tables) and state.removeprefix(tables).split("/")[0].endswith(DATABASE_SUFFIX):
         return "is in a database of the warehouse; give it a directory outside of DATABASE.db"
     if state.startswith(tables) and _may_be_new(checkpoint):
@@ -115,12 +116,12 @@ def place_warnings(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
     if is_inside and _overlap(state, tables) is None:
         text = (
             "is in the warehouse: removing, restoring or copying tables there affects the checkpoint too;"
-            " stop the pipeline, move the directory out of the warehouse, and name its new place"
+            " stop the pipeline, move the directory out of the warehouse, and set the new path"
         )
         yield problem_at(file, ("checkpoint",), text)
     if config.source.quarantine is not None and _is_in_use(config.source.quarantine):
         for text in _quarantine_overlaps(config):
-            remedy = "stop the pipeline, move the quarantine's files to a directory of its own, and name that"
+            remedy = "stop the pipeline, move the quarantine's files to a separate directory, and set its path"
             yield problem_at(file, ("source", "quarantine"), f"{text}; {remedy}")
 
 
@@ -132,7 +133,7 @@ def _quarantine_overlaps(config: PipelineConfig) -> Iterator[str]:
             continue
         place = _directory(other)
         if bad == place:
-            yield f"is the directory of the {what} too"
+            yield f"is also the directory of the {what}"
         elif bad.startswith(place):
             yield f"is in the {what}: removing, restoring or copying that affects the quarantine too"
         elif place.startswith(bad):

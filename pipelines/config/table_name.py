@@ -20,12 +20,12 @@ _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 def name_problem(name: TableName) -> str | None:
     """Why no table can have this name; None if one can."""
     if name.database == _SYSTEM_DATABASE:
-        return f"database {_SYSTEM_DATABASE} is where Paimon shows its system tables; choose another name"
+        return f"database {_SYSTEM_DATABASE} is reserved for Paimon's system tables; choose another name"
     wrong = _problem("database", name.database, DATABASE_SUFFIX) or _problem("table", name.table, "")
     if wrong is None and "." in name.database:
         return (
-            f"database '{name.database}' has a dot, with which DATABASE.TABLE ends the database; write another name"
-            " before the first dot of `into`"
+            f"database '{name.database}' contains a dot, but the first dot of DATABASE.TABLE ends the database "
+            "name; choose another name before the first dot of `into`"
         )
     return wrong
 
@@ -39,9 +39,9 @@ def alike_text(name: str, other: str) -> str:
     """Why two names that are ``folded`` to one are better not both used; characters that look alike are written out."""
     shown, shown_other = (ascii(one) if folded(one) != one.casefold() else f"'{one}'" for one in (name, other))
     return (
-        f"{shown} differs from {shown_other} only in case or in how its characters are composed: these are two tables,"
-        " but one directory where the storage does not tell them apart (macOS, Windows, some network drives); write one"
-        " name"
+        f"{shown} differs from {shown_other} only in case or in how its characters are composed: they are two "
+        "tables, but share one directory if the storage does not distinguish the names (macOS, Windows, some "
+        "network drives); use the same spelling"
     )
 
 
@@ -52,9 +52,9 @@ def _problem(kind: str, name: str, suffix: str) -> str | None:
     if name != name.strip():
         return f"{kind} {shown} begins or ends with blanks"
     if "/" in name or "\\" in name:
-        return f"{kind} {shown} has a slash, which parts directories"
+        return f"{kind} {shown} has a slash, which separates directories"
     if _SYSTEM_TABLE in name:
-        return f"{kind} {shown} has a $, with which Paimon names branches and system tables"
+        return f"{kind} {shown} has a $, which Paimon uses in the names of branches and system tables"
     invisible = next((c for c in name if unicodedata.category(c) in _INVISIBLE), None)
     if invisible is not None:
         return f"{kind} {shown} has the invisible character U+{ord(invisible):04X}"

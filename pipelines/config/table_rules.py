@@ -182,15 +182,16 @@ class TableRule(ConfigModel):
         if self.mode == "append":
             self._check_append()
         elif self.on_change is not None:
-            raise refused("`on_change` has no effect without `mode: append`; remove it or add that", "on_change")
+            raise refused("`on_change` has no effect without `mode: append`; remove it, or add the mode", "on_change")
         if self.merge_sources is not None and self.schema_changes and self.schema_changes.truncate == "apply":
-            text = "'apply' would delete rows of the other sources too; set skip or pause, or give each its own table"
+            text = "'apply' would also delete rows of the other sources; set skip or pause, or use separate tables"
             raise refused(text, "schema_changes", "truncate")
         words = {} if self.schema_changes is None else self.schema_changes.words
         for kind, word in (("drop", "drop"), ("rename", "apply"), ("rename", "pause")):
             if self.merge_sources is not None and words.get(kind) == word:
                 text = (
-                    f"'{word}' would follow one of several source tables; remove the word, or give each its own table"
+                    f"'{word}' would follow only one of several source tables; remove the word, or give each "
+                    "source a separate table"
                 )
                 raise refused(text, "schema_changes", kind)
         if self.primary_key and set(self.primary_key) == set(self.partition_by):
@@ -213,10 +214,10 @@ class TableRule(ConfigModel):
         if self.primary_key is not None:
             raise refused("a table with `mode: append` has no primary key; remove it or the mode", "primary_key")
         if self.merge_sources is not None:
-            text = "with `mode: append` rows of any sources may meet, none replaces another; remove it"
+            text = "with `mode: append` rows of several sources never replace each other; remove it"
             raise refused(text, "merge_sources")
         if self.before is not None and self.on_change != "log":
-            text = "with `mode: append` old rows are stored with `on_change: log` only; remove it or add that"
+            text = "with `mode: append` only `on_change: log` stores old rows; remove it, or add `on_change: log`"
             raise refused(text, "before")
 
     @property

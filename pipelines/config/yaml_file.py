@@ -169,7 +169,7 @@ class _BoundedComposer(Composer):
             self._depth -= 1
 
 
-_TOO_DEEP = f"more than {MAX_DEPTH} blocks within each other"
+_TOO_DEEP = f"blocks are nested more than {MAX_DEPTH} levels deep"
 _TAG = "tag:yaml.org,2002:"
 _MAX_DIGITS = 100
 _QUOTED = re.compile(r"'([^']+)'")

@@ -27,7 +27,7 @@ def syntax_problem(problem: str, at: Spot, begun: Spot | None, lines: Sequence[s
     special = _SPECIAL_START.search(line)
     braces = _BRACES_THEN_TEXT.search(line)
     if "'\\t'" in problem or "\t" in line[: len(line) - len(line.lstrip())]:
-        return at, "a tab stands here, and YAML takes blanks alone; put blanks in its place"
+        return at, "YAML does not allow tabs here; replace the tab with blanks"
     if quote is not None and (end is not None or re.match("found unexpected end|expected <block end>", problem)):
         return quote, "the quote that begins here is not closed in its line; end the text with the same quote"
     if end is not None and begun is not None and begun[0] != at[0]:
@@ -70,7 +70,7 @@ def _second_colon(lines: Sequence[str], at: Spot) -> tuple[Spot, str]:
     if mistake is not None:
         return mistake
     return (at[0], _indent(line) + 1), (
-        "this line is indented below a line that has a value already; begin both in the same column"
+        "this line is indented, but the line above it already has a value; begin both in the same column"
     )
 
 
@@ -81,7 +81,7 @@ def _no_blank(line: str, number: int) -> tuple[Spot, str] | None:
         return (number, dash.end()), "the blank after the dash is missing; write '- ' before an item of a list"
     if glued:
         return begun, f"the blank after the colon is missing; write {glued[1]}: VALUE"
-    return None if ":" in line else (begun, "a colon and a blank are missing behind the key; write KEY: VALUE")
+    return None if ":" in line else (begun, "a colon and a blank are missing after the key; write KEY: VALUE")
 
 
 def _indent(line: str) -> int:
@@ -95,7 +95,7 @@ def _indentation(problem: str, at: Spot, begun: Spot, lines: Sequence[str]) -> t
             return mistake
     line = lines[at[0] - 1] if at[0] <= len(lines) else ""
     if line[: at[1] - 1].strip():
-        return at, "text stands behind the end of a value; put the whole value in quotes"
+        return at, "text follows the end of a value; put the whole value in quotes"
     items = "; keys of an item begin behind its '- '" if "block collection" in problem or _is_item(lines, begun) else ""
     return at, (
         f"this line begins in column {at[1]}, and its block, which begins in line {begun[0]}, in column {begun[1]};"

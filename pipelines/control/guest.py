@@ -69,7 +69,7 @@ class Guest(Generic[Piece, Done]):
         checkpoint."""
         while True:
             if self._here is not None and self._yields and is_wanted(self._config):
-                self._tell(f"pipeline {self._config.name} starts: it takes the checkpoint over and does the rest")
+                self._tell(f"pipeline {self._config.name} starts: it takes over the checkpoint and finishes the work")
                 self.release()
             if self._here is not None:
                 return self._here(piece)

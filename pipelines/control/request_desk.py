@@ -23,8 +23,9 @@ It may get a request that an earlier process took and did not finish. An excepti
 
 
 JVM_GONE = (
-    "the JVM of the running pipeline has ended or does not answer, perhaps for lack of memory (spark.driver.memory):"
-    " see the pipeline's log. The work so far is kept: call again, whether the pipeline runs or not"
+    "the JVM of the running pipeline has ended or does not answer, possibly because it ran out of memory "
+    "(spark.driver.memory): see the pipeline's log. Finished work is kept: run the command again, whether the "
+    "pipeline runs or not"
 )
 
 

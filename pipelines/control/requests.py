@@ -165,8 +165,8 @@ class Requests:
             return None
         except NOT_AS_WRITTEN as error:
             raise CorruptFile(
-                f"{path} is not an answer ({error!r}); the log of the pipeline shows the result of the request: look"
-                " there, then remove the file"
+                f"{path} is not an answer ({error!r}); find the result of the request in the log of the "
+                "pipeline, then remove the file"
             ) from error
 
     def withdraw(self, request_id: str) -> None:
@@ -214,7 +214,7 @@ class Requests:
             return None
         except NOT_AS_WRITTEN as error:
             self.answer(
-                request_id, Answer(State.REFUSED, f"the file is not a request ({error!r}); call the command again")
+                request_id, Answer(State.REFUSED, f"the file is not a request ({error!r}); run the command again")
             )
             return None
 
@@ -259,6 +259,6 @@ def check_rules(config: PipelineConfig, request: Request) -> None:
     """Refuse a request that was made under other rules."""
     if request.text(RULES) != digest_of_rules(config):
         raise ConfigError(
-            f"the running pipeline {config.name} has other rules than the file: run `tidemark reload`, or"
-            " restart it, then call again"
+            f"the running pipeline {config.name} does not use the rules of the file: run `tidemark reload`, or "
+            "restart it, then run this command again"
         )

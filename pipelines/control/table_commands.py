@@ -15,7 +15,7 @@ from pipelines.config.config_file import load_pipeline
 from pipelines.control.asking import ask
 from pipelines.control.requests import Requests, State
 
-_BUSY = "is starting, waits for its source or storage, or is busy with a batch (`tidemark status` says which)"
+_BUSY = "is starting, waits for its source or storage, or is busy with a batch (`tidemark status` shows which)"
 
 NamesOf = Callable[[PipelineConfig], Collection[str]]
 """The tables of a pipeline by their names."""
@@ -68,7 +68,7 @@ def _ask(config: PipelineConfig, command: str, arguments: Mapping[str, str], che
     elif answer is None and runner_of(config) is None:
         typer.echo(f"pipeline {config.name} has ended; its next start handles the request before it reads anything")
     elif answer is None:
-        typer.echo(f"pipeline {config.name} {_BUSY}; it handles the request after that")
+        typer.echo(f"pipeline {config.name} {_BUSY}; it handles the request afterwards")
     elif answer.state is State.REFUSED:
         raise ConfigError(f"pipeline {config.name}: {answer.text}")
     elif answer.state is State.FAILED:

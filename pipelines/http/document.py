@@ -23,13 +23,13 @@ _LEAST_S = 5.0
 """Batches that took less together need no advice."""
 
 _MORE_CORES = "give Spark more cores (`spark.master`), or the busiest tables more buckets (`tidemark table rescale`)"
-_LARGER = "make batches fewer and larger (`trigger.interval`)"
-_COMPACT = f"{_LARGER}, or set `write-only: true` and run `tidemark table compact` beside the pipeline"
+_LARGER = "use fewer, larger batches (`trigger.interval`)"
+_COMPACT = f"{_LARGER}, or set `write-only: true` and run `tidemark table compact` as a separate job"
 _REMEDIES: Mapping[str, str] = {
-    "plan": f"each batch looks at many tables: {_LARGER}",
+    "plan": f"each batch plans many tables: {_LARGER}",
     "decode": _MORE_CORES,
     "write": _MORE_CORES,
-    "wait": f"batches wait for the compactions of the batch before: {_COMPACT}",
+    "wait": f"batches wait for the compactions of the previous batch: {_COMPACT}",
     "append": f"each batch commits many tables: {_LARGER}",
     "compact": _COMPACT,
     "commit": f"each batch commits many compactions: {_LARGER}",
@@ -78,7 +78,9 @@ def advice(pipeline: PipelineView) -> str | None:
     step = max(sums, key=lambda name: sums[name], default="")
     if total < _LEAST_S or sums[step] < _DOMINATES * total or step not in _REMEDIES:
         return None
-    return f"{step} takes {sums[step] / total:.0%} of the last batches. If the lag grows: {_REMEDIES[step]}."
+    return (
+        f"{step} takes {sums[step] / total:.0%} of the time of the last batches. If the lag grows: {_REMEDIES[step]}."
+    )
 
 
 def without_values(whole: Document) -> Document:

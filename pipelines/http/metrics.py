@@ -127,7 +127,7 @@ def _seen_table(name: str, text: str, value: Callable[[TableView], float | None]
 
 
 METRICS: tuple[Metric, ...] = (
-    Metric("tidemark_build_info", ("version", "python", "spark"), "Always 1; the labels name what runs.", _build),
+    Metric("tidemark_build_info", ("version", "python", "spark"), "Always 1; the labels have the versions.", _build),
     Metric("tidemark_start_time_seconds", (), "When the process started, since 1970.", lambda r: [((), r.started_s)]),
     Metric(
         "tidemark_memory_bytes",
@@ -151,24 +151,24 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "tidemark_records_skipped_total",
         ("pipeline", "reason"),
-        "Records that give no rows on purpose.",
+        "Records that Tidemark skips on purpose.",
         _each_word(_pipelines, lambda p: p.skipped),
     ),
     Metric(
         "tidemark_records_quarantined_total",
         BAD,
-        f"Records put into the quarantine; `reason` is one of {', '.join(f'`{word}`' for word in BadReason)}.",
+        f"Quarantined records; `reason` is one of {', '.join(f'`{word}`' for word in BadReason)}.",
         _of_bad_records(lambda group: group.put_aside),
     ),
     Metric(
         "tidemark_quarantine_records",
         BAD,
-        "Records in the quarantine when it was counted last: every few seconds, more rarely where that takes long.",
+        "Records in the quarantine at the last count: every few seconds, less often if a count takes long.",
         _of_bad_records(lambda group: group.open),
     ),
     _pipeline(
         "tidemark_quarantine_counted_timestamp_seconds",
-        "When the quarantine was counted last, since 1970; missing before the first time.",
+        "Time of the last count of the quarantine, since 1970; missing before the first count.",
         lambda p: p.bad_counted_s,
     ),
     Metric(
@@ -186,7 +186,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "tidemark_task_step_seconds_total",
         ("pipeline", "step"),
-        "Time inside the tasks per step, summed over tasks side by side.",
+        "Time inside the tasks per step, summed over parallel tasks.",
         _each_word(_pipelines, lambda p: p.task_seconds),
     ),
     _pipeline(
@@ -202,14 +202,14 @@ METRICS: tuple[Metric, ...] = (
     ),
     _pipeline(
         "tidemark_source_silent_seconds",
-        "How long the source has not answered; 0 while it does.",
+        "How long the source has not answered; 0 while it answers.",
         lambda p: p.source_silent_s or 0.0,
     ),
     Metric(
         "tidemark_lost_offsets_total",
         PLACE,
-        "Offsets that were gone before they were read (`on_data_loss: continue`). Offsets of deleted or recreated"
-        " topics are not counted, because their end is not known; the log names them.",
+        "Offsets that Kafka deleted before Tidemark read them (`on_data_loss: continue`). Offsets of deleted or "
+        "recreated topics are not included, because their end is unknown; the log names them.",
         _each_word(_pipelines, lambda p: p.lost_offsets),
     ),
     _place(
@@ -219,21 +219,21 @@ METRICS: tuple[Metric, ...] = (
     ),
     _place(
         "tidemark_lag_seconds",
-        "Age of the first record that the stream has not read yet; missing while it is not known.",
+        "Age of the first record that the stream has not read yet; missing while unknown.",
         lambda p: p.seconds,
     ),
     _pipeline(
         "tidemark_unread_bytes",
-        "Bytes of dump files behind the batches that are done; a compressed file counts whole until its end is read.",
+        "Bytes of dump files that are not read yet; a compressed file counts in full until its end is read.",
         lambda p: p.unread_bytes,
     ),
     _pipeline(
         "tidemark_group_failures_total",
-        "Times that Kafka did not take the offsets of the consumer group (`group_id`); each is tried again.",
+        "Failed commits of offsets to the consumer group (`group_id`); Tidemark retries each.",
         lambda p: p.group_failures,
     ),
     _place("tidemark_next_offset", "Offset of the next record to read.", lambda p: p.next_offset),
-    _place("tidemark_end_offset", "End of the partition when last seen.", lambda p: p.end_offset),
+    _place("tidemark_end_offset", "End of the partition when Tidemark last checked it.", lambda p: p.end_offset),
     Metric(
         "tidemark_table_state",
         ("pipeline", "table", "state"),
@@ -254,33 +254,35 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "tidemark_table_beside_records",
         ("pipeline", "table", "work"),
-        "Records read so far by work beside the stream that is not done: `catch-up`, `backfill`, `replay`, `rebuild`.",
+        "Records read so far by unfinished work alongside the stream: `catch-up`, `backfill`, `replay`, `rebuild`.",
         _each(_works, lambda work: work.records),
     ),
     Metric(
         "tidemark_table_beside_records_left",
         ("pipeline", "table", "work"),
-        "About how many records it still has to read; missing while unknown.",
+        "About how many records this work has yet to read; missing while unknown.",
         _each(_works, lambda work: work.records_left),
     ),
     _table(
         "tidemark_table_events_total",
-        "Events that gave rows for the table, read again beside the stream too.",
+        "Events that gave rows for the table, including rereads alongside the stream.",
         lambda t: t.events,
     ),
-    _table("tidemark_table_rows_total", "Rows written to level 0, beside the stream too.", lambda t: t.rows),
+    _table(
+        "tidemark_table_rows_total", "Rows written to level 0, including those alongside the stream.", lambda t: t.rows
+    ),
     _table("tidemark_table_changelog_rows_total", "Rows of the changelog.", lambda t: t.changelog_rows),
     _table(
         "tidemark_table_late_rows_total",
-        "Rows that came after newer ones of their key, by `order_by: source_position` or `sequence.field`, and changed"
-        " nothing; counted when they are merged.",
+        "Rows that arrived after newer ones of their key (`order_by: source_position`, `sequence.field`) and had "
+        "no effect; Tidemark counts them when it merges them.",
         lambda t: t.late_rows,
     ),
     Metric(
         "tidemark_table_unsent_values_total",
         ("pipeline", "table", "column", "became"),
-        "Values that the source did not send (unchanged TOAST) and that no row gives for certain; NULL was written"
-        " (`null`, `null-key-changed`), or what may be an older value (`older`).",
+        "Values that the source did not send (unchanged TOAST) and that no stored row certainly has; Tidemark "
+        "wrote NULL (`null`, `null-key-changed`), or a value that may be outdated (`older`).",
         _each_word(_tables, lambda t: t.unsent),
     ),
     Metric(
@@ -305,17 +307,17 @@ METRICS: tuple[Metric, ...] = (
     _seen_table("tidemark_table_buckets", "Buckets with files.", lambda t: t.shape.buckets),
     _seen_table(
         "tidemark_table_level0_runs",
-        "Sorted runs on level 0 over all buckets, which wait to be merged.",
+        "Sorted runs on level 0 of all buckets, which wait for compaction.",
         lambda t: t.shape.level0_runs,
     ),
     _seen_table(
         "tidemark_table_max_sorted_runs",
-        "Sorted runs of the bucket that has most of them.",
+        "The largest number of sorted runs in one bucket.",
         lambda t: t.shape.most_runs,
     ),
     _seen_table(
         "tidemark_table_compaction_backlog_buckets",
-        "Buckets with as many sorted runs as `num-sorted-run.compaction-trigger` says, or more.",
+        "Buckets with at least `num-sorted-run.compaction-trigger` sorted runs.",
         lambda t: t.shape.backlog_buckets,
     ),
     _seen_table(
@@ -323,7 +325,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     _seen_table(
         "tidemark_table_waiting_rows",
-        "Rows in postponed buckets, which readers do not see before a compaction.",
+        "Rows in postponed buckets, which readers do not see until a compaction.",
         lambda t: t.shape.waiting_rows,
     ),
     _seen_table("tidemark_table_snapshot_id", "The newest snapshot.", lambda t: t.snapshot_id),
@@ -331,4 +333,4 @@ METRICS: tuple[Metric, ...] = (
 )
 
 DURATIONS = "tidemark_batch_duration_seconds"
-DURATIONS_TEXT = "Wall time of batches, without the overlap with the batch before."
+DURATIONS_TEXT = "Wall time of batches, without the overlap with the previous batch."

@@ -112,7 +112,7 @@ class Health:
 def alive(run: RunView, silent_s: float) -> Health:
     """Whether the process should continue; ``silent_s``: how long its main thread has been silent."""
     failed = [f"pipeline {p.name} failed: {p.public_reason}" for p in run.pipelines if p.phase is Phase.FAILED]
-    stuck = [f"the main thread has done nothing for {silent_s:.0f} s"] if silent_s > STUCK_S else []
+    stuck = [f"the main thread has made no progress for {silent_s:.0f} s"] if silent_s > STUCK_S else []
     return Health((*failed, *stuck))
 
 

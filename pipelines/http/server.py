@@ -49,9 +49,9 @@ def _refusal(block: str, host: str, port: int, error: OSError) -> str:
                 " stop that process"
             )
         case errno.EADDRNOTAVAIL:
-            return f"{block}.host: {host} is not an address of this machine; 0.0.0.0 stands for all of them"
+            return f"{block}.host: {host} is not an address of this machine; 0.0.0.0 means all addresses"
         case errno.EACCES:
-            return f"{block}.port: this user may not listen on port {port}; choose one above 1023"
+            return f"{block}.port: this user is not allowed to listen on port {port}; choose a port above 1023"
         case _:
             return f"{block}: cannot listen on port {port} of {host}: {error.strerror}"
 

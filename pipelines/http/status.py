@@ -100,7 +100,7 @@ def _state_of(config: PipelineConfig) -> tuple[Document, str | None]:
             " metrics show what it does"
         )
     if state is None and holder is not None:
-        said = "has not reported its state yet; ask again" if holder.is_run else holder.doing
+        said = "has not reported its state yet; try again" if holder.is_run else holder.doing
         raise ConfigError(f"pipeline {config.name}: checkpoint in use by {holder}, which {said}")
     if state is None:
         raise ConfigError(f"pipeline {config.name} does not run, and has not run here yet ({path} is not there)")

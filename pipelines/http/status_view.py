@@ -79,9 +79,9 @@ def _headline(state: Mapping[str, Any], pipeline: Mapping[str, Any], holder: str
     seen = datetime.fromtimestamp(state["time_s"], UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     ago = duration_words(max(0.0, now_s - state["time_s"]))
     words = {"ended": "not running: it was stopped", "failed": "not running: it failed"}
-    how = words.get(pipeline["phase"], "not running: it was killed, or its machine went down")
+    how = words.get(pipeline["phase"], "not running: the process was killed, or its machine stopped")
     line.append(f"  {how}", style=_BETWEEN if pipeline["phase"] == "ended" else _BAD)
-    line.append(f"  {ago} ago ({seen}); the following is its state at that time", style="not bold")
+    line.append(f"  {ago} ago ({seen}); this was its state then", style="not bold")
     if state.get("held_by"):
         holder = f"\n  {shown(state['held_by'], 120)} uses its checkpoint"
         line.append(holder, style="not bold")
@@ -219,7 +219,7 @@ def _troubles(pipeline: Mapping[str, Any]) -> Iterator[Text]:
     groups = sorted(pipeline["bad_records"], key=lambda one: (-(one["open"] or 0), -one["put_aside"]))
     for one in groups[:REASONS_SHOWN]:
         is_open = "not counted yet" if one["open"] is None else f"{one['open']:,} in quarantine"
-        words = f"{is_open}, {one['put_aside']:,} put there since the start"
+        words = f"{is_open}, {one['put_aside']:,} added since the start"
         yield Text(f"  bad records of {shown(one['table'], 60)}: {words}: {shown(one['reason'], 120)}", style=_BETWEEN)
     if len(groups) > REASONS_SHOWN:
         yield Text(f"  and {len(groups) - REASONS_SHOWN} more kinds: tidemark quarantine list FILE", style="dim")

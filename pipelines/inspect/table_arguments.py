@@ -43,9 +43,9 @@ def _located(context: typer.Context, value: str) -> str:
         raise ConfigError(f"{value}: with --config, name the table as DATABASE.TABLE, such as lake.orders")
     if config.catalog.type == "rest" and context.command.name not in _READING:
         raise ConfigError(
-            f"`{context.command_path}` changes a table by its files alone, and the REST catalog of pipeline"
-            f" {config.name} ({config.catalog.place}) would not know of it: nothing was done. Use an engine that goes"
-            " through the catalog, such as Spark or Flink with Paimon"
+            f"`{context.command_path}` changes only the files of a table, and the REST catalog of pipeline "
+            f"{config.name} ({config.catalog.place}) would not notice: nothing was changed. Use an engine that "
+            "writes through the catalog, such as Spark or Flink with Paimon"
         )
     catalog = catalog_of(config)
     name = TableName.of(value)

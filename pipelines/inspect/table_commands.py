@@ -17,12 +17,12 @@ _WORK = "pipelines.inspect.table_views"
 
 table_app = typer.Typer(
     cls=GivenOnce,
-    help="Look at a Paimon table, maintain it, or change its rows, files and history.",
+    help="Inspect or maintain a Paimon table, or change its rows, files and history.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
-Format = Annotated[RowFormat, typer.Option("--format", "-f", help="Form of the output; json is one object a line.")]
+Format = Annotated[RowFormat, typer.Option("--format", "-f", help="Output format; json prints one object per line.")]
 Columns = Annotated[
     str | None, typer.Option("--columns", metavar="A,B,...", help="Columns to read, in this order; all by default.")
 ]

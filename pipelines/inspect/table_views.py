@@ -89,8 +89,8 @@ def changes(
     """The changelog, oldest first."""
     table = open_table(path, storage)
     if table.options.changelog_producer == "none" and table.schema.primary_keys:
-        note = "the table has no changelog producer: these are the rows as they were written, +U also for new keys and"
-        say(f"{note} without the rows before; option changelog-producer makes a complete changelog", err=True)
+        note = "the table has no changelog producer: these are the rows as written, with +U also for new keys and"
+        say(f"{note} without the old rows; option changelog-producer creates a complete changelog", err=True)
     names = _column_names(columns, table.schema.column_names)
     newest = table.snapshots.latest_id() if last is None else last
     if first is not None and first > (newest or 0):
@@ -162,8 +162,8 @@ def _named_by_options(table: Table) -> Snapshot | None:
     snapshot = table.stored_snapshot()
     if snapshot is not None:
         say(
-            f"options of the table choose snapshot {snapshot.id}, whose rows are shown; --snapshot ID, --timestamp TIME"
-            " and --tag NAME show others",
+            f"the table's options select snapshot {snapshot.id}, so this shows its rows; to see others, use "
+            "--snapshot ID, --timestamp TIME or --tag NAME",
             err=True,
         )
     return snapshot

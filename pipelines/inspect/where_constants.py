@@ -47,7 +47,7 @@ def compared(field: pc.Expression, target: pa.DataType, sign: str, constant: Con
         return field.is_nan()
     if sign in _UNEQUAL:
         return ~field.is_nan()
-    raise Unfit("NaN is neither smaller nor larger than a number; find it by = 'NaN' or != 'NaN'")
+    raise Unfit("NaN is neither smaller nor larger than a number; compare with = 'NaN' or != 'NaN'")
 
 
 def is_among(field: pc.Expression, target: pa.DataType, constants: Sequence[Constant]) -> pc.Expression:
@@ -139,7 +139,7 @@ def _typed(constant: Constant, target: pa.DataType) -> pa.Scalar[Any]:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise Unfit from None
     if pa.types.is_floating(target) and math.isinf(value.as_py()) and re.search(r"\d", text):
-        raise Unfit("it is beyond all numbers of the column; for those that are infinite write 'inf' or '-inf'")
+        raise Unfit("it is outside the range of the column; for infinite values write 'inf' or '-inf'")
     return value
 
 
@@ -161,7 +161,7 @@ def _time(text: str) -> time:
     hour, minute, second, fraction = match.groups()
     digits = (fraction or "").rstrip("0")
     if len(digits) > 3:
-        raise Unfit("it has more than the three digits of a second that such a column holds")
+        raise Unfit("it has more than three fractional digits of a second, the most that the column holds")
     try:
         return time(int(hour), int(minute), int(second or 0), int(digits.ljust(6, "0")))
     except ValueError:

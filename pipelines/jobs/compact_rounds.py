@@ -2,7 +2,7 @@
 
 The job compacts one table after the other, as `tidemark table compact` does, in snapshots of its own. For write-only
 tables it also runs expiry, as Paimon's compaction jobs do. The snapshots that a round has published stay, whatever ends
-the round. A killed process leaves files that nothing refers to. If one table fails, the job reports the failure and
+the round. A killed process leaves files that nothing references. If one table fails, the job reports the failure and
 continues with the others.
 """
 

@@ -17,5 +17,5 @@ def confirm(question: str, yes: bool, done: str = "done") -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise ConfigError(f"this command cannot ask without a terminal; nothing was {done}: add --yes")
+        raise ConfigError(f"this command cannot ask for confirmation without a terminal; nothing was {done}: add --yes")
     typer.confirm(question, abort=True, err=True)

@@ -15,7 +15,7 @@ def given_duration_ms(option: str, text: str) -> int:
     bare = text.strip()
     if bare.isascii() and bare.isdecimal():
         units = ", ".join(f"{bare[:20]}{unit}" for unit in ("d", "h", "min"))
-        raise ConfigError(f"{option}: {text!r} has no unit; write {units} or the like")
+        raise ConfigError(f"{option}: {text!r} has no unit; write for example {units}")
     try:
         return duration_ms(option, text)
     except ConfigError as error:

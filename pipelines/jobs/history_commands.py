@@ -33,7 +33,7 @@ def _group(name: str, text: str) -> typer.Typer:
 
 tags_app = _group("tags", "Tags: snapshots that stay under a name.")
 branches_app = _group("branches", "Branches: other lines of snapshots.")
-consumers_app = _group("consumers", "Consumers: how far readers have come.")
+consumers_app = _group("consumers", "Consumers: the progress of streaming readers.")
 
 
 @table_command(table_app, _WORK)
@@ -63,8 +63,8 @@ def expire(
 ) -> None:
     """Remove snapshots and other data that the table no longer keeps.
 
-    Removes expired tags, old partitions, consumers, snapshots and changelogs with their files, as the options of the
-    table say. Pipelines and readers may continue.
+    Removes expired tags, old partitions, consumers, snapshots and changelogs with their files, according to the
+    options of the table. Pipelines and readers may continue.
     """
 
 
@@ -138,7 +138,7 @@ def create_branch(
 
 @table_command(branches_app, _WORK, "delete")
 def delete_branch(path: TablePath, name: Name, yes: Yes = False, dry_run: DryRun = False) -> None:
-    """Delete a branch. remove-orphans finds the files that only it needed."""
+    """Delete a branch. remove-orphans removes the files that only it needed."""
 
 
 @table_command(consumers_app, _WORK, "list")
@@ -156,7 +156,7 @@ def reset_consumer(
     create: Annotated[bool, typer.Option("--create", help="Create the consumer if it does not exist.")] = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Let a consumer continue with a snapshot."""
+    """Set the snapshot that a consumer reads next."""
 
 
 @table_command(consumers_app, _WORK, "delete")

@@ -80,10 +80,7 @@ def _limits(table: Table, least: int | None, most: int | None, older_than: str |
         time_ms=of_options.time_ms if older_than is None else given_duration_ms("--older-than", older_than),
     )
     if limits.most < limits.least:
-        raise ConfigError(
-            f"at most {limits.most} snapshots are fewer than at least {limits.least}; give --retain-min and "
-            "--retain-max that fit"
-        )
+        raise ConfigError(f"--retain-max {limits.most} is less than --retain-min {limits.least}; use values that fit")
     return limits
 
 
@@ -98,7 +95,7 @@ def _tell_tidied(done: Tidied, would: str) -> None:
         say(line)
     expired = done.expired
     if expired.finished:
-        say(f"finished {counted(expired.finished, 'removal')} that had been interrupted")
+        say(f"finished {counted(expired.finished, 'removal')} that a crash had interrupted")
     if expired.dropped:
         say(
             f"did not finish {counted(expired.dropped, 'interrupted removal')}: a consumer still reads from there, or"
@@ -144,7 +141,7 @@ def rollback(
 ) -> None:
     """Roll the table back, once that is confirmed."""
     if sum(one is not None for one in (snapshot, tag, timestamp)) != 1:
-        raise ConfigError("state where to roll back to: give one of --snapshot, --tag and --timestamp")
+        raise ConfigError("the target is missing: give one of --snapshot, --tag and --timestamp")
     table = open_table(path, storage, for_reading=False)
     ctx = table.context
     if not dry_run:
@@ -161,16 +158,16 @@ def rollback(
     pipelines = marking_pipelines(table.io, table.paths)
     if pipelines:
         say(
-            f"written by pipeline {', '.join(pipelines)}: stop it and all other writers first. The next start reads"
-            " the records again that the table then lacks. A pipeline of dump files refuses to start, and says what"
-            " to do",
+            f"written by pipeline {', '.join(pipelines)}: stop it and all other writers first. Its next start "
+            "rereads the records that the table then lacks. A pipeline of dump files refuses to start, and its "
+            "message has the remedy",
             err=True,
         )
     if dry_run:
         return
     confirm("Go back?", yes)
     roll_back(ctx, plan)
-    say(f"snapshot {plan.to.id} is the newest one; remove-orphans finds the files that nothing needs now")
+    say(f"snapshot {plan.to.id} is now the newest one; remove-orphans removes the files that nothing needs")
 
 
 def rollback_to_tag(path: str, tag: str, yes: bool, dry_run: bool, storage: Options) -> None:
@@ -211,14 +208,15 @@ def _tell_beside(table: Table, plan: Rollback) -> None:
             replays.add(properties[REPLAY_PROPERTY])
     if retries:
         say(
-            f"{counted(len(retries), 'snapshot')} ({_range(sorted(retries))}) with rows of `quarantine retry`: their"
-            " records are open in the quarantine again afterwards (tidemark quarantine retry FILE)",
+            f"{counted(len(retries), 'snapshot')} ({_range(sorted(retries))}) with rows of `quarantine retry`: "
+            "afterwards their records are open in the quarantine again (tidemark quarantine retry FILE)",
             err=True,
         )
     if replays:
         say(
-            f"this removes rows of {counted(len(replays), 'replay')} ({', '.join(first_of(sorted(replays), _LISTED))})."
-            " Run each again afterwards; add --abandon to one that has not ended, or it continues behind these rows",
+            f"this removes rows of {counted(len(replays), 'replay')} "
+            f"({', '.join(first_of(sorted(replays), _LISTED))}). Run each again afterwards; if one has not "
+            "ended, add --abandon, or it continues after these rows",
             err=True,
         )
 
@@ -315,7 +313,7 @@ def delete_branch(path: str, name: str, yes: bool, dry_run: bool, storage: Optio
         return
     confirm("Delete it?", yes)
     branches.delete(name)
-    say(f"deleted branch {name}; remove-orphans finds the files that only it needed")
+    say(f"deleted branch {name}; remove-orphans removes the files that only it needed")
 
 
 def list_consumers(path: str, form: RowFormat, storage: Options) -> None:
@@ -339,7 +337,7 @@ def reset_consumer(path: str, name: str, snapshot: int, create: bool, dry_run: b
     if not create and name not in consumers.names():
         there = ", ".join(sorted(consumers.names())) or "none"
         raise ConfigError(
-            f"{path} has no consumer {name!r}; it has: {there}. --create makes one, which keeps snapshots"
+            f"{path} has no consumer {name!r}; it has: {there}. --create creates one, which keeps snapshots"
         )
     if not dry_run:
         consumers.reset(name, snapshot)

@@ -75,17 +75,15 @@ def rescale(
     path: TablePath,
     buckets: Annotated[
         int,
-        typer.Option(
-            "--buckets", help="The new number of buckets; -1: dynamic ones, -2: postponed.", show_default=False
-        ),
+        typer.Option("--buckets", help="The new number of buckets; -1: dynamic, -2: postponed.", show_default=False),
     ],
     partition: Partitions = None,
     dry_run: DryRun = False,
 ) -> None:
     """Change the number of buckets of the table.
 
-    Rewrites all rows in one snapshot; readers continue meanwhile. Partitions that --partition leaves out keep their
-    number, and take no rows before you rescale them as well. A change from or to dynamic buckets rewrites all
+    Rewrites all rows in one snapshot; readers continue meanwhile. Partitions that --partition excludes keep their
+    number, and refuse new rows until you rescale them too. A change from or to dynamic buckets rewrites all
     partitions.
     """
 

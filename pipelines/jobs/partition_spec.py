@@ -86,7 +86,8 @@ def _named(ctx: TableContext, partitions: Mapping[bytes, PartitionFacts], spec: 
     meant = dict.fromkeys(_spec_of(_values(ctx, partition), columns) for partition in fitting)
     if len(meant) > 1:
         raise ConfigError(
-            f"--partition {spec} may mean {' or '.join(meant)}: name one of these, or several with the option repeated"
+            f"--partition {spec} is ambiguous: {' or '.join(meant)}. Name one of these, or repeat the option to "
+            "name several"
         )
     return fitting
 

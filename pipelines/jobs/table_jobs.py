@@ -62,7 +62,7 @@ def sort(path: str, columns: str | None, specs: Specs, dry_run: bool, storage: O
     by = checked_columns(table, _names(columns) or ())
     chosen = _chosen(table, specs)
     if not table.options.clusters_in_order and not columns and len(by) > 1:
-        say(f"rows are sorted by {', '.join(by)}, one after the other, not along a curve", err=True)
+        say(f"Tidemark sorts rows by {', '.join(by)}, in this order, not along a curve", err=True)
     if dry_run:
         due = {b: files for b, files in table.state().files.items() if files and chosen(b.partition)}
         _tell_sorted(f"would sort by {', '.join(by)}", len(due), [file for files in due.values() for file in files])
@@ -93,7 +93,7 @@ def analyze(path: str, columns: str | None, storage: Options) -> None:
     with watched() as progress:
         done = analyze_table(table, new_job(progress), names)
     if done is None:
-        say("the table has no snapshot yet: there is nothing to analyze")
+        say("the table has no snapshot yet, so there is nothing to analyze")
         return
     rows, read = counted(done.row_count, "row"), counted(len(done.columns), "column")
     say(f"analyzed {rows} of {done.size_bytes:,} bytes, {read}, {_snapshots([done.snapshot_id])}")
@@ -111,8 +111,8 @@ def rescale(path: str, buckets: int, specs: Specs, dry_run: bool, storage: Optio
         _tell_rescale_plan(table, buckets, stale)
         return
     if stale and pipelines:
-        note = f"written by pipeline {', '.join(pipelines)}: a run of it may continue, and waits for the new number. If"
-        say(f"{note} it commits too often for the rescale to get through, stop it first", err=True)
+        note = f"written by pipeline {', '.join(pipelines)}: it may keep running, and waits for the new number. If"
+        say(f"{note} it commits so often that the rescale cannot finish, stop it first", err=True)
     is_chosen: Chosen | None = frozenset(chosen).__contains__ if specs else None
     with watched() as progress:
         done = rescale_table(table, buckets, new_job(progress), is_chosen)
@@ -204,7 +204,7 @@ def _tell_rescale_plan(table: Table, buckets: int, stale: Mapping[bytes, Partiti
     elif table.options.bucket != buckets:
         say(f"would set 'bucket' to {buckets}; no file needs rewriting")
     else:
-        say(f"nothing to do: it has {_buckets(buckets)} already")
+        say(f"nothing to do: the table already has {_buckets(buckets)}")
 
 
 def _tell_partitions(table: Table, what: str, partitions: Mapping[bytes, PartitionFacts]) -> None:
@@ -221,7 +221,7 @@ def _tell_partitions(table: Table, what: str, partitions: Mapping[bytes, Partiti
 
 def _tell_rescaled(table: Table, buckets: int, done: Rescaled) -> None:
     if not done.snapshot_ids and done.option_before == buckets and not done.left:
-        say(f"nothing to do: it has {_buckets(buckets)} already")
+        say(f"nothing to do: the table already has {_buckets(buckets)}")
         return
     what = f" in {counted(len(done.rewritten), 'partition')}" if table.schema.partition_keys else ""
     if done.rewritten:
@@ -238,8 +238,8 @@ def _tell_rescaled(table: Table, buckets: int, done: Rescaled) -> None:
     if done.left:
         names = sorted(f"{table.context.partition_path(p)} ({n})" for p, n in done.left.items())
         say(
-            f"{counted(len(names), 'partition')} with another number cannot be written to before they are rescaled "
-            f"too: {', '.join(first_of(names, 5))}",
+            f"{counted(len(names), 'partition')} with another number refuse writes until you rescale them too: "
+            f"{', '.join(first_of(names, 5))}",
             err=True,
         )
 

@@ -27,7 +27,7 @@ _LISTED = 20
 
 
 def remove_orphans(path: str, older_than: str, nobody_writes: bool, dry_run: bool, storage: Options) -> None:
-    """Remove the files that nothing refers to, or list them."""
+    """Remove the files that nothing references, or list them."""
     older_than_ms = given_duration_ms("--older-than", older_than)
     check_age(older_than_ms, nobody_writes=nobody_writes)
     table = open_table(path, storage, for_reading=False)
@@ -40,11 +40,11 @@ def remove_orphans(path: str, older_than: str, nobody_writes: bool, dry_run: boo
         below = orphan.path.removeprefix(f"{table.paths.root}/")
         say(f"{_time(orphan.modified_ms)}  {orphan.size_bytes:>{size},}  {below}")
     if files:
-        say(f"{'would remove' if dry_run else 'removed'} {_sizes(files)} that nothing refers to")
+        say(f"{'would remove' if dry_run else 'removed'} {_sizes(files)} that nothing references")
     else:
-        say(f"nothing to remove: of {counted(found.file_count, 'file')} none is unreferenced and old enough")
+        say(f"nothing to remove: none of {counted(found.file_count, 'file')} is unreferenced and old enough")
     if found.young:
-        young = f"{_sizes(found.young)} are not referred to either, but younger than {older_than}"
+        young = f"{_sizes(found.young)} are not referenced either, but younger than {older_than}"
         say(f"{young}: a writer may be about to publish them", err=True)
     if found.unknown:
         names = [path.removeprefix(f"{table.paths.root}/") for path in found.unknown]
@@ -127,16 +127,20 @@ def _told(ctx: TableContext, found: RepeatedKeys) -> Iterator[str]:
 
 
 _SHOWN = 3
-_BACKUP = "put the files back from a backup, under the same names, and look again: that repairs everything"
+_BACKUP = "restore the files from a backup, under the same names, and run this command again: that repairs everything"
 
 
 def remedies(ctx: TableContext, found: Inspection) -> list[str]:
     """In the order in which they are to be tried; nothing that is said here happens by itself."""
     root, newest = shlex.quote(ctx.paths.root), found.newest_id
     if any(not str(damage.needs) for damage in found.damages):
-        return [f"without these files the table cannot be read or written as a whole: {_BACKUP}"]
+        return [f"without these files the table cannot be read or written completely: {_BACKUP}"]
     if found.newest_is_whole:
-        steps = [] if newest is None else [f"the newest snapshot ({newest}) is whole: who reads or writes it continues"]
+        steps = (
+            []
+            if newest is None
+            else [f"the newest snapshot ({newest}) is complete: readers and writers of it continue"]
+        )
         last = max((last for d in found.damages for branch, _, last in d.needs.spans if branch is None), default=0)
         if last:
             steps.append(
@@ -144,22 +148,25 @@ def remedies(ctx: TableContext, found: Inspection) -> list[str]:
                 f"'tidemark table expire {root}' removes them once they are old enough"
             )
         return [*steps, _BACKUP]
-    steps = [f"the newest snapshot ({newest}) is damaged: whoever needs one of the files above fails", _BACKUP]
+    steps = [
+        f"the newest snapshot ({newest}) is damaged: every read or write that needs one of the files above fails",
+        _BACKUP,
+    ]
     of_newest = _newest(found)
     partitions = sorted({ctx.partition_path(d.partition) for d in of_newest if d.partition is not None} - {""})
     if partitions and all(damage.partition is not None for damage in of_newest):
         specs = " ".join(f"--partition {shlex.quote(p)}" for p in partitions[:_SHOWN])
         more = f" (and {len(partitions) - _SHOWN} more)" if len(partitions) > _SHOWN else ""
         steps.append(
-            f"or give the damaged partitions up: 'tidemark table drop-partition {root} {specs}'{more}, then write "
+            f"or give up the damaged partitions: 'tidemark table drop-partition {root} {specs}'{more}, then write "
             "their rows again by a replay of the topics"
         )
     if found.newest_whole_id is None:
-        return [*steps, "or recreate the table from its topics: none of its snapshots is whole"]
+        return [*steps, "or recreate the table from its topics: none of its snapshots is complete"]
     steps.append(
-        f"or go back to snapshot {found.newest_whole_id}, the newest one that is whole: stop the pipelines that write "
-        f"the table, call 'tidemark table rollback {root} --snapshot {found.newest_whole_id}', and let them read again "
-        "what came after it"
+        f"or go back to snapshot {found.newest_whole_id}, the newest complete one: stop the pipelines that write "
+        f"the table, run 'tidemark table rollback {root} --snapshot {found.newest_whole_id}', and start them "
+        "again: they reread the later records"
     )
     return steps
 

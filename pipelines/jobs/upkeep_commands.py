@@ -26,15 +26,13 @@ def remove_orphans(
     ] = "1d",
     nobody_writes: Annotated[
         bool,
-        typer.Option(
-            "--nobody-writes", help="State that nothing writes to the table now, which allows less than a day."
-        ),
+        typer.Option("--nobody-writes", help="Confirm that nothing writes to the table, to allow less than a day."),
     ] = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Remove files that no snapshot, changelog, tag or branch refers to.
+    """Remove files that no snapshot, changelog, tag or branch references.
 
-    Killed writers leave such files. Files with names that are not Paimon's stay.
+    Killed writers leave such files. Files without a name of Paimon's stay.
     """
 
 
@@ -49,7 +47,7 @@ def repair(
 ) -> None:
     """List damaged files of the table, and fix hint files.
 
-    If damage remains, says what you can do, and exits with 1.
+    If damage remains, prints the remedies, and the exit code is 1.
     """
 
 
@@ -69,6 +67,6 @@ def remove_duplicates(
 ) -> None:
     """List keys with rows in several partitions, and keep one row of each.
 
-    For tables whose rows move between partitions. Such keys come from two jobs at once, or from an earlier fixed
-    number of buckets. Pipelines pause a table that has them. The changelog has the deletes. Stop the pipelines first.
+    For tables whose rows move between partitions. Two concurrent jobs or an earlier fixed number of buckets cause
+    such keys. Pipelines pause a table that has them. The changelog records the deletes. Stop the pipelines first.
     """

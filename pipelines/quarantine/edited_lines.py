@@ -84,7 +84,9 @@ class EditedLines:
                 return str(error)
         known = self._lines.setdefault(_record(line), _Edited(line)).line
         if known.content != line.content:
-            return f"the record of line {known.number} appears here a second time with other content; leave one"
+            return (
+                f"the record of line {known.number} appears here a second time with other content; keep one of the two"
+            )
         return None
 
 

@@ -27,7 +27,7 @@ WithReason = Annotated[
         "--reason", metavar="TEXT", help="Only records whose reason is TEXT, as `list` prints it, or contains it."
     ),
 ]
-Format = Annotated[RowFormat, typer.Option("--format", "-f", help="table, or json: one object a line.")]
+Format = Annotated[RowFormat, typer.Option("--format", "-f", help="table, or json: one object per line.")]
 
 
 @quarantine_app.command("list")
@@ -83,19 +83,19 @@ def retry(
     reason: WithReason = None,
     edited: Annotated[
         Path | None,
-        typer.Option("--file", metavar="EDITED", help="Only the records in this file, with the fixes made there."),
+        typer.Option("--file", metavar="EDITED", help="Only the records in this file, as you have fixed them there."),
     ] = None,
     even_if_older: Annotated[
-        bool, typer.Option("--even-if-older", help="Apply also records that replace newer rows of their key.")
+        bool, typer.Option("--even-if-older", help="Also apply records that replace newer rows of their key.")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be retried, and change nothing.")
     ] = False,
 ) -> None:
-    """Read records again and apply them, each exactly once.
+    """Decode records again and apply each of them exactly once.
 
-    Records that fail again stay. EDITED has lines as show --format json prints them. A running pipeline applies them
-    between two batches.
+    Records that fail again stay in the quarantine. EDITED has lines as show --format json prints them. If the
+    pipeline runs, it applies the records between two batches.
     """
     from pipelines.quarantine import retry as retrying
     from pipelines.quarantine.selection import Selection

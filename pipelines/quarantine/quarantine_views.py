@@ -52,7 +52,7 @@ def _say_unfinished(quarantine: Opened) -> None:
     slices = Slices(quarantine.bad.io, quarantine.bad.path).unfinished()
     if slices:
         waiting = counted(sum(len(slice_.records) for slice_ in slices), "record")
-        say(f"a retry of {waiting} has not ended; the next retry finishes it", err=True)
+        say(f"a retry of {waiting} was interrupted; the next retry finishes it", err=True)
 
 
 def _print_groups(groups: list[Group], output: RowFormat, out: IO[str]) -> None:

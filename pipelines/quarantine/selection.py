@@ -126,7 +126,7 @@ class Opened:
         if more:
             say(f"and {counted(more, 'more damaged line')}", err=True)
         if self.damaged:
-            say("damaged lines are not counted and stay; fix them in their files, or drop all", err=True)
+            say("damaged lines stay and are not counted; fix them in their files, or drop all", err=True)
 
     def is_any(self, selection: Selection) -> bool:
         """Whether the selection takes any open record; reads up to the first one."""

@@ -96,7 +96,8 @@ class Slices:
             return Slice.model_validate_json(data)
         except NOT_AS_WRITTEN as error:
             raise CorruptFile(
-                f"{file} has other content than Tidemark wrote ({error}); its records are still in the quarantine: "
+                f"{file} does not have the content that Tidemark wrote ({error}); its records are still in the "
+                "quarantine: "
                 f"remove the file"
             ) from error
 
@@ -163,7 +164,7 @@ def alone(records: DeadLetters) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise SinkUnavailable(f"another retry or drop works on {records.location}: wait until it ends") from error
+            raise SinkUnavailable(f"another retry or drop is using {records.location}: wait until it ends") from error
         yield
     finally:
         os.close(descriptor)

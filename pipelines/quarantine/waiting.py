@@ -93,7 +93,7 @@ class Waiting:
         if not self._stream_reads(line) or self._has_passed(line, table):
             return None
         return (
-            f"the pipeline has still to read these records of {line.topic} for table {table} (its checkpoint is new, "
+            f"the pipeline has yet to read these records of {line.topic} for table {table} (its checkpoint is new, "
             f"or it was killed within their batch): start it first, then retry the remaining records"
         )
 

@@ -87,8 +87,8 @@ class InPlace:
         if state.void and self.takes_slices:
             how = "--into-place" if state.rebuild is None else "--rebuild"
             raise ConfigError(
-                f"replay {state.id} of table {state.table} cannot continue: {state.void}; give it up ({how} --abandon)"
-                " and begin it again"
+                f"replay {state.id} of table {state.table} cannot continue: {state.void}; give it up ({how} "
+                "--abandon) and start it again"
             )
         if not state.is_begun:
             limit = None if state.end is None else self._named(state.end)

@@ -40,8 +40,8 @@ def with_rebuild(config: PipelineConfig, state: ReplayState, table: Table, *, al
     missing = [] if allows_missing else missing_at_begin(config, table, state.begin)
     if missing:
         raise ConfigError(
-            f"table {state.table} cannot be rebuilt whole from its topics: {'; '.join(missing)}. Rows that only they "
-            f"brought would be lost: {ANYWAY}"
+            f"table {state.table} cannot be rebuilt completely from its topics: {'; '.join(missing)}. Rows that "
+            f"only they brought would be lost: {ANYWAY}"
         )
     return replace(state, rebuild=Rebuild(branch_of(state.id), options, rules, newest_id, allows_missing))
 
@@ -99,7 +99,7 @@ def end_words(state: ReplayState) -> Sequence[str]:
     return (
         f"rebuilt table {state.table}: {switch.new_rows:,} rows, {switch.old_rows:,} before{at}; the old content is tag"
         f" {switch.tag!r} until you delete it (tidemark table tags delete)",
-        "streaming readers do not see the difference as changes: fill the tables that they feed again from this table",
+        "streaming readers do not see the difference as changes: refill the tables that they feed from this table",
     )
 
 

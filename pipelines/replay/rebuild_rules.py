@@ -134,7 +134,7 @@ def rows_of_others(config: PipelineConfig, table: Table, after_id: int) -> list[
             found.append(f"snapshot {snapshot.id} ({what} of user {snapshot.commit_user})")
     if not found:
         return []
-    return [f"another writer than the stream has written the table: {', '.join(first_of(found, _SHOWN, 'snapshots'))}"]
+    return [f"a writer other than the stream has written the table: {', '.join(first_of(found, _SHOWN, 'snapshots'))}"]
 
 
 def _is_of_others(config: PipelineConfig, snapshot: Snapshot) -> bool:
@@ -154,8 +154,8 @@ def check_topics(config: PipelineConfig, table: Table, state: ReplayState) -> No
     if new:
         names = ", ".join(first_of(new, _SHOWN, "topics"))
         raise ConfigError(
-            f"table {state.table} has been fed by {names} since its rebuild began, and the rebuild reads none of that: "
-            f"give it up (--rebuild --abandon), then start it again"
+            f"table {state.table} has received records of {names} since its rebuild began, and the rebuild does "
+            "not read them: give it up (--rebuild --abandon), then start it again"
         )
 
 

@@ -114,7 +114,7 @@ class Rebuilding(InPlace):
         gone = self.context.reader.missing(self.reached.position, limit, state.topics)
         if gone is not None:
             raise ConfigError(
-                f"table {state.table} cannot be rebuilt whole: {gone}. Rows that only those records made would be lost"
+                f"table {state.table} cannot be rebuilt completely: {gone}. Rows from those records would be lost"
                 f" (unless a later snapshot of the source has brought all rows again): {ANYWAY}"
             )
         self.state = replace(state, rebuild=replace(rebuild, checked_id=newest_id))  # noted with the slice

@@ -71,7 +71,7 @@ def _wait(descriptor: int, packages: str, wait_s: float) -> None:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if not is_told:
-                log.info("waiting for another process that fetches %s", packages)
+                log.info("waiting for another process that downloads %s", packages)
                 is_told = True
             time.sleep(_POLL_S)
         except OSError:
@@ -79,7 +79,8 @@ def _wait(descriptor: int, packages: str, wait_s: float) -> None:
         else:
             if not is_told:
                 log.info(
-                    "fetching %s and what they need from a Maven repository, once for this user; it can take minutes",
+                    "downloading %s and their dependencies from a Maven repository, once for this user; this can "
+                    "take minutes",
                     packages,
                 )
             return

@@ -39,14 +39,15 @@ def say_reader(config: PipelineConfig) -> None:
     if why is None:
         return
     log.info(
-        "%s: reads Kafka by Spark's reader: %s. `source.kafka.reader: spark` says the same in the file",
+        "%s: reads Kafka with Spark's reader: %s. To set this explicitly, write `source.kafka.reader: spark` in "
+        "the file",
         config.name,
         why,
     )
     if "target_batch_duration" in config.trigger.model_fields_set:
         log.warning(
-            "%s: `trigger.target_batch_duration` has no effect with Spark's reader: `max_records_per_batch` alone"
-            " bounds a batch",
+            "%s: `trigger.target_batch_duration` has no effect with Spark's reader: only `max_records_per_batch` "
+            "limits a batch",
             config.name,
         )
 

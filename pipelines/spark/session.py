@@ -84,8 +84,8 @@ def open_session(configs: Sequence[PipelineConfig]) -> SparkSession:
         properties |= {f"spark.executorEnv.{name}": text for name, text in secrets.items()}
     elif secrets and is_joined:
         raise ConfigError(
-            "the keys under catalog.options cannot be handed on to the workers of a local spark-submit: start with"
-            " `tidemark run`, or give them to spark-submit as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            "the keys under catalog.options cannot be passed to the workers of a local spark-submit: start with "
+            "`tidemark run`, or set them for spark-submit as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
     if is_local and not is_joined:
         hold_kafka_secrets(configs)
@@ -188,9 +188,9 @@ def _check_room(properties: Mapping[str, str], error: Exception) -> None:
     output = f"{JVM_OUTPUT.tail()} {error if isinstance(error, Py4JJavaError) else ''}"
     if any(sign in output for sign in _NO_ROOM):
         raise SinkUnavailable(
-            "Spark did not start: it cannot make its local files, perhaps for lack of room in"
-            f" {properties.get(LOCAL_PARENT, 'TMPDIR')}; make room there, or let spark.local.dir name a directory"
-            " elsewhere"
+            "Spark did not start: it cannot create its local files, possibly because "
+            f"{properties.get(LOCAL_PARENT, 'TMPDIR')} is full; free some space there, or set spark.local.dir to "
+            "another directory"
         ) from error
 
 
@@ -315,7 +315,9 @@ def _master(configs: Sequence[PipelineConfig]) -> str:
     """The master in the files, else that of ``spark-submit``, else all cores of this machine."""
     masters = {c.spark.master for c in configs if c.spark.master is not None}
     if len(masters) > 1:
-        raise ConfigError(f"the files ask for different Spark masters ({', '.join(sorted(masters))}); run them apart")
+        raise ConfigError(
+            f"the files name different Spark masters ({', '.join(sorted(masters))}); run them in separate processes"
+        )
     return masters.pop() if masters else master_of(configs[0]) if configs else "local[*]"
 
 

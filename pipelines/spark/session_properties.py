@@ -159,8 +159,8 @@ def merged_properties(configs: Sequence[PipelineConfig]) -> Mapping[str, str]:
             first = given_by.setdefault(name, config.name)
             if merged.setdefault(name, value) != value:
                 raise ConfigError(
-                    f"pipelines {first} and {config.name} of one process give {name} different values: make them agree"
-                    " under spark, or run them apart"
+                    f"pipelines {first} and {config.name} of one process give {name} different values: use the "
+                    "same values under spark, or run the files in separate processes"
                 )
     return merged
 

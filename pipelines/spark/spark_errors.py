@@ -51,8 +51,9 @@ def second_run(text: str, checkpoint: str) -> SinkUnavailable | None:
     if _SECOND_RUN.search(text) is None:
         return None
     return SinkUnavailable(
-        f"another run uses checkpoint {checkpoint}: it planned a batch that this run was about to plan. Only one run "
-        f"at a time can use it: stop the other run, then start this one again; it continues from the checkpoint"
+        f"another run uses checkpoint {checkpoint}: it planned a batch that this run was about to plan. Only one "
+        "run at a time can use the checkpoint: stop the other run, then start this one again; it continues from "
+        "the checkpoint"
     )
 
 
@@ -71,8 +72,8 @@ def first_cause(error: object) -> str:
     cause = (causes[-1].removeprefix("Caused by:").strip() if causes else lines[0]) if lines else type(error).__name__
     if "because SparkContext was shut down" in text:
         return (
-            "Spark has ended by itself, perhaps for lack of memory (spark.driver.memory); start again, it continues"
-            " where it stopped"
+            "Spark has ended unexpectedly, possibly because it ran out of memory (spark.driver.memory); start "
+            "again: the pipeline continues where it stopped"
         )
     if cause.startswith("An error occurred while calling") and len(lines) > 1:  # py4j's own words come first
         cause = lines[1].removeprefix(":").strip()
@@ -88,8 +89,8 @@ def first_cause(error: object) -> str:
     if cause == "null" or "Python worker exited unexpectedly" in text:
         # Spark sees nothing but the end of a socket.
         return (
-            "a Python process that it had started has ended, perhaps for lack of memory; start again, it continues"
-            " where it stopped"
+            "a Python process of Spark has ended, possibly because it ran out of memory; start again: the "
+            "pipeline continues where it stopped"
         )
     return cause
 

@@ -38,7 +38,7 @@ def plan_order(rule: TargetRule, plan: RulePlan) -> None:
     if not missing:
         return
     names = ", ".join(name for name, _ in missing)
-    older = "; the rows that are there count as older than every record to come" if rule.orders_by_position else ""
+    older = "; existing rows are treated as older than every later record" if rule.orders_by_position else ""
     line = f"pipeline {plan.pipeline}: {plan.identifier}: columns {names} added, as {_said_by(rule)} says{older}"
     plan.add([AddColumn(name, t) for name, t in missing], line)
 
@@ -51,8 +51,8 @@ def _check_order(rule: TargetRule, table: Table, identifier: str) -> None:
     if not rule.orders_by_position:
         if POSITION in present:
             raise ConfigError(
-                f"table {identifier} exists and is ordered by source positions; without them an older row that no"
-                " compaction has met yet would win: set `order_by: source_position` in the rule, or write into a"
+                f"table {identifier} exists and is ordered by source positions; without them an older row that "
+                "no compaction has merged yet would win: set `order_by: source_position` in the rule, or write into a"
                 " new table (another `into`, with `backfill: true`)"
             )
     elif present not in ((), (POSITION,)) and table.snapshots.latest_id() is not None:

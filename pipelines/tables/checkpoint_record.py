@@ -103,8 +103,8 @@ class CheckpointRecord:
         if pipeline != self._config.name:
             raise ConfigError(
                 f"checkpoint {self._checkpoint.location} belongs to pipeline {pipeline}, not to"
-                f" {self._config.name}: give each pipeline a checkpoint of its own (a pipeline keeps its name as long"
-                " as its checkpoint)"
+                f" {self._config.name}: give each pipeline a separate checkpoint (to keep the checkpoint, keep "
+                "the pipeline's name)"
             )
 
     def _check_age(self, written: Iterable[str], commit_user: str | None) -> None:
@@ -148,8 +148,8 @@ class CheckpointRecord:
     def _other_tables(self, warehouse: str, missing: str) -> ConfigError:
         return ConfigError(
             f"checkpoint {self._checkpoint.location} is done up to batch {self._checkpoint.closed_batch}, but warehouse"
-            f" {warehouse} does not have {missing}: a start would bring only new rows. Name the warehouse and the"
-            " checkpoint that belong together; to fill tables from the start, move the checkpoint directory away"
+            f" {warehouse} does not have {missing}: a start would write only new rows. Set the warehouse that "
+            "belongs to the checkpoint; to fill tables from the start, move the checkpoint directory away"
         )
 
     def _warn(self, name: str, warehouse: str) -> None:
@@ -173,8 +173,9 @@ def older_copy(config: PipelineConfig, planned: int, identifier: str, batch_id: 
 
 def _is_older(why: str) -> ConfigError:
     return ConfigError(
-        f"{why}: this is an older copy of the checkpoint. A start from it would skip records or apply them twice."
-        " Move the checkpoint directory away and start again: a new one continues from the positions in the tables"
+        f"{why}: this is an older copy of the checkpoint. A start from it would skip records or apply them "
+        "twice. Move the checkpoint directory away and start again: a new checkpoint continues from the "
+        "positions in the tables"
         " (on_lost_checkpoint: resume)"
     )
 

@@ -130,8 +130,8 @@ def nullable_changes(schema: TableSchema, names: Collection[str], policy: Schema
     if found and policy.nullability == "pause":
         raise PausingChange(
             f"column {', '.join(found)} can be NULL in the source and not in the table:"
-            " `schema_changes: {nullability: pause}`; set apply to let the table take it, or ignore to put records"
-            " with NULL there into the quarantine"
+            " `schema_changes: {nullability: pause}`; set apply to make the table's column nullable, or ignore "
+            "to quarantine records with NULL there"
         )
     return tuple(map(NullableColumn, found)) if policy.nullability == "apply" else ()
 
@@ -214,8 +214,8 @@ def name_refusal(name: str, present: Collection[str]) -> str | None:
     if twin is None:
         return None
     return (
-        f"its name differs from column {twin!r} in case only, and readers such as Spark could tell neither from the"
-        " other; rename it or leave it out in the connector, or declare its type under columns.types to have both. If"
+        f"its name differs from column {twin!r} only in case, and readers such as Spark cannot distinguish them; "
+        "rename or drop it in the connector, or declare its type under columns.types to keep both. If"
         f" the source has renamed the column, set `columns.rename: {{{name}: {twin}}}`"
     )
 

@@ -150,14 +150,14 @@ class Layout:
             is_null = next((name for name in shown if name.lower() == missing.lower()), None)
             if is_null is not None:
                 raise SchemaChangeRefused(
-                    f"rule into {self.rule.into}: {place}: column {is_null!r} has only NULL so far, which does not tell"
-                    f" its type: declare it under columns.types, such as `{is_null}: STRING`"
+                    f"rule into {self.rule.into}: {place}: column {is_null!r} has only NULL so far, so its type "
+                    f"is unknown: declare it under columns.types, such as `{is_null}: STRING`"
                 ).without_values()
             close = nearest(missing, self.types)
             hint = f" (did you mean {close!r}?)" if close else ""
             raise ConfigError(
                 f"rule into {self.rule.into}: {place}: records of {source} have no column {missing!r}{hint};"
-                f" if it is still to come, declare its type under columns.types. They have:"
+                f" if the column will appear later, declare its type under columns.types. They have:"
                 f" {', '.join(self.types) or 'none'}"
             )
 
@@ -263,8 +263,8 @@ def _stored_key(rule: TargetRule, name: str) -> str:
         if rule.primary_key is not None or rule.on_change is not None:
             return name
         raise ConfigError(
-            f"rule into {rule.into}: column {name!r} of the message key is left out of the table: keep it, or state the"
-            " columns that tell the rows apart as primary_key"
+            f"rule into {rule.into}: column {name!r} of the message key is left out of the table: keep it, or "
+            "set primary_key to the columns that identify a row"
         )
     return found
 

@@ -54,14 +54,14 @@ def plan_types(rule: TargetRule, plan: RulePlan) -> None:
             if sql(declared.with_nullable(True)) != sql(present.with_nullable(True)):  # whatever ids nested fields have
                 plan.warn(
                     f"{plan.identifier}: column {name!r} is declared as {sql(declared)} and stays {sql(present)}, which"
-                    " holds all of its values; declare that"
+                    " holds all its values; declare that type"
                 )
             continue
         try:
             if wider is None:
                 raise ConfigError("values would be lost between the two")
             changes = [WidenColumn(name, wider)]
-            line = f"pipeline {plan.pipeline}: {plan.identifier}: {told(changes, schema)}, as its rule declares"
+            line = f"pipeline {plan.pipeline}: {plan.identifier}: {told(changes, schema)}, as the rule declares"
             plan.add(changes, line)
         except (ConfigError, SchemaChangeRefused) as error:
             raise ConfigError(

@@ -51,22 +51,22 @@ def plan_words(rules: Sequence[TargetRule], plan: RulePlan) -> None:
     open_columns = sorted({*_open(rules[0], table, known)})
     if open_columns:
         plan.warn(
-            f"table {identifier}: columns.mask hides column {', '.join(open_columns)} from now on. Rows that the table"
-            " has keep the values that they were written with. To hide these too, rebuild the table from its topics"
+            f"table {identifier}: columns.mask hides column {', '.join(open_columns)} from now on. Existing rows"
+            " keep their values. To mask them too, rebuild the table from its topics"
             f" (`tidemark replay FILE --table {identifier} --rebuild`). Older snapshots, tags and branches show them"
             " until they expire or are deleted"
         )
     if _FILTER in (*replaced, *begun):
         plan.warn(
-            f"table {identifier}: `where` is another one from now on. Rows that are in the table stay until they"
-            " change, and rows that now match come when they change. To have the rows of the new condition, rebuild the"
+            f"table {identifier}: `where` has changed. The new condition applies to each row when it next"
+            " changes. To apply it to all rows, rebuild the"
             f" table from its topics (`tidemark replay FILE --table {identifier} --rebuild`)"
         )
     order = [name for name in table.context.options.sequence_fields if name in (*replaced, *begun)]
     if order:
         plan.warn(
             f"table {identifier}: the rule computes {', '.join(order)} of `sequence.field` in another way from now on."
-            " Rows that are in the table keep their old place in the order, so a newer record may lose against them. To"
+            " Existing rows keep their old order, so they may win over newer records. To"
             " give all rows the new order, rebuild the table from its topics (`tidemark replay FILE --table"
             f" {identifier} --rebuild`)"
         )
@@ -85,9 +85,9 @@ def _check_key(replaced: Collection[str], begun: Collection[str], plan: RulePlan
         if name is None or newest_position(plan.table.snapshots, plan.pipeline) is None:
             return
     raise ConfigError(
-        f"table {plan.identifier} exists, and the rule computes {name} of its primary key in another way than its rows:"
-        " these would stay beside the new ones. Take the change out of the rule, or write into a new table (another"
-        " `into`, with `backfill: true`)"
+        f"table {plan.identifier} exists, and the rule computes {name} of its primary key differently from its"
+        " existing rows, which would stay as duplicates. Undo the change in the rule, or write into a new table"
+        " (another `into`, with `backfill: true`)"
     )
 
 

@@ -163,9 +163,9 @@ class Evolution:
             ).without_values()
         for _, olds, names in news:
             log.warning(
-                "%s: table %s: column %s is gone and %s takes its place: it is not clear which one was renamed. The"
-                " table gets new columns, and the old ones keep their values. To rename one instead, pause the table"
-                " and use Paimon's ALTER TABLE",
+                "%s: table %s: column %s is gone and %s takes its place: Tidemark cannot tell which column was "
+                "renamed. The table gets new columns, and the old ones keep their values. To rename a column "
+                "instead, pause the table and use Paimon's ALTER TABLE",
                 source.topic, sink.identifier, " or ".join(olds), " or ".join(names),
             )  # fmt: skip
         self._unclear.update(news)
@@ -301,7 +301,7 @@ class Evolution:
                 text = f"{source.topic}: column {name}: {reason}; table {identifier} stays as it is"
                 raise SchemaChangeRefused(text).without_values()
             log.warning(
-                "%s: column %r of %s: %s; values that the table does not hold go to quarantine",
+                "%s: column %r of %s: %s; records with values that do not fit go to quarantine",
                 source.topic, name, identifier, reason,
             )  # fmt: skip
         known.update(new)

@@ -107,8 +107,8 @@ def unusable_message_key(source: SourceTable, seen: Seen, identifier: str, rule:
     twin = next((name for name in seen.columns if name.casefold() == beyond[0].casefold()), None)
     if twin is not None:
         return (
-            f"{text}, which has {twin}: let key and value of the connector write the same names, or state the columns"
-            " that tell the rows apart as primary_key of a rule"
+            f"{text}, which has {twin}: let key and value of the connector write the same names, or set "
+            "primary_key of a rule to the columns that identify a row"
         )
     return (
         f"{text}. To store it as a column of the key, state `primary_key: [{key}]` in a rule for the table; if other"
@@ -118,9 +118,9 @@ def unusable_message_key(source: SourceTable, seen: Seen, identifier: str, rule:
 
 def _nested_key(source: SourceTable, identifier: str, key: str, column: str, t: DataType) -> str:
     return (
-        f"{source.topic}: table {identifier} is not made: {column} of the message key ({key}) is {t}, which no key can"
-        f" be. Declare `{column}: STRING` under columns.types of a rule to have its JSON text, or state the columns"
-        " that tell the rows apart as primary_key"
+        f"{source.topic}: table {identifier} is not made: {column} of the message key ({key}) is {t}, which "
+        f"cannot be a key. Declare `{column}: STRING` under columns.types of a rule to store its JSON text, or "
+        "set primary_key to the columns that identify a row"
     )
 
 

@@ -54,11 +54,11 @@ class NewTable:
         ``evolution`` gets the columns that the table cannot have.
         """
         if not self.seen.columns:
-            reason = f"table {self.identifier} is not there yet, and no event so far shows columns to make it with"
+            reason = f"table {self.identifier} does not exist yet, and no event so far shows its columns"
             raise Rejected(Rejection(reason, is_unmade=True, is_empty=True), waits=True)
         envelope = envelope_words(self.seen.columns)
         if envelope is not None and (self.rule.on_change is None or self.rule.is_log_assumed):
-            raise self._refusal(f"{self.source.topic}: {envelope}. To store them as they are, say `mode: append`")
+            raise self._refusal(f"{self.source.topic}: {envelope}. To store them as they are, set `mode: append`")
         unusable = unusable_message_key(self.source, self.seen, self.identifier, self.rule)
         if unusable is not None:
             raise Rejected(Rejection(unusable, is_unmade=True))
@@ -72,8 +72,8 @@ class NewTable:
         if layout.all_lacking and not self.seen.has_rows:
             missing, place = next(iter(layout.all_lacking.items()))
             reason = (
-                f"table {self.identifier} is not there yet: {place}: the records so far are deletes, which do not show"
-                f" column {missing!r}; the first whole row makes the table"
+                f"table {self.identifier} does not exist yet: {place}: the records so far are deletes, which do "
+                f"not show column {missing!r}; the first whole row creates the table"
             )
             raise Rejected(Rejection(reason, is_unmade=True, is_empty=True), waits=True)
         check_first_hidden(self.rule, self.source.topic, self.seen)
@@ -106,10 +106,10 @@ class NewTable:
         log.info("pipeline %s: %s: creating table %s", self.pipeline, self.source.topic, self.identifier, extra=extra)
         if self.rule.is_log_assumed:
             log.warning(
-                "%s: its messages have no key%s, so table %s has no primary key and is a log of events: every record"
-                " adds a row, with its kind, operation, time and place. Say `mode: append` and `on_change: log` to have"
-                " it so; for a table with the newest row of each key give its rule a primary_key, another `into`, and"
-                " `backfill: true` for what is read already",
+                "%s: its messages have no key%s, so table %s has no primary key and is a log of events: every "
+                "record adds a row, with its kind, operation, time and position. To confirm this, set `mode: "
+                "append` and `on_change: log`; for a table with the newest row of each key give its rule a "
+                "primary_key, another `into`, and `backfill: true` for the records that were already read",
                 self.source.topic,
                 other_words(self.seen.columns),
                 self.identifier,

@@ -26,8 +26,8 @@ log = logging.getLogger(__name__)
 
 
 _BELOW = (
-    ": records of dump files with lower offsets are left out as stored already, also those of a file that was never"
-    " read (where offsets do not rise with the names of files)"
+    ": Tidemark skips records of dump files with lower offsets as already stored, even those of a file that was "
+    "never read (if offsets do not rise with the names of files)"
 )
 
 

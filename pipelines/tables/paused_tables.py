@@ -14,7 +14,7 @@ from pipelines.tables.table_failure import TooManyBadRecords
 from sinks import faults
 from sinks.commit.positions import FedBy
 
-FILLED = "it is new, and filled from the earliest record (backfill)"
+FILLED = "it is new, and is backfilled from the earliest record"
 
 
 class Batches(Protocol):

@@ -56,8 +56,8 @@ class LateRowNotes:
         if not self._untold[identifier] or now_ms < self._next_ms.get(identifier, 0):
             return
         log.info(
-            "batch %d: table %s: %s came after newer rows of their keys and changed nothing, as the order of the table"
-            " says; the metric tidemark_table_late_rows_total counts them",
+            "batch %d: table %s: %s arrived after newer rows of their keys and had no effect; the metric "
+            "tidemark_table_late_rows_total counts them",
             batch_id,
             identifier,
             counted(self._untold.pop(identifier), "row"),
@@ -205,8 +205,8 @@ class VanishedColumns:
                 self._warned.add((topic, identifier, f"awaits {name}"))
                 log.warning(
                     "%s: its events have no column %s, and %s of table %s needs it: %s. The table continues,"
-                    " because columns.types declares %s, which may still come. If it was renamed in the source, name"
-                    " the new column in the rule. If it never comes, take it out of the rule",
+                    " because columns.types declares %s, which may still appear. If the source renamed it, name "
+                    "the new column in the rule. If it never appears, remove it from the rule",
                     topic, name, place, identifier, follows, name,
                 )  # fmt: skip
 
@@ -232,8 +232,8 @@ class VanishedColumns:
         self._warned |= {(topic, identifier, name) for name in news}
         log.warning(
             "%s: its events have no column %s any more, which table %s has. If the column was dropped or renamed,"
-            " %s. If the source table was dropped and recreated, its old rows stay: write it into a"
-            " new table (another `into`)",
+            " %s. If the source table was dropped and recreated, its old rows stay: write the new one into "
+            "another `into`",
             topic,
             ", ".join(news),
             identifier,
@@ -251,8 +251,8 @@ def _without(columns: Sequence[str], schema: TableSchema) -> str:
     if not strict:
         return "new rows have NULL there"
     return (
-        f"new records go to quarantine, because {', '.join(strict)} is NOT NULL in the table: let it take NULL (ALTER"
-        " TABLE ... ALTER COLUMN ... DROP NOT NULL), then retry them"
+        f"new records go to quarantine, because {', '.join(strict)} is NOT NULL in the table: make the column "
+        "nullable (ALTER TABLE ... ALTER COLUMN ... DROP NOT NULL), then retry them"
     )
 
 
@@ -301,8 +301,8 @@ class MessageKeyWarnings:
                 topic,
                 f"table {sink.identifier} takes rows of several source tables ({first}, {second}) as `merge_sources:"
                 f" disjoint_keys`, and its primary key ({told}) has nothing beside their message key."
-                " Tidemark does not check that: rows with the same key overwrite each other. Unless they are parts of"
-                " one table, put a column that tells them apart into primary_key",
+                " Tidemark does not check this: rows with the same key overwrite each other. Unless the sources "
+                "are parts of one table, add a column that identifies the source to primary_key",
             )
 
     def _tell(self, about: tuple[str, str], topic: str, text: str) -> None:
@@ -315,16 +315,16 @@ _MOST_NAMED = 30
 _UNIT_NAMES = {"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 
 _REMEDY = (
-    "pipeline %s: records without an embedded schema have columns whose values look encoded, and they are stored as"
-    " they come: %s. Switch schemas on in the connector (value.converter.schemas.enable=true), or declare types under"
+    "pipeline %s: records without an embedded schema have columns whose values look encoded, and Tidemark stores "
+    "them unchanged: %s. Enable schemas in the connector (value.converter.schemas.enable=true), or declare types under"
     " columns.types of the rule (a pattern such as `/.*_at/` declares all columns that it matches, which must all be"
     " of its type), and write into a new table (another `into`, with `backfill: true`): columns of an existing"
     " table keep their form"
 )
 
 _MISREAD = (
-    "pipeline %s: the declared types read numbers of these columns in another unit than they seem to count, which gives"
-    " wrong times: %s. Declare the precision that the source column has, and write into a new table (another `into`,"
+    "pipeline %s: the declared types read the numbers of these columns in a unit that seems wrong, which gives "
+    "wrong times: %s. Declare the precision that the source column has, and write into a new table (another `into`,"
     " with `backfill: true`); if the connector has time.precision.mode=connect, set `time_precision: connect`"
 )
 

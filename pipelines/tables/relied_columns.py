@@ -53,12 +53,12 @@ def _relied(rule: TargetRule, table: Table) -> Mapping[str, tuple[str, str]]:
     named += [("sequence-group", group.sequence) for group in options.field_options.sequence_groups]
     for place, names in named:
         for name in names:
-            found[columns.source_of(name) or name] = (place, "new rows would lose against older ones")
+            found[columns.source_of(name) or name] = (place, "older rows would win over new ones")
     if rule.where is not None:
         from sources.expressions.computed import inputs
 
         names = inputs(rule.where, layout_of(rule, table.schema).types)
-        found |= dict.fromkeys(names, ("`where`", "without it no row fulfils the condition as before"))
+        found |= dict.fromkeys(names, ("`where`", "without it the condition no longer selects the same rows"))
     return found
 
 
@@ -150,7 +150,7 @@ def _refuse_open(rule: TargetRule, topic: str, hidden: str, new: Iterable[str], 
         if name not in known and stored is not None and stored not in rule.column_types:
             how = "columns.mask hides" if hidden in columns.mask else "columns.drop leaves out"
             raise SchemaChangeRefused(
-                f"{topic}: column {name} is new in records that have no column {hidden} any more, which {how}: if it is"
-                " its new name, its values would be open. Name it under columns.mask, or under columns.drop; if it is"
-                " another column, declare its type under columns.types. Then resume"
+                f"{topic}: column {name} is new in records that have no column {hidden} any more, which {how}: "
+                "if the column was renamed, its values would be visible. Add the new name to columns.mask or "
+                "columns.drop; if it is another column, declare its type under columns.types. Then resume"
             ).without_values()

@@ -27,7 +27,8 @@ from sources.positions import ReadOffsets
 log = logging.getLogger(__name__)
 
 _BEHIND = (
-    ". To continue behind it, stop it and begin a new checkpoint with `start: {{offsets: {{{topic}: {{{places}}}}}}}`"
+    ". To continue after it, stop it and start with a new checkpoint with `start: "
+    "{{offsets: {{{topic}: {{{places}}}}}}}`"
     " under source.kafka"
 )
 """What helps where there is a `start`."""
@@ -99,8 +100,8 @@ def _refuse(config: PipelineConfig, identifier: str, table: Table, topic: str, p
         return
     behind = "" if config.source.kafka is None else _BEHIND.format(topic=topic, places=_places(offsets))
     raise ConfigError(
-        f"table {identifier} has records of topic {topic} from pipeline {pipeline}: pipeline {config.name} would bring"
-        f" them a second time, and {counted}. Write into another table (another `into`), or continue as pipeline"
+        f"table {identifier} has records of topic {topic} from pipeline {pipeline}: pipeline {config.name} would "
+        f"apply them a second time, and {counted}. Write into another table (another `into`), or continue as pipeline"
         f" {pipeline}, by that name{behind}"
     ).without_values()
 
@@ -122,8 +123,8 @@ def _is_behind(begins: Offsets, offsets: Offsets) -> bool:
 
 _REMEDY = (
     "A record that two files hold is applied twice: sums and tables without primary key count it twice, and an older"
-    " row replaces a newer one unless the table has a sequence.field. Put each offset into one file, with offsets that"
-    " rise with the names of the files. To start over, drop the table and take a new checkpoint"
+    " row replaces a newer one unless the table has a sequence.field. Put each offset into one file, with "
+    "offsets that rise with the names of the files. To start over, drop the table and use a new checkpoint"
 )
 
 

@@ -49,7 +49,7 @@ def _changes(layout: Layout, schema: TableSchema) -> list[SchemaChange]:
         if wider is None and name in masked:
             raise ConfigError(
                 f"rule into {rule.into}: column {name!r} is {sql(present)} there, and its mask gives"
-                f" {sql(t)}: write into a new table (another `into`, with `backfill: true`), or say redact"
+                f" {sql(t)}: write into a new table (another `into`, with `backfill: true`), or use redact"
             )
         if wider is None and name not in layout.rule.column_types:
             raise ConfigError(

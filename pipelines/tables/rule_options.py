@@ -71,8 +71,8 @@ def plan_options(rule: TargetRule, plan: RulePlan) -> None:
         rebuilt = f" rebuild the table by it, with the pipeline stopped ({rebuild})," if is_rebuilt else ""
         raise error.told(
             f"pipeline {plan.pipeline}: the rule into {rule.into} changes options of table {identifier}"
-            f"{f' ({wanted})' if wanted else ''}, which it refuses: {error}; nothing was written: take the change out"
-            f" of the pipeline file,{rebuilt} or write into a new table (another `into`, with `backfill: true`)"
+            f"{f' ({wanted})' if wanted else ''}, which it refuses: {error}; nothing was written: undo the change"
+            f" in the pipeline file,{rebuilt} or write into a new table (another `into`, with `backfill: true`)"
         ) from error
     if waiting:
         names = ", ".join(_told_waiting(table.schema, change) for change in waiting)

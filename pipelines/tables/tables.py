@@ -154,7 +154,7 @@ class PipelineTables:
         if chosen:
             self._own.choose(chosen)
         for topic, name in chosen.items():
-            log.info("topic %s: its first records are %s; the checkpoint keeps that", topic, name)
+            log.info("topic %s: its first records are %s; the checkpoint records this format", topic, name)
         return bool(chosen)
 
     @property
@@ -358,7 +358,7 @@ class PipelineTables:
             if lost and rule.schema_changes.drop == "pause":
                 text = (
                     f"{source.topic}: its events have no column {', '.join(lost)} any more, and"
-                    " `schema_changes: {drop: pause}`; set keep_null and resume to have NULL there from now on"
+                    " `schema_changes: {drop: pause}`; set keep_null and resume to write NULL there from now on"
                 )
                 raise TableFailure(identifier, SchemaChangeRefused(text).without_values())
             of_source, comments = self._routing.rule_of[source], self._vanished.comments(source)

@@ -59,12 +59,15 @@ class Truncates:
         if len(sink.sources) > 1:
             why = "several source tables feed it, and only one of them was truncated"
         if len(partitions) > 1:
-            why = f"the topic has {len(partitions)} partitions, and nothing tells which of their records came before it"
+            why = (
+                f"the topic has {len(partitions)} partitions, and Tidemark cannot know which of their records came "
+                "before it"
+            )
         if why is not None:
             text = (
                 f"{topic} partition {partition} offset {truncation.offset}: the source table was truncated, and"
-                f" `schema_changes: {{truncate: apply}}` cannot be done: {why}. Say skip and resume, which keeps all"
-                " rows, or rebuild the table (`tidemark replay --rebuild`)"
+                f" `schema_changes: {{truncate: apply}}` is not possible: {why}. Set skip and resume, which "
+                f"keeps all rows, or rebuild the table (`tidemark replay --rebuild`)"
             )
             raise TableFailure(sink.identifier, SchemaChangeRefused(text).without_values())
         cut = self._cuts.setdefault(sink.identifier, _Cut())

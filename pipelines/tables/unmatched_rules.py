@@ -67,7 +67,7 @@ def _of_match(rule: TableRule, taken: Collection[SourceTable], known: Collection
     match = rule.match
     if not taken:
         if any(_takes(rule, source) for source in known):
-            yield "earlier rules take all source tables that it matches: move it up, or remove it"
+            yield "earlier rules match all its source tables: move it up, or remove it"
             return
         wanted = match.table or match.topic or match.schema_ or match.database or ()
         names = {getattr(source, "table" if match.table else "topic") for source in known}

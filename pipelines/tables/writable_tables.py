@@ -38,8 +38,9 @@ def check_keys(table: Table, identifier: str, rule: TargetRule) -> None:
         if want and tuple(want) != have:
             stays = f"set `{name}: [{', '.join(have)}]` in the rule" if have else f"take `{name}` out of the rule"
             raise ConfigError(
-                f"table {identifier} exists with {name} [{', '.join(have)}], the rule wants [{', '.join(want)}], and"
-                f" its rows lie by what it has: {stays}, or write into a new table (another `into`, with"
+                f"table {identifier} exists with {name} [{', '.join(have)}], the rule wants [{', '.join(want)}], "
+                f"and its files are laid out by the existing value: {stays}, or write into a new table (another "
+                "`into`, with"
                 " `backfill: true` to fill it from the records that the topics hold)"
             )
 
@@ -51,7 +52,8 @@ def _check_mode(table: Table, identifier: str, rule: TargetRule) -> None:
         told = "does not keep versions of its rows" if kept is None else f"keeps versions of its rows ({kept})"
         says = "has no `history: scd2`" if wanted is None else f"says {wanted}"
         raise ConfigError(
-            f"table {identifier} exists and {told}, and the rule {says}: say the same, or write into a new table"
+            f"table {identifier} exists and {told}, and the rule {says}: use the same setting, or write into a "
+            "new table"
             " (another `into`, with `backfill: true` to fill it from the records that the topics hold)"
         )
     if rule.on_change is None and not schema.primary_keys:
@@ -83,8 +85,8 @@ def check_same_mode(identifier: str, rule: TargetRule, other: TargetRule) -> Non
     """Refuse a second rule for a table that writes it in another way than the first one."""
     if not rule.writes_like(other):
         raise ConfigError(
-            f"table {identifier} is written by rules of different `mode` or `on_change`; state the same in all of them,"
-            " or give each its own table (another `into`)"
+            f"table {identifier} is written by rules of different `mode` or `on_change`; use the same settings "
+            "in all of them, or give each a separate table (another `into`)"
         )
 
 
@@ -102,12 +104,12 @@ def check_writable(table: Table, identifier: str) -> None:
         validate_table(table.schema)
     except ConfigError as error:
         raise error.told(
-            f"table {identifier} exists and cannot be written: {error}; this table may need the engine that made it:"
-            " write into a new table (another `into`)"
+            f"table {identifier} exists and cannot be written: {error}; this table may need the engine that "
+            "created it: write into a new table (another `into`)"
         ) from error
     for _, wrong in unreadable_values(table.schema.options):
         warn_once(
-            "table %s exists with %s; state a right value in the rule, or take the option away (ALTER TABLE ... RESET)",
+            "table %s exists with %s; set a valid value in the rule, or remove the option (ALTER TABLE ... RESET)",
             identifier,
             wrong,
         )

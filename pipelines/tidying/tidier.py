@@ -170,8 +170,8 @@ class Tidier:
                 log.info("%s: %s %s, as its options say", identifier, what, name)
         if done.expired.dropped:
             log.warning(
-                "%s: an interrupted expiry is not finished: a consumer still reads from there, or the table was rolled "
-                "back; `tidemark table remove-orphans` finds the unreferenced files",
+                "%s: Tidemark did not finish an interrupted expiry: a consumer still reads from there, or the "
+                "table was rolled back; `tidemark table remove-orphans` removes the unreferenced files",
                 identifier,
             )
         if done.expired.snapshots:
@@ -205,8 +205,8 @@ def compact_left(tables: Mapping[str, Table], scratch_dir: str) -> None:
             done = compact_pending(table.refreshed(), Job(WriterEnvironment(scratch_dir)), lambda _: True)
         except (TidemarkError, OSError) as error:
             log.warning(
-                "%s: rows from before this start are not compacted (%s); the next rows of their buckets compact them, "
-                "or `tidemark table compact %s`",
+                "%s: rows from before this start are not compacted (%s); the next rows of their buckets trigger "
+                "a compaction, or run `tidemark table compact %s`",
                 identifier,
                 error,
                 table.paths.root,

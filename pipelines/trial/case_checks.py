@@ -260,7 +260,7 @@ def _of_changes(
 
     lines = _diff(sides(wanted), sides(found.changes))
     if lines:
-        yield Difference(at, f"the changelog of table {table} is another one", lines)
+        yield Difference(at, f"the changelog of table {table} differs", lines)
 
 
 def _of_quarantine(expected: Sequence[Quarantined], found: Sequence[FoundRecord]) -> Iterator[Difference]:

@@ -76,7 +76,7 @@ def as_lines(report: PlanReport) -> Iterator[str]:
         yield ""
         yield f"Skipped of the sample: {', '.join(f'{count} {word}' for word, count in preview.skipped.items())}"
     left = [f"{name}: {counted(count, 'record')}" for name, count in preview.skipped_tables.items()]
-    yield from _block("Source tables that no rule takes:", first_of(left, _SKIPPED_SHOWN))
+    yield from _block("Source tables that no rule matches:", first_of(left, _SKIPPED_SHOWN))
     yield from _block("Warnings of a run:", preview.notes)
     yield from _block("Prerequisites:", (f"{finding.level}: {finding.text}" for finding in report.findings))
     yield ""

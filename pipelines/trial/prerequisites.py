@@ -114,8 +114,8 @@ def _short_retention(age_ms: int, topics: Mapping[str, TopicFacts], without: set
             yield Finding(
                 "warning",
                 f"topic {name} keeps records for {_days(facts.retention_ms)}, and the last batch is"
-                f" {_days(age_ms)} old: records behind it may go before they are read; run the pipeline, or raise"
-                " retention.ms",
+                f" {_days(age_ms)} old: Kafka may delete later records before Tidemark reads them; run the "
+                "pipeline, or raise retention.ms",
             )
 
 
@@ -145,9 +145,9 @@ def preview_findings(
         if compacted and not seen.primary_key:
             yield Finding(
                 "warning",
-                f"topic {compacted[0]} is compacted, and table {seen.identifier} has no primary key: what Kafka"
-                " removes before it is read is missing there; set cleanup.policy to delete, or give the rule a"
-                " primary_key",
+                f"topic {compacted[0]} is compacted, and table {seen.identifier} has no primary key: the table "
+                "lacks records that Kafka removes before Tidemark reads them; set cleanup.policy to delete, or "
+                "give the rule a primary_key",
             )
 
 

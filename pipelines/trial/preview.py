@@ -288,7 +288,7 @@ def _notes(
     for source in fed_by:
         for name, origin in origins.get(source, {}).items():
             if origin == _ONLY_NULLS and not table.schema.has_column(name):
-                yield f"column {name} of {source.topic} has only NULLs in the sample: it is added when a value comes"
+                yield f"column {name} of {source.topic} has only NULLs in the sample: the first value adds it"
 
 
 def _bucket_reason(table: Table, rule: TargetRule | None, *, is_new: bool) -> str:

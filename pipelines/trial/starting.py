@@ -54,7 +54,7 @@ def start_from_files(path: str, topics: TopicSelection, directory: Path, name: s
     except OSError as error:
         raise ConfigError(f"--files {path}: a file cannot be read: {error}; correct its rights") from error
     if not sample.counts:
-        raise ConfigError(f"--files {path}: no file with records is there; name a file, a directory or a glob")
+        raise ConfigError(f"--files {path}: found no file with records; name a file, a directory or a glob")
     relative = os.path.relpath(absolute, directory.absolute())
     return _with_types(Start(name, {"path": relative}, _formats(sample)), sample, path)
 
@@ -76,7 +76,7 @@ def _with_types(start: Start, sample: Sample, where: str) -> Start:
     if start.format is None:
         seen = "; ".join(f"{topic.topic}: {topic.words}" for topic in start.topics[:5])
         raise ConfigError(
-            f"{where} has no topic whose format shows ({seen}); write the file by hand, or write records first"
+            f"{where} has no topic with a recognisable format ({seen}); write the file by hand, or write records first"
         )
     if start.format == "auto":
         return start  # the registry is not known yet
@@ -134,6 +134,6 @@ def write_file(output: Path, text: str, *, force: bool) -> None:
         with output.open("w" if force else "x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise ConfigError(f"{output} is there already; --force replaces it") from None
+        raise ConfigError(f"{output} exists already; --force replaces it") from None
     except OSError as error:
         raise ConfigError(f"{output} cannot be written: {error.strerror}; choose another place") from error

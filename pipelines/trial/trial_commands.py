@@ -44,10 +44,11 @@ def test(
         typer.Option("-k", metavar="NAME", help="Only cases whose name contains this text.", show_default=False),
     ] = None,
 ) -> None:
-    """Play the test cases of a pipeline: records in; rows, changelog and quarantine out.
+    """Run the test cases of a pipeline, which compare rows, changelog and quarantine with expectations.
 
-    Decoding, routing, writing and committing run as in a pipeline, but in this process and into a temporary warehouse.
-    Spark, the source and the pipeline's own tables are not touched. Exits with 1 if a case fails.
+    Decoding, routing, writing and committing work as in a pipeline, but in this process and into a temporary
+    warehouse. The command uses neither Spark nor the source, and does not touch the pipeline's tables. If a case
+    fails, the exit code is 1.
     """
     from pipelines.config.config_file import load_pipeline
     from pipelines.trial.case_file import load_cases
@@ -78,14 +79,14 @@ def plan(
         PlanFormat.TEXT
     ),
     records: Annotated[
-        int, typer.Option("--records", metavar="N", min=1, help="Sample at most so many records of each topic.")
+        int, typer.Option("--records", metavar="N", min=1, help="Sample at most this many records of each topic.")
     ] = 1000,
 ) -> None:
     """Show what a pipeline would do, and change nothing.
 
     Decodes a sample of its topics or files as a run does, into a temporary warehouse. Prints the tables that a run
     would create or change, rows as it would store them, and records that would go to quarantine. Also prints
-    prerequisites that are not met. Exits with 3 if a run would create or change a table, with 0 if not. Exits with 1
+    prerequisites that are not met. The exit code is 3 if a run would create or change a table, otherwise 0. It is 1
     if a prerequisite is not met, or if every record of the sample would go to quarantine.
     """
     from pipelines.config.config_file import load_pipeline
@@ -144,8 +145,8 @@ def init(
 ) -> None:
     """Write a pipeline file for the topics of a Kafka cluster, or for dumps of topics.
 
-    Reads some records of each topic to find format, message key and types. The end of the file lists topics with
-    another format than most, and topics that it does not read. Without --output prints the file.
+    Samples each topic to detect format, message key and types. The end of the file lists topics in another format,
+    and other topics that the pipeline does not read. Without --output prints the file.
     """
     from pipelines.config.config_values import check_pattern
     from pipelines.trial import starting
@@ -154,13 +155,13 @@ def init(
     from sources.wording import counted
 
     if (servers is None) == (files is None):
-        raise ConfigError("say where the records are: either --bootstrap-servers HOST:PORT or --files PATH")
+        raise ConfigError("the source is missing: give either --bootstrap-servers HOST:PORT or --files PATH")
     if files is not None and property_:
         raise ConfigError("--property: files have no properties of Kafka's client; leave it out")
     if force and output is None:
         raise ConfigError("--force: nothing is replaced without --output FILE; leave it out")
     if output is not None and output.exists() and not force:
-        raise ConfigError(f"{output} is there already; --force replaces it")
+        raise ConfigError(f"{output} exists already; --force replaces it")
     try:
         selection = TopicSelection(include=tuple(map(check_pattern, topics or ())))
     except ValueError as error:

@@ -40,8 +40,8 @@ def _end(present: DataType, by_type: Collection[DataType]) -> str:
     if not lost:
         return ", which holds all of them"
     return (
-        f": values of {' and '.join(lost)} that do not fit go to quarantine. To have them in the table, declare a type"
-        " for all sources under columns.types, such as STRING"
+        f": values of {' and '.join(lost)} that do not fit go to quarantine. To store them in the table, declare "
+        "a type for all sources under columns.types, such as STRING"
     )
 
 

@@ -101,7 +101,7 @@ def chosen_format(topic: str, looks: Iterable[TopicLook]) -> str | None:
         return format_
     remedy = _REMEDIES.get(told)
     words = (
-        f"it has {told} among its first: state the format of the pipeline, or exclude the topic"
+        f"its first records include {told}: set the format of the pipeline, or exclude the topic"
         if remedy is None
         else f"its first records are {told}: {remedy}"
     )

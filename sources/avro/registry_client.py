@@ -112,7 +112,7 @@ class RegistryClient:
             return text
         told = "; ".join(failures)
         raise Outage(
-            f"no schema registry answers ({told}): Tidemark asks for {ref} again; if this lasts, check `registry.url`"
+            f"no schema registry answers ({told}): Tidemark retries {ref}; if this lasts, check `registry.url`"
         )
 
     def _answer(self, ref: SchemaRef, base: str, path: str) -> str:
@@ -140,7 +140,7 @@ class RegistryClient:
         except (OSError, http.client.HTTPException, _Failed):
             body = ""
         if code == 404 and _is_unknown(body, is_native=ref.kind is RefKind.GLOBAL_ID):
-            return MalformedRecord(f"{ref} is not known to registry {place}")
+            return MalformedRecord(f"{ref} does not exist in registry {place}")
         if code == 404 and ref.kind is RefKind.GUID:
             return ConfigError(f"registry {place} does not answer to GUIDs, which records name in their headers")
         if code == 404:

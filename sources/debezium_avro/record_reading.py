@@ -78,7 +78,7 @@ class RecordReading:
                 " with a globalId, a contentId or a GUID"
             )
         if not data.strip():
-            return f"{side} is empty: let the producer write null for a tombstone, or leave the record out"
+            return f"{side} is empty: let the producer write null for a tombstone, or skip the record"
         if data.lstrip()[:1] in (b"{", b"["):
             return f"{side} is JSON, not Avro: use format {self._in_json}, or an Avro converter as {side}.converter"
         return (

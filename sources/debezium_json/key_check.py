@@ -31,7 +31,7 @@ from sources.json_changes.embedded_schema import EmbeddedSchema
 def unusable_key(fields: KeyFields, rule: KeyRule, primary_key: Sequence[str]) -> str:
     """Why a record with a message key that does not identify the row goes to quarantine."""
     keyed = ", ".join(primary_key)
-    remedy = f"state primary_key: [{keyed}] in the rule if these columns tell the rows apart"
+    remedy = f"set primary_key: [{keyed}] in the rule if these columns identify a row"
     if fields is None:
         return (
             f"the record has no message key, and table {rule.table} has that of its first records ({keyed}); {remedy}"

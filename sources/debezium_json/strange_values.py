@@ -11,7 +11,7 @@ from sources.record_look import other_format, remedy, shown_fields
 _USE_JSON = "set value.converter to org.apache.kafka.connect.json.JsonConverter"
 _NO_ENVELOPE = "value is not a Debezium envelope: "
 _UNWRAPPED = "it is a row without envelope: "
-_KEEP_ENVELOPES = "take the transform ExtractNewRecordState out of the connector"
+_KEEP_ENVELOPES = "remove the transform ExtractNewRecordState from the connector"
 _REGISTRY_HEADER_BYTES = 5
 _BEFORE_JSON = b"\xef\xbb\xbf \t\r\n"
 
@@ -22,7 +22,7 @@ def strange_bytes(raw: bytes, tool: str | None = None) -> str | None:
     """
     use_json = _USE_JSON if tool is None else f"let {tool} write JSON"
     if not raw.strip():
-        return "value is empty: let the producer write null for a tombstone, or leave the record out"
+        return "value is empty: let the producer write null for a tombstone, or skip the record"
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "value is not UTF-8 text but UTF-16: let the producer write UTF-8"
     if raw.startswith(b"\x00") and len(raw) > _REGISTRY_HEADER_BYTES:

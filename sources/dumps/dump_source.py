@@ -153,7 +153,8 @@ class DumpPlanner:
             text = head_text(path)
             if begin.head and head_of(text[: begin.head_bytes]) != begin.head:
                 raise CorruptFile(
-                    f"{path} has another beginning than when {begin.records:,} of its lines were read: dump files may"
+                    f"{path} no longer has the beginning that it had when {begin.records:,} of its lines were "
+                    "read: dump files may"
                     " only grow; put the new content into a new file"
                 )
             return

@@ -51,6 +51,6 @@ class UnfinishedFiles:
 
 def _words(path: str, position: FilePosition, rest: Rest) -> str:
     if rest is Rest.LINE:
-        return f"{path}: its last line, from byte {position.bytes:,} on, is not whole and not read; {_REMEDY}"
+        return f"{path}: its last line, from byte {position.bytes:,} on, is incomplete and was not read; {_REMEDY}"
     lines = f"nothing after line {position.records:,}" if position.records else "nothing"
-    return f"{path}: its compressed stream ends before its end, {lines} could be read; {_REMEDY}"
+    return f"{path}: its compressed stream is incomplete, and {lines} could be read; {_REMEDY}"

@@ -83,7 +83,7 @@ _OF_THE_MOMENT = frozenset(
         "transaction_timestamp",
     )
 )
-_MOMENT = "gives another value each time that Tidemark reads a record: use $ingested_at, or $source_time"
+_MOMENT = "gives a different value each time Tidemark reads a record: use $ingested_at, or $source_time"
 _ELSEWHERE = {
     "from_unixtime": "to_timestamp(c)",
     "nvl": "coalesce",
@@ -281,7 +281,7 @@ def _tree(text: str) -> Mapping[str, Any]:
     if tree.get("error"):
         message = str(tree.get("error_message", "it is not SQL")).splitlines()[0]
         raise BadExpression(
-            f"it is not an SQL expression: {message} (put names that are words of SQL in double quotes)"
+            f"it is not an SQL expression: {message} (put names that are SQL keywords in double quotes)"
         )
     return tree
 
@@ -343,7 +343,7 @@ def _check_function(node: Mapping[str, Any]) -> None:
         raise BadExpression(f"{name}() {_MOMENT}")
     if "volatile" in kinds:
         raise BadExpression(
-            f"{name}() may give another value each time: a record that Tidemark reads again must give the same"
+            f"{name}() may give a different value each time, but a record that Tidemark rereads must give the same"
         )
     if not kinds & {"scalar", "macro"}:
         kind = "an aggregate function" if "aggregate" in kinds else "no function of one row"

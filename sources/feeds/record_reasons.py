@@ -38,6 +38,6 @@ def unusable_key(tool: str, rule: KeyRule, primary_key: Sequence[str]) -> str:
     keyed = ", ".join(primary_key)
     return (
         f"the message key and the record name no primary key, and table {rule.table} has that of the first records"
-        f" ({keyed}); state primary_key: [{keyed}] in the rule if these columns tell the rows apart, or let {tool}"
+        f" ({keyed}); set primary_key: [{keyed}] in the rule if these columns identify a row, or let {tool}"
         " write the key"
     )

@@ -20,7 +20,7 @@ _OPTIONS = "source.kafka.options"
 class NotAllowed(SinkUnavailable):
     """The user lacks a right on a topic, a group or the cluster."""
 
-    public_words = "Kafka does not let the user of the pipeline do it"
+    public_words = "Kafka does not allow the user of the pipeline to do this"
 
 
 def kafka_failure(servers: str, causes: Sequence[Cause]) -> TidemarkError:
@@ -192,7 +192,9 @@ _NOT_OPENED = re.compile(r"\bssl\.(ca|key|certificate|keystore)\.(?:location|pem
 
 def _of_address(servers: str, text: str) -> TidemarkError | None:
     if "No resolvable bootstrap urls" in text or "UnknownHostException" in text:
-        return Outage(f"no host of {servers} is known here: check bootstrap_servers and the name service")
+        return Outage(
+            f"this machine cannot resolve any host of {servers}: check bootstrap_servers and the name service"
+        )
     if "Invalid url in bootstrap.servers" in text:
         return ConfigError(f"bootstrap_servers {servers} is not a list of HOST:PORT")
     return None
@@ -215,7 +217,8 @@ def _of_groups(names: set[str]) -> TidemarkError | None:
 def _of_rights(servers: str, names: set[str], causes: Sequence[Cause]) -> TidemarkError | None:
     if any(name.endswith("AuthorizationException") for name in names):
         return NotAllowed(
-            f"Kafka at {servers} does not let this user do it ({_innermost(causes)}): the user needs Describe and Read "
+            f"Kafka at {servers} does not allow this user to do this ({_innermost(causes)}): the user needs "
+            "Describe and Read "
             "on the topics, and Read on groups that begin with spark-kafka-source and on group_id"
         )
     if "UnsupportedVersionException" in names:
@@ -243,7 +246,7 @@ def _of_shared_consumer(names: set[str]) -> TidemarkError | None:
     """Spark gives a consumer back and continues with it if records disappeared while several tasks read a partition."""
     if "ConcurrentModificationException" not in names:
         return None
-    return Outage("records of Kafka were deleted while several tasks read them, and Spark gave the batch up")
+    return Outage("Kafka deleted records while several tasks read them, and Spark gave up the batch")
 
 
 def _innermost(causes: Sequence[Cause]) -> str:

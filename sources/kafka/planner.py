@@ -139,7 +139,8 @@ class KafkaPlanner:
         if shorter:
             topic, partition = shorter[0]
             raise TopicsChanged(
-                f"topic {topic} partition {partition} ends before what was read of it; the query starts again"
+                f"topic {topic} partition {partition} ends before the position that was already read; the query "
+                "restarts"
             )
         # Read beyond the begin of a transaction that is still open: it ends there again soon.
         return {place: max(end, begins.get(place, end)) for place, end in ends.items()}

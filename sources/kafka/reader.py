@@ -149,13 +149,16 @@ class KafkaReader:
         try:
             compacted = admin.compacted(topics)
         except TidemarkError as error:  # a right of its own, which many users do not have
-            log.debug("%s: the clean-up policies of the topics are not known: %s", self._standing.pipeline, error)
+            log.debug(
+                "%s: Tidemark cannot read the clean-up policies of the topics: %s", self._standing.pipeline, error
+            )
             return
         if compacted:
             log.warning(
-                "%s: %s compacted (cleanup.policy). Records that Kafka removes before they are read are missing in"
-                " sums and logs of events, and rows deleted meanwhile stay. Tidemark cannot detect that afterwards: set"
-                " min.compaction.lag.ms of the topic above the longest time that the pipeline or a table is stopped",
+                "%s: %s compacted (cleanup.policy). If Kafka removes records before Tidemark reads them, sums "
+                "and logs of events lack them, and rows that were deleted meanwhile stay. Tidemark cannot detect "
+                "this afterwards: set"
+                " min.compaction.lag.ms of the topic longer than any downtime of the pipeline or a table",
                 self._standing.pipeline,
                 f"topic {compacted[0]} is"
                 if len(compacted) == 1
@@ -282,7 +285,7 @@ class KafkaReader:
             found = error
         else:
             if NOT_THERE in text:
-                found = Outage("Kafka did not hold records that were planned, and does now; they are read again")
+                found = Outage("Kafka did not have the planned records, but has them now; Tidemark reads them again")
             else:
                 found = kafka_failure(self._settings.servers, causes_in(text))
         needs_help = isinstance(found, SinkUnavailable) and not isinstance(found, Outage)
@@ -291,7 +294,7 @@ class KafkaReader:
 
     def _admin(self, patience: Mapping[str, str] | None = None) -> AbstractContextManager[KafkaAdmin]:
         if self._spark is None:
-            raise BrokenInvariant("Kafka is asked through Spark's JVM, which has not started; please report")
+            raise BrokenInvariant("requests to Kafka need Spark's JVM, which has not started; please report")
         return kafka_admin(self._spark._jvm, self._settings, patience)
 
     def _selected(self, ids: Mapping[str, str]) -> dict[str, str]:
@@ -335,8 +338,8 @@ class KafkaReader:
         losses = [*lost_with(ended, recorded.ended), *lost_records(selected, bounds)]
         if losses:
             log.warning(
-                "%s: reading starts again, but Kafka has lost records since the tables were written: %s. Rows that no"
-                " record read from now on changes stay as they are; delete the tables first if they must go",
+                "%s: reading starts again, but Kafka has lost records since the tables were written: %s. Rows "
+                "that no later record changes stay as they are; if they must go, delete the tables first",
                 self._standing.pipeline,
                 loss_words(losses),
             )
@@ -371,7 +374,7 @@ class KafkaReader:
         try:
             self.lag.ends_at(admin.ends(topics), time.time())
         except TidemarkError as error:
-            log.debug("%s: the ends of the topics are not known: %s", self._standing.pipeline, error)
+            log.debug("%s: Tidemark cannot read the ends of the topics: %s", self._standing.pipeline, error)
 
     @property
     def wants_readings(self) -> bool:
@@ -388,7 +391,7 @@ class KafkaReader:
                 self._tell_gone(ids)
                 self._standing.note_topics(ids)
         except (OSError, TidemarkError) as error:
-            log.warning("%s: the checkpoint cannot note topics: %s", self._standing.pipeline, error)
+            log.warning("%s: Tidemark cannot record topics in the checkpoint: %s", self._standing.pipeline, error)
 
     def _tell_gone(self, ids: Mapping[str, str]) -> None:
         """Log the losses by deleted topics; Spark continues silently in that case."""

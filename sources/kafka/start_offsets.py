@@ -36,8 +36,8 @@ def check_listed(kafka: KafkaSettings, known: Collection[str]) -> None:
         told = [f"'{name}'" + (f" (did you mean '{hint}'?)" if hint else "") for name, hint in close.items()]
         are = "topics are" if len(missing) > 1 else "topic is"
         raise ConfigError(
-            f"Kafka at {kafka.servers}: {len(missing)} listed {are} not there, or this user may not see it:"
-            f" {', '.join(told)}; make it, grant Describe and Read on it, or take it out of source.kafka.topics"
+            f"Kafka at {kafka.servers}: {len(missing)} listed {are} missing, or this user may not see it: "
+            f"{', '.join(told)}; create it, grant Describe and Read on it, or remove it from source.kafka.topics"
         )
 
 
@@ -127,7 +127,7 @@ def _check_start(chosen: Mapping[Place, int], bounds: Mapping[Place, Bounds]) ->
         held = bounds.get((topic, partition))
         where = f"source.kafka.start: topic {topic} partition {partition}"
         if held is None:
-            raise ConfigError(f"{where} is not among those that are read; take it out, or add it to `topics`")
+            raise ConfigError(f"{where} is not read by this pipeline; remove it, or add its topic to `topics`")
         if offset not in (EARLIEST, LATEST) and not held.begin <= offset <= held.end:
             raise ConfigError(
                 f"{where} holds offsets {held.begin} to {held.end}, not {offset}; write one of these, -2 for the"
@@ -148,11 +148,14 @@ def _resume_offsets(
 def cannot_resume(losses: Sequence[Loss]) -> RecordsLost:
     """The error of a new checkpoint if records behind the positions of the tables are lost."""
     go_on = (
-        "" if any(x.how is How.WENT_BACK for x in losses) else "set on_data_loss to continue to continue without, or "
+        ""
+        if any(x.how is How.WENT_BACK for x in losses)
+        else "set `on_data_loss: continue` to continue without them, or "
     )
     return RecordsLost(
-        f"the tables cannot continue where they stand: {loss_words(losses)}; {go_on}set on_lost_checkpoint to restart"
-        " to read what Kafka holds from `start` again. Before that, drop tables without primary key and those that"
+        f"the tables cannot continue from their positions: {loss_words(losses)}; {go_on}set on_lost_checkpoint "
+        "to restart to read the records in Kafka from `start` again. Before that, drop tables without primary "
+        "key and those that"
         " count (sums): they would hold records twice. In others, rows that no later record changes stay as they are"
     )
 
@@ -185,8 +188,9 @@ def check_readable(closed: Mapping[Place, int], bounds: Mapping[Place, Bounds]) 
     if held_back:
         topic, partition = held_back[0]
         raise Outage(
-            f"topic {topic} partition {partition} has been read beyond the begin of a transaction that is still open:"
-            " start again when it has ended, or set isolation.level to read_uncommitted under source.kafka.options"
+            f"topic {topic} partition {partition} was read beyond the beginning of a transaction that is still "
+            "open: start again when the transaction has ended, or set isolation.level to read_uncommitted under "
+            "source.kafka.options"
         )
 
 
@@ -199,7 +203,8 @@ def refusal_of(losses: Sequence[Loss], closed: Mapping[Place, int]) -> RecordsLo
     lost = {loss.place[0] for loss in losses}
     read = ", ".join(f"{topic}-{p} to offset {at}" for (topic, p), at in sorted(closed.items()) if topic in lost)
     return RecordsLost(
-        f"records were lost before they were read: {loss_words(losses)} (read: {read or 'nothing'}); set on_data_loss"
-        " to continue to continue with what is left, for one start or permanently; rows that no later record changes"
+        f"records were lost before they were read: {loss_words(losses)} (read: {read or 'nothing'}); set "
+        "`on_data_loss: continue` to continue with the remaining records, for one start or permanently; rows that "
+        "no later record changes"
         " stay as they are"
     )

@@ -16,8 +16,8 @@ WAIT_S = 3.0
 _FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.keystore.location")
 FileStates: TypeAlias = Mapping[str, tuple[int, int, int]]
 REPLACED_FILES_UNUSABLE = (
-    "Kafka at %s: a file of source.kafka.options was replaced, and cannot be used: %s. Connections keep what they read"
-    " before until it is replaced again"
+    "Kafka at %s: a file of source.kafka.options was replaced, and cannot be used: %s. Connections use the "
+    "previous content until it is replaced again"
 )
 HOST_PORT = re.compile(r"(?:[^/]*://)?\[?([^\]]+?)\]?:(\d+)")
 

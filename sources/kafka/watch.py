@@ -101,8 +101,8 @@ class KafkaWatch:
         self._told_s = now_s
         log.warning(
             "%s: no answer from Kafka for %.0f s: %s. The pipeline waits. The query gives up after about %s s within a"
-            " batch, %s s between two (default.api.timeout.ms under source.kafka.options sets how long); the query is"
-            " then begun again, for as long as retry.max_elapsed says",
+            " batch, %s s between two (default.api.timeout.ms under source.kafka.options sets how long); "
+            "Tidemark then restarts the query, for up to retry.max_elapsed",
             self._pipeline,
             now_s - self._silent_since_s,
             error,
@@ -113,7 +113,7 @@ class KafkaWatch:
     def _tell_missing(self, ids: Mapping[str, str]) -> None:
         gone = self._seen - ids.keys()
         for name in sorted(gone - self._gone):
-            log.warning("%s: topic %s is no longer there, or no longer shown to this user", self._pipeline, name)
+            log.warning("%s: topic %s no longer exists, or this user may no longer see it", self._pipeline, name)
         self._gone = frozenset(gone)
         self._seen |= ids.keys()
 

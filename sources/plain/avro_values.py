@@ -83,7 +83,7 @@ class AvroValues:
         if code == BAD_HEADER:
             return "the headers of the record name no usable schema of the value: the serializer must write binary Avro"
         if not data:
-            return "value is empty: let the producer write null for a tombstone, or leave the record out"
+            return "value is empty: let the producer write null for a tombstone, or skip the record"
         if data.lstrip()[:1] in (b"{", b"["):
             return "value is JSON, not Avro: use format json"
         return (

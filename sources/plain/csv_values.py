@@ -167,7 +167,7 @@ def _fields(line: str, options: CsvOptions) -> tuple[str | None, ...]:
 
 def _miscounted(count: int, names: Sequence[str], is_empty: bool) -> str:
     if is_empty:
-        return "value is empty: let the producer write null for a tombstone, or leave the record out"
+        return "value is empty: let the producer write null for a tombstone, or skip the record"
     return f"value has {count} fields, and `columns` of the format names {len(names)}"
 
 

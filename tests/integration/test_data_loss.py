@@ -47,7 +47,7 @@ def test_what_is_lost_stops_a_run_or_is_told_and_passed_over(tmp_path: Path) -> 
         assert refused.returncode == 1, refused.stderr
         assert f"topic {CUT} partition 0: offsets 10 to 14 are gone (retention, or deleted records)" in refused.stderr
         assert f"topic {ANEW} partition 0: offsets from 10 on are gone" in refused.stderr
-        assert "set on_data_loss to continue" in refused.stderr
+        assert "set `on_data_loss: continue`" in refused.stderr
 
         with running(file("continue"), log) as process:
 

@@ -52,7 +52,7 @@ def test_an_outage_and_a_topic_made_anew_are_told_while_they_last_and_afterwards
             broker.topics.produce(ANEW, insert_events(ANEW, range(100, 103)))
             assert process.wait(timeout=seconds(120)) == 1, log.read_text()
         last = log.read_text().splitlines()[-1]
-        assert f"topic {ANEW} partition 0" in last and "set on_data_loss to continue" in last
+        assert f"topic {ANEW} partition 0" in last and "set `on_data_loss: continue`" in last
         assert "recreated" in last or "the topic was deleted" in last, "seen before it was there again"
 
         again = run_together([file])

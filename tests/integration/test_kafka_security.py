@@ -71,7 +71,7 @@ def test_the_examples_read_and_a_wrong_password_is_named_before_spark_starts(
     done = run_together(files, env=environment)
 
     assert done.returncode == 0, done.stderr
-    chosen = [line for line in done.stderr.splitlines() if "reads Kafka by Spark's reader" in line]
+    chosen = [line for line in done.stderr.splitlines() if "reads Kafka with Spark's reader" in line]
     assert [line.split(": reads")[0].rpartition(" ")[2] for line in chosen] == ["jks", "pkcs12", "jks_key"]
     told = b"".join(path.read_bytes() for path in events.rglob("*") if path.is_file())
     assert b"MapInArrow" in told

@@ -90,7 +90,7 @@ def test_a_table_is_rebuilt_beside_its_pipeline_and_without_it(tmp_path: Path, k
         assert command.wait(seconds(180)) == 0, said.read_text() + log.read_text()
         process.terminate()
         assert process.wait(seconds(60)) == 0
-    assert "pipeline again starts: it takes the checkpoint" in said.read_text()
+    assert "pipeline again starts: it takes over the checkpoint" in said.read_text()
     assert (
         "which rebuilds lake.orders; it finishes its slice, then hands the checkpoint over to this run"
         in log.read_text()

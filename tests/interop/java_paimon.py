@@ -140,7 +140,7 @@ class JavaPaimon:
         return int(done["snapshots"]), int(done["changelogs"])
 
     def remove_orphans(self, path: str, older_than_ms: int) -> list[str]:
-        """Remove files that nothing refers to and that were last written before a time; gives their paths."""
+        """Remove files that nothing references and that were last written before a time; gives their paths."""
         return list(self._ask("remove_orphans", path=path, older_than_ms=older_than_ms))
 
     def create_tag(self, path: str, name: str, snapshot_id: int, retained_s: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Java removes the same files that nothing refers to from a copy of a table."""
+"""Java removes the same files that nothing references from a copy of a table."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_the_bucket_mode_of_each_rule_is_told(tmp_path: Path) -> None:
             "dynamic buckets, with rows that move between partitions"
         ),
         "options: { bucket: -1 }, partition_by: [day]": (
-            "dynamic buckets; rows move between partitions where the message key lacks one of day;"
+            "dynamic buckets; rows move between partitions if the message key lacks one of day;"
             " a log of events where the records have no key"
         ),
         "options: { bucket: -2 }": "postponed buckets",
@@ -83,7 +83,7 @@ def test_what_removal_on_delete_does_within_a_batch_is_told(tmp_path: Path) -> N
     file.write_text(file.read_text().replace("otherwise: create", rules + "otherwise: skip"))
     done = tidemark("validate", file)
     assert done.returncode == 0
-    assert f"{file}: 'remove-record-on-delete' (lake.orders): where a key is deleted and inserted again" in done.stderr
+    assert f"{file}: 'remove-record-on-delete' (lake.orders): if one batch deletes a key and inserts" in done.stderr
     file.write_text(file.read_text().replace("on-delete: true", "on-delete: false"))
     assert tidemark("validate", file).stderr == ""
 
@@ -226,7 +226,7 @@ def test_a_table_of_dms_records_needs_a_key_in_its_rule(tmp_path: Path, caplog: 
         return tidemark("validate", file)
 
     wrong = checked(", mode: upsert")
-    assert wrong.returncode == 2 and "name no primary key; state primary_key in this rule" in wrong.stderr
+    assert wrong.returncode == 2 and "name no primary key; set primary_key in this rule" in wrong.stderr
     assert checked("").returncode == 0
     (message,) = caplog.messages
     assert "a.yaml:7:28: warning: " in message and "lake.t becomes a log of events" in message

@@ -61,7 +61,7 @@ def test_a_topic_made_anew_ends_reading_with_topic_offset_and_way_on(reading: Ka
     reading.note_topics({"a": "2", "b": "1"})
 
     assert isinstance(reading.failure, RecordsLost)
-    for part in ("recreated", "offsets from 50 on", "a-0 to offset 50", "on_data_loss to continue"):
+    for part in ("recreated", "offsets from 50 on", "a-0 to offset 50", "on_data_loss: continue"):
         assert part in str(reading.failure)
 
 
@@ -161,7 +161,7 @@ def test_a_new_checkpoint_does_not_take_positions_for_those_of_a_topic_made_anew
     tables_at(reading, monkeypatch, old)
     recorded = reading._standing.recorded({"a": "2", "b": "1"})
     with pytest.raises(
-        RecordsLost, match=r"offsets from 50 on are gone .the topic was deleted and recreated.; set on_d"
+        RecordsLost, match=r"offsets from 50 on are gone .the topic was deleted and recreated.; set `on_d"
     ):
         reading._resume_positions(recorded, held)
 

@@ -78,13 +78,13 @@ def test_of_rules_for_one_pattern_of_tables_the_changed_ones_are_named() -> None
         ),
         ({"source": {"files": {"path": "d"}, "format": "debezium-json"}}, "source.files: the positions"),
         ({"source": of_kafka(reader="spark")}, "source.kafka.reader: the JVM has started"),
-        ({"source": of_kafka(options={"metric.reporters": "x.Y"})}, "source.kafka.options: they need another `reader`"),
+        ({"source": of_kafka(options={"metric.reporters": "x.Y"})}, "source.kafka.options: they need a `reader` other"),
     ],
 )
 def test_what_cannot_change_says_why(changes: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         changes_of(config(), config(**changes))
-    assert "pipeline shop continues as it was" in str(refusal.value) and told in str(refusal.value)
+    assert "pipeline shop continues unchanged" in str(refusal.value) and told in str(refusal.value)
     assert "restart the pipeline" in str(refusal.value)
 
 
@@ -139,7 +139,7 @@ def test_a_wrong_file_is_told_with_its_place_and_stops_nothing(
     reloading.ask_all()
     reloading.work([one.run])
 
-    assert f"{file}:3:12: trigger: unknown key 'intervall'" in caplog.text and "continue as they were" in caplog.text
+    assert f"{file}:3:12: trigger: unknown key 'intervall'" in caplog.text and "continue unchanged" in caplog.text
     assert one.begun[0].runs_on
 
 

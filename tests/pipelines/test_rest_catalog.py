@@ -170,7 +170,7 @@ def test_a_server_that_is_down_is_told_before_spark_starts(tmp_path: Path) -> No
         ("type: rest", "type: filesystem", "`uri` has no effect with `type: filesystem`; set `type: rest`"),
         ("type: rest", "type: hive", "catalog type hive is not supported yet; use filesystem or rest"),
         ("{token}", "tokn: x", "did you mean 'token'?"),
-        ("{token}", "token: x\n  token_file: y", "`token` and `token_file` say the same"),
+        ("{token}", "token: x\n  token_file: y", "`token` and `token_file` both set the token"),
         ("{token}", "options: {{ token.provider: dlf }}", "DLF signs requests, which Tidemark does not do yet"),
         ("{token}", "options: {{ dlf.region: cn }}", "DLF signs requests, which Tidemark does not do yet"),
         ("{token}", "options: {{ uri: x }}", "'uri' is a key of `catalog` itself"),
@@ -234,8 +234,8 @@ def test_commands_that_read_work_and_those_that_write_files_are_refused(server: 
     for command, more in refused.items():
         done = tidemark("table", *command.split(), "lake.t", *more, "--config", written)
         assert done.returncode == 2, (command, done)
-        assert f"table {command}` changes a table by its files alone" in done.stderr
-        assert "Use an engine that goes through the catalog" in done.stderr
+        assert f"table {command}` changes only the files of a table" in done.stderr
+        assert "Use an engine that writes through the catalog" in done.stderr
     assert sorted(str(path) for path in server.directory.rglob("*")) == before
 
 

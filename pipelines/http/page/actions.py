@@ -52,11 +52,11 @@ class Actions:
         if action == COMPACT:
             opened = self._state.pipelines[pipeline].open_table(table)
             if opened is None:
-                raise ConfigError(f"table {table} is not open yet: no batch has written to it since the start")
+                raise ConfigError(f"table {table} is not open yet, because no batch has written to it since the start")
             found = opened.table
             return self._start(lambda: compact_fully(found), f"compaction of {table}")
         requests = Requests.of(self.config(pipeline))
-        request = requests.leave(action, {"table": table, "reason": "asked for on the web page"})
+        request = requests.leave(action, {"table": table, "reason": "requested on the web page"})
         number = f"request-{next(self._numbers)}"
         self._requests[number] = (requests, request.id)
         return number
@@ -82,7 +82,7 @@ class Actions:
         if number in self._jobs:
             return self._jobs[number]
         if number not in self._requests:
-            return Outcome("failed", "there is no request with that number since the start")
+            return Outcome("failed", "the process has no request with this number")
         requests, request_id = self._requests[number]
         answer = requests.answer_to(request_id)
         if answer is None:

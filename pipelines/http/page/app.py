@@ -219,8 +219,8 @@ class Page:
             raise _Refused(400, "expected an object with pipeline, table and action") from None
         self._config(pipeline)
         if action == RETRY:
-            log.warning("%s: a retry of bad records was asked for on the web page", pipeline)
-            self._state.pipelines[pipeline].note(EventKind.ACTION, "a retry of bad records was asked for on this page")
+            log.warning("%s: a retry of bad records was requested on the web page", pipeline)
+            self._state.pipelines[pipeline].note(EventKind.ACTION, "a retry of bad records was requested on this page")
             return {"number": self._actions.begin_retry(pipeline, table, reason)}
         if table is None or action not in self._actions.of(pipeline):
             raise _Refused(404, "there is no such action")
@@ -228,8 +228,8 @@ class Page:
             one.name for one in self._state.pipelines[pipeline].view(shapes=False).tables
         }:
             raise _Refused(404, "the pipeline has no such table")
-        log.warning("%s: %s of table %s was asked for on the web page", pipeline, action, table)
-        self._state.pipelines[pipeline].note(EventKind.ACTION, f"{action} was asked for on this page", table)
+        log.warning("%s: %s of table %s was requested on the web page", pipeline, action, table)
+        self._state.pipelines[pipeline].note(EventKind.ACTION, f"{action} was requested on this page", table)
         return {"number": self._actions.begin(pipeline, table, action)}
 
     def _config(self, name: str) -> PipelineConfig:
@@ -242,7 +242,7 @@ class Page:
         self._config(pipeline)
         opened = self._state.pipelines[pipeline].open_table(table)
         if opened is None:
-            raise _Refused(404, "the pipeline has not opened such a table since its start")
+            raise _Refused(404, "the pipeline has not opened this table since its start")
         return opened
 
     def _check_token(self, request: Request) -> None:

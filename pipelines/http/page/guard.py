@@ -48,7 +48,7 @@ class Guard:
         """Why a request is refused whatever it asks for."""
         host, *more = headers.getlist("host") or [""]
         if more or host_name(host) not in self.hosts:
-            return 421, "the page has no such host name; add it to ui.hosts in the pipeline file"
+            return 421, "the page does not accept this host name; add it to ui.hosts in the pipeline file"
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2] != host:
             return 403, "requests from other sites are refused"

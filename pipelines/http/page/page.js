@@ -11,7 +11,7 @@ async function asked(path, given = {}) {
   const headers = { ...(token ? { Authorization: `Bearer ${token}` } : {}), ...(given.headers || {}) };
   const answer = await fetch(path, { ...given, headers });
   const body = await answer.json();
-  if (!answer.ok) throw new Error(body.error || `the page answered ${answer.status}`);
+  if (!answer.ok) throw new Error(body.error || `the server answered ${answer.status}`);
   return body;
 }
 
@@ -88,7 +88,7 @@ function newSection(name) {
   section.records = element("div");
   section.quarantineButton = element("button", { type: "button", class: "more", onclick: () => showQuarantine(section) }, "Show bad records");
   section.parts.Quarantine.outer.append(section.quarantineButton, section.records);
-  section.parts.Tables.outer.append(element("p", { class: "faint note" }, "Events and rows count from the start, including reads beside the stream. Age is the age of the newest snapshot. Readers merge the runs of a bucket."), section.news, section.details);
+  section.parts.Tables.outer.append(element("p", { class: "faint note" }, "Events and rows count from the start of the process, including reads alongside the stream. Age is the age of the newest snapshot. Readers merge the sorted runs of a bucket."), section.news, section.details);
   section.root = element("section", { class: "pipeline", "aria-labelledby": ids.title }, section.title, section.reason, section.facts, section.charts, section.advice,
     ...Object.values(section.parts).map((one) => one.outer));
   section.titleId = ids.title;
@@ -298,7 +298,7 @@ async function useToken(given) {
   } catch (error) {
     token = "";
     sessionStorage.removeItem("tidemark-token");
-    state.textContent = given ? "wrong token" : "rows, bad records and buttons need the token";
+    state.textContent = given ? "wrong token" : "enter the token to see rows and bad records and to use the buttons";
   }
   for (const section of sections.values()) section.shape = null;
   if (latest) told(latest);
@@ -349,7 +349,7 @@ function listen() {
     told(JSON.parse(event.data));
   };
   stream.onerror = () => {
-    connection.textContent = latest ? "no connection: the page shows the last state" : "no connection";
+    connection.textContent = latest ? "no connection: this is the last known state" : "no connection";
     connection.className = "lost";
     if (stream.readyState === EventSource.CLOSED) setTimeout(listen, 3000);
   };

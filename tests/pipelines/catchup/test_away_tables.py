@@ -210,7 +210,7 @@ def test_one_of_several_sources_that_is_away_and_comes_back_is_told_once_each(
         " it lacks them from batch 2 on"
     )
     assert (
-        "no rule led records of shop.public.items (topic shop.public.items) to it from batch 2 on; it lacks those"
+        "no rule routed records of shop.public.items (topic shop.public.items) to it from batch 2 on; it lacks those"
         " from before batch 6: `tidemark replay FILE --table lake.sums`"
     ) in told[6][0]
 
@@ -290,7 +290,7 @@ def test_a_rule_for_another_topic_says_what_the_table_misses(tmp_path: Path, cap
     assert "its earlier sources (shop.public.sums) any more: it lacks their records from batch 2 on" in caplog.text
     caplog.clear()
     process(tmp_path, {**other, "match": {"table": "sums|items"}})
-    assert "no rule led records of shop.public.sums (topic shop.public.sums) to it from batch 2 on" in caplog.text
+    assert "no rule routed records of shop.public.sums (topic shop.public.sums) to it from batch 2 on" in caplog.text
 
 
 def test_a_pause_outlasts_the_rule_of_one_source(tmp_path: Path) -> None:

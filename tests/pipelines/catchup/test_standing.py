@@ -182,7 +182,7 @@ CASES = {
             ruleless=(Ruleless(A, 2, at(a=4)),),
         ),
         KNOWN,
-        ("no rule led records of t (topic a) to it from batch 2 on; it lacks those from before batch 5",),
+        ("no rule routed records of t (topic a) to it from batch 2 on; it lacks those from before batch 5",),
     ),
     "a source is back, in dump files": Case(
         paused(replace(IN_STREAM, position=position(3, A, B)), None, ruleless=(Ruleless(B, 2, None),)),
@@ -194,17 +194,17 @@ CASES = {
     "it was rolled back": Case(
         LOW,
         replace(KNOWN, commits=1, pause=rolled_back(2, at(a=12))),
-        (f"{lacking(2)}; it is read again from its position",),
+        (f"{lacking(2)}; Tidemark reads it again from its position",),
     ),
     "it was rolled back, and is paused by hand": Case(
         paused(LOW, ASKED),
         replace(KNOWN, commits=1, pause=rolled_back(2, at(a=12), cause=Cause.ASKED)),
-        ("read again",),
+        ("reads it again",),
     ),
     "it was rolled back, and any topic may feed it": Case(
         paused(LOW, replace(FAILED, topics=())),
         replace(KNOWN, commits=1, pause=replace(rolled_back(2, at(a=12)), topics=())),
-        ("read again",),
+        ("reads it again",),
     ),
     "it was rolled back to before its first commit": Case(
         NONE, replace(KNOWN, commits=0, pause=rolled_back(3, None)), ("lacks the last 3 commits",)
@@ -212,7 +212,7 @@ CASES = {
     "it was rolled back, its topic was recreated": Case(
         replace(LOW, position=replace(position(1, a=12), topics={"a": "1"})),
         replace(KNOWN, commits=1, pause=rolled_back(2, None)),
-        ("read again",),
+        ("reads it again",),
         replace(STREAM, topic_ids={"a": "2"}),
     ),
     "it was rolled back, and a source has no rule": Case(
@@ -225,7 +225,7 @@ CASES = {
             ruleless=frozenset({B}),
         ),
         replace(KNOWN, commits=1, pause=rolled_back(2, at(a=12)), ruleless=(Ruleless(B, 2, at(a=7)),)),
-        ("read again",),
+        ("reads it again",),
     ),
     "it was rolled back, and no rule writes it": Case(
         with_rules(LOW, is_written=False), replace(KNOWN, pause=GONE), ("Tidemark keeps its position",)

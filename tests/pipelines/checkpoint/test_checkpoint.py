@@ -74,7 +74,7 @@ def test_a_checkpoint_that_is_not_there_yet_is_taken(tmp_path: Path) -> None:
         ("offsets/4", None, "its file offsets/4 is missing, although batch 4 is done"),
         ("offsets/3", None, "its file offsets/3 is missing, although batch 4 is planned"),
         ("offsets/4", "", "its file offsets/4 is empty"),
-        ("offsets/4", "garbage", "its file offsets/4 does not begin with the version"),
+        ("offsets/4", "garbage", "its file offsets/4 does not begin with its format version"),
         ("offsets/4", 'v1\n{"batchTime', "its file offsets/4 is cut off"),
         ("offsets/4", 'v1\n{"batchTimestampMs":4}', "its file offsets/4 is cut off"),
         ("offsets/4", 'v1\n{"batchTimestampMs":4}\n{"t":{"0":', "its file offsets/4 is cut off"),

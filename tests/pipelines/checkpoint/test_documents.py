@@ -69,7 +69,7 @@ def _leave(config: PipelineConfig, name: str, content: bytes) -> None:
 def test_a_damaged_document_is_named_with_the_way_out(config: PipelineConfig, name: str, content: bytes) -> None:
     _leave(config, name, content)
     with pytest.raises(
-        CorruptFile, match=re.escape(f"its file {name} has other content than Tidemark wrote; {WAY_OUT}")
+        CorruptFile, match=re.escape(f"its file {name} does not have the content that Tidemark wrote; {WAY_OUT}")
     ):
         KINDS[name](config)
 
@@ -104,7 +104,7 @@ def test_a_value_of_another_kind_is_damage(config: PipelineConfig, change: dict[
     _leave(config, FILE, _text({"pause": {**PAUSE, "reached": REACHED}}))
     assert Book(Checkpoint(config)).pauses["lake.a"].reached is not None
     _leave(config, FILE, _text(change))
-    with pytest.raises(CorruptFile, match=re.escape(f"its file {FILE} has other content than Tidemark wrote")):
+    with pytest.raises(CorruptFile, match=re.escape(f"its file {FILE} does not have the content that Tidemark wrote")):
         Book(Checkpoint(config))
 
 

@@ -75,7 +75,7 @@ def test_pipelines_do_not_share_a_quarantine(tmp_path: Path) -> None:
     for name in ("a", "b"):
         text = GOOD.format(name=name, checkpoint=name).replace("debezium-json }", "debezium-json, quarantine: bad }")
         (tmp_path / f"{name}.yaml").write_text(text)
-    with pytest.raises(ConfigError, match=r"b\.yaml: the quarantine is also the one of .*a\.yaml, and a retry takes"):
+    with pytest.raises(ConfigError, match=r"b\.yaml: the quarantine is also the one of .*a\.yaml, and a retry applies"):
         load_pipelines([tmp_path / "a.yaml", tmp_path / "b.yaml"])
 
 
@@ -83,7 +83,7 @@ def test_pipelines_of_different_masters_do_not_run_together(tmp_path: Path) -> N
     for name, master in (("a", "local[1]"), ("b", "local[2]"), ("c", None)):
         spark = "" if master is None else f"spark: {{ master: '{master}' }}\n"
         (tmp_path / f"{name}.yaml").write_text(GOOD.format(name=name, checkpoint=name) + spark)
-    with pytest.raises(ConfigError, match=r"b\.yaml: spark\.master local\[2\] is local\[1\] in .*a\.yaml; one process"):
+    with pytest.raises(ConfigError, match=r"b\.yaml: spark\.master local\[2\] is local\[1\] in .*a\.yaml; a process"):
         load_pipelines([tmp_path / "a.yaml", tmp_path / "b.yaml"])
     load_pipelines([tmp_path / "a.yaml", tmp_path / "c.yaml"])
 
@@ -140,17 +140,18 @@ def test_a_table_that_nobody_else_may_compact_is_warned_of(
         (
             "defaults: { options: { snapshot.watermark-idle-timeout: 10 s } }",
             "7:24: warning: defaults.options: option 'snapshot.watermark-idle-timeout' has no effect on what Tidemark "
-            "writes (`watermark.idle` of the rule says when a partition is idle); it is stored for other writers",
+            "writes (`watermark.idle` of the rule decides when a partition is idle); Tidemark stores it for other "
+            "writers",
         ),
         (
             "defaults: { options: { write-buffer-size: 64 mb } }",
-            "7:24: warning: defaults.options: option 'write-buffer-size' has no effect on what Tidemark writes; it is "
-            "stored for other writers",
+            "7:24: warning: defaults.options: option 'write-buffer-size' has no effect on what Tidemark writes; "
+            "Tidemark stores it for other writers",
         ),
         (
             "defaults: { options: { orc.whatever: 1 } }",
-            "7:24: warning: defaults.options: option 'orc.whatever' is not known here; it is stored in the table for "
-            "others as it is",
+            "7:24: warning: defaults.options: option 'orc.whatever' is not known here; Tidemark stores it "
+            "in the table for other programs",
         ),
         (
             "spark: { spark.plugin.of.somebody: 1 }",
@@ -233,7 +234,7 @@ FILES = "{ files: { path: dumps }, format: debezium-json }"
 @pytest.mark.parametrize(
     ("source", "rest", "told"),
     [
-        ("{ format: debezium-json }", "otherwise: create", "3:9: source: give exactly one of `kafka` and `files`"),
+        ("{ format: debezium-json }", "otherwise: create", "3:9: source: set exactly one of `kafka` and `files`"),
         (
             "{ files: { path: d }, format: debezium-json, on_bad_record: fail, quarantine: q }",
             "otherwise: create",
@@ -242,7 +243,7 @@ FILES = "{ files: { path: dumps }, format: debezium-json }"
         (
             "{ kafka: { bootstrap_servers: 'a:1', topics: {} }, format: debezium-json }",
             "otherwise: create",
-            "3:54: source.kafka.topics: give at least one topic or pattern",
+            "3:54: source.kafka.topics: name at least one topic or pattern",
         ),
         (
             "{ kafka: { bootstrap_servers: 'a:1', topics: [a], options: { kafka.acks: 1 } }, format: debezium-json }",
@@ -394,9 +395,9 @@ def test_a_duration_without_a_unit_is_refused(tmp_path: Path) -> None:
 
 
 QUARANTINES = [
-    ("lake", "is the directory of the warehouse too"),
+    ("lake", "is also the directory of the warehouse"),
     ("lake/shop.db/t", "is in the warehouse"),
-    ("state", "is the directory of the checkpoint too"),
+    ("state", "is also the directory of the checkpoint"),
     ("file://{}/state/bad", "is in the checkpoint"),
     (".", "contains the warehouse"),
 ]

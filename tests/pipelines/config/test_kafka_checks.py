@@ -43,7 +43,7 @@ def _mistakes(options: dict[str, str]) -> dict[str, str]:
         ({"ssl.truststore.location": "/a"}, "ssl.truststore.location", "no effect with security.protocol = PLAINTEXT"),
         ({"security.protocol": "SSL", "sasl.mechanism": "PLAIN"}, "sasl.mechanism", "set that to SASL_SSL"),
         ({**PEM_KEY, "ssl.keystore.certificate.chain": "x"}, "ssl.keystore.certificate.chain", "a file or text"),
-        ({**PEM_KEY, "ssl.keystore.password": "x"}, "ssl.keystore.password", "that of its key is ssl.key.password"),
+        ({**PEM_KEY, "ssl.keystore.password": "x"}, "ssl.keystore.password", "password of its key is ssl.key.password"),
         ({**PEM_KEY, "ssl.keystore.type": "PKCS12"}, "ssl.keystore.location", "needs ssl.keystore.password"),
         ({**LOGIN, "ssl.keystore.key": "x"}, "ssl.keystore.key", "set ssl.keystore.type to PEM"),
         (

@@ -28,7 +28,7 @@ def test_a_table_that_exists_with_such_a_value_is_written_and_told(
         check_writable(table, f"lake.{tmp_path.name}")
     (line,) = [record.getMessage() for record in caplog.records]
     assert line.startswith(f"table lake.{tmp_path.name} exists with option 'parquet.block.size': '4kb' is not a whole")
-    assert line.endswith("state a right value in the rule, or take the option away (ALTER TABLE ... RESET)")
+    assert line.endswith("set a valid value in the rule, or remove the option (ALTER TABLE ... RESET)")
 
 
 _OF_COLUMN, _OF_ALL = "fields.n.aggregate-function", "fields.default-aggregate-function"

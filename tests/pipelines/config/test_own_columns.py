@@ -91,7 +91,7 @@ def test_each_of_two_options_is_named_for_its_own_column(tmp_path: Path) -> None
         ),
         ({"history": "scd2", "columns": {"drop": ["is_current"]}}, "columns.drop: .* no column 'is_current'"),
         ({"history": "soft_delete", "columns": {"drop": ["deleted_at"]}}, "soft_delete: {column: ...}"),
-        ({"columns": {"add": {"twice": "n * 2"}, "rename": {"twice": "double"}}}, "`columns.add` makes stays as it is"),
+        ({"columns": {"add": {"twice": "n * 2"}, "rename": {"twice": "double"}}}, "`columns.add` adds: remove"),
     ],
 )
 def test_what_means_no_column_of_the_source_is_refused(tmp_path: Path, rule: dict[str, Any], told: str) -> None:
@@ -132,10 +132,10 @@ def test_a_name_that_differs_from_an_own_one_in_case_gives_no_second_column(tmp_
 
     assert [row["id"] for row in run.rows] == [2] and {*run.types} == {*ROW_OF_T, *own}
     (reason,) = run.reasons
-    assert f"in case only from column {own[0]!r}, which `{option}` fills" in reason
+    assert f"only in case from column {own[0]!r}, which `{option}` fills" in reason
     twin = own[0].title()
     for columns in ({"add": {twin: "id"}}, {"rename": {"n": twin}}, {"mask": {twin: "redact"}}):
-        with pytest.raises(ValidationError, match=f"column {twin!r}: its name differs in case only"):
+        with pytest.raises(ValidationError, match=f"column {twin!r}: its name differs only in case"):
             Run(tmp_path, {**rule, "columns": columns}, **options)
 
 

@@ -31,7 +31,7 @@ BAD = [
     ("lake", " orders", "blanks"),
     ("..", "orders", "is not a name"),
 ]
-BAD_THAT_ARRIVE = [("shop.v2", "orders", "'shop.v2' has a dot"), (".shop", "orders", "has a dot")]
+BAD_THAT_ARRIVE = [("shop.v2", "orders", "'shop.v2' contains a dot"), (".shop", "orders", "contains a dot")]
 """Text of a file that looks like these has three parts, which is told otherwise."""
 
 

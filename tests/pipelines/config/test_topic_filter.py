@@ -15,7 +15,7 @@ from pipelines.config.source_config import KafkaSource
         (["a/b"], "cannot be the name of a topic"),
         ([".."], "cannot be the name of a topic"),
         ({"include": ["(?P<n>a)"]}, "cannot have .*named group"),
-        ({"include": [r"(a)\1"]}, "cannot have a reference to a group"),
+        ({"include": [r"(a)\1"]}, "cannot have references to groups"),
         ({"include": ["a"], "exclude": ["(?x) a # b"]}, "cannot have the flags"),
         ({"include": ["(a)?(?(1)b|c)"]}, "cannot have .*condition"),
     ],

@@ -113,8 +113,8 @@ def _problem(text: str) -> tuple[Place, str]:
 NOT_CLOSED = "the quote that begins here is not closed in its line; end the text with the same quote"
 SECOND_COLON = "a second colon in a value; put "
 SLIPS = {
-    "source:\n\tkafka: a": ((2, 1), "a tab stands here, and YAML takes blanks alone; put blanks in its place"),
-    "name:\tshop\ntopics: [\ta\t]\nx: \ty: 1": ((1, 6), "a tab stands here, "),
+    "source:\n\tkafka: a": ((2, 1), "YAML does not allow tabs here; replace the tab with blanks"),
+    "name:\tshop\ntopics: [\ta\t]\nx: \ty: 1": ((1, 6), "YAML does not allow tabs here"),
     'name: "shop\nversion: 1\n': ((1, 7), NOT_CLOSED),
     "name: 'shop\nversion: '1'\n": ((1, 7), NOT_CLOSED),
     "topics: ['a, b]\nversion: 1\n": ((1, 10), NOT_CLOSED),
@@ -124,17 +124,17 @@ SLIPS = {
     "match: { table: a schema: b }": ((1, 25), SECOND_COLON),
     "match: { table: 'a' 'b' }": ((1, 21), "a comma is missing before this, or }; "),
     "topics: [a, b\nversion: 1": ((1, 9), "the [ that begins here is not closed; write ] at its end"),
-    "name shop\nversion: 1": ((1, 1), "a colon and a blank are missing behind the key; write KEY: VALUE"),
+    "name shop\nversion: 1": ((1, 1), "a colon and a blank are missing after the key; write KEY: VALUE"),
     "name:shop\nversion: 1": ((1, 1), "the blank after the colon is missing; write name: VALUE"),
     "tables:\n  -match: a\n    into: b": ((2, 3), "the blank after the dash is missing; write '- ' before an item"),
-    "source:\n  kafka: a\n    format: b": ((3, 5), "this line is indented below a line that has a value already; "),
+    "source:\n  kafka: a\n    format: b": ((3, 5), "this line is indented, but the line above it "),
     "source:\n  kafka: a\n format: b": (
         (3, 2),
         "this line begins in column 2, and its block, which begins in line 1, in",
     ),
-    "tables:\n  - a: b\n     c: d": ((3, 6), "this line is indented below a line that has a value already; "),
+    "tables:\n  - a: b\n     c: d": ((3, 6), "this line is indented, but the line above it "),
     "tables:\n  - a: b\n   c: d": ((3, 4), "this line begins in column 4, and its block, which begins in line 2, in"),
-    "name: 'a' b": ((1, 11), "text stands behind the end of a value; put the whole value in quotes"),
+    "name: 'a' b": ((1, 11), "text follows the end of a value; put the whole value in quotes"),
     "name: @a": ((1, 7), "a value that begins with @ needs quotes"),
     "topics: [a, *b]": ((1, 13), "a value that begins with * needs quotes"),
 }
@@ -157,7 +157,7 @@ def test_a_slip_is_told_in_plain_words_at_its_place(text: str, told: tuple[tuple
     ],
 )
 def test_deep_nesting_has_a_place(text: str, place: Place) -> None:
-    assert _problem(text) == (place, "not valid YAML: more than 50 blocks within each other")
+    assert _problem(text) == (place, "not valid YAML: blocks are nested more than 50 levels deep")
 
 
 @pytest.mark.slow

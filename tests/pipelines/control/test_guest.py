@@ -99,7 +99,7 @@ def test_a_command_gives_a_run_the_checkpoint_and_works_as_its_guest(tmp_path: P
         pieces.do(4)
     assert command.done == ["begin", "here 0", "here 1", "end", "run 2", "run 3", "begin", "here 4", "end"]
     assert [text.partition(";")[0] for text in command.told] == [
-        "pipeline shop starts: it takes the checkpoint over and does the rest",
+        "pipeline shop starts: it takes over the checkpoint and finishes the work",
         "the process that ran pipeline shop has ended",
     ]
     assert (run.failure, holder_of(config)) == (None, None)

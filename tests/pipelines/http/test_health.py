@@ -34,7 +34,7 @@ def test_a_failure_is_neither() -> None:
 
 def test_a_main_thread_that_is_stuck_is_not_alive() -> None:
     assert alive(run(), STUCK_S).is_fine
-    assert alive(run(), STUCK_S + 1).reasons == ("the main thread has done nothing for 301 s",)
+    assert alive(run(), STUCK_S + 1).reasons == ("the main thread has made no progress for 301 s",)
 
 
 def test_a_source_that_is_silent_for_long_is_not_ready() -> None:

@@ -361,7 +361,7 @@ def test_a_lost_connection_is_told(tmp_path: Path, browser: Chrome) -> None:
         page.batch(("orders", {"id": 1}))
         browser.get(page.url)
         wait_for(browser, "lake.orders")
-    wait_for(browser, "no connection: the page shows the last state")
+    wait_for(browser, "no connection: this is the last known state")
     assert "lake.orders" in text_of(browser)
 
 

@@ -58,7 +58,7 @@ def test_a_running_pipeline_is_shown_and_what_stood_last_when_it_was_stopped(tmp
     done = tidemark("status", file)
     assert done.returncode == 1
     assert "shop  not running: it was stopped" in done.stdout
-    assert "the following is its state at that time" in done.stdout
+    assert "this was its state then" in done.stdout
 
 
 def test_a_command_that_works_on_the_checkpoint_is_not_taken_for_the_pipeline(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_process_that_was_killed_is_not_taken_for_a_running_one(tmp_path: Path
         process.kill()
         process.wait(seconds(60))
     done = tidemark("status", file)
-    assert (done.returncode, "it was killed, or its machine went down" in done.stdout) == (1, True)
+    assert (done.returncode, "the process was killed, or its machine stopped" in done.stdout) == (1, True)
 
 
 @pytest.mark.slow
@@ -227,7 +227,7 @@ def test_what_is_shown_of_a_running_pipeline() -> None:
     assert paused[2] == "250"
     assert "lake.items is paused: column id: BIGINT is narrower than TEXT" in text
     assert "1 retry: commit conflict" in text
-    assert "bad records of lake.orders: 1 in quarantine, 2 put there since the start: value is not JSON" in text
+    assert "bad records of lake.orders: 1 in quarantine, 2 added since the start: value is not JSON" in text
     assert "shop.old, and 1 more" in text
     assert text.index("bad records ×2") < text.index("paused          lake.items: column id")  # newest first
     assert (

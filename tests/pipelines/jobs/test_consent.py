@@ -39,7 +39,8 @@ def test_nobody_is_asked_who_is_not_at_a_terminal(monkeypatch: pytest.MonkeyPatc
     with open(os.devnull) as nobody:
         monkeypatch.setattr("sys.stdin", nobody)
         with pytest.raises(
-            ConfigError, match="this command cannot ask without a terminal; nothing was dropped: add --yes"
+            ConfigError,
+            match="this command cannot ask for confirmation without a terminal; nothing was dropped: add --yes",
         ):
             confirm("Drop them?", yes=False, done="dropped")
         confirm("Drop them?", yes=True)

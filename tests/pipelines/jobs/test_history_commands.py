@@ -87,9 +87,9 @@ def test_expire_says_who_keeps_more(path: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "text"),
     [
-        (("--retain-max", "3"), "at most 3 snapshots are fewer than at least 10"),
+        (("--retain-max", "3"), "--retain-max 3 is less than --retain-min 10"),
         (("--older-than", "yesterday"), "--older-than: 'yesterday' is not understood"),
-        (("--older-than", "12"), "--older-than: '12' has no unit; write 12d, 12h, 12min or the like"),
+        (("--older-than", "12"), "--older-than: '12' has no unit; write for example 12d, 12h, 12min"),
         (("--retain-min", "0"), "should be greater than or equal to 1"),
     ],
 )
@@ -175,7 +175,7 @@ def test_tags_keep_their_snapshot_until_they_are_deleted(path: Path) -> None:
         (("rollback", "{}"), "give one of --snapshot, --tag and --timestamp"),
         (
             ("rollback", "{}", "--snapshot", "2"),
-            "this command cannot ask without a terminal; nothing was done: add --yes",
+            "this command cannot ask for confirmation without a terminal; nothing was done: add --yes",
         ),
         (("rollback", "{}", "--timestamp", "soon", "--yes"), "--timestamp: "),
         (("rollback", "{}", "--timestamp", "1970-01-02", "--yes"), "has no snapshot that is not after 1970-01-02"),
@@ -209,7 +209,7 @@ def test_a_rollback_says_which_rows_nobody_brings_again(tmp_path: Path) -> None:
         file.write_text(json.dumps({**json.loads(file.read_text()), "properties": {name: value}}))
 
     told = done("rollback", path, "--snapshot", "4", "--dry-run")
-    assert "1 snapshot (6) with rows of `quarantine retry`: their records are open in the quarantine again" in told
+    assert "1 snapshot (6) with rows of `quarantine retry`: afterwards their records are open in the quarantine" in told
     assert "this removes rows of 1 replay (r1). Run each again afterwards" in told
     assert "retry" not in done("rollback", path, "--snapshot", "6", "--dry-run")
 
@@ -225,8 +225,8 @@ def test_a_rollback_says_who_must_be_stopped_and_what_is_missing_then(path: Path
     assert "would roll back to snapshot 2" in plan
     assert "without 4 snapshots: 3 to 6" in plan
     assert "without 1 tag: later" in plan
-    assert "written by pipeline shop: stop it and all other writers first. The next start reads" in plan
-    assert "snapshot 2 is the newest one" in done("rollback", path, "--snapshot", "2", "--yes")
+    assert "written by pipeline shop: stop it and all other writers first. Its next start rereads" in plan
+    assert "snapshot 2 is now the newest one" in done("rollback", path, "--snapshot", "2", "--yes")
 
     assert snapshots(path) == (1, 2)
     assert {row["v"] for row in rows("scan", path)} == {1}

@@ -65,7 +65,7 @@ def test_sort_says_what_it_did(tmp_path: Path) -> None:
         driver.commit([["+I", number, number, "2024-01-01", region] for region in "ab"])
     assert "would sort by v, k: 2 partitions, 4 files of " in run("sort", driver, "--dry-run")
     printed = run("sort", driver, "--partition", "region=b")
-    assert printed.startswith("rows are sorted by v, k, one after the other, not along a curve\n")
+    assert printed.startswith("Tidemark sorts rows by v, k, in this order, not along a curve\n")
     assert "sorted 1 partition by v, k: 2 files of " in printed and printed.endswith(" bytes, snapshot 3\n")
     assert "sorted 2 partitions by k: 3 files of " in run("sort", driver, "--by", "k")
     with pytest.raises(ConfigError, match="only tables without primary key and with bucket = -1 can"):
@@ -82,7 +82,7 @@ def test_analyze_says_what_it_read(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="has no column 'vv'; did you mean 'v'"):
         run("analyze", driver, "--columns", "vv")
     empty = TableDriver(new_table(tmp_path / "empty", COLUMNS[:1], ["k"]), tmp_path / "lookup")
-    assert run("analyze", empty) == "the table has no snapshot yet: there is nothing to analyze\n"
+    assert run("analyze", empty) == "the table has no snapshot yet, so there is nothing to analyze\n"
 
 
 # ---------------------------------------------------------------- rescale
@@ -93,7 +93,7 @@ def test_rescale_says_what_it_did(tmp_path: Path) -> None:
     printed = run("rescale", driver, "--buckets", "3")
     assert "rescaled to 3 buckets in 4 partitions: 80 rows, 8 files of " in printed
     assert "snapshot 2\n'bucket' is now 3; it was 2. " in printed
-    assert run("rescale", driver, "--buckets", "3") == "nothing to do: it has 3 buckets already\n"
+    assert run("rescale", driver, "--buckets", "3") == "nothing to do: the table already has 3 buckets\n"
     assert len(reopened(driver, tmp_path).content()) == 80
 
 
@@ -101,7 +101,7 @@ def test_one_partition_is_rescaled_and_the_others_are_named(tmp_path: Path) -> N
     driver = table(tmp_path)
     printed = run("rescale", driver, "--buckets", "3", "--partition", "dt=2024-01-02,region='it''s'")
     assert "in 1 partition: 20 rows" in printed
-    assert "3 partitions with another number cannot be written to before they are rescaled too: dt=19723/" in printed
+    assert "3 partitions with another number refuse writes until you rescale them too: dt=19723/" in printed
     assert sorted(Table.open(driver.table.paths.root).state().total_buckets.values()) == [2, 2, 2, 3]
 
 
@@ -119,7 +119,7 @@ def test_buckets_become_dynamic_and_fixed_again(tmp_path: Path) -> None:
     printed = run("rescale", driver, "--buckets", "-1")
     assert "rescaled to dynamic buckets in 4 partitions: 80 rows, 8 files of " in printed
     assert "snapshot 2\n'bucket' is now -1; it was 2. " in printed
-    assert run("rescale", driver, "--buckets", "-1") == "nothing to do: it has dynamic buckets already\n"
+    assert run("rescale", driver, "--buckets", "-1") == "nothing to do: the table already has dynamic buckets\n"
     would = run("rescale", driver, "--buckets", "3", "--dry-run")
     assert "would rewrite into 3 buckets:" in would
     assert ": dynamic buckets, 20 stored rows in " in would
@@ -130,7 +130,7 @@ def test_buckets_become_dynamic_and_fixed_again(tmp_path: Path) -> None:
 def test_the_pipelines_of_the_table_are_named(tmp_path: Path) -> None:
     driver = table(tmp_path)
     write_mark(driver.table.io, driver.table.paths, "shop")
-    assert "written by pipeline shop: a run of it may continue" in run("rescale", driver, "--buckets", "3")
+    assert "written by pipeline shop: it may keep running" in run("rescale", driver, "--buckets", "3")
 
 
 def test_an_interrupted_rescale_leaves_the_table_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +195,7 @@ def test_a_partition_that_may_be_several_is_not_dropped(tmp_path: Path, spec: st
     driver = unclear_table(tmp_path)
     with pytest.raises(ConfigError) as refused:
         run("drop-partition", driver, "--partition", spec, "--yes")
-    assert {*str(refused.value).partition(" may mean ")[2].partition(": name")[0].split(" or ")} == {
+    assert {*str(refused.value).partition(" is ambiguous: ")[2].partition(". Name")[0].split(" or ")} == {
         *meant.split(" or ")
     }
     assert driver.table.snapshots.latest_id() == 1

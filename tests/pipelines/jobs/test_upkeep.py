@@ -33,15 +33,15 @@ def test_orphans_are_listed_then_removed(tmp_path: Path) -> None:
     (tmp_path / "t/mine.txt").write_text("mine")
     listed = tidemark("table", "remove-orphans", tmp_path / "t", "--dry-run")
     assert listed.stdout.splitlines()[0].endswith(f"Z  1,234  {old}")
-    assert listed.stdout.splitlines()[1] == "would remove 1 file of 1,234 bytes that nothing refers to"
+    assert listed.stdout.splitlines()[1] == "would remove 1 file of 1,234 bytes that nothing references"
     assert (tmp_path / "t" / old).exists()
     done = tidemark("table", "remove-orphans", tmp_path / "t")
-    assert (done.returncode, done.stdout) == (0, "removed 1 file of 1,234 bytes that nothing refers to\n")
-    assert "1 file of 1,234 bytes are not referred to either, but younger than 1d: a writer may" in done.stderr
+    assert (done.returncode, done.stdout) == (0, "removed 1 file of 1,234 bytes that nothing references\n")
+    assert "1 file of 1,234 bytes are not referenced either, but younger than 1d: a writer may" in done.stderr
     assert done.stderr.endswith("not files of a Paimon table, left alone:\n  mine.txt\n")
     assert not (tmp_path / "t" / old).exists() and (tmp_path / "t" / young).exists()
     again = tidemark("table", "remove-orphans", tmp_path / "t", "--older-than", "36 h")
-    assert again.stdout.startswith("nothing to remove: of ")
+    assert again.stdout.startswith("nothing to remove: none of ")
     assert driver.content() == content
 
 
@@ -77,7 +77,7 @@ def test_a_day_is_the_least_unless_nobody_writes(tmp_path: Path) -> None:
     assert (bare.returncode, "--older-than: '2' has no unit" in bare.stderr) == (2, True)
     assert (tmp_path / "t" / young).exists()
     done = tidemark("table", "remove-orphans", tmp_path / "t", "--older-than", "1h", "--nobody-writes")
-    assert done.stdout == "removed 1 file of 1,234 bytes that nothing refers to\n"
+    assert done.stdout == "removed 1 file of 1,234 bytes that nothing references\n"
 
 
 def test_a_whole_table_needs_no_repair(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_damage_of_the_newest_snapshot_is_told_with_what_to_do(tmp_path: Path) -
     assert f"tidemark table rollback {root} --snapshot 1'" in done.stderr
     assert tidemark("table", "drop-partition", root, "--partition", "dt=it%27s", "--yes").returncode == 0
     after = tidemark("table", "repair", root)
-    assert "the newest snapshot (3) is whole" in after.stderr
+    assert "the newest snapshot (3) is complete" in after.stderr
 
 
 def test_a_table_without_readable_schema_is_refused_in_words(tmp_path: Path) -> None:

@@ -137,7 +137,8 @@ def test_a_dry_run_and_an_unanswered_question_drop_nothing(file: Path, tmp_path:
         in run("drop", file, "--table", "lake.items", "--dry-run").stdout
     )
     assert (
-        "this command cannot ask without a terminal; nothing was dropped: add --yes" in run("drop", file, code=2).stderr
+        "this command cannot ask for confirmation without a terminal; nothing was dropped: add --yes"
+        in run("drop", file, code=2).stderr
     )
     assert lines_left(tmp_path) == before
 
@@ -158,7 +159,7 @@ def test_nothing_is_dropped_beside_a_retry(file: Path, tmp_path: Path) -> None:
     with alone(letters(tmp_path)):
         done = run("drop", file, "--yes", code=1)
 
-    assert "another retry or drop works on" in done.stderr
+    assert "another retry or drop is using" in done.stderr
     assert lines_left(tmp_path) == before
 
 

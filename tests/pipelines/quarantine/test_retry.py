@@ -387,7 +387,7 @@ def test_records_of_a_batch_that_may_run_again_are_retried_once_their_table_has_
     done = retry(file)
 
     assert done.stdout == "retried 3 records: 3 are in their tables\n"
-    assert "1 record not retried: the pipeline has still to read these records of shop.public.orders" in done.stderr
+    assert "1 record not retried: the pipeline has yet to read these records of shop.public.orders" in done.stderr
     assert rows_of(tmp_path) == ALL and offsets_left(tmp_path) == [9]
 
 
@@ -499,7 +499,7 @@ def test_a_process_that_is_killed_in_the_middle_leaves_everything_once(tmp_path:
     killed = tidemark_process("quarantine", "retry", file, "--file", edited, TIDEMARK_CRASH_AT="after-append")
     assert killed.returncode < 0, killed.stderr
     listed = tidemark("quarantine", "list", file)
-    assert "a retry of 3 records has not ended; the next retry finishes it" in listed.stderr
+    assert "a retry of 3 records was interrupted; the next retry finishes it" in listed.stderr
     finished = retry(file)
 
     assert "finishing retry-" in finished.stderr
@@ -603,7 +603,7 @@ def test_records_that_a_new_checkpoint_has_still_to_read_wait(tmp_path: Path) ->
     put(tmp_path, 1, [bad_record(7)])
     widen(file)
     shutil.rmtree(tmp_path / "checkpoint")
-    assert "1 record not retried: the pipeline has still to read these records of " in retry(file).stderr
+    assert "1 record not retried: the pipeline has yet to read these records of " in retry(file).stderr
     assert rows_of(tmp_path) == ALL and offsets_left(tmp_path) == [7]
 
     checkpoint(tmp_path, 1)  # of files nobody can tell what it has read
@@ -721,7 +721,7 @@ def test_a_running_pipeline_with_other_rules_is_asked_to_take_them_first(tmp_pat
         widen(file)
         done = tidemark_process("quarantine", "retry", file)
     assert done.returncode == 2
-    assert "the running pipeline shop has other rules than the file" in done.stderr
+    assert "the running pipeline shop does not use the rules of the file" in done.stderr
     assert taken == []
     assert offsets_left(tmp_path) == [4, 5, 6]
 
@@ -731,7 +731,7 @@ def test_a_second_retry_waits_for_nobody(tmp_path: Path) -> None:
     lock = tmp_path / "checkpoint-quarantine" / "retry.lock"
     with lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        assert "another retry or drop works on " in retry(file, code=1).stderr
+        assert "another retry or drop is using " in retry(file, code=1).stderr
 
 
 def test_many_records_are_retried_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,7 +100,7 @@ def test_wrong_requests_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--into-place", "--rebuild"), "choose --into-place (apply the records to the table as it is) or --rebuild"),
+        (("--into-place", "--rebuild"), "choose --into-place (apply the records to the existing table) or --rebuild"),
         (("--rebuild", "--to", "2024-01-01"), "--to: a rebuild ends at the position of the stream; leave out --to"),
         (("--into-place", "--from", "earliest", "--allow-missing"), "--allow-missing: only --rebuild can lose rows"),
         (("--into-place",), "--from: state where to begin"),

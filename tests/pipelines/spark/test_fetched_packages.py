@@ -33,7 +33,7 @@ def test_a_second_start_waits_until_the_first_has_fetched(tmp_path: Path, caplog
     thread.join(seconds(10))
 
     assert order == ["first", "second"]
-    assert "waiting for another process that fetches org.example:a:1" in caplog.text
+    assert "waiting for another process that downloads org.example:a:1" in caplog.text
 
 
 def test_what_has_been_fetched_is_locked_no_more(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

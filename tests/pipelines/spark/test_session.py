@@ -173,7 +173,7 @@ Driver stacktrace:
     [
         ("Job aborted\nDriver stacktrace:\nCaused by: java.io.IOException: broken disk\n\tat a.b", "broken disk"),
         ("Query [id = 1] terminated with exception: no offsets", "no offsets"),
-        ("null\n=== Streaming Query ===", "lack of memory"),
+        ("null\n=== Streaming Query ===", "ran out of memory"),
         (
             "Job aborted: Python worker failed to connect back.\nCaused by: java.net.SocketTimeoutException",
             "overloaded",
@@ -181,7 +181,7 @@ Driver stacktrace:
         (
             "Job aborted due to stage failure: org.apache.spark.SparkException: Python worker exited unexpectedly"
             " (crashed)\nCaused by: java.io.EOFException",
-            "lack of memory",
+            "ran out of memory",
         ),
         (
             "An error occurred while calling o42.collectToPython.\n: org.apache.spark.SparkException: Job 8 cancelled"

@@ -307,7 +307,7 @@ def test_without_a_schema_nobody_knows_what_a_former_name_means(tmp_path: Path) 
     tables = run(tmp_path, {"rename": "apply"}, records(schemaless, first_offset=2), first=2)
 
     assert content(tables) == {1: {"id": 1, "a": 1, "c": "y"}}
-    assert "was called so before" in reasons(tmp_path)[0]
+    assert "had this name before" in reasons(tmp_path)[0]
 
 
 @pytest.mark.parametrize(
@@ -458,14 +458,14 @@ def test_an_expression_that_a_new_type_breaks_pauses_before_the_column_changes(
 @pytest.mark.parametrize(
     ("rule", "keys", "told"),
     [
-        ({"schema_changes": {"rename": "apply", "add": "ignore"}}, {}, "no new name of a column is seen"),
+        ({"schema_changes": {"rename": "apply", "add": "ignore"}}, {}, "Tidemark sees no new column names"),
         ({"schema_changes": {"rename": "apply"}, "merge_sources": "same_rows"}, {}, "one of several source tables"),
         ({"schema_changes": {"drop": "drop"}, "merge_sources": "same_rows"}, {}, "one of several source tables"),
         ({"schema_changes": {"retype": "new_column"}, "history": "soft_delete"}, {}, "keeps the columns of the source"),
         ({"schema_changes": {"rename": "apply"}}, {"format": "maxwell-json"}, "those of maxwell-json have none"),
         ({"schema_changes": {"default": "pause"}}, {"format": "json"}, "those of json have none"),
-        ({"schema_changes": {"drop": "drop"}}, {"format": "json"}, "records of json may leave out what is NULL"),
-        ({"schema_changes": {"drop": "drop"}}, {"format": "maxwell-json"}, "none shows a dropped column"),
+        ({"schema_changes": {"drop": "drop"}}, {"format": "json"}, "records of json may omit NULL values"),
+        ({"schema_changes": {"drop": "drop"}}, {"format": "maxwell-json"}, "no record shows a dropped column"),
     ],
 )
 def test_words_without_effect_are_refused(

@@ -229,7 +229,7 @@ def test_a_column_of_the_source_that_has_the_name_is_refused(tmp_path: Path) -> 
         ({"columns": {"rename": {"gone": "deleted_at"}}}, "`history: soft_delete` stores its own values"),
         ({"where": "n > 1", "options": {"sequence.field": "n"}}, "remove the option 'sequence.field', or use scd2"),
         ({"where": "n > 1", "order_by": "source_position"}, "remove `order_by`, or use scd2"),
-        ({"options": {"sequence.field": "n", "tidemark.keep-deletes": "1 d"}}, "stores no deletes that could stay"),
+        ({"options": {"sequence.field": "n", "tidemark.keep-deletes": "1 d"}}, "no deletes that the option could keep"),
         ({"options": {"sequence.field": "n,deleted_at"}}, "`history: soft_delete` fills and no record has"),
         (
             {"history": None, "where": "n > 1", "options": {"sequence.field": "_tidemark_deleted_at"}},

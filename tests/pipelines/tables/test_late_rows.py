@@ -63,7 +63,7 @@ def test_rows_that_come_after_newer_ones_are_counted(
     assert late(changes) > 5
     assert counted == late(changes) if size == 1 else 0 < counted <= late(changes)
     assert content(open_table(tables, "items")) == folded(history)
-    told = [r.getMessage() for r in caplog.records if "came after newer rows of their keys" in r.getMessage()]
+    told = [r.getMessage() for r in caplog.records if "arrived after newer rows of their keys" in r.getMessage()]
     assert len(told) == 1, "the next line comes ten minutes later"
     assert "table lake.items: " in told[0]
 

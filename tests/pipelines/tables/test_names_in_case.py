@@ -49,7 +49,7 @@ def test_another_case_is_told_with_what_to_do_and_that_does_it(tmp_path: Path) -
 
     assert rows(table) == {1: {"id": 1, "name": "a", "v": 1}, 3: {"id": 3, "name": None, "v": 3}}
     (reason,) = reasons(tmp_path)
-    assert "differs from column 'name' in case only" in reason and "`columns.rename: {Name: name}`" in reason
+    assert "differs from column 'name' only in case" in reason and "`columns.rename: {Name: name}`" in reason
 
     table = run(tmp_path, NEW, first=3, columns={"rename": {"Name": "name"}})
     assert rows(table)[2] == {"id": 2, "name": "b", "v": 2} and len(reasons(tmp_path)) == 1

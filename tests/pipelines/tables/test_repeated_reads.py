@@ -136,7 +136,7 @@ def overtaken(directory: Path, rule: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("rule", [LOG, SUMS])
 def test_of_two_that_begin_a_table_at_once_the_later_one_is_refused(tmp_path: Path, rule: dict[str, object]) -> None:
-    with pytest.raises(ConfigError, match="from pipeline shop: pipeline copy would bring them a second time"):
+    with pytest.raises(ConfigError, match="from pipeline shop: pipeline copy would apply them a second time"):
         overtaken(tmp_path, rule)
     assert quantities(tmp_path) == [1, 2]
 
@@ -166,7 +166,7 @@ def test_source_tables_of_their_own_may_come_in_one_topic(tmp_path: Path, rule: 
         [items("shop", 2, 3, 4, topic=ROUTED, table="orders")],
         tmp_path,
     )
-    with pytest.raises(ConfigError, match="from pipeline shop: pipeline copy would bring them a second time"):
+    with pytest.raises(ConfigError, match="from pipeline shop: pipeline copy would apply them a second time"):
         run_batches(pipeline(tmp_path, rule, "copy"), [items("shop", 0, 1, 2, topic=ROUTED)], tmp_path)
 
     assert quantities(tmp_path) == [1, 2, 3, 4]
@@ -184,7 +184,7 @@ def test_a_rule_that_takes_one_more_source_table_of_its_topic_counts_nothing_twi
     both = widened(tmp_path)
     run_batches(pipeline(tmp_path, LOG, "shop"), [items("shop", 3, 4, 5, topic=ROUTED)], tmp_path, first_batch_id=1)
 
-    with pytest.raises(ConfigError, match="from pipeline shop: pipeline second would bring them a second time"):
+    with pytest.raises(ConfigError, match="from pipeline shop: pipeline second would apply them a second time"):
         run_batches(both, [items("shop", 3, 4, 5, topic=ROUTED)], tmp_path, first_batch_id=1)
 
     assert quantities(tmp_path) == [1, 2, 3, 4, 5]
@@ -237,5 +237,5 @@ def test_what_is_stored_is_looked_at_before_anything_is_read(
     if not is_refused:
         check_stored_reads(second.config, second.catalog, {TOPIC: "a"})
         return
-    with pytest.raises(ConfigError, match=r"topic shop\.public\.items from pipeline shop: pipeline second would bring"):
+    with pytest.raises(ConfigError, match=r"topic shop\.public\.items from pipeline shop: pipeline second would apply"):
         check_stored_reads(second.config, second.catalog, {TOPIC: "a"})

@@ -100,5 +100,5 @@ def test_another_expression_of_the_key_is_told_before_spark_starts(tmp_path: Pat
     )
     run_batch(tmp_path, file, 0, record(0, envelope(0, 0)))
     file.write_text(file.read_text().replace("id + 1", "id + 2"))
-    with pytest.raises(ConfigError, match="computes id of its primary key in another way"):
+    with pytest.raises(ConfigError, match="computes id of its primary key differently"):
         prepared(load_pipeline(file))

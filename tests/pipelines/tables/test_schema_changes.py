@@ -185,7 +185,7 @@ def test_words_win_over_presets_and_rules_over_defaults() -> None:
         ({"schema_changes": "frozen"}, {}, "expected evolve, lenient, freeze, or a mapping"),
         ({"schema_changes": {"default": "apply"}}, {}, "'apply' is not supported: no Paimon reader fills older rows"),
         ({"mode": "append", "schema_changes": {"truncate": "apply"}}, {}, "'apply' needs a primary key"),
-        ({"merge_sources": "same_rows", "schema_changes": {"truncate": "apply"}}, {}, "rows of the other sources too"),
+        ({"merge_sources": "same_rows", "schema_changes": {"truncate": "apply"}}, {}, "also delete rows of the other"),
         ({"new_columns": {"max_per_day": 5}, "schema_changes": "freeze"}, {}, "`new_columns` has no effect with"),
         ({"new_columns": {"max_per_day": 5}}, {"schema_changes": "freeze"}, "`new_columns` has no effect with"),
         ({}, {"new_columns": {"max_per_day": 5}, "schema_changes": "freeze"}, "`new_columns` has no effect with"),

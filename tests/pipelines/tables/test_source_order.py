@@ -260,13 +260,13 @@ def test_deleted_rows_that_stay_are_ordered_too(tmp_path: Path) -> None:
         ({"order_by": "arrival"}, "expected source_position or"),
         ({"order_by": {"source_position": {"keep_deletes": "soon"}}}, "expected a time such as 7 d"),
         ({"mode": "append", "merge_sources": None}, "with `mode: append` every record adds a row"),
-        ({"options": {"sequence.field": "n"}}, "says the order itself, and so does option 'sequence.field'"),
+        ({"options": {"sequence.field": "n"}}, "sets the order, and so does option 'sequence.field'"),
         ({"options": {"sequence.field.sort-order": "descending"}}, "and so does option 'sequence.field.sort-order'"),
         ({"options": {"merge-engine": "partial-update"}}, "it needs 'merge-engine' = deduplicate"),
-        ({"options": {"changelog-producer": "input"}}, "repeats records as they come"),
-        ({"options": {"deletion-vectors.enabled": "true"}}, "'deletion-vectors.enabled' is of no use"),
+        ({"options": {"changelog-producer": "input"}}, "repeats records as they arrive"),
+        ({"options": {"deletion-vectors.enabled": "true"}}, "'deletion-vectors.enabled' has no use here"),
         ({"options": {"bucket": "-2"}}, "it needs another 'bucket' than -2"),
-        ({"options": {"rowkind.field": "n"}}, "option 'rowkind.field' makes deletes"),
+        ({"options": {"rowkind.field": "n"}}, "option 'rowkind.field' creates deletes"),
         ({"schema_changes": {"truncate": "apply"}, "merge_sources": None}, "does not work with this order"),
         (
             {"columns": {"mask": {"_tidemark_deleted_at": "redact"}}},
@@ -282,5 +282,5 @@ def test_what_cannot_be_right_is_refused(tmp_path: Path, rule: dict[str, object]
 
 def test_formats_whose_records_have_no_source_are_refused(tmp_path: Path) -> None:
     source = {"files": {"path": str(tmp_path)}, "format": "json"}
-    with pytest.raises(ValidationError, match="records of the format json do not have their place"):
+    with pytest.raises(ValidationError, match="records of the format json have no position in the log"):
         shop_config(tmp_path, [{**RULE, "primary_key": ["id"]}], {}, source=source)

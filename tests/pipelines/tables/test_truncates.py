@@ -174,7 +174,9 @@ def test_a_topic_of_several_partitions_pauses_its_table(tmp_path: Path) -> None:
     tables = pipeline_tables(tmp_path, [ITEMS])
     reported_batches(tables, [both], tmp_path)
 
-    with pytest.raises(SchemaChangeRefused, match="the topic has 2 partitions, and nothing tells which of their"):
+    with pytest.raises(
+        SchemaChangeRefused, match="the topic has 2 partitions, and Tidemark cannot know which of their"
+    ):
         reported_batches(tables, [records((None, event("t", 0)[1]), first_offset=5)], tmp_path, 1)
 
     assert content(open_table(tables, "items")).keys() == {1, 2}

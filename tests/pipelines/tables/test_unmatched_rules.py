@@ -48,7 +48,7 @@ def test_a_rule_behind_those_that_take_its_tables_is_told(tmp_path: Path) -> Non
     found = told(
         tmp_path, {"match": {"table": ".*"}, "into": "lake.a"}, {"match": {"table": "orders"}, "into": "lake.b"}
     )
-    assert found == ["rule into lake.b: earlier rules take all source tables that it matches: move it up, or remove it"]
+    assert found == ["rule into lake.b: earlier rules match all its source tables: move it up, or remove it"]
 
 
 def test_each_name_of_a_list_is_told_if_it_matches_nothing(tmp_path: Path) -> None:

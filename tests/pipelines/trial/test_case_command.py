@@ -97,7 +97,7 @@ def test_a_changelog_is_shown_as_a_diff_in_the_order_of_its_keys(tmp_path: Path)
     text = case(insert(1, n=1), expect).replace("    records:\n      - ", "    batches:\n      - - ")
     text = text.replace("    expect", f"        - {insert(2, n=2)}\n      - - {update}\n    expect")
     assert failure(tmp_path, text) == [
-        "shop.test.yaml:11: the changelog of table lake.orders is another one",
+        "shop.test.yaml:11: the changelog of table lake.orders differs",
         '    +I {"id":2,"n":2}',
         '    +I {"id":1,"n":1}',
         '  + -U {"id":1,"n":1}',

@@ -134,7 +134,7 @@ def test_a_file_that_is_there_is_replaced_on_demand_alone(tmp_path: Path) -> Non
     file = tmp_path / "shop.yaml"
     file.write_text("mine")
     done = tidemark("init", "--files", dumps, "-o", file)
-    assert (done.returncode, done.stderr) == (2, f"{file} is there already; --force replaces it\n")
+    assert (done.returncode, done.stderr) == (2, f"{file} exists already; --force replaces it\n")
     assert file.read_text() == "mine"
     assert tidemark("init", "--files", dumps, "-o", file, "--force").returncode == 0
     assert load_pipeline(file).name == "shop"
@@ -154,12 +154,12 @@ def test_without_a_file_it_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([], "say where the records are: either --bootstrap-servers HOST:PORT or --files PATH"),
-        (["--files", "a", "--bootstrap-servers", "b:1"], "say where the records are"),
-        (["--files", "none"], "--files none: no file with records is there"),
+        ([], "the source is missing: give either --bootstrap-servers HOST:PORT or --files PATH"),
+        (["--files", "a", "--bootstrap-servers", "b:1"], "the source is missing"),
+        (["--files", "none"], "--files none: found no file with records"),
         (["--files", "dumps", "--property", "a=b"], "--property: files have no properties of Kafka's client"),
         (["--files", "dumps", "--topics", "("], "--topics: not a regular expression"),
-        (["--files", "dumps", "--topics", "x"], "--files dumps: no file with records is there"),
+        (["--files", "dumps", "--topics", "x"], "--files dumps: found no file with records"),
         (["--files", "dumps", "--force"], "--force: nothing is replaced without --output FILE"),
         (["--bootstrap-servers", "b:1", "--property", "a"], "--property: expected NAME=VALUE"),
         (["--bootstrap-servers", "b:1", "--property", "a=${env:NOT_SET}"], "environment variable NOT_SET is not set"),

@@ -96,7 +96,7 @@ def test_a_table_that_would_be_made_is_shown_with_its_rows(tmp_path: Path) -> No
         "  policies: on_table_failure pause, max_bad_records nearly all, new_columns 100 a day, then quarantine",
         "  rows as they would be stored, 1 of 1:",
         '    {"id":1,"n":1,"name":"a"}',
-        f"  note: column gone of {TOPIC} has only NULLs in the sample: it is added when a value comes",
+        f"  note: column gone of {TOPIC} has only NULLs in the sample: the first value adds it",
         "",
         "To quarantine: 1 record of the sample",
         f'  1 of {TOPIC}: column n INT: string "x" does not fit INT (first: {TOPIC} partition 0 offset 1)',
@@ -129,7 +129,7 @@ def test_what_no_rule_takes_and_rules_that_take_nothing_are_named(tmp_path: Path
     assert tidemark("plan", file).stdout.splitlines()[-11:-1] == [
         "Skipped of the sample: 3 of skipped tables",
         "",
-        "Source tables that no rule takes:",
+        "Source tables that no rule matches:",
         "  public.b (topic shop.public.b): 2 records",
         "  public.a (topic shop.public.a): 1 record",
         "",
@@ -205,7 +205,7 @@ def test_a_mask_that_leaves_older_rows_open_is_said(tmp_path: Path) -> None:
     other = line(0, {"id": 1}, topic="shop.public.other")
     write(tmp_path, [other], PIPELINE.replace("columns: {", "columns: { mask: { name: redact },"))
     (note,) = planned(file)[1]["notes"]
-    assert note.startswith("table lake.orders: columns.mask hides column name from now on. Rows that the table has")
+    assert note.startswith("table lake.orders: columns.mask hides column name from now on. Existing rows keep")
 
 
 def test_each_type_says_where_it_comes_from(tmp_path: Path) -> None:
@@ -296,8 +296,8 @@ def test_envelopes_that_are_read_as_rows_are_told_with_their_format(tmp_path: Pa
     assert code == 1
     assert [found["text"] for found in document["prerequisites"]] == [
         f"the pipeline would stop: {TOPIC}: its records are envelopes of Debezium (op, before, after, source), not"
-        " rows; set source.format to debezium-json, or to debezium-avro if they are in Avro. To store them as they are,"
-        " say `mode: append`"
+        " rows; set source.format to debezium-json, or to debezium-avro if they are in Avro. To store them as "
+        "they are, set `mode: append`"
     ]
     file.write_text(pipeline.replace(key, "    mode: append\n") if key else pipeline + "    mode: append\n")
     assert planned(file)[0] == 3

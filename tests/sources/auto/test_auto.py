@@ -121,7 +121,8 @@ def test_the_json_of_replication_tools_is_known(tmp_path: Path, name: str, caplo
     assert {*tables.formats.values()} == {expected}
     told = [record.getMessage() for record in caplog.records if ": its first records are " in record.getMessage()]
     assert sorted(told) == [
-        f"topic {t}: its first records are {expected}; the checkpoint keeps that" for t in sorted(tables.formats)
+        f"topic {t}: its first records are {expected}; the checkpoint records this format"
+        for t in sorted(tables.formats)
     ]
     assert report.counts.accounted == batch.num_rows
 
@@ -221,7 +222,7 @@ def test_rules_with_expressions_find_formats_too(tmp_path: Path) -> None:
         ([(None, b"\0\0\0\0\1\2")], "binary values, which may be Avro or Protocol Buffers: state debezium-avro"),
         (
             [(None, event("c", None, WITH_KEY)), (None, {"id": 1, "__op": "c"})],
-            "1 record of debezium-json and 1 record of upsert-json among its first: state the format of the pipeline",
+            "1 record of debezium-json and 1 record of upsert-json: set the format of the pipeline",
         ),
     ],
 )  # fmt: skip

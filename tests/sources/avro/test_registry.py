@@ -65,7 +65,7 @@ def test_an_id_that_the_registry_does_not_know_blames_the_record_and_is_asked_fo
 ) -> None:
     schemas = registry(server)
     for _ in range(3):
-        with pytest.raises(MalformedRecord, match=r"^schema 9 is not known to registry http://127.0.0.1:\d+$"):
+        with pytest.raises(MalformedRecord, match=r"^schema 9 does not exist in registry http://127.0.0.1:\d+$"):
             schemas.schema(ref(9))
     assert len(server.requests) == 1
 
@@ -79,7 +79,7 @@ def test_an_id_that_the_registry_does_not_know_blames_the_record_and_is_asked_fo
 def test_a_registry_that_fails_is_trouble_that_passes(server: RegistryServer, failure: str) -> None:
     schemas = registry(server)
     server.failure = failure
-    told = r"no schema registry answers \(http://127.0.0.1:\d+: .+\): Tidemark asks for schema 1 again"
+    told = r"no schema registry answers \(http://127.0.0.1:\d+: .+\): Tidemark retries schema 1"
     with pytest.raises(Outage, match=told):
         schemas.schema(ref(1))
 
@@ -212,7 +212,7 @@ def test_apicurio_is_asked_for_its_global_ids_in_its_own_api(server: RegistrySer
 
     assert schemas.schema(ref(7, RefKind.GLOBAL_ID)).kind is AvroKind.RECORD
     assert schemas.schema(ref(7, RefKind.CONTENT_ID)).kind is AvroKind.INT
-    with pytest.raises(MalformedRecord, match="schema with globalId 8 is not known to registry"):
+    with pytest.raises(MalformedRecord, match="schema with globalId 8 does not exist in registry"):
         schemas.schema(ref(8, RefKind.GLOBAL_ID))
     assert server.requests[0][0] == "/apis/registry/v2/ids/globalIds/7?dereference=true"
 

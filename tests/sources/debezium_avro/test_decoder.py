@@ -315,7 +315,7 @@ def test_truncates_messages_and_rows_without_envelope_end_as_those_of_json(tmp_p
     assert [reason.partition("; fields")[0] for reason in reasons(decoded)] == [
         "value is not a Debezium envelope: op is 'x'",
         "value is not a Debezium envelope: it has no field op; it is a row without envelope: read it with the"
-        " format upsert-avro, or take the transform ExtractNewRecordState out of the connector, or leave the topic out",
+        " format upsert-avro, or remove the transform ExtractNewRecordState from the connector, or leave the topic out",
         "value is not a Debezium envelope: it is not a JSON object",
     ]
 

@@ -139,6 +139,6 @@ def test_another_content_under_the_name_is_refused(dumps: Dumps, count: int) -> 
     dumps.read()
     dumps.put("b", lines(0, 2 * count, "another text"))
     with pytest.raises(
-        CorruptFile, match=rf"b\.jsonl\S* has another beginning than when {count:,} of its lines were read"
+        CorruptFile, match=rf"b\.jsonl\S* no longer has the beginning that it had when {count:,} of its lines were read"
     ):
         dumps.read()

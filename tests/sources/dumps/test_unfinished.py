@@ -51,7 +51,7 @@ def test_a_compressed_file_that_was_cut_short_is_told_until_it_is_whole(
     for looked in (planner, again):
         (text,) = looked.unfinished.words
         assert text.startswith(
-            f"{file}: its compressed stream ends before its end, {told} could be read; replace it with the whole"
+            f"{file}: its compressed stream is incomplete, and {told} could be read; replace it with the whole"
         )
 
     file.write_bytes(whole)
@@ -107,7 +107,7 @@ def test_the_log_has_a_file_that_stays_unfinished_once(caplog: pytest.LogCapture
         told = len(caplog.records)
         assert told == (moment >= 111)
 
-    assert "/d/a.gz: its compressed stream ends before its end, nothing after line 9" in caplog.text
+    assert "/d/a.gz: its compressed stream is incomplete, and nothing after line 9" in caplog.text
 
 
 def test_a_torn_last_line_that_is_cut_off_is_told_no_more(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_a_timeout_within_a_spark_failure_is_named() -> None:
         ([], Outage, "does not answer"),
         ([("NotLeaderOrFollowerException", "not the leader")], Outage, "does not answer"),
         ([("RecordTooLargeException", "too large")], SinkUnavailable, "too large"),
-        ([("ConcurrentModificationException", "KafkaConsumer is not safe")], Outage, "deleted while several tasks"),
+        ([("ConcurrentModificationException", "KafkaConsumer is not safe")], Outage, "deleted records while"),
     ],
 )
 def test_causes_are_told_apart(causes: list[tuple[str, str]], kind: type[TidemarkError], told: str) -> None:

@@ -64,5 +64,5 @@ def test_every_answer_is_handed_on_and_a_topic_that_goes_is_told_once(told: pyte
     script = Script(list(answers))
     script.play()
     assert script.handed_on == [answer for answer in answers if answer is not None]
-    assert told.text.count("topic s.a is no longer there") == 1
+    assert told.text.count("topic s.a no longer exists") == 1
     assert "s.new" not in told.text

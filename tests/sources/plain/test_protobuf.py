@@ -139,7 +139,7 @@ def test_a_registry_names_the_message_of_each_record(tmp_path: Path) -> None:
         [(1, "n", None, None), (None, None, "s", None), (2, None, None, {"x": 1 << 63})], key=repr
     )
     assert "/schemas/ids/7?format=serialized" in [path for path, _ in server.requests]
-    told = ["does not serve it in binary form", "schema 9 .* not Protocol Buffers", "schema 6 is not known to registry",
+    told = ["does not serve it in binary form", "schema 9 .* not Protocol Buffers", "schema 6 does not exist",
             "no message with the indexes", "value names no schema", "indexes of the message"]  # fmt: skip
     assert [*pipeline.bad] == [3, 4, 5, 6, 7, 8]
     for reason, words in zip(pipeline.bad.values(), told, strict=True):
