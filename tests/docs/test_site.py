@@ -14,6 +14,8 @@ import pytest
 from tests.docs.documents import ROOT
 from tests.support.waiting import seconds
 
+pytestmark = pytest.mark.slow
+
 
 def build(root: Path, site: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """``mkdocs build`` over the pages below ``root``."""
@@ -47,7 +49,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@pytest.mark.slow
 def test_every_page_is_in_the_navigation(site: Path) -> None:
     pages = {path.relative_to(ROOT / "docs").with_suffix("") for path in (ROOT / "docs").rglob("*.md")}
     home = (site / "index.html").read_text()
@@ -69,7 +70,6 @@ def test_the_site_loads_nothing_from_other_hosts(site: Path) -> None:
     assert {url for page in site.rglob("*.html") for url in loading.findall(page.read_text())} == set()
 
 
-@pytest.mark.slow
 def test_lost_pages_and_links_that_lead_nowhere_end_the_build(checkout: Path, tmp_path: Path) -> None:
     (checkout / "docs" / "LOST.md").write_text("# Lost\n")
     links = ("NOWHERE.md", "TYPES.md#nowhere", "../NOWHERE", "#no-heading")

@@ -323,10 +323,10 @@ def test_entries_go_from_manifest_to_manifest_as_they_are_stored() -> None:
 
 def test_manifests_are_closed_behind_the_target_size() -> None:
     """Smaller ones would be merged again and again."""
-    stored = [stored_entry(entry(f"data-{uuid.uuid4()}-{number}")) for number in range(5000)]
-    parts = list(encode_manifests(stored, "zstd", map(str, itertools.count()), 20_000))
+    stored = [stored_entry(entry(f"data-{uuid.uuid4()}-{number}")) for number in range(2000)]
+    parts = list(encode_manifests(stored, "zstd", map(str, itertools.count()), 8_000))
     assert len(parts) > 3
-    assert all(len(data) >= 20_000 for _, data, _ in parts[:-1])
+    assert all(len(data) >= 8_000 for _, data, _ in parts[:-1])
     assert [one for _, _, inside in parts for one in inside] == stored
     for name, data, inside in parts:
         assert decode_stored(data, name, len(inside)) == inside
