@@ -1,13 +1,19 @@
-"""Which topics and which records of a real broker reach the tables: neighbours of patterns, aborted transactions."""
+"""Which topics and which records of a real broker reach the tables: neighbours of patterns, aborted transactions.
+
+Also topics of Avro records, topics to which a router brings several source tables, and pipelines that find nothing.
+"""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from kafka import KafkaProducer
 
-from tests.stack.topics import Topics
+from paimon_table import Table
+from tests.integration import avro_framings
+from tests.stack.topics import TopicRecord, Topics
 from tests.support.kafka_pipelines import (
     insert_event,
     insert_events,
@@ -15,7 +21,8 @@ from tests.support.kafka_pipelines import (
     table_names,
     write_kafka_pipeline,
 )
-from tests.support.pipeline_run import run_together
+from tests.support.pipeline_run import run_once, run_together
+from tests.support.registry_server import running_registry
 
 pytestmark = pytest.mark.stack
 
@@ -26,6 +33,7 @@ NEAR_ONE_NAME = {"pat.public.orders_archive", "xpat.public.orders", "pat.public.
 TRANSACTIONS = "tx.all"
 ENDS_ABORTED = "tx.ends_aborted"
 ONLY_ABORTED = "tx.only_aborted"
+ROUTED = "routed.all"
 
 
 def _transactions(servers: str, topic: str, outcomes: str) -> list[int]:
@@ -50,9 +58,27 @@ def _transactions(servers: str, topic: str, outcomes: str) -> list[int]:
     return committed
 
 
+def _changes(table: str, *ids: int) -> list[TopicRecord]:
+    """Inserts into one of the source tables of the routed topic."""
+    values = [(i, {"before": None, "after": {"id": i}, "op": "c", "source": {"table": table}}) for i in ids]
+    return [TopicRecord(json.dumps({"id": i}).encode(), json.dumps(value).encode()) for i, value in values]
+
+
+def _log_of(root: Path, servers: str, name: str, table: str, topics: object) -> Path:
+    """A pipeline that appends the changes of one source table to the event log of all."""
+    file = write_kafka_pipeline(root, servers, topics, name=name)
+    rule = f"tables: [{{ match: {{ table: {table} }}, into: lake.log, mode: append, on_change: log }}]\n"
+    text = file.read_text().replace(f"{root}/{name} }}", f"{root}/all }}").replace("bucket: 1", "bucket: -1")
+    file.write_text(text.partition("otherwise:")[0] + rule + "otherwise: skip\n")
+    return file
+
+
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory, kafka: Topics) -> Path:
-    """The directory of pipelines that have read the topics of this module, all in one run of the command."""
+    """The directory of pipelines that have read the topics of this module, all in one run of the command.
+
+    In a second run one of them finds nothing new, and two find nothing at all.
+    """
     root = tmp_path_factory.mktemp("kafka_source")
     servers = kafka.bootstrap_servers
     for topic in sorted(INCLUDED | NEIGHBOURS | ONE_NAME | NEAR_ONE_NAME):
@@ -60,6 +86,9 @@ def root(tmp_path_factory: pytest.TempPathFactory, kafka: Topics) -> Path:
         kafka.produce(topic, [insert_event(topic, 1)])
     kafka.create("compacted.orders", settings={"cleanup.policy": "compact"})
     kafka.produce("compacted.orders", [insert_event("compacted.orders", 1)])
+    kafka.create(ROUTED)
+    kafka.produce(ROUTED, [*_changes("orders", 1, 2), *_changes("items", 11)])
+    avro_framings.fill(kafka)
     for topic in (TRANSACTIONS, ENDS_ABORTED, ONLY_ABORTED):
         kafka.create(topic)
     committed = {
@@ -79,10 +108,20 @@ def root(tmp_path_factory: pytest.TempPathFactory, kafka: Topics) -> Path:
         write_kafka_pipeline(root, servers, {"include": [r"compacted\..*"]}, name="compacted"),
         write_kafka_pipeline(root, servers, transactional, {"isolation.level": "read_uncommitted"}, name="everything"),
     ]
-    for number in range(2):
-        done = run_together(files)
-        assert done.returncode == 0, done.stderr
-        (root / f"messages.{number}").write_text(done.stderr)
+    files += [_log_of(root, servers, table, table, [ROUTED]) for table in ("orders", "items")]
+    with running_registry(avro_framings.registry()) as registry:
+        done = run_together([*files, avro_framings.write_framed(root, servers, registry.url())])
+    assert done.returncode == 0, done.stderr
+    (root / "messages").write_text(done.stderr)
+    (root / "asked_for").write_text(json.dumps([path for path, _ in registry.requests]))
+    start = "{ timestamp: '2099-01-01T00:00:00Z' }"
+    again = [
+        files[2],
+        write_kafka_pipeline(root, servers, {"include": [r"pat\.public\.order"]}, name="none"),
+        write_kafka_pipeline(root, servers, [*ONE_NAME], name="late", start=start),
+    ]
+    done = run_together(again)
+    (root / "second.json").write_text(json.dumps([done.returncode, done.stdout, done.stderr]))
     return root
 
 
@@ -108,11 +147,50 @@ def test_a_topic_of_aborted_transactions_only_makes_no_table(root: Path) -> None
 
 
 def test_a_run_that_starts_behind_aborted_records_ends_with_nothing_to_do(root: Path) -> None:
-    ran_batches = [" committed_only: batch " in (root / f"messages.{number}").read_text() for number in range(2)]
+    _, _, messages = json.loads((root / "second.json").read_text())
+    ran_batches = [" committed_only: batch " in text for text in ((root / "messages").read_text(), messages)]
     assert ran_batches == [True, False]
 
 
+def test_no_topic_and_no_record_behind_the_start_are_told(root: Path) -> None:
+    code, out, messages = json.loads((root / "second.json").read_text())
+    assert code == 1
+    assert "none: nothing was read\n" in out
+    assert "late: nothing was read: source.kafka.start (2099-01-01T00:00:00+00:00) is later than" in out
+    last = messages.splitlines()[-1]
+    assert last.startswith("pipeline none: no topics of Kafka at") and "did you mean 'pat.public.orders'?" in last
+    assert "no topics of Kafka at" in messages.partition("starting Spark")[0]
+
+
+def test_a_listed_topic_that_is_not_there_is_refused_before_spark_starts(tmp_path: Path, kafka: Topics) -> None:
+    kafka.create("nothing.items")
+    done = run_once(write_kafka_pipeline(tmp_path, kafka.bootstrap_servers, ["nothing.itemz"]))
+
+    assert done.returncode == 2
+    assert "'nothing.itemz' (did you mean 'nothing.items'?)" in done.stderr
+    assert "starting Spark" not in done.stderr
+
+
 def test_a_compacted_topic_is_told_of(root: Path) -> None:
-    told = [line for line in (root / "messages.0").read_text().splitlines() if "compacted (cleanup.policy)" in line]
+    told = [line for line in (root / "messages").read_text().splitlines() if "compacted (cleanup.policy)" in line]
     assert len(told) == 1 and "topic compacted.orders is compacted" in told[0]
     assert row_ids(root, "compacted.orders", "compacted") == [1]
+
+
+def test_avro_records_of_every_framing_come_from_one_topic(root: Path) -> None:
+    stored = Table.open(f"{root}/framed/lake.db/orders").to_arrow().to_pylist()
+    assert sorted((row["id"], row["v"]) for row in stored) == [(2, "v2"), (3, "v3"), (4, "v4")]
+    assert not (root / "framed-checkpoint-quarantine").exists()
+    assert {*json.loads((root / "asked_for").read_text())} == avro_framings.asked_for()
+
+
+def test_each_pipeline_brings_its_own_source_tables_and_none_those_of_another(root: Path, kafka: Topics) -> None:
+    assert row_ids(root, "log", "all") == [1, 2, 11]
+
+    copy = run_once(_log_of(root, kafka.bootstrap_servers, "copy", "orders", {"include": [r"routed\..*"]}))
+
+    assert copy.returncode == 2, copy.stderr
+    assert f"table lake.log has records of topic {ROUTED} from pipeline orders" in copy.stderr
+    assert f"`start: {{offsets: {{{ROUTED}: {{0: 3}}}}}}`" in copy.stderr
+    assert "Traceback" not in copy.stderr
+    assert row_ids(root, "log", "all") == [1, 2, 11]
