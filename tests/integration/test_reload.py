@@ -88,7 +88,7 @@ def test_a_kill_while_a_changed_file_is_taken_loses_and_doubles_nothing(tmp_path
         whole.replace(ANY, "".join(ONE.format(name) + log_rule for name in names))
         for names in (["orders"], ["orders", "items"])
     )
-    for number, wait_s in enumerate((0.0, 0.1, 0.6)):
+    for number, wait_s in enumerate((0.0, 0.3)):
         file.write_text(one)
         log = tmp_path / f"messages-{number}"
         with running(file, log) as process:
