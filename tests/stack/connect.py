@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.stack.class_archive import kafka_options
 from tests.stack.jars import class_path, resolve
 from tests.stack.kafka import JVM_OPTIONS, LOG_CONFIG
 from tests.stack.paths import StackUnavailable, java_command
@@ -40,17 +41,9 @@ class Connect:
         )
         log_config = directory / "log4j2.properties"
         log_config.write_text(LOG_CONFIG)
-        command = [
-            *(
-                java_command(),
-                *JVM_OPTIONS,
-                *java_options,
-                f"-Dlog4j2.configurationFile={log_config}",
-                "-cp",
-                class_path("kafka"),
-            ),
-            *("org.apache.kafka.connect.cli.ConnectStandalone", str(properties)),
-        ]
+        options = (*JVM_OPTIONS, *kafka_options(), *java_options, f"-Dlog4j2.configurationFile={log_config}")
+        main = "org.apache.kafka.connect.cli.ConnectStandalone"
+        command = [java_command(), *options, "-cp", class_path("kafka"), main, str(properties)]
         self._process = ServerProcess("Kafka Connect", command, directory / "connect.log")
 
     def start(self) -> None:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+from tests.stack.class_archive import kafka_options
 from tests.stack.containers import docker_available, kafka_container
 from tests.stack.jars import class_path
 from tests.stack.paths import SHORT_LIVED, java_command
@@ -57,15 +58,15 @@ class KafkaBroker:
             properties.write_text(re.sub("cluster.id=.*", f"cluster.id={_new_id()}", properties.read_text()))
         self._process.start(lambda: port_is_open(self.port), START_TIMEOUT_S)
 
-    def stop(self) -> None:
-        self._process.stop()
+    def stop(self, timeout_s: float = 30) -> None:
+        self._process.stop(timeout_s)
 
     def kill(self) -> None:
         self._process.kill()
 
 
 def _java(main_class: str, *options: str) -> list[str]:
-    return [java_command(), *JVM_OPTIONS, *options, "-cp", class_path("kafka"), main_class]
+    return [java_command(), *JVM_OPTIONS, *kafka_options(), *options, "-cp", class_path("kafka"), main_class]
 
 
 @cache
