@@ -240,7 +240,7 @@ class ArrivedRows:
 def _groups(options: TableOptions) -> dict[str, ColumnOrder]:
     """The columns of sequence groups, with their orders."""
     groups = options.field_options.sequence_groups
-    return {name: ColumnOrder(g.sequence, is_group=True) for g in groups for name in (*g.sequence, *g.protected)}
+    return {name: ColumnOrder(g.sequence) for g in groups for name in (*g.sequence, *g.protected)}
 
 
 def _kept_deletes(rows: pa.Table, deleted_at: str) -> pa.Table:

@@ -64,8 +64,6 @@ class ColumnOrder:
     sequence: tuple[str, ...] = ()
     """The change with the higher values in these columns, of equal ones the later one."""
     descending: bool = False
-    is_group: bool = False
-    """Whether a change without any of these values leaves the column as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +158,6 @@ class Histories:
         sequence = [self.value(number, name) for name in order.sequence]
         if _UNKNOWN in sequence:  # it is that of the row which changes; no row behind its delete is older
             return _Holder(number, None if self.kind(number) is RowKind.DELETE else held.sequence)
-        if order.is_group and sequence.count(None) == len(sequence):
-            return held
         if held.sequence is not None and _is_older(sequence, held.sequence, order.descending):
             return held
         return _Holder(number, sequence)

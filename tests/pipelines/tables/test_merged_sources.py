@@ -181,3 +181,28 @@ def test_a_row_that_moves_between_source_tables_of_one_topic_keeps_its_order(tmp
     run_batches(tables, [records(*moves[at : at + size], first_offset=at) for at in range(0, 4, size)], tmp_path)
 
     assert ids_in(tmp_path) == [1, 5]
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_value_that_was_not_sent_is_not_that_of_a_source_without_the_column(tmp_path: Path, size: int) -> None:
+    """Two source tables feed a sequence group each; the second one leaves its unchanged text out."""
+    hidden = "__debezium_unavailable_value"
+    types = {"id": "INT", "n": "INT", "note": "STRING", "m": "INT", "text": "STRING"}
+    options = {"merge-engine": "partial-update"}
+    options |= {"fields.n.sequence-group": "note", "fields.m.sequence-group": "text"}
+    rule = {"match": {"table": "a|b"}, "merge_sources": "same_rows", "columns": {"types": types}, "options": options}
+    tables = tables_of(tmp_path, **rule)
+    first = [
+        event("c", 1, {"id": 1, "n": 1, "note": "x"}, table="a"),
+        event("c", 1, {"id": 1, "m": 1, "text": "y"}, table="b"),
+    ]
+    later = [
+        event("u", 1, {"id": 1, "n": 2, "note": "z"}, table="a"),
+        event("u", 1, {"id": 1, "m": 2, "text": hidden}, table="b"),
+    ]
+
+    batches = [records(*later[n : n + size], first_offset=2 + n) for n in range(0, 2, size)]
+    run_batches(tables, [records(*first), *batches], tmp_path)
+
+    (row,) = Table.open(str(tmp_path / "warehouse" / "lake.db" / "items")).to_arrow().to_pylist()
+    assert row == {"id": 1, "n": 2, "note": "z", "m": 2, "text": "y"}

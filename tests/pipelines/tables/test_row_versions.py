@@ -276,6 +276,19 @@ def test_a_changed_key_ends_the_old_row_and_takes_its_large_values_along(tmp_pat
         assert spans(open_table(tables, "items")) == [(1, "large", 5, False), (2, "large", 6, True)], split
 
 
+def test_a_changed_key_takes_the_values_of_the_newest_version_not_of_the_last_to_come(tmp_path: Path) -> None:
+    moved = [Change(1, 5, 0, "large", "c"), Change(1, 3, 1, "late"), Change(1, 6, 2, None), Change(2, 6, 3, TOAST, "c")]
+    rows = [change.record() for change in moved]
+    rows[2]["headers"] = [{"key": "__debezium.newkey", "value": b'{"id":2}'}]
+    rows[3]["headers"] = [{"key": "__debezium.oldkey", "value": b'{"id":1}'}]
+    tables = PipelineTables(shop_config(tmp_path, [RULE], {"bucket": "2"}), "tidemark-shop-test")
+
+    processed(tables, [pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)], task_settings(tmp_path))
+
+    expected = [(1, "late", 3, False), (1, "large", 5, False), (2, "large", 6, True)]
+    assert spans(open_table(tables, "items")) == expected
+
+
 @pytest.mark.parametrize("again", [slice(2, 3), slice(1, 3)], ids=["the new row alone", "its delete too"])
 @pytest.mark.parametrize("is_late", [False, True])
 def test_a_changed_key_that_comes_again_or_late_takes_no_values_of_a_newer_row(

@@ -44,6 +44,8 @@ class Bucket:
     accumulating: Sequence[str] = ()
     sequence: Sequence[str] = ()
     descending: bool = False
+    group: Sequence[str] = ()
+    """The sequence of the group of the first column behind the key."""
 
     def filled(self, *changes: Change) -> Filled:
         rows = self._rows(changes)
@@ -63,7 +65,8 @@ class Bucket:
         return Histories(rows, ["id"], current, lambda keys: self._found(keys, self.former))
 
     def _filler(self, histories_of: Any) -> GapFiller:
-        return GapFiller(histories_of, self.accumulating, ColumnOrder(tuple(self.sequence), self.descending))
+        groups = {"a": ColumnOrder(tuple(self.group))} if self.group else {}
+        return GapFiller(histories_of, self.accumulating, ColumnOrder(tuple(self.sequence), self.descending), groups)
 
     def _found(self, keys: pa.Table, rows: dict[int, tuple[Any, ...]]) -> pa.Table:
         found = [(key, *rows[key]) for key in keys.column("id").to_pylist() if key in rows]
@@ -298,6 +301,14 @@ def test_a_value_comes_from_the_newest_row_which_need_not_be_the_last() -> None:
 
     assert bucket.values(put(1, "late", 3), put(1, HIDDEN, 6))[-1] == "stored"
     assert bucket.values(put(1, "new", 6), put(1, "late", 3), put(1, HIDDEN, 7), put(1, HIDDEN, 8))[-2:] == ["new"] * 2
+
+
+def test_a_row_without_the_sequence_of_a_group_leaves_its_columns_as_they_are() -> None:
+    """As the row of another topic that feeds other columns."""
+    bucket = Bucket(["STRING", "INT"], {1: ("mine", 3)}, group=["b"])
+
+    assert bucket.values(put(1, None, None), put(1, HIDDEN, 4))[-1] == "mine"
+    assert bucket.values(put(1, None, 4), put(1, HIDDEN, 5))[-1] is None
 
 
 def test_the_sequence_of_a_delete_counts_from_the_delete_before() -> None:
