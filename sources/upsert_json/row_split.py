@@ -71,9 +71,10 @@ def split_rows(texts: pa.Array, shape: FlatRows) -> SplitRows | None:
 def _mark(text: bytes, shape: FlatRows) -> bytes | None:
     """How the metadata behind the row of a text begins."""
     try:
-        fields = [*parse_json(text)]
-    except (MalformedRecord, TypeError):
+        row = parse_json(text)
+    except MalformedRecord:
         return None
+    fields = [*row] if isinstance(row, dict) else []
     behind = 0
     while behind < len(fields) and fields[-1 - behind] in shape.metadata.names:
         behind += 1

@@ -482,6 +482,7 @@ def test_an_unavailable_value_keeps_the_earlier_one(hidden: object) -> None:
         (b"{broken", "value is not JSON"),
         (b"\xff", "not UTF-8"),
         ([1], "it is not a JSON object"),
+        ([{"id": 1}, {"id": 2}], "it is not a JSON object"),
         (7, "it is not a JSON object"),
         (b'"{\\"id\\":1}"', "a JSON text inside a string"),
         ({**ROW, "__op": "t"}, "op is 't'"),
