@@ -70,6 +70,9 @@ def _held(parent: str, name: str) -> str:
     while not _is_locked(f"{directory}{_LOCK}"):
         pass
     ensure_private(directory)
+    with suppress(OSError):  # a file system without locks on directories
+        # systemd-tmpfiles leaves what is below a locked directory, however old it is.
+        fcntl.flock(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), fcntl.LOCK_SH)
     return directory
 
 

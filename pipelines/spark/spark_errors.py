@@ -64,6 +64,10 @@ _NO_PROGRAM = re.compile(r"Cannot run program \"([^\"\n]+)\".*?error=\d+, ([^\n]
 """How Java reports that a process, such as a Python worker, did not start."""
 
 
+_LOCAL_FILES = re.compile(r"NoSuchFileException: (\S.*?/blockmgr-[^/\s]+)")
+"""How Java reports that Spark's own local files are no longer there."""
+
+
 def first_cause(error: object) -> str:
     """The innermost message of a Spark exception, one line."""
     text = str(error)
@@ -85,6 +89,12 @@ def first_cause(error: object) -> str:
             f"{program[1]} cannot be started ({program[2]}): the user that runs the pipeline must be allowed to execute"
             " it, and it must be on each machine of Spark; install Tidemark where this user may read and execute all of"
             " it"
+        )
+    local = _LOCAL_FILES.search(text)
+    if local is not None:
+        return (
+            f"{local[1]} is gone; a cleaner of temporary files may have removed it. Except it from the cleaner, or give"
+            " pipelines another directory (spark.local.dir), and start again; it continues where it stopped"
         )
     if cause == "null" or "Python worker exited unexpectedly" in text:
         # Spark sees nothing but the end of a socket.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import pickle
@@ -172,6 +173,15 @@ def test_what_a_killed_process_left_is_removed_and_what_is_in_use_stays(parent: 
 
     assert [directory.exists() for directory in directories] == [False, True]
     living.communicate("\n")
+
+
+def test_cleaners_of_temporary_files_find_the_directory_of_a_process_locked(parent: Path) -> None:
+    """systemd-tmpfiles leaves what is below a directory with a lock, however old it is."""
+    directory = SharedDirectory(str(parent), "kept").path()
+    cleaner = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    with pytest.raises(BlockingIOError):
+        fcntl.flock(cleaner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(cleaner)
 
 
 def test_many_processes_that_start_at_once_keep_what_is_theirs(parent: Path) -> None:

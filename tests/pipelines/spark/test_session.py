@@ -194,6 +194,11 @@ Driver stacktrace:
             "/root/venv/bin/python cannot be started (Permission denied)",
         ),
         ("An error occurred while calling o4265.collectToPython.\n: java.lang.Exception: no room\n\tat a.b", "no room"),
+        (
+            "An error occurred while calling o5.collectToPython.\n: java.nio.file.NoSuchFileException: "
+            "/tmp/tidemark-0/7/spark/blockmgr-a4c7/1d\n\tat a.b",
+            "/tmp/tidemark-0/7/spark/blockmgr-a4c7 is gone; a cleaner of temporary files may have removed it",
+        ),
     ],
 )
 def test_the_cause_of_what_spark_gives_up_is_one_line(text: str, cause: str) -> None:
