@@ -60,7 +60,7 @@ def test_tables_equal_their_source_after_kills_and_restarts(
     def has_moved(process: subprocess.Popen[bytes], before: int) -> bool:
         return snapshots() > before + 2 or process.poll() is not None
 
-    for _ in range(3):
+    for _ in range(2):
         with running(file, log) as process:
             before = snapshots()
             workload.run(60)

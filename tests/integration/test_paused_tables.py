@@ -44,20 +44,27 @@ def _check(root: Path, histories: list[History]) -> None:
 @pytest.mark.crash
 @pytest.mark.slow
 def test_a_paused_table_is_named_and_a_killed_catching_up_goes_on(tmp_path: Path) -> None:
+    """Beside a table that was paused before the first start, and gets nothing until it is resumed."""
     histories = [
         _truncated(History("orders", seed=1).extend(CHANGES), 400),
         History("customers", seed=2).extend(CHANGES),
+        History("asked", seed=3).extend(200),
     ]
     write_dump(tmp_path / "dumps", histories)
-    file = write_pipeline(tmp_path, tmp_path / "dumps", max_records=250)
+    rule = "  - match: { table: asked }\n    into: lake.asked\n"
+    file = write_pipeline(tmp_path, tmp_path / "dumps", max_records=250, rules=rule)
+    assert tidemark("pause", file, "--table", "lake.asked").returncode == 0
 
     refused = run_once(file)
+    assert "table lake.asked is paused from batch 0 on: paused by " in refused.stderr
+    assert not (tmp_path / "warehouse/lake.db/asked").exists()
     assert refused.returncode == 1
     assert "pipeline shop: table lake.orders is paused, and all others are up to date" in refused.stderr
-    assert "not in it: lake.orders (behind)" in refused.stderr
+    assert "not in it: lake.asked, lake.orders (behind)" in refused.stderr
     assert "table lake.orders is paused: " in refused.stdout
-    _check(tmp_path, histories[1:])
+    _check(tmp_path, histories[1:2])
 
+    assert tidemark("resume", file, "--table", "lake.asked").returncode == 0
     _skipping_truncates(file)
     killed = run_once(file, {CRASH_VARIABLE: "slice-done@0"})
     assert killed.returncode < 0, killed.stderr
@@ -105,23 +112,3 @@ def _asked(file: Path, command: str, *arguments: str) -> str:
     done = subprocess.run(line, capture_output=True, text=True, timeout=seconds(90), check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_a_table_that_is_paused_before_the_first_start_gets_nothing_until_it_is_resumed(tmp_path: Path) -> None:
-    histories = [History(name, seed=seed).extend(200) for seed, name in enumerate(("orders", "customers"))]
-    write_dump(tmp_path / "dumps", histories)
-    rule = "  - match: { table: orders }\n    into: lake.orders\n"
-    file = write_pipeline(tmp_path, tmp_path / "dumps", max_records=150, rules=rule)
-
-    assert tidemark("pause", file, "--table", "lake.orders").returncode == 0
-    first = run_once(file)
-    assert "table lake.orders is paused from batch 0 on: paused by " in first.stderr
-    assert not (tmp_path / "warehouse/lake.db/orders").exists()
-    _check(tmp_path, histories[1:])
-
-    assert tidemark("resume", file, "--table", "lake.orders").returncode == 0
-    done = run_once(file)
-    assert done.returncode == 0, done.stderr
-    _check(tmp_path, histories)
