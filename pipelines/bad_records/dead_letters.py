@@ -225,8 +225,8 @@ def remove_payloads(
 
     ``damaged`` also removes all lines that are not of a record of the entry.
     """
-    for entry in entries:
-        for name, of in entry.bad.items() if isinstance(entry, Sealed) else ():
+    for entry in (entry for entry in entries if isinstance(entry, Sealed)):
+        for name, of in entry.bad.items():
             is_gone = {place._replace(topic_id=""): goes(place) for place in places_in(of)}
             if damaged or any(is_gone.values()):
                 _remove_lines(log, f"{entry.step}/{name}", is_gone, damaged)
