@@ -26,7 +26,8 @@ _POWERS = 10.0 ** np.arange(MS_DIGITS - 1, -1, -1)
 def milliseconds(data: npt.NDArray[np.uint8], firsts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """The numbers whose ``MS_DIGITS`` digits begin at these places."""
     digits = data[firsts[:, None] + np.arange(MS_DIGITS)] - ord("0")
-    return (digits.astype(np.float64) @ _POWERS).astype(np.int64)
+    found: npt.NDArray[np.int64] = (digits.astype(np.float64) @ _POWERS).astype(np.int64)
+    return found
 
 
 def are_utf8(values: pa.Array) -> npt.NDArray[np.bool_]:
