@@ -262,7 +262,7 @@ FORMATS: Mapping[str, RecordFormat] = {
         untold=_EVENTS,
     ),
     "auto": RecordFormat(
-        "the records of each topic in the format that its first ones show",
+        "the records of each topic in the format of its first records",
         (AutoOptions,),
         _auto,
         time_precision="adaptive",

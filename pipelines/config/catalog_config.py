@@ -26,7 +26,7 @@ def _warehouse(value: str, info: ValidationInfo) -> str:
 
 
 class Catalog(ConfigModel):
-    """Where the Paimon tables are, and who publishes their snapshots."""
+    """The catalog of the Paimon tables: where they are, and who publishes their snapshots."""
 
     type: Annotated[Literal["filesystem", "rest"], BeforeValidator(_known_catalog)] = Field(
         default="filesystem",

@@ -150,30 +150,36 @@ class PipelineConfig(ConfigModel):
     source: Source = Field(description="Where changes come from.")
     trigger: Trigger = Field(default_factory=Trigger, description="When micro-batches run.")
     checkpoint: Location = Field(
-        description="Directory of Spark's checkpoint: a path relative to the YAML file, or a URI. Its identity is the "
-        "commit user of the tables. S3 (`s3a://`) needs hadoop-aws in `spark.jars.packages`. The "
-        "directory must be outside of the warehouse."
+        description="Directory of Spark's checkpoint: a path relative to the YAML file, or a URI. Its id is the "
+        "commit user of the tables. S3 (`s3a://`) needs hadoop-aws in `spark.jars.packages`. The directory must be "
+        "outside the warehouse.",
     )
     on_lost_checkpoint: Literal["resume", "fail", "restart"] = Field(
         default="resume",
-        description="What happens if the checkpoint is new, but the tables were written under another one. "
+        description="What happens if the checkpoint is new, but the tables were written with another one. "
         "`resume` continues from the offsets in the tables, `fail` stops, `restart` reads from `start` again.",
     )
     retry: Retry = Field(default_factory=Retry, description="How long Tidemark retries a transient failure.")
     on_table_failure: OnTableFailure = Field(
         default="pause",
-        description="What happens if the schema change or commit of a table is refused, or its storage fails. `pause` "
-        "leaves the table at its position while all others continue; `tidemark resume` or a restart catches it up. "
-        "`stop` stops the pipeline. A failure that concerns all tables always stops it.",
+        description="What happens if a table refuses a schema change or a commit, or its storage fails. `pause` "
+        "pauses the table at its position while all others continue; after `tidemark resume` or a restart it "
+        "catches up. `stop` stops the pipeline. A failure that affects all tables always stops it.",
     )
-    catalog: Catalog = Field(description="Where the Paimon tables are, and who publishes their snapshots.")
-    metrics: Metrics | None = Field(default=None, description="Numbers for Prometheus, and probes; off by default.")
+    catalog: Catalog = Field(
+        description="The catalog of the Paimon tables: where they are, and who publishes their snapshots."
+    )
+    metrics: Metrics | None = Field(
+        default=None, description="Metrics for Prometheus, and health probes; off by default."
+    )
     ui: WebPage | None = Field(default=None, description="A web page that shows what the process does; off by default.")
     spark: SparkConfig = Field(
         default_factory=lambda: SparkConfig.model_validate({}), description="Properties of the Spark session."
     )
     defaults: Defaults = Field(default_factory=Defaults, description="Defaults of the table rules.")
-    tables: tuple[TableRule, ...] = Field(default=(), description="Table rules; the first that matches wins.")
+    tables: tuple[TableRule, ...] = Field(
+        default=(), description="Table rules; the first that matches a source table applies."
+    )
     otherwise: Otherwise = Field(
         default_factory=lambda: Otherwise.model_validate("skip"),
         description="Source tables that no rule matches: `skip` them, `fail`, or `create` a table "

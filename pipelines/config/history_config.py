@@ -15,30 +15,30 @@ _WORDS = ("soft_delete", "scd2")
 
 
 class SoftDelete(ConfigModel):
-    """Deleted rows stay, with the time of their delete."""
+    """The table keeps deleted rows, with the time of the delete."""
 
     column: Text = Field(
         default="deleted_at",
-        description="The column that Tidemark adds, TIMESTAMP_LTZ(3): the time of the delete in the source, else that "
+        description="The column that Tidemark adds, TIMESTAMP_LTZ(3): the time of the delete in the source, or else "
         "of the record; NULL in rows that are not deleted.",
     )
 
 
 class Scd2(ConfigModel):
-    """Every version of a row stays, with the time from when and to when it holds."""
+    """The table keeps every version of a row, with the times from and to which it was valid."""
 
     valid_from: Text = Field(
         default="valid_from",
-        description="The column with the time of the change that made the version, TIMESTAMP_LTZ(3), in the "
-        "source, else that of the record. The name with `_offset` has the offset of the record. Both are the last "
-        "columns of the primary key.",
+        description="The column with the time of the change that created the version, TIMESTAMP_LTZ(3), in the "
+        "source, or else of the record. A second column, with `_offset` appended to the name, has the offset of the "
+        "record. Both are the last columns of the primary key.",
     )
     valid_to: Text = Field(
         default="valid_to",
-        description="The column with the time of the change that ended the version, NULL in versions that hold. The "
-        "name with `_offset` has the offset of its record.",
+        description="The column with the time of the change that ended the version, NULL in current versions. A "
+        "second column, with `_offset` appended to the name, has the offset of the record.",
     )
-    is_current: Text = Field(default="is_current", description="The column that is true in versions that hold.")
+    is_current: Text = Field(default="is_current", description="The column that is true in current versions.")
 
     @model_validator(mode="after")
     def _distinct(self) -> Scd2:
@@ -57,10 +57,11 @@ class History(ConfigModel):
     """The forms of history; one of them."""
 
     soft_delete: SoftDelete | None = Field(
-        default=None, description="Deleted rows stay, with the time of their delete."
+        default=None, description="The table keeps deleted rows, with the time of the delete."
     )
     scd2: Scd2 | None = Field(
-        default=None, description="Every version of a row stays, with the time from when and to when it holds."
+        default=None,
+        description="The table keeps every version of a row, with the times from and to which it was valid.",
     )
 
     @model_validator(mode="before")

@@ -7,8 +7,8 @@ from pydantic import Field
 from pipelines.config.config_values import ConfigModel, Text
 
 _HOST = (
-    "Address to listen on: by default only this machine reaches it, `0.0.0.0` stands for all addresses. "
-    "Files that run in one process must state the same value, or only one of them may state it."
+    "Address to listen on: by default only this machine reaches it, `0.0.0.0` means all addresses. If several "
+    "files run in one process, they must set the same value, or only one of them may set it."
 )
 
 
@@ -26,8 +26,8 @@ class WebPage(ConfigModel):
     host: Text = Field(default="127.0.0.1", description=_HOST)
     hosts: tuple[Text, ...] = Field(
         default=(),
-        description="Host names by which browsers reach the page, as in the address bar, besides `localhost` and "
-        "the address in `host`. Tidemark refuses requests under other names.",
+        description="Host names that browsers use for the page, in addition to `localhost` and the address in "
+        "`host`. Tidemark refuses requests for other names.",
     )
     token: Text | None = Field(
         default=None,

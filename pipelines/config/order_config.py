@@ -45,20 +45,19 @@ KEPT_FOR = "7 d"
 
 
 class SourcePosition(ConfigModel):
-    """Order by the place of the change in the log of the source."""
+    """Order by the position of the change in the log of the source."""
 
     keep_deletes: _Duration = Field(
         default=KEPT_FOR,
-        description="How long the table remembers a delete after it was written. Within this time an older record of "
-        "the key has no effect; after it, such a record brings the row back. State at least the retention "
-        "of the topics.",
+        description="How long the table keeps a delete. During this time an older record of the key has no effect; "
+        "later, such a record would restore the row. Set at least the retention of the topics.",
     )
 
 
 class OrderBy(ConfigModel):
     """The forms of order; one of them."""
 
-    source_position: SourcePosition = Field(description="Order by the place of the change in the log of the source.")
+    source_position: SourcePosition = Field(description="Order by the position of the change in the log of the source.")
 
     @model_validator(mode="before")
     @classmethod

@@ -18,12 +18,12 @@ class Retry(ConfigModel):
     max_elapsed: Duration | None = Field(
         default=None,
         description="How long a transient failure may last before the pipeline ends with exit code 1: `24h` by "
-        "default, `30s` with `--once` and `available_now`. Work that succeeds resets it.",
+        "default, `30s` with `--once` and `available_now`. Successful work resets it.",
     )
     max_wait: Duration = Field(
         default=timedelta(seconds=60),
         json_schema_extra={"default": "60s"},
-        description="The longest wait between two tries; the first is one second.",
+        description="The longest wait between two retries; the first wait is one second.",
     )
 
     def max_elapsed_s(self, once: bool) -> float:

@@ -66,14 +66,14 @@ class SchemaChanges(ConfigModel):
 
     preset: Preset | None = Field(
         default=None,
-        description="The preset for all kinds that have no word. `evolve` follows the source and keeps all values. "
-        "`lenient` continues if rows stay right. `freeze` pauses the table at any change.",
+        description="The preset for all kinds without a word. `evolve` follows the source and keeps all values. "
+        "`lenient` continues if rows stay correct. `freeze` pauses the table at every change.",
         json_schema_extra={"default": "evolve"},
     )
     add: Literal["apply", "ignore", "quarantine", "pause"] | None = Field(
         default=None,
         description="If the source has a column that the table lacks and no rule declares, `apply` adds it. "
-        "`ignore` leaves its values out. `quarantine` puts records with a value in it into the quarantine. "
+        "`ignore` drops its values. `quarantine` stores records with a value in it in the quarantine. "
         "`pause` pauses the table.",
     )
     drop: Literal["keep_null", "drop", "pause"] | None = Field(
@@ -83,7 +83,7 @@ class SchemaChanges(ConfigModel):
     )
     rename: Literal["add_and_keep", "apply", "pause"] | None = Field(
         default=None,
-        description="If an embedded schema has a new column in the place of one of the same type, `add_and_keep` "
+        description="If a new column takes the place of one of the same type in an embedded schema, `add_and_keep` "
         "adds it and keeps the old one. `apply` renames the column with all its values. `pause` pauses the table.",
     )
     widen: Literal["apply", "cast", "pause"] | None = Field(
@@ -100,9 +100,9 @@ class SchemaChanges(ConfigModel):
     )
     nullability: Literal["apply", "ignore", "pause"] | None = Field(
         default=None,
-        description="If an embedded schema allows NULL in a column that is NOT NULL in the table, `apply` lets the "
-        "column take NULL. `ignore` keeps NOT NULL; records with NULL there go to quarantine. `pause` pauses the "
-        "table. Only tables of other programs have such columns outside the key.",
+        description="If an embedded schema allows NULL in a column that is NOT NULL in the table, `apply` makes the "
+        "column nullable. `ignore` keeps NOT NULL; records with NULL there go to quarantine. `pause` pauses the "
+        "table. Only tables that other programs created have such columns outside the key.",
     )
     comment: Literal["apply", "ignore"] | None = Field(
         default=None,
@@ -116,8 +116,8 @@ class SchemaChanges(ConfigModel):
     )
     primary_key: Literal["pause"] | None = Field(
         default=None,
-        description="If the message key has other fields than the primary key, Tidemark pauses the table before "
-        "that record. Its rows are stored by the old key, so write a new table.",
+        description="If the fields of the message key differ from the primary key, Tidemark pauses the table before "
+        "that record. The table stores its rows by the old key, so write into a new table.",
     )
     truncate: Literal["apply", "skip", "pause"] | None = Field(
         default=None,

@@ -43,16 +43,16 @@ _NOT_IN_JAVA = (
 
 
 class TopicFilter(ConfigModel):
-    """Which topics are read: exact names, or patterns to include less patterns to exclude."""
+    """Which topics to read: exact names, or patterns to include and patterns to exclude."""
 
     names: tuple[Text, ...] = Field(
-        default=(), description="Exact topic names; a plain list under `topics` means the same."
+        default=(), description="Exact topic names; a plain list under `topics` has the same meaning."
     )
     include: tuple[Pattern, ...] = Field(
-        default=(), description="Regular expressions; a topic is read if one of them matches its whole name."
+        default=(), description="Regular expressions; Tidemark reads a topic if one of them matches its whole name."
     )
     exclude: tuple[Pattern, ...] = Field(
-        default=(), description="Regular expressions; a topic is left out if one of them matches its whole name."
+        default=(), description="Regular expressions; Tidemark skips a topic if one of them matches its whole name."
     )
 
     @model_validator(mode="before")
@@ -79,7 +79,7 @@ class TopicFilter(ConfigModel):
 
 
 class StartTimestamp(ConfigModel):
-    """Start at the first record of every partition that is not older than a moment."""
+    """Start at the first record of every partition that is not older than a given time."""
 
     timestamp: Instant = Field(description="ISO time with a zone, or milliseconds since 1970.")
 
@@ -88,8 +88,8 @@ class StartOffsets(ConfigModel):
     """Start at given offsets."""
 
     offsets: Mapping[Text, Mapping[int, int]] = Field(
-        description="Topic, then partition, then the offset of the first record to read. -2 stands for the earliest "
-        "record, -1 for the end. Partitions that are not named start at the earliest."
+        description="Topic, then partition, then the offset of the first record to read. -2 means the earliest "
+        "record, -1 the end. All other partitions start at the earliest record.",
     )
 
 
@@ -126,14 +126,15 @@ class KafkaSource(ConfigModel):
     start: Start = Field(
         default="earliest",
         description="Where a new checkpoint starts: `earliest`, `latest`, `{timestamp: ...}` or "
-        "`{offsets: {topic: {partition: offset}}}`. A checkpoint that exists continues where it stopped.",
+        "`{offsets: {topic: {partition: offset}}}`. An existing checkpoint continues where it stopped.",
     )
     max_records_per_batch: int = Field(
-        default=500_000, ge=1, description="Upper bound of the records of one micro-batch."
+        default=500_000, ge=1, description="Maximum number of records in one micro-batch."
     )
     reader: Literal["auto", "direct", "spark"] = Field(
         default="auto",
-        description="Who fetches the records. `direct`: the decode tasks, with librdkafka, which is faster and needs "
+        description="Which client fetches the records. `direct`: the decode tasks, with librdkafka, which is faster "
+        "and needs "
         "no Kafka jar. `spark`: Spark's Kafka connector. `auto` is `direct` with a `local[N]` master if "
         "librdkafka supports the `options` ([what it can](KAFKA_SECURITY.md#which-client-reads)), else "
         "`spark`. You may change the reader of an existing checkpoint.",
@@ -141,14 +142,14 @@ class KafkaSource(ConfigModel):
     group_id: Text | None = Field(
         default=None,
         max_length=249,
-        description="Consumer group to which Tidemark commits its offsets after each batch, so that Kafka's own "
-        "tools show the lag. Tidemark never reads them back. No other consumer may use the group.",
+        description="Consumer group to which Tidemark commits its offsets after each batch, so that Kafka's tools "
+        "show the lag. Tidemark never reads these offsets. No other consumer may use the group.",
     )
     options: Mapping[str, OptionText] = Field(
         default_factory=dict,
         repr=False,
         description="Properties of the Kafka client under their own names, such as `security.protocol` "
-        "([examples](KAFKA_SECURITY.md)). Tidemark leaves out records of aborted transactions unless "
+        "([examples](KAFKA_SECURITY.md)). Tidemark skips records of aborted transactions unless "
         "`isolation.level` is `read_uncommitted`. `fetch.max.wait.ms` is 10 unless you set it here.",
     )
 
@@ -215,9 +216,10 @@ def _plain(start: Start) -> kafka_settings.Start:
 
 class FilesSource(ConfigModel):
     """Records dumped to files as `kcat -J` prints them, also fixed lines of a quarantine: one JSON object a line.
-    Files are plain or compressed with gzip or zstandard. A line that is not a record goes to quarantine with its place.
-    Files may grow: Tidemark reads new lines once they are whole. If a compressed file ends early or the last line is
-    not whole, `run --once` and `available_now` name the file and end with exit code 1. Other runs warn once the file
+    Files are plain or compressed with gzip or zstandard. A line that is not a record goes to quarantine with its
+    position. Files may grow: Tidemark reads new lines once they are complete. If a compressed file ends early or the
+    last line is incomplete, `run --once` and `available_now` name the file and end with exit code 1. Other runs warn
+    once the file
     has not grown for a minute. Tidemark refuses a file whose beginning has changed since it was read, or that begins
     with the records of another file. If a file repeats offsets that were read before, Tidemark applies their records
     again, with a warning.
@@ -229,10 +231,10 @@ class FilesSource(ConfigModel):
         "subdirectories (`DIR/**/*.jsonl` does)."
     )
     topics: TopicFilter = Field(
-        default_factory=TopicFilter, description="Which topics of the dump are read; all of them by default."
+        default_factory=TopicFilter, description="Which topics of the dump to read; by default all."
     )
     max_records_per_batch: int = Field(
-        default=500_000, ge=1, description="Upper bound of the records of one micro-batch."
+        default=500_000, ge=1, description="Maximum number of records in one micro-batch."
     )
 
     @property
@@ -255,7 +257,7 @@ class Source(ConfigModel):
     format: SourceFormat = Field(description=FORMAT_WORDS)
     on_bad_record: Literal["quarantine", "fail"] = Field(
         default="quarantine",
-        description="If a record cannot be decoded or converted, `quarantine` puts it into the quarantine, and "
+        description="If Tidemark cannot decode or convert a record, `quarantine` stores it in the quarantine, and "
         "`fail` stops the pipeline.",
     )
     on_data_loss: Literal["fail", "continue"] = Field(

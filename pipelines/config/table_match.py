@@ -61,8 +61,8 @@ class Match(ConfigModel):
     table: Patterns | None = Field(default=None, description="Source table.")
     exclude: Patterns | None = Field(
         default=None,
-        description="Source tables that the rule leaves out, by the name of the table alone. Later rules and "
-        "`otherwise` decide about them.",
+        description="Source tables that the rule excludes, by table name only. Later rules and `otherwise` apply to "
+        "them.",
     )
 
     @model_validator(mode="after")

@@ -42,12 +42,12 @@ class NewColumns(ConfigModel):
     max_per_day: int = Field(
         default=100,
         ge=1,
-        description="New columns of one table within 24 hours, besides those of its first schema.",
+        description="The most new columns of one table within 24 hours, in addition to its first schema.",
     )
     beyond: Literal["quarantine", "ignore", "pause"] = Field(
         default="quarantine",
-        description="If a record has a value in one more column, `quarantine` puts the record into the quarantine. "
-        "`ignore` leaves the value out. With `pause` the table fails (`on_table_failure`).",
+        description="If a record has a value in a further new column, `quarantine` stores the record in the "
+        "quarantine. `ignore` drops the value. With `pause` the table fails (`on_table_failure`).",
     )
 
 
@@ -69,24 +69,25 @@ class TableRule(ConfigModel):
         **dict.fromkeys(("computed", "transform"), "use `columns.add` or `columns.replace`"),
     }
 
-    match: Match = Field(description="Which source tables; the first rule that matches wins.")
+    match: Match = Field(description="Which source tables the rule applies to; the first rule that matches applies.")
     into: Into = Field(
-        description="Target, `DATABASE.TABLE`; `{database}`, `{schema}`, `{table}` and `{topic}` stand for the names "
-        "of the source table. The table is in `WAREHOUSE/DATABASE.db/TABLE`. Tidemark refuses names with `$`, slashes "
+        description="Target, `DATABASE.TABLE`; `{database}`, `{schema}`, `{table}` and `{topic}` are replaced by "
+        "the names of the source table. The table is in `WAREHOUSE/DATABASE.db/TABLE`. Tidemark refuses names with "
+        "`$`, slashes "
         "or invisible characters, names of more than 255 bytes, databases with a dot, and the database `sys`."
     )
     mode: Mode | None = Field(
         default=None,
-        description="`upsert`: a table with a primary key, which holds the newest row of each key. `append`: a table "
-        "without one, to which every record adds a row, such as a log of events; records need no key. The "
-        "default is `upsert`. If neither mode nor key is stated and the first records have no key, the new "
-        "table is a log of events: `append` with `on_change: log`.",
+        description="`upsert`: a table with a primary key, which has the newest row of each key. `append`: a table "
+        "without a primary key, to which every record adds a row, such as a log of events; records need no key. The "
+        "default is `upsert`. If the rule sets neither mode nor key, and the first records have no key, the new "
+        "table is a log of events (`append`, `on_change: log`).",
     )
     on_change: OnChange | None = Field(
         default=None,
         description="With `mode: append`, updates and deletes have no row to change. With `fail` the table fails "
-        "at the first one (`on_table_failure`). `skip` leaves them out and counts them. `log` stores every event "
-        "as a row, with columns in front: `event_kind` (`+I`, `+U`, `-D`; with `before: full` also `-U`), "
+        "at the first one (`on_table_failure`). `skip` skips and counts them. `log` stores every event as a row "
+        "that begins with these columns: `event_kind` (`+I`, `+U`, `-D`; with `before: full` also `-U`), "
         "`event_op`, `event_time`, `event_topic`, `event_partition` and `event_offset`.",
         json_schema_extra={"default": "fail"},
     )
@@ -100,13 +101,14 @@ class TableRule(ConfigModel):
     )
     merge_sources: MergeSources | None = Field(
         default=None,
-        description="Lets several source tables feed this one. `same_rows`: they hold parts or copies of the same "
-        "rows, and a key means the same in all of them. `disjoint_keys`: no two of them ever share a key, because a "
-        "column of the key distinguishes them. Without this key Tidemark refuses a second source table.",
+        description="Allows several source tables to feed this table. `same_rows`: they have parts or copies of the "
+        "same rows, and a key has the same meaning in all of them. `disjoint_keys`: no two of them ever share a "
+        "key, because a column of the key distinguishes them. Without `merge_sources` Tidemark refuses a second "
+        "source table.",
     )
     before: Literal["full"] | None = Field(
         default=None,
-        description="`full` says that the source sends whole old rows with updates and deletes (PostgreSQL: "
+        description="`full` declares that the source sends whole old rows with updates and deletes (PostgreSQL: "
         "REPLICA IDENTITY FULL; MySQL and MariaDB always do). If the primary key has columns that are not in the "
         "message key, deletes need it. An embedded schema may also show it.",
     )
@@ -115,9 +117,9 @@ class TableRule(ConfigModel):
     )
     where: Expression | None = Field(
         default=None,
-        description="An SQL condition over the columns of the source: the table has only the rows for which it is "
-        "true. If a row no longer fulfils it, Tidemark deletes the row (with `history` it marks the row, or ends "
-        "its version). If a row starts to fulfil it, Tidemark inserts it.",
+        description="An SQL condition over the columns of the source: the table has only the rows that match it. If "
+        "a row no longer matches, Tidemark deletes the row (with `history` it marks the row, or ends its version). "
+        "If a row starts to match, Tidemark inserts it.",
     )
     new_columns: NewColumns | None = Field(
         default=None, description="How many columns Tidemark adds; it overrides `defaults.new_columns`."
@@ -130,14 +132,14 @@ class TableRule(ConfigModel):
     )
     order_by: OrderBy | None = Field(
         default=None,
-        description="By default the record of a key that arrives later is newer. With `source_position` the place "
-        "of the change in the log of the source decides, whatever the topic or partition. The table gets the "
+        description="By default the record that arrives later is the newer one. With `source_position` the position "
+        "of the change in the log of the source decides, for all topics and partitions. The table gets the "
         "columns `_tidemark_position` and `_tidemark_deleted_at`.",
     )
     watermark: Watermark | None = Field(
         default=None,
-        description="Gives the snapshots of the table a watermark from the time of events, for readers that wait "
-        "until a time is complete. It follows the topic partition that is furthest behind, and never goes back.",
+        description="Sets a watermark in the table's snapshots from the event time, for readers that wait until a "
+        "time is complete. It follows the topic partition that lags most, and never goes back.",
     )
     schema_changes: SchemaChanges | None = Field(
         default=None,
@@ -154,12 +156,11 @@ class TableRule(ConfigModel):
     )
     backfill: bool = Field(
         default=False,
-        description="Fills a new table if the pipeline has already read its topics: from their earliest records, "
-        "beside the stream. Then the table joins the stream. Without `backfill` such a table gets only "
-        "new records. `match.topic` names the topics to read again; without it Tidemark reads all of "
-        "them. A second rule for a table that the pipeline has written before does not fill it (Tidemark "
-        "warns). If a table had no rule for some time, it catches up once a rule writes it again, with or "
-        "without `backfill`.",
+        description="Fills a new table if the pipeline has already read its topics: from the earliest records, "
+        "alongside the stream. Then the table joins the stream. Without `backfill` such a table gets only new "
+        "records. `match.topic` names the topics to reread; without it Tidemark rereads all topics. If the pipeline "
+        "has written the table before, a second rule does not fill it (Tidemark warns). If a table had no rule for "
+        "some time, it catches up once a rule writes it again, with or without `backfill`.",
     )
     options: Mapping[str, OptionOrNull] = Field(
         default_factory=dict,

@@ -13,7 +13,7 @@ class Watermark(ConfigModel):
     """The watermark of the table's snapshots: the event time up to which the source is complete."""
 
     column: Text = Field(
-        description="Column of the table with the time of events, a TIMESTAMP or TIMESTAMP_LTZ; "
+        description="Column of the table with the event time, a TIMESTAMP or TIMESTAMP_LTZ; "
         "`columns.add: {changed_at: $source_time}` adds one with the time in the source."
     )
     delay: Duration = Field(

@@ -20,7 +20,7 @@ class RegistrySettings:
         "texts",
         (),
         "Address of a registry with Confluent's REST API (Confluent, Karapace, Redpanda; Apicurio under "
-        "`/apis/ccompat/v7`), or a list of addresses. If one does not answer, Tidemark asks the next.",
+        "`/apis/ccompat/v7`), or a list of addresses. If one does not answer, Tidemark tries the next.",
     )
     file: str | None = option_of_form(
         "location",
@@ -46,11 +46,11 @@ class RegistrySettings:
     proxy: str | None = option_of_form(
         "secret",
         None,
-        "Address of an HTTP proxy, or `none`. By default the variables `https_proxy`, `http_proxy` and `no_proxy`"
-        " of the environment decide.",
+        "Address of an HTTP proxy, or `none`. By default the environment variables `https_proxy`, `http_proxy` "
+        "and `no_proxy` decide.",
     )
     timeout: timedelta = option_of_form(  # noqa: RUF009  a field, as those above
-        "duration", timedelta(seconds=10), "How long one answer may take, at most 5m."
+        "duration", timedelta(seconds=10), "The time limit for one response, at most 5m."
     )
 
     @property

@@ -13,7 +13,7 @@ class DebeziumPolicies:
 
     on_message: str = option(
         "skip",
-        "If a logical decoding message comes (op `m`), `skip` counts and skips it, and `fail` stops the pipeline.",
+        "For a logical decoding message (op `m`), `skip` counts and skips it, and `fail` stops the pipeline.",
         "fail",
     )
     """``skip`` counts the event, ``fail`` gives a Refusal."""

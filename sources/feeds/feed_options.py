@@ -15,8 +15,8 @@ class FeedOptions:
 
     time_zone: str = option(
         UNKNOWN_ZONE,
-        "The time zone in which the tool writes times that are instants, such as `UTC`, `Asia/Shanghai` or `+08:00`. "
-        "Records do not name it. With `unknown` Tidemark stores such times as written, without a time zone.",
+        "The time zone in which the tool writes points in time, such as `UTC`, `Asia/Shanghai` or `+08:00`. Records "
+        "do not contain it. With `unknown` Tidemark stores such times as written, without a time zone.",
         check=time_zone_problem,
     )
     zero_dates: str = option(

@@ -17,7 +17,7 @@ class CsvOptions:
     columns: tuple[str, ...] = option_of_form(
         "texts",
         ...,
-        "The names of the fields, in their order. A record whose fields are these names is a header: Tidemark counts "
+        "The names of the fields, in order. A record whose fields equal these names is a header: Tidemark counts "
         "and skips it.",
     )
     delimiter: str = option_of_form("characters", ",", 'The character between two fields; a tab is `"\\t"`.')
@@ -28,8 +28,7 @@ class CsvOptions:
     )
     null_text: str = option(
         "",
-        "The text of a field without quotes that means NULL; by default the empty text. A field in quotes is "
-        "never NULL.",
+        "The text of an unquoted field that means NULL; by default the empty text. A field in quotes is never NULL.",
     )
 
     @property

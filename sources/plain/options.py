@@ -33,7 +33,7 @@ class PlainOptions:
     key_column: str | None = option_of_form(
         "text",
         None,
-        "The column whose value the message key is. Set it if rows lack a column of the primary key and the "
+        "The column whose value is in the message key. Set it if rows lack a column of the primary key and the "
         "message key has no names. If the primary key is one column, deletes do not need this option.",
     )
 
@@ -49,4 +49,4 @@ def plain_problem(plain: PlainOptions) -> tuple[str, str] | None:
 class PlainForms(ValueForms):
     """How applications write JSON values: decimals as numbers or texts."""
 
-    decimal_format: str = option("text", "How decimals are written that are not JSON numbers.", "base64", "auto")
+    decimal_format: str = option("text", "How the source writes decimals that are not JSON numbers.", "base64", "auto")

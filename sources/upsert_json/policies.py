@@ -44,8 +44,8 @@ class UpsertPolicies:
         "prefix is empty, repeat the connector's list.",
         check=_fields_problem,
     )
-    add_fields_prefix: str = option("__", "The connector's `add.fields.prefix`; `none` stands for an empty one.")
-    add_headers_prefix: str = option("__", "The connector's `add.headers.prefix`; `none` stands for an empty one.")
+    add_fields_prefix: str = option("__", "The connector's `add.fields.prefix`; `none` means an empty prefix.")
+    add_headers_prefix: str = option("__", "The connector's `add.headers.prefix`; `none` means an empty prefix.")
     unavailable_value: str = option(
         "__debezium_unavailable_value",
         "The connector's `unavailable.value.placeholder`. If a column holds it, the column keeps its earlier value.",
