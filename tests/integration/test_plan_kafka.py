@@ -83,7 +83,7 @@ def test_what_the_topics_lack_is_told(tmp_path: Path, kafka: Topics) -> None:
     missing = write_kafka_pipeline(tmp_path, kafka.bootstrap_servers, ["plan.kept", "plan.keptt"], name="missing")
     code, document = planned(missing)
     assert code == 1
-    assert "1 listed topic is not there" in document["prerequisites"][0]["text"]
+    assert "1 listed topic is missing" in document["prerequisites"][0]["text"]
     assert "did you mean 'plan.kept'?" in document["prerequisites"][0]["text"]
 
     log = write_kafka_pipeline(tmp_path, kafka.bootstrap_servers, ["plan.kept"], name="log")
