@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from paimon_table.metadata.table_context import TableContext
     from paimon_table.metadata.table_state import BucketState, LiveFiles, TableState
     from paimon_table.options.table_options import TableOptions
+    from paimon_table.schema.mapping import conform_column
     from paimon_table.schema.table_schema import TableSchema, create_schema
     from paimon_table.table import Table
     from paimon_table.validation.schema_evolution import (
@@ -118,6 +119,7 @@ else:
         "WriterEnvironment": "write.bucket_writer",
         "apply_changes": "validation.schema_evolution",
         "can_become_text": "validation.schema_evolution",
+        "conform_column": "schema.mapping",
         "create_schema": "schema.table_schema",
         "emptied": "write.emptying",
         "former_rows": "write.former_rows",
@@ -200,6 +202,7 @@ __all__ = [
     "WriterEnvironment",
     "apply_changes",
     "can_become_text",
+    "conform_column",
     "create_schema",
     "emptied",
     "former_rows",

@@ -14,9 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_table import TableContext, TableSchema
+from paimon_table import TableContext, TableSchema, conform_column
 from paimon_table.rows.python_values import row_values
-from paimon_table.schema.mapping import conform_column
 from sinks.exchange.blob import decode_rows, encode_rows
 
 Key = tuple[Any, ...]

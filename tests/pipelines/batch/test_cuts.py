@@ -52,7 +52,7 @@ class Source:
         if old is not None and self.deletes and self.r.random() < 0.25:
             self._delete(key)
             return
-        new = {"id": key, "n": self.number, "part": self.r.randrange(3)}
+        new: Row = {"id": key, "n": self.number, "part": self.r.randrange(3)}
         for name in ("note", "body"):
             stays = old is not None and self.r.random() < 0.6
             new[name] = old[name] if old is not None and stays else f"{name[0]}{self.number}"
