@@ -75,15 +75,15 @@ def test_a_table_is_rebuilt_beside_its_pipeline_and_without_it(tmp_path: Path, k
         kafka.produce(TOPIC, events([row(1, 111)]))
         expected[1] = 111
         wait_until(lambda: rows() == expected, 60, "a row behind the switch")
+        kafka.delete_records(TOPIC, 100, partition=1)
+        gone = f"topic {TOPIC} partition 1: offsets 0 to 99 are gone (retention, or deleted records)"
+        assert gone in rebuild(code=2).stderr
+        assert rows() == expected
         process.terminate()  # killed, it may leave a batch whose rows are there and which only its next start closes
         assert process.wait(seconds(60)) == 0
     kinds = [snapshot.commit_kind for snapshot in Table.open(root).snapshots.newest_first()]
     assert kinds.count(CommitKind.OVERWRITE) == 2  # the dropped partition, the switch
 
-    kafka.delete_records(TOPIC, 100, partition=1)
-    gone = f"topic {TOPIC} partition 1: offsets 0 to 99 are gone (retention, or deleted records)"
-    assert gone in rebuild(code=2).stderr
-    assert rows() == expected
     command, said = rebuilding("--allow-missing")
     wait_until(lambda: "starting Spark" in said.read_text(), 60, "a command that holds the checkpoint")
     with running(file, log) as process:

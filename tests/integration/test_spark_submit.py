@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from paimon_table.table import Table
+from tests.stack.class_archive import jvm_options
 from tests.stack.paths import PROJECT_DIR
 from tests.support.events import History, write_dump
 from tests.support.pipeline_run import write_pipeline
@@ -57,6 +58,7 @@ def test_spark_submit_runs_a_pipeline(tmp_path: Path, origin: str, master: str) 
         [
             str(Path(str(files("pyspark"))) / "bin" / "spark-submit"),
             *("--master", master, "--driver-memory", "1g", "--conf", "spark.log.level=ERROR"),
+            *("--conf", f"spark.executor.extraJavaOptions={jvm_options()}"),
             str(packages / "tidemark" / "__main__.py"),
             *("run", str(file), "--once"),
         ],

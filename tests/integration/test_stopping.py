@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Mapping
@@ -63,7 +62,10 @@ ENDS: Mapping[str, tuple[End, bool]] = {
 
 
 def test_each_start_goes_on_where_the_one_before_was_ended(tmp_path: Path) -> None:
-    """The batches follow one another at once, for each leaves records for the next."""
+    """The batches follow one another at once, for each leaves records for the next.
+
+    The last start meets a bucket whose files are gone.
+    """
     history = History("orders", seed=9).extend(3_000)
     write_dump(tmp_path / "dumps", [history])
     file = write_pipeline(tmp_path, tmp_path / "dumps", max_records=100)
@@ -90,6 +92,23 @@ def test_each_start_goes_on_where_the_one_before_was_ended(tmp_path: Path) -> No
     table = Table.open(location)
     assert {row["id"]: row for row in table.to_arrow().to_pylist()} == history.rows
     assert len(replay_strictly([rows for _, rows in table.changes()], ["id"])) == len(history.rows)
+    _check_failing_compaction(tmp_path, file, history)
+
+
+def _check_failing_compaction(root: Path, file: Path, history: History) -> None:
+    """A compaction that fails beside an idle query ends the run in one line."""
+    for data_file in (root / "warehouse" / "lake.db" / "orders" / "bucket-0").glob("data-*"):
+        data_file.unlink()
+    write_dump(root / "dumps", [history.extend(10)])  # the dump has grown
+    file.write_text(f"{file.read_text()}on_table_failure: stop\n")
+    log = root / "a failing compaction.log"
+
+    with running(file, log) as process:
+        assert process.wait(timeout=seconds(120)) == 1, log.read_text()
+
+    assert "table lake.orders, bucket 0" in log.read_text()
+    assert "is missing" in log.read_text()
+    assert "Traceback" not in log.read_text()
 
 
 def _wait_for_batches(process: subprocess.Popen[bytes], log: Path, more: int) -> None:
@@ -111,30 +130,4 @@ def test_a_signal_while_spark_starts_stops_cleanly(tmp_path: Path) -> None:
             with contextlib.suppress(psutil.NoSuchProcess):  # what starts a JVM ends when the JVM runs
                 starting.terminate()
         assert process.wait(timeout=seconds(120)) == 0, log.read_text()
-    assert "Traceback" not in log.read_text()
-
-
-def test_a_compaction_that_fails_beside_an_idle_query_ends_the_run_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "local"))
-    history = History("orders", seed=10).extend(300)
-    write_dump(tmp_path / "dumps", [history])
-    file = write_pipeline(tmp_path, tmp_path / "dumps")
-    file.write_text(f"{file.read_text()}on_table_failure: stop\n")
-    assert run_once(file).returncode == 0
-    bucket = tmp_path / "warehouse" / "lake.db" / "orders" / "bucket-0"
-    for data_file in bucket.glob("data-*"):
-        data_file.unlink()
-    shutil.rmtree(tmp_path / "local")  # lookup files hold the same rows
-    write_dump(tmp_path / "later", [History("orders", seed=10).extend(310)])
-    (later,), (dump,) = (tmp_path / "later").iterdir(), (tmp_path / "dumps").iterdir()
-    later.rename(dump)  # the dump has grown
-    log = tmp_path / "tidemark.log"
-
-    with running(file, log) as process:
-        assert process.wait(timeout=seconds(120)) == 1, log.read_text()
-
-    assert "table lake.orders, bucket 0" in log.read_text()
-    assert "is missing" in log.read_text()
     assert "Traceback" not in log.read_text()
