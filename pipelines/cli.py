@@ -146,7 +146,7 @@ def run(
     if once:
         file_of = {config.name: str(file) for config, file in zip(configs, files, strict=True)}
         for done in ended.finished:
-            print_summary(summarize(done, file_of[done.config.name]))
+            print_summary(summarize(done, file_of[done.config.name], is_complete=not ended.was_stopped))
     drained = [done for done in ended.finished if once or done.config.trigger.available_now]
     unfinished = [f"pipeline {done.config.name}: {text}" for done in drained for text in done.unfinished]
     paused = [text for done in ended.finished if once for text in failed_words(done.config.name, done.standings)]

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
@@ -53,6 +53,8 @@ class EndedRun:
     """The runs that were started and did not fail."""
     failure: Exception | None = None
     """What ended the first one that failed, and with it the run."""
+    was_stopped: bool = False
+    """Whether a signal asked to stop, so that records may be left that no batch has read."""
 
     @property
     def spoils_others(self) -> bool:
@@ -79,7 +81,7 @@ def run_pipelines(
         ended = _looked_at(configs, once, stop, console, reloading) if is_free else EndedRun(())
     if stop.is_set() and ended.failure is None:
         log.info("stopped; the next start continues from here", extra={"event": "stopped"})
-    return ended
+    return replace(ended, was_stopped=stop.is_set())
 
 
 def _looked_at(

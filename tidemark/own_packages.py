@@ -63,8 +63,9 @@ def _without_others(entries: Iterable[str]) -> list[str]:
 def _holds_other(entry: str) -> bool:
     """Whether a directory that is not ours has a module or regular package of one of our names."""
     directory = Path(entry)
-    if directory.resolve() == ROOT or not directory.is_dir():
+    if directory.resolve() == ROOT or not os.path.isdir(directory):
         return False
     return any(
-        (directory / name / "__init__.py").is_file() or (directory / f"{name}.py").is_file() for name in PACKAGES
+        os.path.isfile(directory / name / "__init__.py") or os.path.isfile(directory / f"{name}.py")
+        for name in PACKAGES
     )

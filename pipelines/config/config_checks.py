@@ -154,12 +154,15 @@ def _server_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
 
 
 def _unreachable_rules(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
-    """Rules behind one with the same `match`."""
+    """Rules behind one that takes all source tables that they match."""
     for i, rule in enumerate(config.tables):
         for j, earlier in enumerate(config.tables[:i]):
-            if rule.match == earlier.match:
+            if earlier.match.covers(rule.match):
                 line = file.place(("tables", j)).line
-                text = f"never used: the rule in line {line} has the same match"
+                text = (
+                    f"never used: the rule in line {line} takes all that it matches; remove it, or move a narrower rule"
+                    " above a wider one. A source table goes into one table: write a second file for another"
+                )
                 yield problem_at(file, ("tables", i, "match"), text)
                 break
 

@@ -195,9 +195,12 @@ def _words(kind: str, details: ErrorDetails) -> str:
         case "bool_type" | "bool_parsing":
             return f"expected true or false, found {found}"
         case "tuple_type" | "list_type":
-            return (
-                f"expected a list, found {found}" if found in ("nothing", "a mapping") else list_words(details["input"])
-            )
+            match found:
+                case "nothing":
+                    return "expected a list, found nothing"
+                case "a mapping":
+                    return "expected a list, found a mapping; begin each item with '- '"
+            return list_words(details["input"])
         case "model_type" | "model_attributes_type" | "dict_type" | "mapping_type":
             example = MAPPINGS.get(str(details["loc"][-1])) if details["loc"] else None
             return f"expected a mapping, found {found}" + (f"; write {example}" if example else "")

@@ -237,7 +237,7 @@ def _as_list(value: Any) -> Any:
     if isinstance(value, str):
         return [check_pattern(_not_empty(value))]  # here, so that a problem has no number of an item
     if not isinstance(value, list | tuple) or not value:
-        raise refused("expected a name, a regular expression, or a list of them")
+        raise refused("expected a name, a regular expression, or a list of them; put numbers in quotes")
     return value
 
 

@@ -58,7 +58,7 @@ def server_mistakes(bootstrap_servers: str) -> Iterator[str]:
             yield f"'{server.strip()}': ports are 1 to 65535"
 
 
-_SERVER = re.compile(r"(?:[A-Za-z0-9_%.-]*://)?(?:\[[0-9A-Fa-f:.%]+\]|[\w%.-]+):(\d{1,9})")
+_SERVER = re.compile(r"(?!https?://)(?:[A-Za-z0-9_%.-]*://)?(?:\[[0-9A-Fa-f:.%]+\]|[\w%.-]+):(\d{1,9})")
 
 
 def _is_known(name: str) -> bool:

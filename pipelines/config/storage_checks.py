@@ -38,6 +38,9 @@ def storage_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
             known = ", ".join(f"{name}://" for name in _SCHEMES)
             yield problem_at(file, path, f"storage {scheme}:// is not supported yet; use a path, or one of {known}")
     for path, location in locations.items():
+        if location and (slip := _slip(location)) is not None:
+            yield problem_at(file, path, slip)
+    for path, location in locations.items():
         found = _file_in_the_way(location) if location else None
         if found is not None:
             yield problem_at(file, path, f"{found} is a file; name a directory")
@@ -62,6 +65,14 @@ def storage_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
         else:
             continue
         yield problem_at(file, path, text, said_of=path[:-1])
+
+
+def _slip(location: str) -> str | None:
+    """Why a text is another place than its author means; None if it may be the right one."""
+    if re.match(r"s3a?:(?!//[^/])", location):
+        return "the bucket is missing; write s3://BUCKET/PATH"
+    variable = re.search(r"(?:^|/)\$([A-Z_][A-Z0-9_]*)(?=/|$)", location)
+    return None if variable is None else f"${variable[1]} is not a reference here; write ${{env:{variable[1]}}}"
 
 
 def _file_in_the_way(location: str) -> str | None:

@@ -46,6 +46,12 @@ Into = Annotated[
 """Name of the target table, DATABASE.TABLE, with placeholders."""
 
 
+def _covers(patterns: Patterns, other: str) -> bool:
+    if other in patterns or ".*" in patterns:
+        return True
+    return PLAIN.fullmatch(other) is not None and any_matches(patterns, other)
+
+
 class Match(ConfigModel):
     """Which source tables a rule is for: every stated name must match. A name is an exact name, a regular expression
     for the whole name, or a list of these. Names are case-sensitive.
@@ -84,6 +90,18 @@ class Match(ConfigModel):
     def takes_topic(self, topic: str) -> bool:
         """Whether records of a topic may match, whatever else is known of their source table."""
         return self.topic is None or any_matches(self.topic, topic)
+
+    def covers(self, other: Match) -> bool:
+        """Whether this takes every source table that ``other`` takes, as far as plain names and `.*` show it."""
+        if self == other:
+            return True
+        pairs = zip(self.by_name.values(), other.by_name.values(), strict=True)
+        if not all(mine is None or (theirs and all(_covers(mine, one) for one in theirs)) for mine, theirs in pairs):
+            return False
+        tables = other.table or ()
+        return not self.exclude or (
+            bool(tables) and all(PLAIN.fullmatch(t) and not any_matches(self.exclude, t) for t in tables)
+        )
 
     def __str__(self) -> str:
         """The patterns by the names that they are for: ``schema public, table a|b``."""

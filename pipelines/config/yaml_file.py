@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from errno import ENOENT
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,12 @@ from ruamel.yaml import YAML
 from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.reader import ReaderError
 
 from paimon_table.errors import BrokenInvariant, ConfigError
+from paimon_table.nearest_name import nearest
 from pipelines.config.config_values import WrittenFloat, WrittenInt
-from pipelines.config.yaml_hints import is_secret, reference_problem
+from pipelines.config.yaml_hints import is_secret, quote_problem, reference_problem
 from pipelines.config.yaml_syntax import syntax_problem
 
 MAX_BYTES = 1 << 20
@@ -104,13 +107,17 @@ def read_yaml(path: Path, environment: Mapping[str, str]) -> YamlFile:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+        alike = sorted(other.name for other in path.parent.glob("*.y*ml")) if error.errno == ENOENT else []
+        close = nearest(path.name, alike)
+        hint = f"; did you mean {path.with_name(close)}?" if close else ""
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}{hint}") from None
     if len(content) > MAX_BYTES:
         raise ConfigError(f"{path}: is larger than {MAX_BYTES >> 20} MiB; split the pipeline into several files")
     try:
         return parse_yaml(content.decode("utf-8"), environment)
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: is not UTF-8 text") from None
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{path}:{line}: is not UTF-8 text; save the file in the encoding UTF-8") from None
 
 
 def parse_yaml(text: str, environment: Mapping[str, str]) -> YamlFile:
@@ -132,6 +139,11 @@ def parse_yaml(text: str, environment: Mapping[str, str]) -> YamlFile:
         found, words = syntax_problem(str(error.problem or error.context), spot, begun, text.splitlines())
         is_bound = error.problem == _TOO_DEEP
         reader.problems.append(Problem(Place(*found), f"not valid YAML: {error.problem if is_bound else words}"))
+    except ReaderError as error:
+        before = text[: error.position]
+        place = Place(before.count("\n") + 1, error.position - before.rfind("\n"))
+        problem = f"not valid YAML: the character U+{ord(text[error.position]):04X} stands here; remove it"
+        reader.problems.append(Problem(place, problem))
     except YAMLError as error:
         reader.problems.append(Problem(Place(1, 1), f"not valid YAML: {str(error).splitlines()[0]}"))
     else:
@@ -288,6 +300,10 @@ class _Reader:
                 return _integer(text)
             case "float":
                 return _number(text)
+            case "str" if node.style is None and (quote := quote_problem(text)) is not None:
+                self._problem(node, quote)
+                self.broken.add(path)
+                return None
             case "str" | "timestamp" | "value":
                 wrong = reference_problem(text)
                 if wrong is not None:

@@ -16,12 +16,22 @@ _BRACES_THEN_TEXT = re.compile(r":\s+(\{\w+\}[.\w{}-]*)\s*(#.*)?$")
 _SPECIAL_START = re.compile(r"(?::\s+|-\s+|[\[,{]\s*)([*&%@`!|>?][^\s,\]}]*)")
 _OPEN_QUOTE = re.compile(r"""(?:^\s*|:\s+|-\s+|[\[{,]\s*)(['"])(?:(?!\1).)*$""")
 _KEY_AND_VALUE = re.compile(r"(\s*(?:- +)*[\w.-]+): +(\S.*?)\s*$")
+_STRANGE_BLANK = re.compile("[\u00a0\u2000-\u200b\u202f\u205f\u3000]")
 _GLUED = re.compile(r"\s*([\w.-]+):(\S+)$")
 
 
 def syntax_problem(problem: str, at: Spot, begun: Spot | None, lines: Sequence[str]) -> tuple[Spot, str]:
     """Place and text for a ``problem`` that the parser has ``at`` a place; ``begun`` is where what it reads begins."""
     line = lines[min(at[0], len(lines)) - 1] if lines else ""
+    strange = next(
+        ((n, found) for n, text in enumerate(lines[: at[0]], 1) if (found := _STRANGE_BLANK.search(text))), None
+    )
+    if strange is not None:
+        code = f"U+{ord(strange[1][0]):04X}"
+        return (
+            strange[0],
+            strange[1].start() + 1,
+        ), f"a blank that YAML does not know ({code}) stands here; type it anew"
     quote = _open_quote(lines[: at[0]])
     end = re.match(r"expected ',' or '([\]}])', but got '(.*)'", problem)
     special = _SPECIAL_START.search(line)
@@ -30,6 +40,10 @@ def syntax_problem(problem: str, at: Spot, begun: Spot | None, lines: Sequence[s
         return at, "YAML does not allow tabs here; replace the tab with blanks"
     if quote is not None and (end is not None or re.match("found unexpected end|expected <block end>", problem)):
         return quote, "the quote that begins here is not closed in its line; end the text with the same quote"
+    if problem.startswith("found unknown escape character"):
+        return at, "a backslash begins an escape in double quotes; put this text in single quotes"
+    if problem.startswith("expected '<document start>'"):
+        return at, "text stands behind the end of the document; the file must be one block of keys with values"
     if end is not None and begun is not None and begun[0] != at[0]:
         opening = "[" if end[1] == "]" else "{"
         return begun, f"the {opening} that begins here is not closed; write {end[1]} at its end"

@@ -45,7 +45,7 @@ class FinishedRun:
     """Why there was nothing to read; None where the tables had it all."""
 
 
-def summarize(done: FinishedRun, file: str) -> RunSummary:
+def summarize(done: FinishedRun, file: str, *, is_complete: bool = True) -> RunSummary:
     """The state of the tables that the pipeline has written and the totals of the run; ``file`` is the pipeline's."""
     tables, summaries, unread = done.written_tables(), [], {}
     for name in sorted(tables):
@@ -66,6 +66,7 @@ def summarize(done: FinishedRun, file: str) -> RunSummary:
         done.waited_s,
         done.unfinished,
         done.why_nothing,
+        is_complete,
         file,
     )
 

@@ -74,6 +74,8 @@ class RunSummary:
     """Files and topics that could not be read, in words."""
     why_nothing: str | None = None
     """Why there was nothing to read; None where the tables had it all."""
+    is_complete: bool = True
+    """Whether the run read all that there was; False if a signal stopped it."""
     file: str | None = None
     """The pipeline file, by which commands reach tables whose storage needs options."""
 
@@ -125,6 +127,8 @@ def headline(summary: RunSummary) -> str:
         return f"{summary.pipeline}: nothing was read"
     if not totals.record_count and summary.why_nothing:
         return f"{summary.pipeline}: nothing was read: {summary.why_nothing}"
+    if not totals.record_count and not summary.is_complete:
+        return f"{summary.pipeline}: stopped before the first batch; the next start reads what there is"
     if not totals.record_count:
         return f"{summary.pipeline}: nothing new since the last run"
     line = f"{summary.pipeline}: {totals.record_count:,} events in {totals.seconds:.1f} s{_rate_text(totals)}"

@@ -136,6 +136,8 @@ class Layout:
 
         Raises SchemaChangeRefused, a failure of one table, for a column that has only NULL so far.
         """
+        from sources.expressions.expression import of_the_moment
+
         known = {*self.types, *shown}
         check_inputs(self.rule, source, self.hidden)
         for block in ("mask", "replace", "rename"):
@@ -153,8 +155,12 @@ class Layout:
                     f"rule into {self.rule.into}: {place}: column {is_null!r} has only NULL so far, so its type "
                     f"is unknown: declare it under columns.types, such as `{is_null}: STRING`"
                 ).without_values()
+            if (moment := of_the_moment(missing)) is not None:
+                raise ConfigError(f"rule into {self.rule.into}: {place}: {moment}")
             close = nearest(missing, self.types)
             hint = f" (did you mean {close!r}?)" if close else ""
+            if f'"{missing}"' in place:
+                hint += f"; if it is a text, write it in single quotes: '{missing}'"
             raise ConfigError(
                 f"rule into {self.rule.into}: {place}: records of {source} have no column {missing!r}{hint};"
                 f" if the column will appear later, declare its type under columns.types. They have:"

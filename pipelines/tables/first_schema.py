@@ -72,6 +72,13 @@ def _check_key(
     """Every record needs the columns of the key; NULL is a partition of a table without one, if its type is known."""
     brought = {*seen.columns, *seen.key_only, *(seen.key_columns or ())}
     missing = next((name for name in primary_key if name not in brought), None)
+    untyped = next((name for name in primary_key if name in seen.columns and name not in types), None)
+    if missing is None and untyped is not None:
+        raise ConfigError(
+            f"table {identifier}: column {untyped!r} of its key has only NULL so far in {source.topic}, which does not"
+            " tell its type, and no row with NULL in its key can be stored; state another primary_key, or declare the"
+            " type under columns.types"
+        )
     missing = missing or next((name for name in rule.partition_by if name not in types), None)
     if missing is None:
         return

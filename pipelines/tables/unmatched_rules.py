@@ -13,7 +13,7 @@ from pipelines.config.column_rules import ColumnRules, first_of, pattern_of
 from pipelines.config.config import PipelineConfig
 from pipelines.config.table_rules import TableRule
 from sources.changes import SourceTable
-from sources.topics import name_matches
+from sources.topics import any_matches, name_matches
 from sources.wording import first_of as first_names
 from sources.wording import lack_of_name
 
@@ -69,9 +69,11 @@ def _of_match(rule: TableRule, taken: Collection[SourceTable], known: Collection
         if any(_takes(rule, source) for source in known):
             yield "earlier rules match all its source tables: move it up, or remove it"
             return
-        wanted = match.table or match.topic or match.schema_ or match.database or ()
-        names = {getattr(source, "table" if match.table else "topic") for source in known}
-        remedy, of_any = _remedy(" ".join(wanted), names), match.model_copy(update={"database": None})
+        given = {key: patterns for key, patterns in match.by_name.items() if patterns is not None}
+        there = {key: {name for one in known if (name := getattr(one, key)) is not None} for key in given}
+        wrong = [key for key in given if not any(any_matches(given[key], name) for name in there[key])]
+        key = next((key for key in ("table", "topic", "schema", "database") if key in (wrong or given)), "topic")
+        remedy, of_any = _remedy(" ".join(given[key]), there[key]), match.model_copy(update={"database": None})
         for one in known:
             if match.database and not one.database and of_any.matches(None, one.schema, one.table, one.topic):
                 remedy = lack_of_name("database", one.topic, one.database, one.schema, "`match.{}`")

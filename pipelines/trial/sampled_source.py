@@ -34,7 +34,14 @@ def sampled(config: PipelineConfig, most: int) -> SampledSource:
         text = f"source.files.path: no file matches {files.settings.path}; correct the path, or write the files first"
         return SampledSource(findings=(Finding("error", text),))
     try:
-        return SampledSource(dump_sample(files.settings, most))
+        sample = dump_sample(files.settings, most)
+        if sample.record_count:
+            return SampledSource(sample)
+        what = (
+            "no record" if files.settings.topics.is_everything else "no record of the topics under source.files.topics"
+        )
+        text = f"source.files.path: {what} is in {files.settings.path}; correct path or topics, or wait for records"
+        return SampledSource(sample, (Finding("warning", text),))
     except OSError as error:
         raise ConfigError(f"source.files.path: a file cannot be read: {error}; correct its rights") from error
 

@@ -54,6 +54,8 @@ def start_from_files(path: str, topics: TopicSelection, directory: Path, name: s
     except OSError as error:
         raise ConfigError(f"--files {path}: a file cannot be read: {error}; correct its rights") from error
     if not sample.counts:
+        if not topics.is_everything:
+            raise ConfigError(f"--files {path}: found no record of a topic that --topics matches; correct one of them")
         raise ConfigError(f"--files {path}: found no file with records; name a file, a directory or a glob")
     relative = os.path.relpath(absolute, directory.absolute())
     return _with_types(Start(name, {"path": relative}, _formats(sample)), sample, path)

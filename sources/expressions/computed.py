@@ -28,6 +28,8 @@ def problem_of(text: str, *, columns: Mapping[str, DataType], is_condition: bool
     """The fault of an expression, as far as the columns with known types show it."""
     try:
         expression = parsed(text)
+        if is_condition and not expression.columns and not expression.metadata:
+            return "it names no column, so it is the same for every row; write names of columns without single quotes"
         if not missing_columns(expression, columns):
             t = result_type(bound(expression, columns), columns)
             return _no_condition(t) if is_condition else None

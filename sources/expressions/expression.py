@@ -87,6 +87,7 @@ _MOMENT = "gives a different value each time Tidemark reads a record: use $inges
 _ELSEWHERE = {
     "from_unixtime": "to_timestamp(c)",
     "nvl": "coalesce",
+    "to_date": "CAST(c AS DATE)",
     "get_json_object": "c ->> '$.field'",
     "sha2": "sha256",
 }
@@ -154,10 +155,15 @@ def missing_columns(expression: Expression, columns: Collection[str]) -> tuple[s
     return tuple(name for name in expression.columns if resolved(name, columns) is None)
 
 
+def of_the_moment(name: str) -> str | None:
+    """What to say of a name that is no column, but the time of reading; else None."""
+    return f"{name} {_MOMENT}" if name.lower() in _OF_THE_MOMENT else None
+
+
 def unknown_column(name: str, columns: Collection[str]) -> str:
     """What to say of a name that means no column."""
-    if name.lower() in _OF_THE_MOMENT:
-        return f"{name} {_MOMENT}"
+    if (moment := of_the_moment(name)) is not None:
+        return moment
     close = nearest(name, columns)
     hint = f"; did you mean {close!r}?" if close else ""
     return f"there is no column {name!r}{hint} The source has: {', '.join(columns) or 'none'}"

@@ -73,6 +73,12 @@ def test_workers_do_not_find_the_packages_of_the_project(project: Path) -> None:
     assert "'PYTHONSAFEPATH': '1'" in told
 
 
+def test_entries_of_the_path_that_cannot_be_looked_at_are_passed_over(tmp_path: Path) -> None:
+    code = "from tidemark.own_packages import set_others_aside as s; s(); print('fine')"
+    endless = tmp_path / ("a" * 300)  # as a directory without rights, it cannot be looked at: its name is too long
+    assert run_python(tmp_path, code, entry=("-P", "-c"), PYTHONPATH=f"{ROOT}:{endless}").stdout == "fine\n"
+
+
 def test_imported_beside_them_the_error_names_the_other_package(project: Path) -> None:
     code = "import tidemark; tidemark.validate('shop.yaml')"
     done = run_python(project, code, entry=("-c",), PYTHONPATH=".")

@@ -135,6 +135,14 @@ SLIPS = {
     "tables:\n  - a: b\n     c: d": ((3, 6), "this line is indented, but the line above it "),
     "tables:\n  - a: b\n   c: d": ((3, 4), "this line begins in column 4, and its block, which begins in line 2, in"),
     "name: 'a' b": ((1, 11), "text follows the end of a value; put the whole value in quotes"),
+    "name:\u00a0shop\nversion: 1": ((1, 6), "a blank that YAML does not know (U+00A0) stands here; type it anew"),
+    "tables:\n  - a: {}\n\u00a0\u00a0c: d\n    e:\n      f: g": (
+        (3, 1),
+        "a blank that YAML does not know (U+00A0) stands here; type it anew",
+    ),
+    'topics: ["shop\\.a"]': ((1, 16), "a backslash begins an escape in double quotes; put this text in single quotes"),
+    '{"a": 1}\n{"a": 2}\n': ((2, 1), "text stands behind the end of the document; the file must be one block"),
+    "name: a\0b": ((1, 8), "the character U+0000 stands here; remove it"),
     "name: @a": ((1, 7), "a value that begins with @ needs quotes"),
     "topics: [a, *b]": ((1, 13), "a value that begins with * needs quotes"),
 }
@@ -183,6 +191,24 @@ def test_a_large_file_and_an_endless_one_are_refused_unread(tmp_path: Path) -> N
     for file in (large, Path("/dev/zero")):
         with pytest.raises(ConfigError, match=rf"{file}: is larger than 1 MiB; split"):
             read_yaml(file, {})
+
+
+@pytest.mark.parametrize("value", ["\u201clake.orders\u201d", "\u2018lake.orders\u2019", "\u201elake.orders\u201c"])
+def test_quotes_of_books_are_not_taken_into_the_text(value: str) -> None:
+    assert _problem(f"into: {value}") == (Place(1, 7), f"{value[0]} is no quote in YAML; write ' or \" in its place")
+    assert parse_yaml(f"into: '{value}'", {}).data == {"into": value}
+
+
+def test_text_in_another_encoding_has_its_line_and_a_remedy(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_bytes("a: b\nname: caf\u00e9\n".encode("latin-1"))
+    with pytest.raises(ConfigError, match=r"p\.yaml:2: is not UTF-8 text; save the file in the encoding UTF-8$"):
+        read_yaml(tmp_path / "p.yaml", {})
+
+
+def test_a_file_that_is_missing_has_the_name_of_the_one_that_may_be_meant(tmp_path: Path) -> None:
+    (tmp_path / "shop.yaml").touch()
+    with pytest.raises(ConfigError, match=r"shop\.yml: cannot be read: No such file .*; did you mean .*/shop\.yaml\?$"):
+        read_yaml(tmp_path / "shop.yml", {})
 
 
 def test_long_numbers_are_refused_with_their_place() -> None:

@@ -206,6 +206,8 @@ def test_bad_records_of_a_slice_are_a_warning(caplog: pytest.LogCaptureFixture) 
 
 def test_a_run_without_events_says_so() -> None:
     assert headline(RunSummary("shop", Totals(), (ORDERS,))) == "shop: nothing new since the last run"
+    stopped = headline(RunSummary("shop", Totals(), (), is_complete=False))
+    assert stopped == "shop: stopped before the first batch; the next start reads what there is"
     assert next_commands(RunSummary("shop", Totals(), (ORDERS,)), ".venv/bin/tidemark")[2] == (
         ".venv/bin/tidemark table snapshots '/data/my lake/lake.db/orders'"
     )

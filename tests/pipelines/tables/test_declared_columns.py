@@ -218,6 +218,14 @@ def test_a_type_that_does_not_fit_names_the_remedy_that_works(tmp_path: Path) ->
     assert [row["id"] for row in rows_in(tmp_path)] == [3] and len(reasons) == 1
 
 
+def test_a_key_column_that_has_only_null_is_told_with_the_cause(tmp_path: Path) -> None:
+    rule: dict[str, object] = {"match": {"table": "t"}, "into": "lake.t", "primary_key": ["id", "note"]}
+    with pytest.raises(
+        ConfigError, match=r"column 'note' of its key has only NULL so far in .*state another primary_key"
+    ):
+        run_batches(pipeline_tables(tmp_path, [rule]), [creates(0, {"id": 1, "note": None})], tmp_path)
+
+
 @pytest.mark.parametrize(("column", "hint"), [("dt", ""), ("placed-at", r" \(did you mean 'placed_at'\?\)")])
 def test_a_key_column_that_no_event_has_is_refused_before_a_record_is_put_aside(
     tmp_path: Path, column: str, hint: str

@@ -44,9 +44,14 @@ def test_a_rule_without_a_source_table_is_told(tmp_path: Path) -> None:
     ]
 
 
+def test_the_name_that_matches_nothing_is_corrected(tmp_path: Path) -> None:
+    (found,) = told(tmp_path, rule({"schema": "publik", "table": "orders"}))
+    assert found.endswith("(schema publik, table orders): correct or remove it; did you mean 'public'?")
+
+
 def test_a_rule_behind_those_that_take_its_tables_is_told(tmp_path: Path) -> None:
     found = told(
-        tmp_path, {"match": {"table": ".*"}, "into": "lake.a"}, {"match": {"table": "orders"}, "into": "lake.b"}
+        tmp_path, {"match": {"table": "[a-z]+"}, "into": "lake.a"}, {"match": {"table": "ord.*"}, "into": "lake.b"}
     )
     assert found == ["rule into lake.b: earlier rules match all its source tables: move it up, or remove it"]
 

@@ -159,7 +159,7 @@ def test_without_a_file_it_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         (["--files", "none"], "--files none: found no file with records"),
         (["--files", "dumps", "--property", "a=b"], "--property: files have no properties of Kafka's client"),
         (["--files", "dumps", "--topics", "("], "--topics: not a regular expression"),
-        (["--files", "dumps", "--topics", "x"], "--files dumps: found no file with records"),
+        (["--files", "dumps", "--topics", "x"], "--files dumps: found no record of a topic that --topics matches"),
         (["--files", "dumps", "--force"], "--force: nothing is replaced without --output FILE"),
         (["--bootstrap-servers", "b:1", "--property", "a"], "--property: expected NAME=VALUE"),
         (["--bootstrap-servers", "b:1", "--property", "a=${env:NOT_SET}"], "environment variable NOT_SET is not set"),
@@ -175,6 +175,7 @@ def test_without_a_file_it_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             ],
             "`plan` and `init` do not",
         ),
+        (["--files", "dumps", "--topics", "order"], "--files dumps: found no record of a topic that --topics matches"),
         (["--files", "dumps", "-o", "none/x.yaml"], "none/x.yaml cannot be written: No such file or directory"),
     ],
 )

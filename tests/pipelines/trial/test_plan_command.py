@@ -147,6 +147,19 @@ def test_what_no_rule_takes_and_rules_that_take_nothing_are_named(tmp_path: Path
     ]
 
 
+@pytest.mark.parametrize(
+    ("topics", "lines", "told"),
+    [("", 0, "no record is in "), (", topics: [shop.public.ordres]", 1, "no record of the topics under source.files")],
+)
+def test_files_without_a_record_to_read_are_told(tmp_path: Path, topics: str, lines: int, told: str) -> None:
+    pipeline = PIPELINE.replace("path: dumps", f"path: dumps{topics}")
+    assert pipeline.count("path: dumps") == 1
+    done = planned(write(tmp_path, [line(0, {"id": 1})] * lines, pipeline))
+    (finding,) = done[1]["prerequisites"]
+    assert (done[0], finding["level"]) == (0, "warning")
+    assert finding["text"].startswith(f"source.files.path: {told}")
+
+
 def test_a_table_without_a_key_does_not_take_the_buckets_of_the_file(tmp_path: Path) -> None:
     dump = json.dumps({"topic": TOPIC, "partition": 0, "offset": 0, "key": None, "payload": '{"id": 1}'})
     file = write(tmp_path, [dump])
