@@ -14,9 +14,9 @@ import pytest
 from paimon_table.types import parse_type
 from sources.changes import RECORD_SCHEMA, SourceTable
 from sources.column_forms import ColumnForms
-from sources.debezium_json import table_decoding
 from sources.debezium_json.decoder import DebeziumJsonDecoder
 from sources.decode_target import DecodeTarget
+from sources.json_changes import goal_decoding
 from sources.position_kinds import KINDS, POSITION, POSITION_TYPE, form_of
 from sources.source_positions import columns_of, source_positions
 from sources.upsert_json.decoder import UpsertJsonDecoder
@@ -143,7 +143,7 @@ def test_many_records_at_once_have_the_places_that_each_one_tells(
     kind: str, alike: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Split texts, texts parsed by Arrow, and texts parsed one by one; none of them is a fault."""
-    monkeypatch.setattr(table_decoding, "halved", lambda parts: pytest.fail("decoding has failed"))
+    monkeypatch.setattr(goal_decoding, "_halved", lambda parts: pytest.fail("decoding has failed"))
     for seed in range(6):
         r = random.Random(seed)
         chosen = [r.choice(ORDERS[kind]) for _ in range(60)]
