@@ -428,7 +428,7 @@ def test_a_masked_column_that_shows_late_is_masked_from_its_first_value(tmp_path
     [
         ({"columns": {"add": {"a": "nmae"}}}, "records of shop.public.t have no column 'nmae' .did you mean 'name'"),
         ({"where": 'name = "draft"'}, "no column 'draft'; if it is a text, write it in single quotes: 'draft';"),
-        ({"where": "n > current_date"}, "where: n > current_date: current_date gives another value each time"),
+        ({"where": "n > current_date"}, "where: n > current_date: current_date gives a different value each time"),
         ({"where": "foo = 1"}, "where: foo = 1: records of shop.public.t have no column 'foo'"),
         (
             {"columns": {"add": {"note": "1"}}},

@@ -117,7 +117,7 @@ def test_what_fails_again_is_paused_again_after_tries_where_they_may_help(
     (standing,) = office.side.standings().values()
     assert (standing.state, standing.pause.cause, standing.pause.reason) == (Standing.PAUSED, Cause.FAILED, str(error))
     (words,) = failed_words("shop", office.side.standings())
-    assert f"table lake.items is paused, and all others are up to date: {error}. Fix that" in words
+    assert f"table lake.items is paused, and all others are up to date: {error}. Fix the cause" in words
     assert str(error) not in standing.summary and "table lake.items is paused: " in standing.summary
     assert "Fix that first; then `tidemark resume FILE --table lake.items`" in caplog.text
 

@@ -38,7 +38,7 @@ def batches(**steps: float) -> PipelineView:
 
 def test_a_step_that_takes_most_of_the_time_is_named_with_what_to_do() -> None:
     told = advice(batches(decode=1.0, wait=8.0, append=1.0))
-    assert told is not None and told.startswith("wait takes 80% of the last batches. If the lag grows: ")
+    assert told is not None and told.startswith("wait takes 80% of the time of the last batches. If the lag grows: ")
     assert "trigger.interval" in told
 
 

@@ -91,7 +91,7 @@ def test_patterns_declare_the_types_of_many_columns(tmp_path: Path, caplog: pyte
 
 
 def misread(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [message for message in caplog.messages if "another unit" in message]
+    return [message for message in caplog.messages if "a unit that seems wrong" in message]
 
 
 @pytest.mark.parametrize("declared, is_told", [("TIMESTAMP(3)", True), ("TIMESTAMP(6)", False), ("BIGINT", False)])

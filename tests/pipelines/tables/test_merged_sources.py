@@ -127,7 +127,7 @@ def test_disjoint_keys_that_are_only_believed_are_told_once(tmp_path: Path, capl
     assert start(0, items("a", 0, 1)) == []
     (text,) = start(1, items("b", 0, 2), items("c", 0, 3))
     assert re.search(
-        r"lake\.items .*\(a\.public.*b\.public.*same key overwrite each other\. Unless .* put a column", text
+        r"lake\.items .*\(a\.public.*b\.public.*same key overwrite each other\. Unless .* add a column", text
     )
     assert len(start(2, items("a", 1, 4))) == 1
     assert start(3, items("a", 2, 5), word="same_rows") == []

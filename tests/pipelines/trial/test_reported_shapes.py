@@ -62,7 +62,7 @@ def framed(schema_id: int, schema: Json, value: Json) -> bytes:
     return b"\0" + struct.pack(">i", schema_id) + data.getvalue()
 
 
-ID = {"type": "int32", "optional": False, "field": "id"}
+ID: Json = {"type": "int32", "optional": False, "field": "id"}
 
 
 # ---------------------------------------------------------------- values in cells
@@ -106,7 +106,7 @@ YUGABYTE_ROWS = [
     ("u", {"id": cell(1), "name": None, "aura": cell(None)}),
 ]
 CASSANDRA: Json = {"connector": "cassandra", "keyspace": "shop", "db": None, "schema": None}
-CASSANDRA_ROWS = [
+CASSANDRA_ROWS: list[tuple[str, Json]] = [
     ("c", {"id": timed(1), "name": timed("a"), "note": timed("x")}),
     ("u", {"id": timed(1), "name": timed("b"), "note": None}),
     ("c", {"id": timed(2), "name": timed("c"), "note": None}),
@@ -216,7 +216,7 @@ NOT_SENT = {
 # ---------------------------------------------------------------- types of CockroachDB
 
 COCKROACH: Json = {"origin": "cockroachdb", "database_name": "shop", "schema_name": "public", "table_name": "t"}
-COCKROACH_FIELDS = [
+COCKROACH_FIELDS: list[Json] = [
     ID,
     {"type": "json", "field": "j", "optional": True},
     {"type": "float64", "name": "decimal", "parameters": {"precision": "30", "scale": "2"}, "field": "d"},

@@ -117,7 +117,7 @@ def test_a_partition_that_ends_before_what_was_read_is_lost_unless_a_transaction
     start = text_of({A: 7})
     with pytest.raises(RecordsLost, match="topic t partition 0: offsets from 7 on are gone"):
         kafka.planner().latest_offset(start)
-    with pytest.raises(TopicsChanged, match="the query starts again"):
+    with pytest.raises(TopicsChanged, match="the query restarts"):
         kafka.planner(goes_on=True).latest_offset(start)
     kafka.held[A] = Bounds(0, 4, 9)
     assert kafka.planner().latest_offset(start) == start
