@@ -81,7 +81,7 @@ def test_records_name_schemas_of_apicurio(tmp_path: Path) -> None:
         ))  # fmt: skip
 
     assert found.rows("id", "inner") == [(n, {"k": 10 * n}) for n in (1, 2, 3, 4)]
-    assert {offset: reason.partition(" is not known")[0] for offset, reason in found.bad.items()} == {
+    assert {offset: reason.partition(" does not exist")[0] for offset, reason in found.bad.items()} == {
         4: "schema 999", 5: "schema with globalId 999",
     }  # fmt: skip
     assert also.rows("id", "b") == [(n, {"x": n << 40}) for n in (1, 2, 3)]
