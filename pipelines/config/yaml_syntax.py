@@ -31,7 +31,7 @@ def syntax_problem(problem: str, at: Spot, begun: Spot | None, lines: Sequence[s
         return (
             strange[0],
             strange[1].start() + 1,
-        ), f"a blank that YAML does not know ({code}) stands here; type it anew"
+        ), f"a blank that YAML does not know ({code}) stands here; type it again"
     quote = _open_quote(lines[: at[0]])
     end = re.match(r"expected ',' or '([\]}])', but got '(.*)'", problem)
     special = _SPECIAL_START.search(line)

@@ -135,10 +135,10 @@ SLIPS = {
     "tables:\n  - a: b\n     c: d": ((3, 6), "this line is indented, but the line above it "),
     "tables:\n  - a: b\n   c: d": ((3, 4), "this line begins in column 4, and its block, which begins in line 2, in"),
     "name: 'a' b": ((1, 11), "text follows the end of a value; put the whole value in quotes"),
-    "name:\u00a0shop\nversion: 1": ((1, 6), "a blank that YAML does not know (U+00A0) stands here; type it anew"),
+    "name:\u00a0shop\nversion: 1": ((1, 6), "a blank that YAML does not know (U+00A0) stands here; type it again"),
     "tables:\n  - a: {}\n\u00a0\u00a0c: d\n    e:\n      f: g": (
         (3, 1),
-        "a blank that YAML does not know (U+00A0) stands here; type it anew",
+        "a blank that YAML does not know (U+00A0) stands here; type it again",
     ),
     'topics: ["shop\\.a"]': ((1, 16), "a backslash begins an escape in double quotes; put this text in single quotes"),
     '{"a": 1}\n{"a": 2}\n': ((2, 1), "text stands behind the end of the document; the file must be one block"),
