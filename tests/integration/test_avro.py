@@ -119,5 +119,5 @@ def _check_quarantined(root: Path) -> None:
     (bad,) = (root / "checkpoint-quarantine").glob("*/batch-*")
     lines = [json.loads(line) for path in bad.glob("*.jsonl") for line in path.read_text().splitlines()]
     (reason,) = {line["reason"] for line in lines}
-    assert reason.startswith("schema 6 is not known")
+    assert reason.startswith("schema 6 does not exist")
     assert all(line["payload_b64"].startswith("AAAAAAY") and "payload" not in line for line in lines)
