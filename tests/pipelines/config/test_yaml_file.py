@@ -171,9 +171,9 @@ def test_deep_nesting_has_a_place(text: str, place: Place) -> None:
 @pytest.mark.slow
 def test_depth_by_aliases_has_a_place() -> None:
     text = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 3_000))
-    assert _problem(text)[1] == "more than 50 blocks within each other, counting aliases"
+    assert _problem(text)[1] == "blocks are nested more than 50 levels deep, counting aliases"
     merged = "m0: &m0 {x: 1}\n" + "".join(f"m{n}: &m{n} {{<<: *m{n - 1}}}\n" for n in range(1, 3_000))
-    assert _problem(merged)[1] == "more than 50 blocks within each other, counting aliases"
+    assert _problem(merged)[1] == "blocks are nested more than 50 levels deep, counting aliases"
 
 
 @pytest.mark.slow

@@ -186,7 +186,7 @@ def test_tags_keep_their_snapshot_until_they_are_deleted(path: Path) -> None:
         (("consumers", "delete", "{}", "nobody"), "has no consumer 'nobody'; it has: none"),
         (("consumers", "reset", "{}", "c", "--snapshot", "99"), "name one of them or the next"),
         (("consumers", "reset", "{}", "../c", "--snapshot", "1"), "choose another name"),
-        (("consumers", "reset", "{}", "typo", "--snapshot", "1"), "no consumer 'typo'; it has: none. --create makes"),
+        (("consumers", "reset", "{}", "typo", "--snapshot", "1"), "no consumer 'typo'; it has: none. --create creates"),
     ],
     ids=lambda value: " ".join(value[:2]) if isinstance(value, tuple) else "",
 )
