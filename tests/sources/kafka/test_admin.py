@@ -437,7 +437,7 @@ def test_listed_topics_that_are_missing_are_named_with_the_nearest(client: Clien
     source = client.source(broker.topics.bootstrap_servers, {}, "secure.public.order")
     with (
         kafka_admin(client.jvm, source) as admin,
-        pytest.raises(ConfigError, match=r"is missing.*'secure\.public\.order' \(did you mean 'secure\.public\.orders'"),
+        pytest.raises(ConfigError, match=r"missing.*'secure\.public\.order' \(did you mean 'secure\.public\.orders'"),
     ):
         source_bounds(admin, source)
 
