@@ -10,6 +10,9 @@ from enum import StrEnum
 NAMES_SHOWN = 3
 """Names that fit into a line on something else."""
 
+EMPTY = "is empty: let the producer write null for a tombstone, or skip the record"
+"""Why a key or a value without a byte cannot be read, behind the word for it."""
+
 _SINGLE_SKIPS = {
     "tombstones": "tombstone",
     "control records": "control record",

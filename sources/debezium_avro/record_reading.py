@@ -14,6 +14,7 @@ from sources.avro.registry import Registry
 from sources.avro.writer_schema import AvroKind, Node
 from sources.decode_target import KeyFields
 from sources.json_changes.exact_parse import parse_exactly
+from sources.wording import EMPTY
 
 KeyFormat: TypeAlias = Literal["auto", "avro", "json", "text"]
 
@@ -78,7 +79,7 @@ class RecordReading:
                 " with a globalId, a contentId or a GUID"
             )
         if not data.strip():
-            return f"{side} is empty: let the producer write null for a tombstone, or skip the record"
+            return f"{side} {EMPTY}"
         if data.lstrip()[:1] in (b"{", b"["):
             return f"{side} is JSON, not Avro: use format {self._in_json}, or an Avro converter as {side}.converter"
         return (

@@ -7,6 +7,7 @@ from typing import Any
 
 from paimon_table.errors import MalformedRecord
 from sources.record_look import other_format, remedy, shown_fields
+from sources.wording import EMPTY
 
 _USE_JSON = "set value.converter to org.apache.kafka.connect.json.JsonConverter"
 _NO_ENVELOPE = "value is not a Debezium envelope: "
@@ -22,7 +23,7 @@ def strange_bytes(raw: bytes, tool: str | None = None) -> str | None:
     """
     use_json = _USE_JSON if tool is None else f"let {tool} write JSON"
     if not raw.strip():
-        return "value is empty: let the producer write null for a tombstone, or skip the record"
+        return f"value {EMPTY}"
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "value is not UTF-8 text but UTF-16: let the producer write UTF-8"
     if raw.startswith(b"\x00") and len(raw) > _REGISTRY_HEADER_BYTES:

@@ -23,6 +23,7 @@ from sources.plain.avro_options import AvroSchemas
 from sources.plain.column_rows import ColumnRows
 from sources.plain.message_keys import OwnKey
 from sources.upsert_avro.avro_rows import AvroRows, row_schema
+from sources.wording import EMPTY
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class AvroValues:
         if code == BAD_HEADER:
             return "the headers of the record name no usable schema of the value: the serializer must write binary Avro"
         if not data:
-            return "value is empty: let the producer write null for a tombstone, or skip the record"
+            return f"value {EMPTY}"
         if data.lstrip()[:1] in (b"{", b"["):
             return "value is JSON, not Avro: use format json"
         return (

@@ -24,6 +24,7 @@ from sources.plain.column_rows import ColumnRows
 from sources.plain.csv_options import CsvOptions
 from sources.upsert_json.row_decoding import Positions, RowGroup
 from sources.values.connect_types import struct_columns
+from sources.wording import EMPTY
 
 Mask = npt.NDArray[np.bool_]
 
@@ -167,7 +168,7 @@ def _fields(line: str, options: CsvOptions) -> tuple[str | None, ...]:
 
 def _miscounted(count: int, names: Sequence[str], is_empty: bool) -> str:
     if is_empty:
-        return "value is empty: let the producer write null for a tombstone, or skip the record"
+        return f"value {EMPTY}"
     return f"value has {count} fields, and `columns` of the format names {len(names)}"
 
 
