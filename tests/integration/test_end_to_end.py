@@ -18,7 +18,7 @@ from tests.stack.connect import Connect
 from tests.stack.postgres import Postgres
 from tests.stack.topics import Topics
 from tests.support.changelog import replay_strictly
-from tests.support.pipeline_run import kill, running, wait_until
+from tests.support.pipeline_run import kill, rows_so_far, running, wait_until
 from tests.support.waiting import seconds
 
 pytestmark = pytest.mark.stack
@@ -72,7 +72,7 @@ def test_tables_equal_their_source_after_kills_and_restarts(
     def remaining() -> list[str]:
         problems = []
         for table in TABLES:
-            rows = Table.open(f"{tmp_path}/warehouse/lake.db/{table.name}").to_arrow().to_pylist()
+            rows = rows_so_far(tmp_path / "warehouse" / "lake.db" / table.name)
             problems += differences(table, source_rows(workload.connection, table), rows)
         return problems
 

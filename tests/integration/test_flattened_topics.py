@@ -21,7 +21,7 @@ from tests.stack.paths import StackUnavailable
 from tests.stack.postgres import Postgres
 from tests.stack.topics import Topics
 from tests.support.changelog import replay_strictly
-from tests.support.pipeline_run import running
+from tests.support.pipeline_run import rows_so_far, running
 from tests.support.waiting import seconds
 
 pytestmark = pytest.mark.stack
@@ -117,8 +117,7 @@ def assert_tables_follow(
     def remaining() -> list[str]:
         problems = []
         for table in TABLES:
-            root = tmp_path / "warehouse" / "lake.db" / table.name
-            rows = Table.open(str(root)).to_arrow().to_pylist() if root.exists() else []
+            rows = rows_so_far(tmp_path / "warehouse" / "lake.db" / table.name)
             problems += differences(table, source_rows(workload.connection, table), rows)
         return problems
 

@@ -10,10 +10,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 from paimon_table.errors import ConfigError
+from paimon_table.table import Table
 from tests.stack.process import die_with_parent
 from tests.support.waiting import seconds
 
@@ -58,6 +60,14 @@ def write_pipeline(
     given = {"max_records": max_records, "producer": producer, "master": master, "buckets": buckets}
     file.write_text(YAML.format(name="shop", dumps=dumps, root=root, **given) + rules + ALL_TABLES)
     return file
+
+
+def rows_so_far(location: str | Path) -> list[dict[str, Any]]:
+    """The rows of a table that a running pipeline writes; none while it is being created."""
+    try:
+        return Table.open(str(location)).to_arrow().to_pylist()
+    except NOT_THERE_YET:
+        return []
 
 
 def run_once(file: Path, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
