@@ -51,8 +51,9 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of a run. Its second half begins at the commit that is nearest to half of the events.
+    """The cost of a run until all events are in the table: the stop of a process is no part of a service.
 
+    Its second half begins at the commit that is nearest to half of the events.
     Of a reader the ``half`` is the median of its reads but the first, and its events are the rows of one read.
     """
 
@@ -81,13 +82,14 @@ class Cost:
 
 
 def cost_of(samples: Sequence[Sample], event_count: int) -> Cost:
-    """Judge a run by its samples; the last one is its end.
+    """Judge a run by its samples; it ends with the first that has all events, or with the last one.
 
-    If no commit is near the half, as with a single one, the whole run counts.
+    If no commit is near the half, as with a single one, the whole run counts. Memory and written bytes are those of all
+    samples.
     """
-    last = samples[-1]
+    last = next((one for one in samples if one.events >= event_count), samples[-1])
     half = min(
-        (one for one in samples[:-1] if 0.25 <= one.events / event_count <= 0.75),
+        (one for one in samples if one.at_s < last.at_s and 0.25 <= one.events / event_count <= 0.75),
         key=lambda one: abs(one.events - event_count / 2),
         default=Sample(0.0, 0, TreeUse(0.0, 0, 0)),
     )
@@ -98,7 +100,7 @@ def cost_of(samples: Sequence[Sample], event_count: int) -> Cost:
         half_seconds=last.at_s - half.at_s,
         half_cpu_s=last.use.cpu_s - half.use.cpu_s,
         peak_memory_bytes=max(one.use.memory_bytes for one in samples),
-        written_bytes=last.use.written_bytes,
+        written_bytes=samples[-1].use.written_bytes,
     )
 
 

@@ -155,7 +155,7 @@ _WRITE_COLUMNS: Mapping[str, _Cell] = {
     "processor s per million events": lambda own, _: f"{_median(own, lambda run: run.cost.cpu_s_per_million):.1f}",
     "peak memory": lambda own, _: f"{_number(_median(own, lambda run: run.cost.peak_memory_bytes / 1e6))} MB",
     "written to disk": lambda own, _: f"{_number(_median(own, lambda run: run.cost.written_bytes / 1e6))} MB",
-    "whole run, with start": lambda own, _: f"{_median(own, lambda run: run.cost.seconds):.1f} s",
+    "all events, with start": lambda own, _: f"{_median(own, lambda run: run.cost.seconds):.1f} s",
 }
 _READ_COLUMNS: Mapping[str, _Cell] = {
     "reader": lambda own, _: own[0].title,

@@ -194,17 +194,24 @@ def test_the_second_half_counts() -> None:
     assert (cost.events_per_s, cost.cpu_s_per_million) == (200, 10_000)
 
 
+def test_a_run_ends_when_all_events_are_in_the_table() -> None:
+    cost = cost_of(_samples((0.0, 0), (4.0, 500), (6.0, 1000), (7.0, 1000), (8.0, 1000)), 1000)
+
+    assert (cost.seconds, cost.cpu_s, cost.peak_memory_bytes, cost.written_bytes) == (6.0, 12, 90, 800)
+    assert (cost.half_events, cost.half_seconds, cost.half_cpu_s) == (500, 2.0, 4)
+
+
 def test_batches_that_end_beside_the_half_count_from_the_nearest_one() -> None:
     cost = cost_of(_samples((0.0, 0), (4.0, 499), (7.0, 998), (8.0, 1000)), 1000)
 
     assert (cost.half_events, cost.half_seconds) == (501, 4.0)
 
 
-@pytest.mark.parametrize("events", [0, 1, 998, 1000])
-def test_without_a_commit_near_the_half_the_whole_run_counts(events: int) -> None:
+@pytest.mark.parametrize(("events", "end_s"), [(0, 9.0), (1, 9.0), (998, 9.0), (1000, 7.0)])
+def test_without_a_commit_near_the_half_the_whole_run_counts(events: int, end_s: float) -> None:
     cost = cost_of(_samples((0.0, 0), (7.0, events), (9.0, events)), 1000)
 
-    assert (cost.half_events, cost.half_seconds, cost.half_cpu_s) == (1000, 9.0, 18)
+    assert (cost.half_events, cost.half_seconds, cost.half_cpu_s) == (1000, end_s, 2 * end_s)
 
 
 def _samples(*steps: tuple[float, int]) -> list[Sample]:

@@ -16,9 +16,9 @@ from benchmarks.side_by_side.environments import Environment
 from benchmarks.side_by_side.systems.paimon_options import paimon_options
 from benchmarks.side_by_side.systems.system import Launch, Task
 from benchmarks.side_by_side.workloads import Workload
-from paimon_table import Table
+from paimon_table import CommitKind, Table
 from paimon_table.errors import TidemarkError
-from sinks.commit.positions import newest_position
+from sinks.commit.positions import position_of
 from tidemark import __version__
 
 PIPELINE = "side-by-side"
@@ -44,7 +44,8 @@ class TidemarkPipeline:
 
     @contextmanager
     def watching(self, task: Task) -> Iterator[Callable[[], int]]:
-        yield lambda: min(_events_in(table_directory(task.directory, table)) for table in task.workload.tables)
+        kind = CommitKind.APPEND if task.workload.is_append else CommitKind.COMPACT
+        yield lambda: min(_events_in(table_directory(task.directory, table), kind) for table in task.workload.tables)
 
     def is_over(self, task: Task) -> bool:
         return False
@@ -53,14 +54,16 @@ class TidemarkPipeline:
         return Table.open_for_reading(str(table_directory(task.directory, table))).to_arrow()
 
 
-def _events_in(directory: Path) -> int:
-    """By the newest snapshot; 0 while the table does not exist."""
+def _events_in(directory: Path, kind: CommitKind) -> int:
+    """By the newest snapshot of a kind; 0 while there is none. The changelog of a batch comes with its COMPACT."""
     if not (directory / "snapshot").is_dir():
         return 0
     try:
-        position = newest_position(Table.open_for_reading(str(directory)).snapshots, PIPELINE)
+        snapshots = Table.open_for_reading(str(directory)).snapshots
+        newest = next((one for one in snapshots.newest_first() if one.commit_kind == kind), None)
     except (TidemarkError, OSError):
         return 0
+    position = None if newest is None else position_of(newest, PIPELINE)
     return 0 if position is None else sum(position.offsets.values())
 
 
