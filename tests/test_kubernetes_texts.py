@@ -211,6 +211,7 @@ def test_the_memory_of_the_pod_is_enough_for_its_session() -> None:
     assert int(resources["requests"]["memory"].removesuffix("Gi")) >= driver + cores + 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl")
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_kustomize_builds_the_overlays(overlay: str) -> None:

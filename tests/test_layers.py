@@ -7,12 +7,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 _LINT = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
 _MAY_BE_ONE = re.compile(r"^ *(?:from|import) +tests\b[\w., ]*(?:\([^)]*)?\b(?:test_|conftest)", re.MULTILINE)
 """Finds the few modules that are worth parsing."""
 
 
+@pytest.mark.slow
 def test_imports_follow_the_layers() -> None:
     # In a process of its own: the linter disables the loggers of the process that it runs in.
     done = subprocess.run([sys.executable, "-c", _LINT], cwd=ROOT, capture_output=True, text=True, check=False)

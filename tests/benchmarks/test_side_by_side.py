@@ -241,6 +241,7 @@ def _measured(directory: Path, script: str) -> list[Sample]:
     return measured(command, os.environ, directory / "log", lambda: int(done.exists()) * 5, lambda: False, timeout_s=60)
 
 
+@pytest.mark.slow
 def test_the_use_of_descendants_that_have_ended_counts(tmp_path: Path) -> None:
     samples = _measured(tmp_path, WORKING)
 
@@ -291,6 +292,7 @@ def _filled() -> FilledTopic:
     return FilledTopic(workload, "127.0.0.1:1", "t", facts, {"orders": _expected()})
 
 
+@pytest.mark.slow
 def test_a_run_counts_only_if_its_table_is_right(tmp_path: Path) -> None:
     topic = _filled()
 

@@ -95,6 +95,7 @@ def test_lines_of_batches_begin_anew_with_a_life_and_where_a_process_was_killed(
     assert {round(value, 3) for value in used if value is not None} == {0.2}
 
 
+@pytest.mark.slow
 def test_they_are_drawn(tmp_path: Path) -> None:
     pytest.importorskip("PIL.Image")
     file = tmp_path / "soak.png"

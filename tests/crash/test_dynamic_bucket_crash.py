@@ -82,6 +82,7 @@ def test_power_cut_after_any_operation_leaves_every_key_in_one_bucket(tmp_path: 
         check(survive(tmp_path, MemoryFileIO(crash_after=crash_after), MemoryFileIO))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("period", [29, 41])
 def test_power_cuts_again_and_again(tmp_path: Path, period: int) -> None:
     lives = itertools.count(period + 1)

@@ -118,6 +118,7 @@ def test_power_cut_after_any_operation_of_an_expiry(
         assert left.files == whole.files
 
 
+@pytest.mark.slow
 def test_power_cut_after_any_operation_of_deleting_a_tag(tmp_path: Path) -> None:
     disk, rows, at_tag = written(tmp_path, {"changelog-producer": "lookup"})
     expire(context(MemoryFileIO(disk), NEWEST_ALONE), Surroundings())
@@ -188,6 +189,7 @@ def test_a_rollback_stops_when_what_it_goes_back_to_expires_meanwhile(tmp_path: 
     assert TableDriver(Table.open(ROOT, io=MemoryFileIO(disk)), tmp_path).content() == rows
 
 
+@pytest.mark.slow
 def test_a_new_tag_outlives_the_interrupted_removal_of_one_of_its_name(tmp_path: Path) -> None:
     disk, rows, _ = written(tmp_path, {"changelog-producer": "lookup"})
     _expired(MemoryFileIO(disk))

@@ -126,6 +126,7 @@ def test_power_cuts_again_and_again(tmp_path: Path, period: int) -> None:
     survive(tmp_path / "lookup", first, lambda disk: MemoryFileIO(disk, crash_after=next(lives)), keep)
 
 
+@pytest.mark.slow
 def test_a_damaged_index_is_built_again_in_the_middle_of_a_run(tmp_path: Path) -> None:
     io = MemoryFileIO()
     completed: list[int] = []

@@ -54,6 +54,7 @@ def grown(tmp_path: Path) -> dict[str, bytes]:
     return dict(io.disk.files)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_commit_within", [True, False], ids=["commit within", "rollback within"])
 def test_one_comes_after_the_other(is_commit_within: bool, tmp_path: Path) -> None:
     files = grown(tmp_path)

@@ -34,6 +34,7 @@ def test_the_committed_files_are_what_the_generator_makes(dump: DemoDump, table:
     assert read_lines(FINAL_DIR / f"{table.name}.final.jsonl.gz") == dump.final[table.name]
 
 
+@pytest.mark.slow
 def test_the_dump_holds_every_kind_of_record() -> None:
     kinds = Counter(operation_of(record) for table in TABLES for record in records_of(table.topic))
 
@@ -52,6 +53,7 @@ def test_offsets_rise_by_one_in_every_partition(table: Any) -> None:
     assert all(next_offsets.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 def test_replaying_the_keys_leaves_the_keys_of_the_final_content(table: Any) -> None:
     present: set[str] = set()

@@ -42,6 +42,7 @@ def test_a_seed_gives_the_same_history_again_and_every_combination_comes_up() ->
     assert any(not h.primary_key for h in histories)
 
 
+@pytest.mark.slow
 def test_journeys_are_read_back_from_their_texts_and_take_every_step() -> None:
     journeys = [draw_kind(kind, seed) for kind in KINDS for seed in range(30)]
     assert journeys == [draw_kind(kind, seed) for kind in KINDS for seed in range(30)]

@@ -137,6 +137,7 @@ def test_tables_are_read_by_pypaimon(orders: Path) -> None:
     assert done.stdout.splitlines()[-1:] == ["[1, 2, 3, 4]"], done.stderr
 
 
+@pytest.mark.slow
 def test_the_commands_that_read_a_table_run(orders: Path) -> None:
     (block,) = blocks(page("READING.md"), "sh")
     for line in block.text.splitlines():

@@ -20,6 +20,7 @@ def machine() -> Iterator[PipelineMachine]:
         machine.teardown()
 
 
+@pytest.mark.slow
 def test_a_rebuild_does_not_wait_for_a_topic_that_is_gone(machine: PipelineMachine) -> None:
     """The table's position in it lies beyond what the new topic of its name holds."""
     machine.make_topic_anew(topic=ONE)
@@ -28,6 +29,7 @@ def test_a_rebuild_does_not_wait_for_a_topic_that_is_gone(machine: PipelineMachi
     machine.check_at_rest()
 
 
+@pytest.mark.slow
 def test_the_first_batch_of_a_checkpoint_does_not_run_again_over_a_topic_made_anew(machine: PipelineMachine) -> None:
     """It was killed, so that no batch is closed; its offsets are of the topic before."""
     machine.lose_checkpoint()
@@ -40,6 +42,7 @@ def test_the_first_batch_of_a_checkpoint_does_not_run_again_over_a_topic_made_an
     machine.check_at_rest()
 
 
+@pytest.mark.slow
 def test_a_killed_batch_that_was_the_first_of_its_topic_does_not_run_again_over_a_new_one(
     machine: PipelineMachine,
 ) -> None:
@@ -54,12 +57,14 @@ def test_a_killed_batch_that_was_the_first_of_its_topic_does_not_run_again_over_
     machine.check_at_rest()
 
 
+@pytest.mark.slow
 def test_a_new_table_is_filled_under_a_new_checkpoint(machine: PipelineMachine) -> None:
     machine.lose_checkpoint()
     machine.fill_another_table()
     machine.check_at_rest()
 
 
+@pytest.mark.slow
 def test_a_new_table_is_filled_where_the_first_batch_of_a_checkpoint_was_killed(machine: PipelineMachine) -> None:
     machine.lose_checkpoint()
     machine.produce(source="orders", keys=[4], deletes=False)
@@ -70,6 +75,7 @@ def test_a_new_table_is_filled_where_the_first_batch_of_a_checkpoint_was_killed(
     machine.check_at_rest()
 
 
+@pytest.mark.slow
 def test_a_partition_that_a_paused_table_has_not_read_is_read_under_a_new_checkpoint(machine: PipelineMachine) -> None:
     """The other tables of the topic have read it, so that only their positions name it."""
     machine.pause(table="lake.orders", source="log")
@@ -82,6 +88,7 @@ def test_a_partition_that_a_paused_table_has_not_read_is_read_under_a_new_checkp
     machine.check_at_rest()
 
 
+@pytest.mark.slow
 def test_records_that_get_the_offsets_of_lost_ones_are_read(machine: PipelineMachine) -> None:
     """Also by a process that comes after a kill, and by tables that have nothing new before the checkpoint is lost."""
     machine.produce(source="sums", keys=[0, 4, 8], deletes=False)
@@ -113,6 +120,7 @@ def test_cuts_of_a_topic_that_is_gone_say_nothing_of_the_new_one(machine: Pipeli
     machine.check_at_rest()
 
 
+@pytest.mark.slow
 def test_a_new_checkpoint_does_not_take_over_cuts_of_a_topic_that_is_gone(machine: PipelineMachine) -> None:
     """The log never met the cut, and has read more of the new topic than the old one had when it was cut."""
     machine.produce(source="sums", keys=[0, 4, 8, 0, 4], deletes=False)
@@ -130,6 +138,7 @@ def test_a_new_checkpoint_does_not_take_over_cuts_of_a_topic_that_is_gone(machin
     machine.check_at_rest()
 
 
+@pytest.mark.slow
 def test_a_partition_that_lost_what_a_killed_batch_had_read_is_read_on(machine: PipelineMachine) -> None:
     """The closed batches end where the partition ends now; the tables are beyond."""
     machine.produce(source="sums", keys=[0, 4, 8, 0, 4], deletes=False)
@@ -145,6 +154,7 @@ def test_a_partition_that_lost_what_a_killed_batch_had_read_is_read_on(machine: 
     machine.check_at_rest()
 
 
+@pytest.mark.slow
 def test_a_position_that_has_expired_is_known_by_the_checkpoint(machine: PipelineMachine) -> None:
     """Else the next commit would record the partitions of its own rows alone."""
     machine.add_partition(topic=ONE)
@@ -162,6 +172,7 @@ def test_a_position_that_has_expired_is_known_by_the_checkpoint(machine: Pipelin
     machine.check_at_rest()
 
 
+@pytest.mark.slow
 def test_a_compaction_that_a_rollback_has_undone_is_done_again(machine: PipelineMachine) -> None:
     """The snapshot with the rows stays, the one with their changelog goes; the checkpoint has counted both."""
     machine.pipeline.stop()
@@ -171,6 +182,7 @@ def test_a_compaction_that_a_rollback_has_undone_is_done_again(machine: Pipeline
     assert not machine.pipeline.awaits_compaction("lake.orders")
 
 
+@pytest.mark.slow
 def test_a_compaction_that_a_rollback_has_undone_waits_with_a_paused_table(machine: PipelineMachine) -> None:
     """A paused table is not written at all."""
     machine.pipeline.stop()
@@ -207,6 +219,7 @@ def test_rows_of_a_killed_command_are_in_the_changelog_after_the_next_start(
     assert not machine.pipeline.awaits_compaction("lake.orders")
 
 
+@pytest.mark.slow
 def test_an_older_copy_of_a_checkpoint_is_refused_where_a_table_was_filled_since(machine: PipelineMachine) -> None:
     """To it the table is new, so that it is filled once more."""
     machine.back_up()
@@ -216,6 +229,7 @@ def test_an_older_copy_of_a_checkpoint_is_refused_where_a_table_was_filled_since
     machine.check_at_rest()
 
 
+@pytest.mark.slow
 def test_a_bad_record_that_a_rebuild_reads_again_is_in_the_quarantine_once(machine: PipelineMachine) -> None:
     """Both know the topic by its id."""
     machine.produce_bad(partition=0, source="log")

@@ -87,6 +87,7 @@ def test_imported_beside_them_the_error_names_the_other_package(project: Path) -
     assert "python -m tidemark run FILE" in last
 
 
+@pytest.mark.slow
 def test_started_as_a_file_as_spark_submit_does(tmp_path: Path) -> None:
     file = ROOT / "tidemark" / "__main__.py"
     done = run_python(tmp_path, "--version", entry=(str(file),))

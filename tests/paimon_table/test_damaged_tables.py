@@ -143,6 +143,7 @@ def test_a_compaction_of_a_damaged_file_stops_with_its_name(walk: Walk) -> None:
         driver.compact()
 
 
+@pytest.mark.slow
 def test_hints_that_name_no_snapshot_do_not_matter(walk: Walk) -> None:
     expected = walk.all()
     for hint in ("LATEST", "EARLIEST"):
@@ -175,6 +176,7 @@ def test_files_outside_of_the_table_are_read_by_their_uri(walk: Walk, tmp_path: 
     assert rows.num_rows > 0
 
 
+@pytest.mark.slow
 def test_damaged_lookup_files_are_built_again_and_give_no_wrong_rows(tmp_path: Path) -> None:
     options = {"changelog-producer": "lookup", "num-sorted-run.compaction-trigger": "3"}
     table = new_table(tmp_path / "t", [("name", "STRING"), ("n", "INT")], ["name"], options=options)

@@ -106,6 +106,7 @@ def test_run_refuses_a_broken_file_before_anything_starts(tmp_path: Path) -> Non
     assert done.stderr == f"{tmp_path}/none.yaml: cannot be read: No such file or directory\n"
 
 
+@pytest.mark.slow
 def test_run_without_java_says_what_to_install(tmp_path: Path) -> None:
     done = tidemark_process("run", write(tmp_path, "a"), "--once", JAVA_HOME=str(tmp_path))
     assert done.returncode == 2
@@ -126,11 +127,13 @@ def test_a_wrong_command_has_code_2() -> None:
     assert tidemark("validate").returncode == 2
 
 
+@pytest.mark.slow
 def test_no_stack_trace_unless_asked_for(tmp_path: Path) -> None:
     assert "Traceback" not in tidemark("validate", tmp_path).stderr
     assert "Traceback" in tidemark_process("validate", tmp_path, TIDEMARK_DEBUG="1").stderr
 
 
+@pytest.mark.slow
 def test_a_reader_that_stops_early_is_no_failure() -> None:
     code = f"import subprocess, sys; p = subprocess.Popen({[*TIDEMARK, 'schema']!r}, stdout=subprocess.PIPE)\n"
     code += "p.stdout.close(); sys.exit(p.wait())"
@@ -162,11 +165,13 @@ def test_the_version_is_told_by_option_and_by_command() -> None:
     assert told.stdout.startswith("tidemark ")
 
 
+@pytest.mark.slow
 def test_shells_can_complete_the_commands() -> None:
     done = tidemark_process(_TIDEMARK_COMPLETE="complete_bash", COMP_WORDS="tidemark va", COMP_CWORD="1")
     assert done.stdout.split() == ["validate"]
 
 
+@pytest.mark.slow
 def test_warnings_of_a_valid_file_have_places_and_the_code_is_0(tmp_path: Path) -> None:
     file = write(tmp_path, "a")
     file.write_text(file.read_text() + "defaults: { options: { write-buffer-size: 64 mb } }\n")

@@ -42,6 +42,7 @@ def test_a_stop_before_anything_has_begun_is_a_clean_one() -> None:
     assert (code, out) == (0, "") and "before anything had begun" in errors
 
 
+@pytest.mark.slow
 def test_a_start_that_is_hung_up_lives(tmp_path: Path) -> None:
     """It fails for the file, which is not there, and not of the signal."""
     command = [sys.executable, "-X", "importtime", "-m", "tidemark", "run", str(tmp_path / "none.yaml")]

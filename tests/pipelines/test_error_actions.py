@@ -108,6 +108,7 @@ FOREIGN: dict[str, tuple[Callable[[], TidemarkError | None], Action]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FOREIGN)
 def test_errors_of_others_say_what_to_do(name: str) -> None:
     become, action = FOREIGN[name]
@@ -134,6 +135,7 @@ def test_a_file_that_no_library_reads_is_a_reason_to_stop(tmp_path: Path, file_f
     assert refusal.value.action is Action.STOP
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("status", "passes"), [(503, True), (500, True), (429, True), (408, True), (None, True), (403, False), (400, False)]
 )
@@ -141,6 +143,7 @@ def test_a_store_that_asks_for_patience_is_tried_again(status: int | None, passe
     assert isinstance(of_the_store(status), Outage) is passes
 
 
+@pytest.mark.slow
 def test_a_store_is_not_tried_again_without_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)

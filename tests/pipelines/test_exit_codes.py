@@ -26,6 +26,7 @@ otherwise: create
 """
 
 
+@pytest.mark.slow
 def test_keys_that_the_store_refuses_end_with_1_and_what_to_check(tmp_path: Path) -> None:
     file = tmp_path / "shop.yaml"
     (tmp_path / "dumps").mkdir()

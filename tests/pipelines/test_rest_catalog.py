@@ -188,6 +188,7 @@ def test_what_a_file_says_wrong_about_the_server_is_told_at_its_place(
     assert "word" not in done.stderr
 
 
+@pytest.mark.slow
 def test_storage_options_and_headers_of_a_server_are_taken(tmp_path: Path) -> None:
     options = "options: {{ s3.access-key: k, s3.secret-key: s, header.X-Team: data }}"
     config = load_pipeline(file_of(RestServer(tmp_path, port=1), tmp_path, "", FILE.replace("{token}", options)))

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -75,6 +76,7 @@ def test_local_files_and_directories_are_private(tmp_path: Path) -> None:
     assert {path.stat().st_mode & 0o777 for path in made if path.is_file()} == {0o600}
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(CONTENT, CONTENT, st.lists(st.tuples(st.text(), CONTENT), max_size=3), st.none() | st.integers(-1, 2**52))
 def test_a_line_is_read_as_the_record_that_it_was(

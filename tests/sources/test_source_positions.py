@@ -137,6 +137,7 @@ def strange(r: random.Random, source: Mapping[str, Any]) -> dict[str, Any]:
     return {"db": "shop", "schema": "public", "table": "items", **dict(members)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ORDERS)
 @pytest.mark.parametrize("alike", [False, True], ids=["any", "alike"])
 def test_many_records_at_once_have_the_places_that_each_one_tells(

@@ -47,6 +47,7 @@ def test_the_format_is_told_by_what_records_look_like(values: list[Any], format_
     assert found.words.startswith(words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("capture", "format_", "has_schema"),
     [

@@ -60,6 +60,7 @@ def value(form: str, number: int) -> bytes:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["avro", "protobuf", "debezium-avro"])
 def test_an_id_is_that_of_the_registry_of_its_pipeline(tmp_path: Path, form: str) -> None:
     servers = [RegistryServer(dict(schemas(form, column))) for column in ("a", "b")]

@@ -90,7 +90,7 @@ class S3Server(ThreadingHTTPServer):
 @contextmanager
 def s3_server(honours_conditions: bool = True, page_size: int = 2) -> Iterator[S3Server]:
     server = S3Server(honours_conditions, page_size)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield server

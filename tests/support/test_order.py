@@ -34,6 +34,7 @@ def test_e_fast(): pass
 """
 
 
+@pytest.mark.slow
 def test_cheap_tests_come_first_and_failures_are_shown_when_they_happen(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(FILE)
     pytester.makeini("[pytest]\nmarkers =\n spark\n slow\n stack")
@@ -128,6 +129,7 @@ def test_text(text): pass
 """
 
 
+@pytest.mark.slow
 def test_a_long_text_has_a_short_name(pytester: pytest.Pytester) -> None:
     items, _ = pytester.inline_genitems(pytester.makepyfile(LONG), "-p", "tests.support.order")
 

@@ -99,6 +99,7 @@ def rename_index(of: TableDriver) -> None:
     publish_index(of, renamed)
 
 
+@pytest.mark.slow
 def test_keys_stay_in_their_buckets(tmp_path: Path) -> None:
     of = driver(tmp_path, dynamic_bucket__target_row_num="10", dynamic_bucket__initial_buckets="2")
     of.commit(rows(range(50)))
@@ -220,6 +221,7 @@ def test_many_full_buckets_are_searched_as_one(tmp_path: Path) -> None:
     assert len(of.content()) == 310
 
 
+@pytest.mark.slow
 def test_contents_are_held_of_newest_index_files_that_are_not_merged(tmp_path: Path) -> None:
     of = driver(tmp_path, dynamic_bucket__target_row_num="18", dynamic_bucket__initial_buckets="1")
     for start in range(0, 200, 50):
@@ -317,6 +319,7 @@ def hashes_of(of: TableDriver, pt: int) -> Mapping[int, KeyHashes]:
     }
 
 
+@pytest.mark.slow
 def test_compaction_and_deletion_vectors_leave_the_index_alone(tmp_path: Path) -> None:
     of = driver(tmp_path, deletion_vectors__enabled="true", changelog_producer="lookup")
     of.commit(rows(range(40)))

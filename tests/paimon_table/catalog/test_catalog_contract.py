@@ -49,6 +49,7 @@ def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Catalog]
                 yield FilesystemCatalog(*file_io_for("s3://lake", {**access, "s3.path.style.access": "true"}))
 
 
+@pytest.mark.slow
 def test_made_tables_are_listed_and_loaded_by_their_names(catalog: Catalog) -> None:
     names = [TableName("lake", "items"), ORDERS, TableName("raw", "orders.2")]
     made = {name: catalog.create(name, orders_schema()) for name in names}
@@ -65,6 +66,7 @@ def test_a_table_that_is_not_there_is_none_and_cannot_be_loaded(catalog: Catalog
         catalog.load(ORDERS)
 
 
+@pytest.mark.slow
 def test_a_table_that_is_there_is_given_to_whoever_would_make_it(catalog: Catalog) -> None:
     first = catalog.create(ORDERS, orders_schema())
     assert catalog.create(ORDERS, orders_schema({"bucket": "9"})) == first

@@ -161,6 +161,7 @@ def test_who_loses_a_race_commits_on_top_of_the_winner(server: RestServer, tmp_p
     assert [s.commit_user for s in one.table.snapshots.newest_first()] == ["one", "two", "one"]
 
 
+@pytest.mark.slow
 def test_two_writers_at_the_same_time_lose_nothing(server: RestServer, tmp_path: Path) -> None:
     drivers = [driver_of(server, tmp_path / user, user) for user in ("one", "two")]
 
@@ -193,6 +194,7 @@ def test_a_table_made_anew_gets_nothing_of_who_wrote_the_old_one(server: RestSer
         driver.commit([["+I", "monday", 2]])
 
 
+@pytest.mark.slow
 def test_snapshots_expire_as_their_options_say(server: RestServer, tmp_path: Path) -> None:
     options = {"snapshot.num-retained.min": "2", "snapshot.num-retained.max": "2", "bucket": "1"}
     columns = [("id", parse_type("INT"))]
@@ -284,6 +286,7 @@ def shape(fields: Any) -> Any:
     return [shape(one) for one in fields] if isinstance(fields, list) else fields
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.lists(CHANGES, min_size=1, max_size=6))
 def test_the_changes_sent_make_the_schema_that_is_wanted(changes: list[SchemaChange]) -> None:

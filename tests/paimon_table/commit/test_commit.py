@@ -523,6 +523,7 @@ def test_waits_grow_and_stay_below_the_longest(table: Table) -> None:
     assert waits == [0.01, 0.02, 0.04, 10.0]
 
 
+@pytest.mark.slow
 def test_a_commit_lists_nothing_and_reads_no_more_after_many_snapshots(tmp_path: Path) -> None:
     """A new process, whose table has sixty snapshots, reads the newest one with its manifests, and then once more."""
     table = Table.create(str(tmp_path / "t"), orders_schema())

@@ -153,6 +153,7 @@ def test_a_crash_at_any_operation_leaves_the_live_files_whole(tmp_path: Path, pr
     pytest.fail("the commit never came to its end")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fresh", [True, False])
 def test_lookup_files_go_with_their_data_files(tmp_path: Path, fresh: bool) -> None:
     options = {"changelog-producer": "lookup", "num-sorted-run.compaction-trigger": "3"}

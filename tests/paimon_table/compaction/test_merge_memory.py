@@ -74,6 +74,7 @@ def test_memory_follows_the_chunk_size_however_well_rows_compress(
             assert pool.max_memory() < _LIMIT_BYTES, merge
 
 
+@pytest.mark.slow
 def test_memory_of_a_batch_follows_the_write_buffer(tmp_path: Path) -> None:
     """Rows of a batch lie in mapped files; what is made of them goes to disk part by part."""
     buffer_bytes = 4 << 20

@@ -109,6 +109,7 @@ def test_partition_values_come_from_the_partition(tmp_path: Path) -> None:
     assert driver.content() == [[1, "ab   ", LAST_SECOND], [2, "ab   ", LAST_SECOND]]
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.text("a \x01\n~", max_size=5), min_size=1, max_size=6))
 def test_bounds_hold_for_texts_without_their_blanks(texts: list[str]) -> None:
@@ -116,6 +117,7 @@ def test_bounds_hold_for_texts_without_their_blanks(texts: list[str]) -> None:
     assert all(low.as_py() <= text.rstrip(" ") <= high.as_py() for text in texts)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.integers(-3000, 3000), min_size=1, max_size=6))
 def test_bounds_hold_for_moments_that_come_back_later(millis: list[int]) -> None:

@@ -37,6 +37,7 @@ def block_sizes(path: Path, file_format: str) -> list[int]:
     return [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])
 def test_row_groups_have_the_size_that_the_option_says(tmp_path: Path, file_format: str) -> None:
     driver = driver_of(tmp_path, {"file.format": file_format, "file.block-size": "128 kb"})

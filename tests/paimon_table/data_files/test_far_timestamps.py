@@ -42,6 +42,7 @@ def int96(nanos: int, as_java: bool) -> bytes:
     return rest.to_bytes(8, "little", signed=True) + (day + JULIAN_EPOCH).to_bytes(4, "little", signed=True)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     values=st.lists(st.none() | st.integers(-(1 << 66), 1 << 66), min_size=1, max_size=6),

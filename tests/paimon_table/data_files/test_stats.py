@@ -190,6 +190,7 @@ def test_modes_of_columns_follow_the_options() -> None:
     assert modes == (stats_mode("full"), stats_mode("none"), stats_mode("counts"))
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(st.none() | st.integers(-5, 5), min_size=1), min_size=1, max_size=4))
 def test_ranges_of_parts_merge_to_the_range_of_the_whole(parts: list[list[int | None]]) -> None:
     column_type = parse_type("INT")

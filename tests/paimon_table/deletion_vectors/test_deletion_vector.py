@@ -67,6 +67,7 @@ def test_an_unreadable_bitmap_is_refused() -> None:
         decode_vector(data, 0, len(body), "index-1")
 
 
+@pytest.mark.slow
 @given(positions=st.sets(st.integers(0, 60)), start=st.integers(0, 40), count=st.integers(0, 40))
 def test_keep_marks_the_live_rows_of_a_range(positions: set[int], start: int, count: int) -> None:
     kept = vector(*positions).keep(start, count)
@@ -75,6 +76,7 @@ def test_keep_marks_the_live_rows_of_a_range(positions: set[int], start: int, co
     assert kept is None or kept.tolist() == expected
 
 
+@pytest.mark.slow
 @given(positions=st.sets(st.integers(0, 60)), asked=st.lists(st.integers(0, 60)))
 def test_contains_answers_for_positions_in_any_order(positions: set[int], asked: list[int]) -> None:
     found = vector(*positions).contains(np.array(asked, np.int64))

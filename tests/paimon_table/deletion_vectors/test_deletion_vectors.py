@@ -117,6 +117,7 @@ def test_levels_are_read_without_a_merge(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_every_snapshot_is_read_with_its_own_vectors(tmp_path: Path) -> None:
     it = driver(tmp_path)
     expected: dict[int, Rows] = {}

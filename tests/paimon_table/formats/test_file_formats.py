@@ -258,6 +258,7 @@ def test_orc_files_written_by_rows_have_the_same_columns(tmp_path: Path) -> None
     assert schemas[0].equals(schemas[1], check_metadata=True)
 
 
+@pytest.mark.slow
 def test_a_file_ends_where_rows_need_another_way_of_writing(tmp_path: Path) -> None:
     ctx = context(tmp_path, {"id": "INT", "ts": "TIMESTAMP(3)"}, file_format="orc")
     count = 2 * ROW_GROUP_ROWS

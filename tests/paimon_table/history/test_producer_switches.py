@@ -193,6 +193,7 @@ def test_changelogs_beside_snapshots_that_are_there_do_not_expire(tmp_path: Path
     assert plan_changelog_expiry(table.context, Limits(1, 1, 0, 100), LATER.clock_ms()).is_empty
 
 
+@pytest.mark.slow
 def test_a_missing_file_of_a_changelog_without_producer_is_found(tmp_path: Path) -> None:
     watched = Watched(tmp_path, "none")
     for _ in range(9):

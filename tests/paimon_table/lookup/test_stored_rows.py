@@ -96,6 +96,7 @@ def test_every_stored_key_is_found_and_no_other(data: st.DataObject, kind: str, 
     assert rows.schema.equals(row_schema(schema))
 
 
+@pytest.mark.slow
 def test_rows_of_many_batches_come_back_in_the_asked_order(tmp_path: Path) -> None:
     rows = _rows(_INT, [(i,) for i in range(200_000)])
     file = _write(tmp_path / "f", _INT, _words(_INT), rows)

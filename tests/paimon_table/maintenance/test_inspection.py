@@ -147,6 +147,7 @@ def test_a_damaged_newest_schema_does_not_keep_from_looking(root: Path, tmp_path
         look(root / "nothing", tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["snapshot/snapshot", "schema/schema"])
 def test_a_file_of_an_immense_number_does_not_make_the_look_endless(root: Path, tmp_path: Path, name: str) -> None:
     shutil.copy(root / f"{name}-1", root / f"{name}-99999999999999999")

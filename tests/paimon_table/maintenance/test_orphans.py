@@ -99,6 +99,7 @@ def left_behind(root: Path) -> list[str]:
     return sorted(names)
 
 
+@pytest.mark.slow
 def test_what_was_left_behind_goes_and_nothing_else(tmp_path: Path) -> None:
     driver = made(tmp_path)
     root = tmp_path / "t"
@@ -116,6 +117,7 @@ def test_what_was_left_behind_goes_and_nothing_else(tmp_path: Path) -> None:
     assert (reopened.content(), reopened.changes()) == (content, changes)
 
 
+@pytest.mark.slow
 def test_younger_files_stay(tmp_path: Path) -> None:
     driver = made(tmp_path)
     left = left_behind(tmp_path / "t")
@@ -124,6 +126,7 @@ def test_younger_files_stay(tmp_path: Path) -> None:
     assert (found.files, len(found.young)) == ((), len(left))
 
 
+@pytest.mark.slow
 def test_names_of_others_are_told_and_stay(tmp_path: Path) -> None:
     driver = made(tmp_path)
     root = tmp_path / "t"
@@ -166,6 +169,7 @@ def test_tags_branches_and_changelogs_hold_their_files(tmp_path: Path) -> None:
         assert driver.content(number) == contents[number]
 
 
+@pytest.mark.slow
 def test_what_is_published_meanwhile_stays(tmp_path: Path) -> None:
     """A commit that took two days publishes its files between the search and the removal."""
     driver = made(tmp_path)
@@ -208,6 +212,7 @@ def test_nothing_goes_where_a_reference_cannot_be_read(tmp_path: Path, pattern: 
     assert files_of(tmp_path / "t") == before
 
 
+@pytest.mark.slow
 def test_a_snapshot_that_expires_meanwhile_is_no_damage(tmp_path: Path) -> None:
     driver = made(tmp_path)
     root = tmp_path / "t"
@@ -226,6 +231,7 @@ def test_less_than_a_day_takes_a_promise() -> None:
     check_age(0, nobody_writes=True)
 
 
+@pytest.mark.slow
 def test_a_removal_that_dies_is_done_by_the_next_one(tmp_path: Path) -> None:
     io = MemoryFileIO()
     driver = TableDriver(new_table("/w/t", COLUMNS[:2], ["k"], io=io), tmp_path / "lookup")
@@ -275,6 +281,7 @@ def test_nothing_goes_behind_a_link(tmp_path: Path, place: str) -> None:
     assert files_of(tmp_path / "other/t") == before
 
 
+@pytest.mark.slow
 def test_a_table_within_the_directory_of_another_keeps_its_files(tmp_path: Path) -> None:
     driver = made(tmp_path)
     inner = TableDriver(new_table(tmp_path / "t/dt=inner", COLUMNS[:2], ["k"]), tmp_path / "lookup2")

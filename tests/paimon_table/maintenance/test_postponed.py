@@ -269,6 +269,7 @@ def test_an_interruption_leaves_no_files(tmp_path: Path) -> None:
     assert set(io.disk.files) == before
 
 
+@pytest.mark.slow
 def test_a_crash_at_any_operation_doubles_and_loses_nothing(tmp_path: Path) -> None:
     driver = postponed(tmp_path, merge_engine="aggregation", **{"fields.v.aggregate-function": "sum"})
     driver.commit([["+I", key, 1] for key in range(10)])

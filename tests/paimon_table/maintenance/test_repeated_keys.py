@@ -78,6 +78,7 @@ def test_without_a_column_the_row_of_the_youngest_file_stays(tmp_path: Path) -> 
     assert sorted(row[:2] for row in driver.content()) == [*(["b", k] for k in range(6)), ["c", 9]]
 
 
+@pytest.mark.slow
 def test_a_changelog_holds_the_deletes_with_the_rows_as_they_were(tmp_path: Path) -> None:
     table = cross_table(changelog_producer="input")
     two_writers(table, tmp_path)
@@ -91,6 +92,7 @@ def test_a_changelog_holds_the_deletes_with_the_rows_as_they_were(tmp_path: Path
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_rows_that_came_meanwhile_are_not_decided_about(tmp_path: Path) -> None:
     table = cross_table()
     late = prepared(TableDriver(table, tmp_path / "x", "x"), [["+I", "c", 20, 0, 0]], notes=False)
@@ -105,6 +107,7 @@ def test_rows_that_came_meanwhile_are_not_decided_about(tmp_path: Path) -> None:
     assert table.snapshots.latest_id() == before
 
 
+@pytest.mark.slow
 def test_files_stay_if_nobody_knows_whether_a_snapshot_names_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -344,6 +344,7 @@ def test_rows_that_come_meanwhile_are_not_lost(tmp_path: Path, options: dict[str
     assert {name for name in stored_names(table) if name.startswith("data-")} >= live_names(table)
 
 
+@pytest.mark.slow
 def test_a_writer_that_never_rests_is_named_and_loses_nothing(tmp_path: Path) -> None:
     table = plain(tmp_path)
     table.commit(rows(range(100)))

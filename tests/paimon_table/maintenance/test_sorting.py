@@ -106,6 +106,7 @@ def test_what_cannot_be_sorted_is_refused(
         sort(table, job(tmp_path), columns, lambda _: True)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.lists(st.tuples(st.one_of(st.none(), st.integers(0, 3)), st.integers(0, 5)), max_size=9), max_size=9),

@@ -114,6 +114,7 @@ def test_writers_go_on_as_on_a_new_table(tmp_path: Path, kind: Kind) -> None:
     assert set(following.state().hash_files()) == set(other.state().hash_files())
 
 
+@pytest.mark.slow
 def test_index_files_go_too(tmp_path: Path) -> None:
     driver = filled(tmp_path, KINDS["dynamic"])
     assert {entry.file.index_type for entry in driver.state().index} == {HASH}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
@@ -56,6 +57,7 @@ def _outcome(table: EngineTable, rows: pa.Table, single_passes: bool, fold: bool
         return MalformedRecord
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(_tables(), _rows(["+I", "+U", "+I", "-U", "-D"]), st.booleans())
 def test_the_vector_path_equals_the_fold(table: EngineTable, rows: list[Row], single_passes: bool) -> None:
@@ -92,6 +94,7 @@ def _from_first_add(rows: list[Row]) -> list[Row]:
     return kept
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(_contiguous(), st.integers(0, 25))
 def test_merging_the_older_rows_first_makes_no_difference(case: tuple[EngineTable, list[Row]], cut: int) -> None:

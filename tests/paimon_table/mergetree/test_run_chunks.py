@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,6 +46,7 @@ def _file(name: str, keys: list[tuple[Any, ...]], level: int) -> DataFileMeta:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.lists(_RUN, min_size=1, max_size=4), st.sampled_from([1, 100, 400, 1 << 20]), st.integers(1, 3))
 def test_chunks_hold_all_rows_of_their_keys_in_order(

@@ -321,6 +321,7 @@ def test_entries_go_from_manifest_to_manifest_as_they_are_stored() -> None:
         decode_stored(data, "/t/manifest/m", 2499)
 
 
+@pytest.mark.slow
 def test_manifests_are_closed_behind_the_target_size() -> None:
     """Smaller ones would be merged again and again."""
     stored = [stored_entry(entry(f"data-{uuid.uuid4()}-{number}")) for number in range(2000)]

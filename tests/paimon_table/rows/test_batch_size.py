@@ -24,6 +24,7 @@ def _batches(root: Path, file_format: str, texts: list[str], batch_rows: int = _
     return list(iter_key_value_batches(bucket.ctx, bucket.directory, file, batch_rows=batch_rows))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])
 def test_batches_of_rows_that_compress_well_are_small(tmp_path: Path, file_format: str) -> None:
     texts = ["long" * 500] * _ROWS
@@ -40,6 +41,7 @@ def test_batches_of_rows_that_compress_well_are_small(tmp_path: Path, file_forma
     assert rows.column("text").to_pylist() == texts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])
 def test_batches_shrink_where_rows_become_larger(tmp_path: Path, file_format: str) -> None:
     texts = ["short"] * (_ROWS // 2) + ["long" * 1_000] * (_ROWS // 2)

@@ -44,6 +44,7 @@ def test_a_row_comes_back_as_it_was(rows: tuple[list[DataType], list[list[Any]]]
         assert len(serialized) % 8 == 4
 
 
+@pytest.mark.slow
 @given(row_sets())
 def test_a_field_of_many_rows_is_read_as_that_of_each(rows: tuple[list[DataType], list[list[Any]]]) -> None:
     types, values = rows
@@ -54,6 +55,7 @@ def test_a_field_of_many_rows_is_read_as_that_of_each(rows: tuple[list[DataType]
         raw_fields([*serialized, serialized[0][:5]], 0, types[0])
 
 
+@pytest.mark.slow
 @given(row_sets(), st.integers(0, 3), st.integers(1, 4))
 def test_columns_give_the_bytes_of_single_rows(
     rows: tuple[list[DataType], list[list[Any]]], skipped: int, chunks: int

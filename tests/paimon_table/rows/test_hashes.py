@@ -118,6 +118,7 @@ def test_no_rows_have_no_buckets() -> None:
     assert len(key_hash64([pa.chunked_array([], pa.int64())], [BIGINT])) == 0
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.none() | st.text(max_size=40), st.none() | st.integers(-(2**63), 2**63 - 1)), min_size=1),
     st.integers(1, 100),
@@ -132,6 +133,7 @@ def test_columns_and_rows_hash_alike(rows: list[tuple[str | None, int | None]], 
     assert assign_buckets(columns, types, buckets).tolist() == [abs(h) % buckets for h in expected]
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.none() | st.text("ab", max_size=20), st.integers(0, 3)), min_size=1))
 def test_equal_keys_and_only_they_have_equal_64_bit_hashes(rows: list[tuple[str | None, int]]) -> None:
     columns = [pa.array([r[0] for r in rows], pa.string()), pa.array([r[1] for r in rows], pa.int64())]

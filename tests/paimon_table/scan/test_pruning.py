@@ -133,6 +133,7 @@ def test_predicate_on_an_unknown_column_is_refused() -> None:
         referenced_columns(pc.field("nope") == 1, SCHEMA.arrow_schema)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("predicate", [
     pc.field("k") == 500, pc.field("k") > 990, pc.field("k") < 2000, pc.field("k") < 0, pc.field("k") + 1 == 7,
     pc.field("s") == "v042", pc.field("s").is_null(), ~pc.field("s").is_valid(), pc.field("s") > "v900",

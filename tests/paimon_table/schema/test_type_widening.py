@@ -52,6 +52,7 @@ def test_common_type(old: str, new: str, common: str | None) -> None:
         assert common_type(parse_type(new), parse_type(old)) == expected
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_the_common_type_holds_both(data: st.DataObject) -> None:
     types = [parse_type(text) for case in CASES for text in case[:2]]

@@ -37,6 +37,7 @@ def publish_own_name(path: str, number: int) -> bool:
     return LocalFileIO().publish(path, str(number).encode() * 1000)
 
 
+@pytest.mark.slow
 def test_exactly_one_of_many_processes_publishes(tmp_path: Path) -> None:
     with ProcessPoolExecutor(4) as processes:
         for snapshot in range(20):
@@ -46,6 +47,7 @@ def test_exactly_one_of_many_processes_publishes(tmp_path: Path) -> None:
             assert LocalFileIO().read(path) == str(won.index(True)).encode() * 1000
 
 
+@pytest.mark.slow
 def test_streamed_files_and_their_directories_are_on_disk_after_sync(
     io: LocalFileIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,6 +204,7 @@ def test_missing_things(io: LocalFileIO, tmp_path: Path) -> None:
         io.open_input(f"{tmp_path}/none")
 
 
+@pytest.mark.slow
 def test_storage_is_chosen_by_uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert file_io_for("file:///a/b%20c/") == (LocalFileIO(), "/a/b c")

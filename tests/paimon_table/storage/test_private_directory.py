@@ -184,6 +184,7 @@ def test_cleaners_of_temporary_files_find_the_directory_of_a_process_locked(pare
     os.close(cleaner)
 
 
+@pytest.mark.slow
 def test_many_processes_that_start_at_once_keep_what_is_theirs(parent: Path) -> None:
     code = (
         "from paimon_table.storage.private_directory import process_directory, make_file\n"

@@ -103,6 +103,7 @@ def test_a_bucket_keeps_the_order_of_arrival_through_compactions(tmp_path: Path,
     assert ids(table) == [*arrived, 1]
 
 
+@pytest.mark.slow
 def test_small_files_without_buckets_are_packed_per_partition(tmp_path: Path) -> None:
     writer = driver(tmp_path, UNAWARE, ("v",))
     for number in range(12):
@@ -387,6 +388,7 @@ def test_row_groups_that_are_small_are_written_anew(tmp_path: Path) -> None:
     assert sorted(ids(writer.table)) == list(range(400))
 
 
+@pytest.mark.slow
 def test_row_groups_of_usual_batches_are_large_enough(tmp_path: Path) -> None:
     writer = driver(tmp_path, JOINING)
     for seed in range(3):
@@ -539,6 +541,7 @@ def test_a_page_that_is_damaged_is_not_copied(tmp_path: Path) -> None:
     assert sorted(ids(writer.table)) == [*range(90_000), *range(120_000, 150_000)]
 
 
+@pytest.mark.slow
 def test_files_of_other_writers_are_written_anew(tmp_path: Path) -> None:
     writer = driver(tmp_path, JOINING)
     for seed in range(3):

@@ -269,6 +269,7 @@ def test_level_0_can_be_compacted_at_once_without_lookup(lookup_dir: Path) -> No
     assert [f.level for f in bucket.files] == [5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "values"), [("aggregation", (111, 101)), ("first-row", (1, 1))])
 def test_scans_read_each_key_once_across_levels(tmp_path: Path, engine: str, values: tuple[int, int]) -> None:
     options = {"merge-engine": engine, "changelog-producer": "lookup"}

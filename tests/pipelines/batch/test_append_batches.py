@@ -54,6 +54,7 @@ def test_every_record_adds_a_row_though_it_has_no_key(tmp_path: Path, is_one_job
     assert [t.row_count for t in report.tables] == [2]
 
 
+@pytest.mark.slow
 @either_order
 def test_each_decode_task_writes_its_rows_into_one_file(tmp_path: Path, is_one_job: bool) -> None:
     tables = tables_of(tmp_path)
@@ -64,6 +65,7 @@ def test_each_decode_task_writes_its_rows_into_one_file(tmp_path: Path, is_one_j
     assert report.counts.with_rows == 14_000
 
 
+@pytest.mark.slow
 @either_order
 def test_beside_a_table_with_a_key_a_large_batch_is_shared_among_the_write_tasks(
     tmp_path: Path, is_one_job: bool
@@ -115,6 +117,7 @@ def _rows_of_files(tables: PipelineTables) -> list[int]:
     return sorted(file.row_count for file in files)
 
 
+@pytest.mark.slow
 def test_small_files_are_packed_beside_the_batches(tmp_path: Path) -> None:
     tables = tables_of(tmp_path)
     run_batches(tables, [records(*inserts(2, 2 * batch), first_offset=2 * batch) for batch in range(14)], tmp_path)
@@ -134,6 +137,7 @@ def test_a_write_only_table_is_not_compacted(tmp_path: Path) -> None:
     assert sum(map(len, tables.sinks["lake.clicks"].state.files.values())) == 9
 
 
+@pytest.mark.slow
 def test_buckets_keep_the_order_of_each_topic_partition(tmp_path: Path) -> None:
     options = {"bucket": "2", "bucket-key": "id"}
     tables = tables_of(tmp_path, [rule(options=options)])

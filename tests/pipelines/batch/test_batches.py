@@ -74,6 +74,7 @@ def test_truncate_stops_the_pipeline_with_its_place(tmp_path: Path) -> None:
     assert tables.sinks["lake.wiped"].table.snapshots.latest_id() is None
 
 
+@pytest.mark.slow
 def test_unchanged_toast_values_are_filled_from_the_table(tmp_path: Path) -> None:
     rule: list[dict[str, object]] = [{"match": {"table": "varied"}, "into": "lake.varied"}]
     tables = pipeline_tables(tmp_path, rule, **{"changelog-producer": "lookup"})
@@ -148,6 +149,7 @@ def test_a_batch_that_runs_again_changes_nothing(tmp_path: Path) -> None:
     assert open_table(tables, "orders").snapshots.latest_id() == before
 
 
+@pytest.mark.slow
 def test_a_lost_checkpoint_resumes_from_the_offsets_in_the_table(tmp_path: Path) -> None:
     history = History("orders", seed=5, partitions=1).extend(300)
     tables = pipeline_tables(tmp_path, ALL_TABLES, **{"changelog-producer": "lookup"})
@@ -164,6 +166,7 @@ def test_a_lost_checkpoint_resumes_from_the_offsets_in_the_table(tmp_path: Path)
     assert sum(number + 1 for number in sequence) <= sum(1 for _, _, envelope in history.events if envelope)
 
 
+@pytest.mark.slow
 def test_what_a_new_checkpoint_took_over_stays_dropped_after_a_restart(tmp_path: Path) -> None:
     history = History("orders", seed=12, partitions=1).extend(200)
     rules = [{**rule, "merge_sources": "same_rows"} for rule in ALL_TABLES]
@@ -225,6 +228,7 @@ def test_a_lost_checkpoint_can_stop_the_pipeline(tmp_path: Path) -> None:
         run_batches(PipelineTables(config, "tidemark-shop-other"), [records_of(history)], tmp_path)
 
 
+@pytest.mark.slow
 def test_a_restart_says_for_every_table_that_its_old_rows_stay(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -28,6 +28,7 @@ LOOKUP = {"changelog-producer": "lookup"}
 ROW = ROW_OF_T
 
 
+@pytest.mark.slow
 def test_columns_are_renamed_left_out_computed_and_typed(tmp_path: Path) -> None:
     rule = {
         "columns": {
@@ -51,6 +52,7 @@ def test_columns_are_renamed_left_out_computed_and_typed(tmp_path: Path) -> None
     assert run.types["exact"] == "DECIMAL(10, 2)" and run.types["day"] == "DATE" and run.types["s"] == "BIGINT"
 
 
+@pytest.mark.slow
 def test_keep_names_the_columns_and_new_ones_follow_the_rule(tmp_path: Path) -> None:
     kept = Run(tmp_path / "kept", {"columns": {"keep": ["id", "/n.*/"], "add": {"m": "n + 1"}}})
     open_ = Run(tmp_path / "open", {"columns": {"rename": {"later": "new name"}, "drop": ["other"]}})
@@ -63,6 +65,7 @@ def test_keep_names_the_columns_and_new_ones_follow_the_rule(tmp_path: Path) -> 
     assert kept.reasons == open_.reasons == {}
 
 
+@pytest.mark.slow
 def test_names_that_differ_in_case_or_are_words_of_sql_mean_what_they_say(tmp_path: Path) -> None:
     row = {"id": 1, "Val": 1, "val": 20, "order": 3, "odd \"name'": 4, "Größe": 5}
     add = {"a": "Val", "b": "val", "c": '"order" + 1', "d": '"odd ""name\'" + 1', "e": "größe", "select": "Val + val"}
@@ -105,6 +108,7 @@ def test_a_stated_type_takes_no_value_that_would_change(tmp_path: Path) -> None:
     assert [reason.split(": ")[0] for reason in run.reasons] == ["column i", "column word", "column p2"]
 
 
+@pytest.mark.slow
 def test_metadata_stands_in_columns_and_expressions(tmp_path: Path) -> None:
     add = {
         "op": "$op", "src": "$source_time", "ts": "$timestamp", "place": "concat_ws(':', $topic, $partition, $offset)",
@@ -122,6 +126,7 @@ def test_metadata_stands_in_columns_and_expressions(tmp_path: Path) -> None:
     assert (first["whence"], first["seen"], first["ts"].timestamp()) == ("shop.public.t", True, 1.0)
 
 
+@pytest.mark.slow
 def test_shards_get_their_column(tmp_path: Path) -> None:
     rule = {
         "primary_key": ["shard", "id"], "merge_sources": "disjoint_keys", "columns": {"add": {"shard": "$database"}},
@@ -146,6 +151,7 @@ def test_a_computed_key_without_old_rows_sends_updates_to_quarantine(tmp_path: P
     assert "REPLICA IDENTITY FULL" in reason and "n of the primary key is not in the message key" in reason
 
 
+@pytest.mark.slow
 def test_unsent_values_are_kept_or_the_record_is_refused_by_name(tmp_path: Path) -> None:
     rule = {"columns": {"add": {"up": "upper(note)", "both": "note || n"}, "drop": ["note"]}}
     run = Run(tmp_path, {"columns": {"add": {"up": "upper(note)"}, "drop": ["note"]}}, **LOOKUP)
@@ -169,6 +175,7 @@ def test_a_filter_over_an_unsent_value_refuses_the_record(tmp_path: Path) -> Non
     assert next(iter(run.reasons)).startswith("where: note = 'x': the source did not send note")
 
 
+@pytest.mark.slow
 def test_a_row_that_leaves_or_enters_the_filter_is_deleted_or_inserted(tmp_path: Path) -> None:
     run = Run(tmp_path, {"where": "n > 5"}, **LOOKUP)
 
@@ -184,6 +191,7 @@ def test_a_row_that_leaves_or_enters_the_filter_is_deleted_or_inserted(tmp_path:
     assert run.reports[0].counts.filtered == 1
 
 
+@pytest.mark.slow
 def test_a_filter_that_comes_to_an_ordered_table_later_keeps_its_deletes(tmp_path: Path) -> None:
     """So does the table when the filter is gone again, and the rule of another source without one."""
     options = {"sequence.field": "n", "full-compaction.delta-commits": "1", "changelog-producer": "none"}
@@ -205,6 +213,7 @@ def test_deletes_stay_as_long_as_the_file_says(tmp_path: Path) -> None:
     assert run.table.schema.options["tidemark.keep-deletes"] == "3 h"
 
 
+@pytest.mark.slow
 def test_a_row_that_left_the_filter_lends_no_values_to_the_key_that_it_goes_to(tmp_path: Path) -> None:
     """It changed outside of the filter, so what the table had of it is not what the source left out."""
     run = Run(tmp_path, {"where": "n > 5"}, **LOOKUP)
@@ -259,6 +268,7 @@ def test_an_update_without_its_old_row_is_no_guess_where_sums_depend_on_it(tmp_p
     assert next(iter(run.reasons)).startswith("where: the row leaves the table, and the old row is not in the event")
 
 
+@pytest.mark.slow
 def test_masks_hide_values_and_equal_ones_stay_equal(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     mask = {"name": {"hash": "sha256", "key": "s3cr3t"}, "note": {"show_last": 2}, "n": "redact", "z": "redact"}
     run = Run(tmp_path, {"columns": {"mask": mask, "add": {"bad": "CAST(note AS INTEGER)"}}})
@@ -277,6 +287,7 @@ def test_masks_hide_values_and_equal_ones_stay_equal(tmp_path: Path, caplog: pyt
     assert b"s3cr3t" not in pickle.dumps(goals)
 
 
+@pytest.mark.slow
 def test_a_mask_over_rows_that_are_there_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     def told(mask: Mapping[str, object]) -> list[str]:
         caplog.clear()
@@ -295,6 +306,7 @@ def test_a_mask_over_rows_that_are_there_is_told_once(tmp_path: Path, caplog: py
     assert len(told({"name": {"show_last": 1}, "note": {"show_last": 2}})) == 1  # open in between
 
 
+@pytest.mark.slow
 def test_another_order_over_rows_that_are_there_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     options = {"sequence.field": "place"}
     run = Run(tmp_path, {"columns": {"add": {"place": "n"}}}, **options).take([("c", None, ROW)])
@@ -314,6 +326,7 @@ def test_a_condition_over_rows_that_are_there_is_told_once(tmp_path: Path, caplo
         assert sum("`where` has changed" in r.getMessage() for r in caplog.records) == count, where
 
 
+@pytest.mark.slow
 def test_another_expression_for_the_key_is_refused(tmp_path: Path) -> None:
     def rule(expression: str) -> dict[str, object]:
         return {"columns": {"add": {"k": expression}}, "primary_key": ["k", "id"], "before": "full"}
@@ -358,6 +371,7 @@ VALUES: dict[str, Any] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_masks_hide_values_of_every_type(tmp_path: Path) -> None:
     """The values get their types from a first rule, or from a declaration of a hidden column."""
     shown = {"hash": ({"hash": "sha256", "key": "k"}, "[0-9a-f]{64}"), "last": ({"show_last": 2}, r"\*+..|\*+")}
@@ -415,6 +429,7 @@ def test_a_misspelt_mask_leaves_no_value_open(tmp_path: Path) -> None:
         Run(tmp_path, {"columns": {"mask": {"nmae": "redact"}}}).take([("c", None, ROW)])
 
 
+@pytest.mark.slow
 def test_a_masked_column_that_shows_late_is_masked_from_its_first_value(tmp_path: Path) -> None:
     run = Run(tmp_path, {"columns": {"mask": {"name": {"show_last": 1}, "phone": {"show_last": 2}}}})
 
@@ -449,6 +464,7 @@ def test_rules_that_do_not_fit_the_records_say_so(tmp_path: Path, rule: dict[str
         Run(tmp_path, rule).take([("c", None, ROW)])
 
 
+@pytest.mark.slow
 def test_a_rule_changes_with_its_table_there(tmp_path: Path) -> None:
     run = Run(tmp_path, {"columns": {"drop": ["name"]}}).take([("c", None, ROW)])
 
@@ -509,6 +525,7 @@ def test_options_may_name_computed_columns(tmp_path: Path) -> None:
     assert [row["n"] for row in run.rows] == [6]
 
 
+@pytest.mark.slow
 def test_two_rules_make_one_wide_table_of_columns_with_one_name(tmp_path: Path) -> None:
     rules: list[dict[str, object]] = [
         {
@@ -673,6 +690,7 @@ def test_deletes_that_show_no_column_of_a_filter_wait_for_the_first_row(tmp_path
     assert pipeline.reports[0].counts.skipped == {"deletes without a table": 1}
 
 
+@pytest.mark.slow
 def test_rows_with_nothing_but_null_for_a_filter_pause_their_table_alone(tmp_path: Path) -> None:
     """Once the rule says the type, the table has them all."""
     batch = two_tables(("t", "c", None, {"id": 1, "status": None}), *OTHERS, OPEN)

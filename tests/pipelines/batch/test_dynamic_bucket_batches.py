@@ -51,6 +51,7 @@ def test_captured_shop_equals_its_source(tmp_path: Path, records: int) -> None:
         assert len(changes) == len(table.to_arrow())
 
 
+@pytest.mark.slow
 def test_unchanged_toast_values_are_filled_from_the_bucket_of_the_key(tmp_path: Path) -> None:
     rule: list[dict[str, object]] = [{"match": {"table": "varied"}, "into": "lake.varied"}]
     tables = pipeline_tables(tmp_path, rule, **DYNAMIC | {"dynamic-bucket.target-row-num": "3"})
@@ -64,6 +65,7 @@ def test_unchanged_toast_values_are_filled_from_the_bucket_of_the_key(tmp_path: 
     assert_every_key_has_one_bucket(table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_one_job", [False, True])
 def test_another_number_of_tasks_moves_no_key(tmp_path: Path, is_one_job: bool) -> None:
     history = History("orders", seed=7)
@@ -94,6 +96,7 @@ def test_a_batch_that_runs_again_keeps_its_buckets(tmp_path: Path) -> None:
     assert (keys_by_bucket(table), table.state().index) == (before, index)
 
 
+@pytest.mark.slow
 def test_a_new_checkpoint_finds_the_keys_where_they_are(tmp_path: Path) -> None:
     history = History("orders", seed=9).extend(300)
     tables = pipeline_tables(tmp_path, ALL_TABLES, **DYNAMIC)
@@ -108,6 +111,7 @@ def test_a_new_checkpoint_finds_the_keys_where_they_are(tmp_path: Path) -> None:
     assert_every_key_has_one_bucket(table)
 
 
+@pytest.mark.slow
 def test_lanes_of_another_writer_are_planned_anew(tmp_path: Path) -> None:
     """Between the decode step and the write step somebody else writes the partition, with other assigners."""
     history = History("orders", seed=10).extend(100)

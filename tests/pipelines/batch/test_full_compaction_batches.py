@@ -81,6 +81,7 @@ def test_buckets_without_rows_are_compacted_when_it_is_due(tmp_path: Path) -> No
     assert len(_replayed(table)) == table.to_arrow().num_rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", ["compaction", "nothing"])
 def test_an_interrupted_full_compaction_is_made_up_for_once(tmp_path: Path, lost: str) -> None:
     options = {**_FULL, "bucket": "4", "full-compaction.delta-commits": "2"}
@@ -107,6 +108,7 @@ def test_an_interrupted_full_compaction_is_made_up_for_once(tmp_path: Path, lost
     assert len(_replayed(table)) == table.to_arrow().num_rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"changelog-producer": "lookup"}, {**_FULL, "full-compaction.delta-commits": "2"}])
 def test_what_a_batch_left_to_compact_is_done_at_the_next_start(tmp_path: Path, options: dict[str, str]) -> None:
     """Spark took batch 1 for done before it was compacted, and never runs it again."""
@@ -135,6 +137,7 @@ def test_what_a_batch_left_to_compact_is_done_at_the_next_start(tmp_path: Path, 
         assert len(replay_strictly(changes, ["id"])) == _table(tables).to_arrow().num_rows
 
 
+@pytest.mark.slow
 def test_a_full_compaction_that_was_left_is_done_for_tables_without_rows_too(tmp_path: Path) -> None:
     rules: list[dict[str, object]] = [{"match": {"table": "(.*)"}, "into": "lake.{table}"}]
     options = {**_FULL, "full-compaction.delta-commits": "2"}

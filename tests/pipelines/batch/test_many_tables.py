@@ -98,6 +98,7 @@ def test_all_tables_are_at_the_same_step_at_once(tmp_path: Path, kind: str) -> N
     assert {name: sink.state.snapshot_id for name, sink in tables.sinks.items()} == {f"lake.{n}": 1 for n in NAMES}
 
 
+@pytest.mark.slow
 def test_more_small_tables_wait_for_a_store_together_than_for_a_disk(tmp_path: Path) -> None:
     names = [f"t{number}" for number in range(20)]
     kinds = "/schema/", "/tidemark/", "/bucket-0/", "/snapshot/snapshot-", "/snapshot/LATEST"

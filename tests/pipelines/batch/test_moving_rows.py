@@ -66,6 +66,7 @@ def test_rows_follow_their_source_over_restarts_and_changed_slots(
         assert rows_of(stored(tmp_path)) == [source.rows[key] for key in sorted(source.rows)], f"batch {batch_id}"
 
 
+@pytest.mark.slow
 def test_a_batch_that_runs_again_changes_nothing(tmp_path: Path) -> None:
     tables = moving_tables(tmp_path)
     first = records([("c", None, {"id": k, "dt": "a", "body": "x"}) for k in range(9)])
@@ -77,6 +78,7 @@ def test_a_batch_that_runs_again_changes_nothing(tmp_path: Path) -> None:
     assert rows_of(stored(tmp_path)) == [{"id": k, "dt": "b", "body": "y"} for k in range(9)]
 
 
+@pytest.mark.slow
 def test_a_commit_of_somebody_else_is_caught_up_with(tmp_path: Path) -> None:
     tables = moving_tables(tmp_path, **{"changelog-producer": "lookup"})
     settings = task_settings(tmp_path)
@@ -93,6 +95,7 @@ def test_a_commit_of_somebody_else_is_caught_up_with(tmp_path: Path) -> None:
     assert rows_of(stored(tmp_path)) == list(expected.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_one_job", [False, True])
 def test_a_table_laid_out_by_another_number_of_lanes_goes_on(tmp_path: Path, is_one_job: bool) -> None:
     tables = moving_tables(tmp_path, **{"dynamic-bucket.target-row-num": "4"})

@@ -74,6 +74,7 @@ def test_null_puts_them_all_into_quarantine(tmp_path: Path) -> None:
     assert not pipeline.behind and quarantined(tmp_path) == 40
 
 
+@pytest.mark.slow
 def test_after_the_rule_is_mended_no_record_is_missing(tmp_path: Path) -> None:
     events = [event("c", key, {"id": key, "amount": 1000}) for key in range(40)]
     ran(tmp_path, *events, columns={"types": {"amount": "TINYINT"}})
@@ -140,6 +141,7 @@ def test_control_records_are_good_records_of_their_topic(tmp_path: Path, batch_s
     assert pipeline.tables.unreadable == {} and quarantined(tmp_path) == 5
 
 
+@pytest.mark.slow
 def test_a_good_record_now_and_then_does_not_hide_that_nearly_all_are_bad(tmp_path: Path) -> None:
     events = [event("c", n, {"id": n}) if n % 20 == 19 else GARBAGE for n in range(20, 320)]
     pipeline = ran(tmp_path, *good(20), *events, batch_size=20)

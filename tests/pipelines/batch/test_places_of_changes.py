@@ -46,6 +46,7 @@ def test_each_change_has_its_place_in_the_log_of_the_source(tmp_path: Path, capt
     assert stored(tmp_path, capture, "debezium-json") == told_by(capture)
 
 
+@pytest.mark.slow
 def test_avro_records_have_their_places_too(tmp_path: Path) -> None:
     rows = stored(tmp_path, "shop_avro.raw", AVRO)
     assert len(rows) == len(told_by("shop_plain"))

@@ -45,6 +45,7 @@ def test_rows_come_out_in_the_order_of_their_events(tmp_path: Path, is_one_job: 
     assert set(table.state().total_buckets.values()) == {3}
 
 
+@pytest.mark.slow
 def test_a_new_checkpoint_goes_on_in_order(tmp_path: Path) -> None:
     history = History("orders", seed=8, keys=40).extend(240)
     parts = batches(history)
@@ -55,6 +56,7 @@ def test_a_new_checkpoint_goes_on_in_order(tmp_path: Path) -> None:
     assert content(tmp_path) == history.rows
 
 
+@pytest.mark.slow
 def test_values_that_were_not_sent_are_refused_with_the_remedy(tmp_path: Path) -> None:
     rule: list[dict[str, object]] = [{"match": {"table": "varied"}, "into": "lake.varied"}]
     tables = pipeline_tables(tmp_path, rule, bucket="-2")

@@ -34,6 +34,7 @@ from tests.support.local_batches import ALL_TABLES, pipeline_tables, processed, 
 either_order = pytest.mark.parametrize("is_one_job", [False, True], ids=["two jobs", "one job"])
 
 
+@pytest.mark.slow
 @either_order
 def test_a_row_that_moves_to_another_bucket_keeps_the_values_that_were_not_sent(
     tmp_path: Path, is_one_job: bool
@@ -99,6 +100,7 @@ def test_a_batch_that_runs_again_is_in_the_table_once(tmp_path: Path, is_one_job
     assert again.sinks["lake.items"].table.snapshots.latest_id() == 1
 
 
+@pytest.mark.slow
 @either_order
 def test_a_batch_that_never_stops_showing_something_new_is_given_up(tmp_path: Path, is_one_job: bool) -> None:
     tables = _filled(tmp_path, is_one_job)

@@ -94,6 +94,7 @@ def test_a_running_pipeline_goes_from_and_to_other_kinds_of_buckets(
     assert content(tmp_path) == history.rows
 
 
+@pytest.mark.slow
 def test_the_position_outlives_the_snapshots_of_others(tmp_path: Path) -> None:
     history = History("orders", seed=5, keys=60).extend(120)
     parts = batches(history)
@@ -139,6 +140,7 @@ def test_a_number_that_the_table_never_had_is_refused(tmp_path: Path) -> None:
     assert content(tmp_path) == history.rows
 
 
+@pytest.mark.slow
 def test_another_option_alone_stops_the_batch_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

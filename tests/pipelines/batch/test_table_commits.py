@@ -64,6 +64,7 @@ def test_the_heaviest_tables_are_compacted_by_jobs_of_their_own(rows: dict[int, 
     assert [[table for table, _ in job] for job in jobs_of(list(due), due)] == jobs
 
 
+@pytest.mark.slow
 @either_order
 def test_a_hot_table_does_not_keep_the_changelog_of_the_others(tmp_path: Path, is_one_job: bool) -> None:
     tables, exchange = _hot_and_cool(tmp_path, is_one_job)

@@ -130,6 +130,7 @@ HISTORIES = st.lists(st.tuples(st.integers(0, 15), st.dictionaries(st.integers(0
 """Batches: how long after the one before, and the newest time that each partition brings."""
 
 
+@pytest.mark.slow
 @given(HISTORIES)
 def test_the_watermark_is_that_of_the_slowest_partition_that_is_not_idle(
     history: list[tuple[int, dict[int, int]]],

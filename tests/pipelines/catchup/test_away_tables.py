@@ -267,6 +267,7 @@ def test_a_table_that_is_away_is_not_compacted(tmp_path: Path) -> None:
     assert sums(back) == ALL
 
 
+@pytest.mark.slow
 def test_a_new_checkpoint_notes_where_it_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With `restart` at the offsets behind those of the tables: the topics are not read again from their begin."""
     process(tmp_path, SUMS, ITEMS).run(4)
@@ -283,6 +284,7 @@ def test_a_new_checkpoint_notes_where_it_begins(tmp_path: Path, monkeypatch: pyt
     assert away.book.pauses["lake.sums"].begin == paused_pipeline.position(40)
 
 
+@pytest.mark.slow
 def test_a_rule_for_another_topic_says_what_the_table_misses(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     process(tmp_path, SUMS, ITEMS).run(2)
     other = {**SUMS, "match": {"table": "items"}, "merge_sources": "same_rows"}
@@ -320,6 +322,7 @@ def _killed() -> None:
     raise Killed
 
 
+@pytest.mark.slow
 def test_a_replay_of_a_table_that_is_away_waits_for_its_stream(tmp_path: Path) -> None:
     process(tmp_path, SUMS, ITEMS).run(2)
     away = process(tmp_path, ITEMS)
@@ -342,6 +345,7 @@ def test_a_table_that_was_dropped_meanwhile_is_a_new_one(tmp_path: Path, is_fill
     assert sum(sums(back).values()) == (COUNT if is_filled else COUNT - 20)
 
 
+@pytest.mark.slow
 def test_a_rule_for_another_topic_writes_the_table_at_once(tmp_path: Path) -> None:
     """Of what came while no rule was there for the first topic nothing is read, and nothing twice."""
 
@@ -368,6 +372,7 @@ def test_a_rule_for_another_topic_writes_the_table_at_once(tmp_path: Path) -> No
     assert total == 10 + 10 * 100 + (COUNT - 20) * 101
 
 
+@pytest.mark.slow
 def test_older_records_of_a_second_rule_are_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     same = {"merge_sources": "same_rows", "into": "lake.items"}
     process(tmp_path, {**ITEMS, **same}).run(2)

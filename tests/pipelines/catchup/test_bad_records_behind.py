@@ -35,6 +35,7 @@ def rows(pipeline: PausedPipeline, *missing: int, count: int = 40) -> bool:
     return pipeline.rows("lake.items").keys() == {*range(count)} - {*missing}
 
 
+@pytest.mark.slow
 def test_they_wait_for_the_only_table_of_their_topic(tmp_path: Path) -> None:
     pipeline = PausedPipeline(tmp_path, with_unreadable(3, 15, 33), [ITEMS], has_quarantine=True)
     pipeline.run(1)
@@ -65,6 +66,7 @@ def test_a_table_that_is_filled_from_the_first_record_has_each_once(tmp_path: Pa
     assert put_aside(pipeline) == [3, 15, 33] and rows(pipeline, 3, 15, 33)
 
 
+@pytest.mark.slow
 def test_too_many_of_them_pause_the_table_and_fill_no_quarantine(tmp_path: Path) -> None:
     unreadable: Sequence[int] = range(12, 18)
     rules = [{**ITEMS, "max_bad_records": 2}]

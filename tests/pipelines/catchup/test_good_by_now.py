@@ -43,6 +43,7 @@ def filled_then_rolled_back(root: Path, **keys: object) -> PausedPipeline:
     return first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on_bad_record", ["quarantine", "fail"])
 def test_of_a_table_that_is_caught_up(tmp_path: Path, on_bad_record: str) -> None:
     filled_then_rolled_back(tmp_path)
@@ -68,6 +69,7 @@ def test_whenever_the_process_is_killed(tmp_path: Path, monkeypatch: pytest.Monk
     check(again, {3})
 
 
+@pytest.mark.slow
 def test_of_a_slice_that_was_committed_without_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The slice is read again under the mended rule, and takes nothing more."""
     filled_then_rolled_back(tmp_path)
@@ -78,6 +80,7 @@ def test_of_a_slice_that_was_committed_without_them(tmp_path: Path, monkeypatch:
     check(again, BAD)
 
 
+@pytest.mark.slow
 def test_of_a_slice_that_was_committed_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The slice is read again while they cannot be, and puts nothing aside that the table has."""
     filled_then_rolled_back(tmp_path)
@@ -88,6 +91,7 @@ def test_of_a_slice_that_was_committed_with_them(tmp_path: Path, monkeypatch: py
     check(again, {3})
 
 
+@pytest.mark.slow
 def test_of_a_batch_that_was_committed_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = process(tmp_path, BAD, rule("BIGINT"))
     first.run(1)
@@ -113,6 +117,7 @@ def test_of_a_table_that_is_rolled_back_once_more(tmp_path: Path, is_bad_again: 
     check(again, BAD if is_bad_again else {3})
 
 
+@pytest.mark.slow
 def test_a_rollback_beside_the_catch_up_opens_them_again(tmp_path: Path) -> None:
     filled_then_rolled_back(tmp_path)
     first = process(tmp_path, BAD, rule("BIGINT"))
@@ -126,6 +131,7 @@ def test_a_rollback_beside_the_catch_up_opens_them_again(tmp_path: Path) -> None
     check(process(tmp_path, BAD, rule("BIGINT")), BAD)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["after-write", "after-append"])
 def test_of_a_batch_that_a_new_checkpoint_reads_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
@@ -141,6 +147,7 @@ def test_of_a_batch_that_a_new_checkpoint_reads_again(
     check(process(tmp_path, BAD, rule("BIGINT"), query="another"), {3} if point == "after-write" else BAD)
 
 
+@pytest.mark.slow
 def test_another_record_at_the_place_stays(tmp_path: Path) -> None:
     """As after a topic was recreated."""
     filled_then_rolled_back(tmp_path)
@@ -151,6 +158,7 @@ def test_another_record_at_the_place_stays(tmp_path: Path) -> None:
     assert put_aside(again) == [3, 13, 14]
 
 
+@pytest.mark.slow
 def test_unreadable_ones_are_for_the_table_that_they_name_by_now(tmp_path: Path) -> None:
     """A record names no table while it cannot be read. Read again for one table, those of others stay."""
     rules = [{"match": {"table": name}, "into": f"lake.{name}"} for name in ("items", "other")]

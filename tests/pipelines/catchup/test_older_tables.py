@@ -73,6 +73,7 @@ def restored(root: Path, histories: list[History]) -> None:
     shutil.copytree(root / "copy", directory(root, "orders"))
 
 
+@pytest.mark.slow
 def test_a_table_restored_from_a_backup_is_caught_up_from_where_it_stands(
     tmp_path: Path, histories: list[History]
 ) -> None:
@@ -87,6 +88,7 @@ def test_a_table_restored_from_a_backup_is_caught_up_from_where_it_stands(
     assert not process(tmp_path, histories).behind
 
 
+@pytest.mark.slow
 def test_a_start_notes_all_tables_in_one_write_and_a_batch_in_one(
     tmp_path: Path, histories: list[History], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,6 +138,7 @@ def test_a_kill_at_any_step_of_it_loses_and_doubles_nothing(
     assert step > 5
 
 
+@pytest.mark.slow
 def test_a_rollback_beside_a_running_pipeline_is_noticed_by_it(tmp_path: Path, histories: list[History]) -> None:
     first = process(tmp_path, histories)
     first.run(2)
@@ -151,6 +154,7 @@ def test_a_rollback_beside_a_running_pipeline_is_noticed_by_it(tmp_path: Path, h
     check(second, histories)
 
 
+@pytest.mark.slow
 def test_a_table_that_was_rolled_back_is_caught_up(tmp_path: Path, histories: list[History]) -> None:
     first = process(tmp_path, histories)
     first.run()
@@ -163,6 +167,7 @@ def test_a_table_that_was_rolled_back_is_caught_up(tmp_path: Path, histories: li
     check(second, histories)
 
 
+@pytest.mark.slow
 def test_a_table_restored_from_before_its_first_commit_is_filled_from_the_first_record(
     tmp_path: Path, histories: list[History]
 ) -> None:
@@ -177,6 +182,7 @@ def test_a_table_restored_from_before_its_first_commit_is_filled_from_the_first_
     check(second, histories)
 
 
+@pytest.mark.slow
 def test_a_paused_table_that_is_restored_stays_paused_and_goes_on_where_it_stands(
     tmp_path: Path, histories: list[History]
 ) -> None:
@@ -352,6 +358,7 @@ def test_a_batch_counts_before_it_is_compacted(tmp_path: Path, monkeypatch: pyte
     check_sums(summing(tmp_path))
 
 
+@pytest.mark.slow
 def test_tables_without_rows_dropped_ones_and_those_of_no_rule_are_none_of_them(
     tmp_path: Path, histories: list[History]
 ) -> None:
@@ -372,6 +379,7 @@ class AsFiles(ListSlices):
         return DumpSlices(DumpSettings("*")).position_at_offsets(offsets)
 
 
+@pytest.mark.slow
 def test_dump_files_cannot_be_read_again_from_there(tmp_path: Path, histories: list[History]) -> None:
     restored(tmp_path, histories)
     again = process(tmp_path, histories)
@@ -385,6 +393,7 @@ def test_dump_files_cannot_be_read_again_from_there(tmp_path: Path, histories: l
         standings.note_all()
 
 
+@pytest.mark.slow
 def test_a_damaged_count_is_named(tmp_path: Path, histories: list[History]) -> None:
     process(tmp_path, histories).run(2)
     (tmp_path / "checkpoint" / FILE).write_text('{"pipeline": "shop", "tables": {"lake.orders": 3}}')

@@ -129,6 +129,7 @@ def test_a_table_joins_a_stream_that_never_rests(tmp_path: Path) -> None:
     _check(first, orders, customers)
 
 
+@pytest.mark.slow
 def test_a_slice_that_was_planned_and_not_done_counts_among_the_records_that_are_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,6 +175,7 @@ def test_with_stop_a_refused_change_ends_the_pipeline(tmp_path: Path) -> None:
         assert pipeline.behind == {}
 
 
+@pytest.mark.slow
 def test_a_truncated_table_is_paused_and_goes_on_once_truncates_are_skipped(tmp_path: Path) -> None:
     rows = [event("c", n, {"id": n}) for n in range(25)]
     rows[13] = event("t", 0)
@@ -266,6 +268,7 @@ def test_damage_to_one_table_pauses_it_alone(tmp_path: Path, damaged: str, monke
     assert {key: row["amount"] for key, row in mended.rows("lake.sums").items()} == dict.fromkeys(range(5), 6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damaged", ["manifest", "snapshot"])
 @pytest.mark.parametrize("of_rule", [True, False], ids=["rule", "top level"])
 def test_with_stop_a_table_that_cannot_be_opened_ends_the_start(tmp_path: Path, damaged: str, of_rule: bool) -> None:
@@ -322,6 +325,7 @@ def test_where_no_table_is_left_that_storage_takes_the_pipeline_stops(tmp_path: 
         PausedPipeline(tmp_path, source, [ITEMS]).run()
 
 
+@pytest.mark.slow
 def test_a_new_table_is_filled_from_the_first_record_and_joins_the_stream(tmp_path: Path) -> None:
     source = _two_tables()
     PausedPipeline(tmp_path, source, [ITEMS]).run(3)
@@ -337,6 +341,7 @@ def test_a_new_table_is_filled_from_the_first_record_and_joins_the_stream(tmp_pa
     assert {key: row["amount"] for key, row in pipeline.rows("lake.sums").items()} == dict.fromkeys(range(5), 6)
 
 
+@pytest.mark.slow
 def test_without_backfill_a_new_table_has_new_records_only(tmp_path: Path) -> None:
     source = _two_tables()
     PausedPipeline(tmp_path, source, [ITEMS]).run(3)
@@ -412,6 +417,7 @@ def test_a_compaction_that_fails_pauses_its_table_behind_the_rows_of_its_batch(
     assert {row["amount"] for row in replay_strictly(changes, ["id"]).values()} == {6}
 
 
+@pytest.mark.slow
 def test_a_table_does_not_join_before_spark_has_closed_the_last_batch(tmp_path: Path) -> None:
     pipeline = PausedPipeline(tmp_path, _two_tables(), [TAKES, ITEMS])
     pipeline.run(2)

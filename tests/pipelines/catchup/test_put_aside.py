@@ -25,6 +25,7 @@ def die(pipeline: PausedPipeline, monkeypatch: pytest.MonkeyPatch, point: str = 
             pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", [{13}, {*range(10, 20)}], ids=["one", "all"])
 @pytest.mark.parametrize("type_", ["INT", "BIGINT"], ids=["same rule", "mended rule"])
 def test_of_a_batch_that_spark_did_not_close(
@@ -50,6 +51,7 @@ def test_of_a_batch_whose_rows_were_never_committed_are_good_under_the_mended_ru
     check(again, set())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["paused", "rule away"])
 def test_of_a_table_that_is_out_of_the_stream_at_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
@@ -67,6 +69,7 @@ def test_of_a_table_that_is_out_of_the_stream_at_the_next_start(
     check(back, {13})
 
 
+@pytest.mark.slow
 def test_of_a_table_that_fails_once_its_rows_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = process(tmp_path, {13}, rule(), OTHER)
     pipeline.run(1)
@@ -86,6 +89,7 @@ def test_of_a_table_that_fails_once_its_rows_are_there(tmp_path: Path, monkeypat
     check(back, {13})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("type_", ["INT", "BIGINT"], ids=["same rule", "mended rule"])
 def test_of_a_slice_that_is_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, type_: str) -> None:
     first = process(tmp_path, {13}, rule())

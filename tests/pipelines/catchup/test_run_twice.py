@@ -25,6 +25,7 @@ def _process(root: Path, name: str) -> PausedPipeline:
     return PausedPipeline(root / name, RECORDS, [SUMS], catalog=catalog)
 
 
+@pytest.mark.slow
 def test_a_second_process_ends_the_first_and_no_record_counts_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

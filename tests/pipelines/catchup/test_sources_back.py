@@ -199,6 +199,7 @@ def process_of_all(running: PausedPipeline, root: Path) -> None:
     running.run()
 
 
+@pytest.mark.slow
 def test_a_rebuild_waits_for_the_start_that_reads_them(tmp_path: Path) -> None:
     source = listed(*TURNS)
     process(tmp_path, source, ALL).run(2)

@@ -61,6 +61,7 @@ def office(tmp_path: Path) -> Office:
     return found
 
 
+@pytest.mark.slow
 def test_a_table_is_paused_and_resumed_by_request(office: Office) -> None:
     assert office.asked("pause").text == "table lake.items is paused at its position; all others continue"
     assert office.asked("pause").text == "table lake.items is paused already: by hand"

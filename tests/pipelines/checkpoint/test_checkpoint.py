@@ -154,6 +154,7 @@ def test_an_older_copy_of_a_checkpoint_is_refused(tmp_path: Path) -> None:
         record_of(config).check(USER)
 
 
+@pytest.mark.slow
 def test_an_older_copy_that_does_not_know_of_a_table_is_refused_as_soon_as_it_shows(tmp_path: Path) -> None:
     config = written(tmp_path, "orders")
     copy = (tmp_path / "checkpoint" / FILE).read_bytes()

@@ -31,6 +31,7 @@ def validator() -> jsonschema.Draft202012Validator:
     return jsonschema.Draft202012Validator(schema)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", CONFIGS, ids=lambda path: path.name)
 def test_every_config_of_the_project_is_valid(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [error.message for error in validator().iter_errors(raw(file.read_text()))] == []

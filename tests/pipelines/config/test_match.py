@@ -49,6 +49,7 @@ def takes(match: dict[str, Any], database: str, table: str) -> bool:
     return is_wanted and not one_of(match.get("exclude", ()), table)
 
 
+@pytest.mark.slow
 @given(st.lists(RULE, min_size=1, max_size=4))
 def test_the_first_rule_that_takes_a_table_decides_and_is_found_by_the_name_of_its_table(rules: list[Any]) -> None:
     config = config_of(rules)

@@ -156,6 +156,7 @@ def test_a_slip_is_told_in_plain_words_at_its_place(text: str, told: tuple[tuple
     assert not any(term in words for term in ("block end", "scalar", "mapping", "token", "stream"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "place"),
     [

@@ -58,6 +58,7 @@ def looked_at(directory: Path) -> Iterator[tuple[str, RunState]]:
         yield f"http://127.0.0.1:{port}", state
 
 
+@pytest.mark.slow
 def test_metrics_and_probes_answer_from_the_first_moment_on(tmp_path: Path) -> None:
     with looked_at(tmp_path) as (url, state):
         code, text = get(f"{url}/metrics")
@@ -140,6 +141,7 @@ def test_files_that_run_together_may_say_it_once_or_alike(tmp_path: Path) -> Non
         load_pipelines([first, second])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: a\r\nX: "], ids=["nothing", "part"])
 def test_who_does_not_end_a_request_keeps_nobody_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes
@@ -160,6 +162,7 @@ def test_who_does_not_end_a_request_keeps_nobody_waiting(
         assert get(f"http://127.0.0.1:{port}/healthz")[0] == 200
 
 
+@pytest.mark.slow
 def test_who_reads_no_answer_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "REQUEST_S", 0.1)
     is_left = threading.Event()

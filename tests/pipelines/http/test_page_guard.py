@@ -185,6 +185,7 @@ def test_levels_and_history_of_a_table_are_told(page: LivePage) -> None:
     assert found["schemas"][-1]["changes"] == ["+ id BIGINT NOT NULL", "+ note STRING"]
 
 
+@pytest.mark.slow
 def test_events_are_a_stream_of_states(page: LivePage) -> None:
     address = urlsplit(page.url)
     connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=seconds(30))
@@ -201,6 +202,7 @@ def test_events_are_a_stream_of_states(page: LivePage) -> None:
     assert len(seen[0]["pipelines"][0]["history"]) == 2 and seen[0]["pipelines"][0]["name"] == "shop"
 
 
+@pytest.mark.slow
 def test_partitions_are_named_with_the_token_alone(tmp_path: Path) -> None:
     with live_page(tmp_path, partition_by=["note"]) as page:
         page.batch(("orders", {"id": 1, "note": "Ada"}), ("orders", {"id": 2, "note": "Grace"}))
@@ -226,6 +228,7 @@ def test_streams_that_nobody_reads_keep_nobody_out(page: LivePage) -> None:
         streams[0].read()  # which ends
 
 
+@pytest.mark.slow
 def test_the_token_is_made_anew_private_and_gone_with_the_run(tmp_path: Path) -> None:
     with live_page(tmp_path) as page:
         file = token_path(page.tables.config)
@@ -236,6 +239,7 @@ def test_the_token_is_made_anew_private_and_gone_with_the_run(tmp_path: Path) ->
         assert page.token != first
 
 
+@pytest.mark.slow
 def test_a_token_of_the_file_is_taken_and_a_short_one_refused(tmp_path: Path) -> None:
     with live_page(tmp_path, token="correct horse battery") as page:
         assert ask(page, "/api/token", Authorization="Bearer correct horse battery")[0] == 200
@@ -289,6 +293,7 @@ def test_what_was_not_asked_for_has_no_outcome(page: LivePage, number: str) -> N
     assert (code, json.loads(text)["state"]) == (200, "failed")
 
 
+@pytest.mark.slow
 def test_bad_records_are_retried_as_the_command_does_it(tmp_path: Path) -> None:
     with live_page(tmp_path) as page:
         page.batch(("orders", {"id": 1}), ("orders", None))

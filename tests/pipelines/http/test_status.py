@@ -143,6 +143,7 @@ def test_a_pipeline_that_never_ran_is_told_as_that(tmp_path: Path) -> None:
     assert done.stderr.startswith("pipeline shop does not run, and has not run here yet")
 
 
+@pytest.mark.slow
 def test_pipelines_with_other_temporary_files_are_not_denied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A service with PrivateTmp leaves its list of pipelines, and its state on S3, in a directory of its own."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -176,6 +177,7 @@ def test_the_state_is_private_and_is_written_once_more_at_the_end(tmp_path: Path
     assert [path.name for path in state_path(config).parent.iterdir()] == ["state.json"]
 
 
+@pytest.mark.slow
 def test_a_state_that_cannot_be_written_is_told_once_and_ends_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

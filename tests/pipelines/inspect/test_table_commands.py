@@ -244,6 +244,7 @@ def test_a_table_is_named_as_its_pipeline_names_it(path: str, tmp_path: Path) ->
         output("scan", path, "-c", file)
 
 
+@pytest.mark.slow
 def test_its_storage_is_reached_with_the_options_of_the_file(tmp_path: Path) -> None:
     with s3_server() as server:
         options = {"s3.endpoint": server.endpoint, "s3.access-key": "key", "s3.secret-key": "secret"}

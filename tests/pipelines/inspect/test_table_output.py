@@ -147,6 +147,7 @@ def test_what_other_commands_print_into_a_full_disk_is_told_as_such(tmp_path: Pa
     assert done.stderr == "the output cannot be written (No space left on device); check its destination\n"
 
 
+@pytest.mark.slow
 def test_help_for_a_reader_that_has_gone_says_nothing() -> None:
     reading, writing = os.pipe()
     os.close(reading)

@@ -49,6 +49,7 @@ def is_compacted(driver: TableDriver) -> bool:
     return all(sum(file.level == 0 for file in files) < 5 for files in state.files.values())
 
 
+@pytest.mark.slow
 def test_tables_that_nobody_else_compacts_are_compacted(tmp_path: Path) -> None:
     first, second = (
         table(tmp_path, "lake.a"),
@@ -72,6 +73,7 @@ def test_tables_that_nobody_else_compacts_are_compacted(tmp_path: Path) -> None:
     assert tidemark("compact", tmp_path / "w").stdout.endswith("5 tables looked at, 0 compacted\n")
 
 
+@pytest.mark.slow
 def test_a_dry_run_says_what_a_round_would_compact(tmp_path: Path) -> None:
     first = table(tmp_path, "lake.a")
     table(tmp_path, "lake.late", commits=1)
@@ -140,6 +142,7 @@ def test_patterns_choose_whatever_else_compacts_the_table(tmp_path: Path) -> Non
     assert tidemark("compact", tmp_path / "w", "--watch", "--interval", "soon").returncode == 2
 
 
+@pytest.mark.slow
 def test_trouble_with_one_table_does_not_stop_the_others(tmp_path: Path) -> None:
     damaged, missing, whole = table(tmp_path, "lake.a"), table(tmp_path, "lake.b"), table(tmp_path, "lake.c")
     Path(f"{damaged.table.paths.root}/snapshot/snapshot-6").write_text("{")

@@ -112,6 +112,7 @@ def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
     assert (driver.table.snapshots.latest_id(), Table.open(driver.table.paths.root).options.bucket) == (1, 2)
 
 
+@pytest.mark.slow
 def test_buckets_become_dynamic_and_fixed_again(tmp_path: Path) -> None:
     driver = table(tmp_path)
     would = run("rescale", driver, "--buckets", "-1", "--dry-run")
@@ -316,6 +317,7 @@ def test_a_table_without_partitions_is_emptied_and_its_pipelines_are_named(tmp_p
 # ---------------------------------------------------------------- compact
 
 
+@pytest.mark.slow
 def test_compact_merges_everything_when_asked(tmp_path: Path) -> None:
     driver = table(tmp_path, {"write-only": "true"})
     for value in (2, 3):

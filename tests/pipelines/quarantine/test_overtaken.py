@@ -107,12 +107,14 @@ def test_a_retry_leaves_the_table_as_if_its_records_had_come_in_order(batches: l
 NEVER: list[list[Op]] = [[(1, "good")], [(2, "bad"), (3, "good")], [(3, "delete"), (1, "good")]]
 
 
+@pytest.mark.slow
 def test_a_key_that_the_table_never_had_needs_no_word(tmp_path: Path) -> None:
     played = Played(tmp_path, NEVER)
     assert "retried 1 record: 1 are in their tables" in played.retry()
     assert rows_of(tmp_path) == {1: 4, 2: 1 + WIDE}
 
 
+@pytest.mark.slow
 def test_a_row_that_was_deleted_since_does_not_come_back(tmp_path: Path) -> None:
     played = Played(tmp_path, [[(1, "good")], [(2, "bad")], [(2, "good"), (3, "good")], [(2, "delete")]])
     assert "1 stays in the quarantine" in played.retry()
@@ -154,6 +156,7 @@ def test_a_version_that_a_filter_has_ended_since_finds_its_end(tmp_path: Path, l
 TRUNCATE = {**json.loads(envelope(0, 0)), "after": None, "op": "t"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [[], [(9, "good")]], ids=["an empty table", "a table with rows"])
 def test_a_row_from_before_a_truncate_does_not_come_back(tmp_path: Path, first: list[Op]) -> None:
     file = write_pipeline(tmp_path)

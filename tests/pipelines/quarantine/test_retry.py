@@ -90,6 +90,7 @@ def mended(root: Path, **values: Any) -> Path:
 ALL = {0: 0, 1: 1, 2: 2, 3: 3, **{key: TOO_WIDE + key for key in (4, 5, 6)}}
 
 
+@pytest.mark.slow
 def test_different_records_of_one_place_are_all_applied(tmp_path: Path) -> None:
     """A topic that was recreated, or a dump that was replaced, has other records at the offsets of before."""
     file = filled(tmp_path)
@@ -424,6 +425,7 @@ def test_a_rebuild_has_the_records_of_a_retry_unless_somebody_has_edited_them(tm
     assert len(found) == is_edited and "edited records of a retry" in "".join(found or ["edited records of a retry"])
 
 
+@pytest.mark.slow
 def test_a_late_delete_stays_unless_it_is_wanted(tmp_path: Path) -> None:
     file = filled(tmp_path)
     deleted = json.loads(envelope(3, TOO_WIDE, v=1))
@@ -597,6 +599,7 @@ def test_records_of_a_table_that_is_to_be_filled_wait_for_that(tmp_path: Path) -
     assert offsets_left(tmp_path) == [4, 5, 6] and not (tmp_path / "warehouse/lake.db/new_orders").exists()
 
 
+@pytest.mark.slow
 def test_records_that_a_new_checkpoint_has_still_to_read_wait(tmp_path: Path) -> None:
     """A process put them aside and was killed before the table had their batch."""
     file = filled(tmp_path)
@@ -734,6 +737,7 @@ def test_a_second_retry_waits_for_nobody(tmp_path: Path) -> None:
         assert "another retry or drop is using " in retry(file, code=1).stderr
 
 
+@pytest.mark.slow
 def test_many_records_are_retried_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = write_pipeline(tmp_path, SEQUENCE)
     file.write_text(f"{file.read_text()}defaults: {{ max_bad_records: null }}\n")

@@ -108,6 +108,7 @@ def content(root: Path) -> list[tuple[Any, ...]]:
     return sorted((row["id"], row["n"], row["v"]) for row in table(root).to_arrow().to_pylist())
 
 
+@pytest.mark.slow
 def test_the_stream_goes_on_at_its_position_and_with_the_changelog_of_the_new_rows(tmp_path: Path) -> None:
     topic = start(tmp_path, KINDS["lookup"])
     damage(tmp_path)
@@ -127,6 +128,7 @@ def test_the_stream_goes_on_at_its_position_and_with_the_changelog_of_the_new_ro
     assert sorted((row["id"], row["n"]) for row in changes) == [(5, 5), (5, 50)]
 
 
+@pytest.mark.slow
 def test_the_stream_writes_while_the_table_is_rebuilt_and_nothing_of_it_is_lost(tmp_path: Path) -> None:
     topic = start(tmp_path)
     one = job(topic)
@@ -192,6 +194,7 @@ def test_a_rebuild_leaves_no_file_that_nobody_names(tmp_path: Path) -> None:
     assert there == named
 
 
+@pytest.mark.slow
 def test_a_rebuild_that_is_given_up_leaves_the_table_as_it_was(tmp_path: Path) -> None:
     topic = start(tmp_path, KINDS["lookup"])
     files, latest = data_files(tmp_path), table(tmp_path).snapshots.latest_id()
@@ -207,6 +210,7 @@ def test_a_rebuild_that_is_given_up_leaves_the_table_as_it_was(tmp_path: Path) -
     assert replays.all() == []
 
 
+@pytest.mark.slow
 def test_a_rebuild_is_given_up_by_the_process_that_may_be_at_its_switch(tmp_path: Path) -> None:
     topic = start(tmp_path)
     one = job(topic)
@@ -253,6 +257,7 @@ def test_a_rebuild_that_goes_on_while_it_is_waited_for_is_not_told_as_given_up(
     assert rows_of(tmp_path) == FINAL
 
 
+@pytest.mark.slow
 def test_what_is_switched_is_not_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = start(tmp_path)
     one = job(topic)
@@ -267,6 +272,7 @@ def test_what_is_switched_is_not_given_up(tmp_path: Path, monkeypatch: pytest.Mo
     assert rows_of(tmp_path) == FINAL
 
 
+@pytest.mark.slow
 def test_a_switch_that_nobody_can_tell_any_more_is_not_guessed_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,6 +295,7 @@ def test_a_switch_that_nobody_can_tell_any_more_is_not_guessed_at(
     assert (root_of(tmp_path) / "tag" / "tag-before-rebuild-r1").exists()
 
 
+@pytest.mark.slow
 def test_a_rebuild_given_up_behind_a_kill_before_its_switch_leaves_no_tag(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -310,6 +317,7 @@ def test_a_rebuild_given_up_behind_a_kill_before_its_switch_leaves_no_tag(
 # ---------------------------------------------------------------- rows counted beside the stream
 
 
+@pytest.mark.slow
 def test_a_topic_that_has_lost_its_beginning_is_refused_before_anything_is_read(tmp_path: Path) -> None:
     topic = start(tmp_path)
     topic.lost = "topic t partition 0: offsets 0 to 4 are gone (retention, or deleted records)"
@@ -325,6 +333,7 @@ def test_a_topic_that_has_lost_its_beginning_is_refused_before_anything_is_read(
     assert set(rows_of(tmp_path)) == {0, 2, 5}
 
 
+@pytest.mark.slow
 def test_fewer_rows_than_before_are_told_and_switched_only_when_allowed(tmp_path: Path) -> None:
     topic = start(tmp_path)
     topic.records_[3] = delete(3, 1003)
@@ -336,6 +345,7 @@ def test_fewer_rows_than_before_are_told_and_switched_only_when_allowed(tmp_path
     assert rows_of(tmp_path) == {key: n for key, n in FINAL.items() if key != 3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before the last slice", "behind it"])
 def test_rows_of_a_topic_that_comes_in_meanwhile_are_not_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
@@ -391,6 +401,7 @@ def test_a_table_that_is_rescaled_meanwhile_is_not_given_the_buckets_from_before
     assert rows_of(tmp_path) == FINAL
 
 
+@pytest.mark.slow
 def test_a_table_that_was_rescaled_has_no_rows_of_others_for_that(tmp_path: Path) -> None:
     topic = start(tmp_path)
     rescale(table(tmp_path), 3, new_job())
@@ -399,6 +410,7 @@ def test_a_table_that_was_rescaled_has_no_rows_of_others_for_that(tmp_path: Path
     assert rows_of(tmp_path) == FINAL and table(tmp_path).options.bucket == 3
 
 
+@pytest.mark.slow
 def test_rows_that_others_bring_behind_the_last_slice_are_not_replaced_unasked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -414,6 +426,7 @@ def test_rows_that_others_bring_behind_the_last_slice_are_not_replaced_unasked(
     assert rows_of(tmp_path)[500] == 1
 
 
+@pytest.mark.slow
 def test_another_begin_needs_consent(tmp_path: Path) -> None:
     topic = start(tmp_path)
     begin = Point(Kind.POSITION, "5", "the offsets given")
@@ -437,6 +450,7 @@ def test_a_branch_that_somebody_has_deleted_is_not_taken_for_an_empty_one(tmp_pa
 # ---------------------------------------------------------------- another rule
 
 
+@pytest.mark.slow
 def test_the_state_of_a_rebuild_is_read_as_it_was_written(tmp_path: Path) -> None:
     topic = start(tmp_path)
     done = finish(job(topic))

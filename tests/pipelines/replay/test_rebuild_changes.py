@@ -23,6 +23,7 @@ from tests.support.replayed_topic import FINAL, Killed
 _OTHERS = "defaults: { options: { bucket: 7, merge-engine: first-row } }\n"
 
 
+@pytest.mark.slow
 def test_a_table_gets_another_merge_engine_with_its_new_rows(tmp_path: Path) -> None:
     topic = start(tmp_path)
     options = {
@@ -43,6 +44,7 @@ def test_a_table_gets_another_merge_engine_with_its_new_rows(tmp_path: Path) -> 
     assert old_rows(tmp_path) == FINAL
 
 
+@pytest.mark.slow
 def test_the_new_rows_read_the_same_before_their_options_are_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,6 +101,7 @@ def test_a_rule_that_changes_while_a_rebuild_is_under_way_is_refused(tmp_path: P
         job(topic)
 
 
+@pytest.mark.slow
 def test_a_rule_for_tables_without_one_says_nothing_of_a_table_that_has_its_own(tmp_path: Path) -> None:
     topic = start(tmp_path, {"merge-engine": "deduplicate"})
     file = tmp_path / FILE

@@ -73,6 +73,7 @@ def test_rows_of_a_large_table_are_counted_between_the_turns(tmp_path: Path, kin
     assert (tags(tmp_path), branches(tmp_path)) == ([TAG], [])
 
 
+@pytest.mark.slow
 def test_a_turn_reads_no_rows_of_a_large_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = start(tmp_path)
     read = TableScan.read
@@ -89,6 +90,7 @@ def test_a_turn_reads_no_rows_of_a_large_table(tmp_path: Path, monkeypatch: pyte
     assert rows_of(tmp_path) == FINAL
 
 
+@pytest.mark.slow
 def test_the_command_counts_when_a_step_asks_for_it(tmp_path: Path) -> None:
     topic = start(tmp_path)
     job(topic, most=100, counted_in_turn=-1)
@@ -140,6 +142,7 @@ def test_a_rebuild_that_is_killed_around_its_count_counts_again_and_switches_onc
     assert (tags(tmp_path), branches(tmp_path)) == ([TAG], [])
 
 
+@pytest.mark.slow
 def test_fewer_rows_are_seen_where_they_are_counted_beside_the_stream(tmp_path: Path) -> None:
     topic = start(tmp_path)
     topic.records_[3] = delete(3, 1003)
@@ -156,6 +159,7 @@ def test_fewer_rows_are_seen_where_they_are_counted_beside_the_stream(tmp_path: 
     assert rows_of(tmp_path) == {key: n for key, n in FINAL.items() if key != 3}
 
 
+@pytest.mark.slow
 def test_rows_of_others_behind_the_count_are_seen_though_their_snapshots_have_expired(tmp_path: Path) -> None:
     topic = start(tmp_path)
 
@@ -172,6 +176,7 @@ def test_rows_of_others_behind_the_count_are_seen_though_their_snapshots_have_ex
     assert rows_of(tmp_path)[500] == 1
 
 
+@pytest.mark.slow
 def test_what_was_counted_of_a_table_that_is_rolled_back_is_not_believed(tmp_path: Path) -> None:
     topic = start(tmp_path)
     one = job(topic, most=100, counted_in_turn=-1)

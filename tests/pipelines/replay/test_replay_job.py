@@ -78,6 +78,7 @@ def put(topic: Topic, one: ReplayState) -> None:
     Replays(Checkpoint(load_pipeline(topic.root / "shop.yaml"))).put(one)
 
 
+@pytest.mark.slow
 def test_rows_that_were_lost_come_back_and_the_others_stay(tmp_path: Path) -> None:
     topic = start(tmp_path)
     lose(tmp_path, 2, 4)
@@ -90,6 +91,7 @@ def test_rows_that_were_lost_come_back_and_the_others_stay(tmp_path: Path) -> No
     assert topic.runs == [(0, 3), (3, 6), (6, 9), (9, 10)]
 
 
+@pytest.mark.slow
 def test_a_topic_that_is_made_anew_ends_the_replays_that_read_it(tmp_path: Path) -> None:
     """Their offsets mean other records in the new one."""
     topic = start(tmp_path)
@@ -105,6 +107,7 @@ def test_a_topic_that_is_made_anew_ends_the_replays_that_read_it(tmp_path: Path)
         job(topic).step()
 
 
+@pytest.mark.slow
 def test_the_position_of_the_pipeline_is_untouched_and_the_progress_recorded(tmp_path: Path) -> None:
     topic = start(tmp_path)
     finish(job(topic))
@@ -119,6 +122,7 @@ def test_the_position_of_the_pipeline_is_untouched_and_the_progress_recorded(tmp
     assert rows_of(tmp_path) == {**FINAL, 10: 10}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("begin", "first"),
     [
@@ -134,6 +138,7 @@ def test_a_replay_begins_where_it_is_told(tmp_path: Path, begin: Point, first: i
     assert topic.runs == [(first, 10)]
 
 
+@pytest.mark.slow
 def test_a_named_end_is_not_passed(tmp_path: Path) -> None:
     topic = start(tmp_path)
     put(topic, state(end=Point(Kind.POSITION, "5")))
@@ -142,6 +147,7 @@ def test_a_named_end_is_not_passed(tmp_path: Path) -> None:
     assert topic.runs == [(0, 4), (4, 5)]
 
 
+@pytest.mark.slow
 def test_a_replay_ends_where_it_meets_the_stream_and_not_before(tmp_path: Path) -> None:
     """The stream deletes a row that the replay has just brought back, in a batch that Spark has not closed yet."""
     topic = start(tmp_path)
@@ -159,6 +165,7 @@ def test_a_replay_ends_where_it_meets_the_stream_and_not_before(tmp_path: Path) 
     assert rows_of(tmp_path) == {key: n for key, n in FINAL.items() if key != 3}
 
 
+@pytest.mark.slow
 def test_a_replay_meets_a_stream_that_never_rests(tmp_path: Path) -> None:
     topic = start(tmp_path)
     one = job(topic, most=6)
@@ -175,6 +182,7 @@ def test_a_replay_meets_a_stream_that_never_rests(tmp_path: Path) -> None:
     assert rows_of(tmp_path) == {**FINAL, **{offset: offset for offset in range(10, 10 + len(steps))}}
 
 
+@pytest.mark.slow
 def test_a_table_whose_past_has_just_expired_is_replayed_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = start(tmp_path)
     lose(tmp_path, 2, 4)
@@ -248,6 +256,7 @@ def _kill(is_due: bool) -> None:
         raise Killed
 
 
+@pytest.mark.slow
 def test_a_first_row_stays_the_first_and_lost_ones_come_back(tmp_path: Path) -> None:
     options = {"merge-engine": "first-row", "ignore-delete": "true", "changelog-producer": "lookup"}
     file = write_pipeline(tmp_path, options)
@@ -260,6 +269,7 @@ def test_a_first_row_stays_the_first_and_lost_ones_come_back(tmp_path: Path) -> 
     assert rows_of(tmp_path) == {2: 2, 3: 3, 4: 4, 5: 5, 0: 60, 1: 1}
 
 
+@pytest.mark.slow
 def test_other_tables_of_the_topics_are_left_alone(tmp_path: Path) -> None:
     topic = start(tmp_path)
     foreign = json.loads(envelope(1, 1, v=1))
@@ -271,6 +281,7 @@ def test_other_tables_of_the_topics_are_left_alone(tmp_path: Path) -> None:
     assert not (tmp_path / "warehouse" / "lake.db" / "items").exists()
 
 
+@pytest.mark.slow
 def test_a_batch_that_spark_closes_as_the_replay_ends_is_read_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

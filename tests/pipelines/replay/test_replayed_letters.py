@@ -27,6 +27,7 @@ def history_row(offset: int) -> QuarantineRow:
     return record_row(batch, 0, "value '3' is no INT", None)
 
 
+@pytest.mark.slow
 def test_a_record_that_the_stream_has_put_aside_too_is_there_once(tmp_path: Path) -> None:
     state = finish(job(start(tmp_path)))
     for _ in range(2):
@@ -34,6 +35,7 @@ def test_a_record_that_the_stream_has_put_aside_too_is_there_once(tmp_path: Path
         assert offsets_left(tmp_path) == [8]
 
 
+@pytest.mark.slow
 def test_a_record_that_the_rebuild_has_read_leaves_the_quarantine(tmp_path: Path) -> None:
     topic = start(tmp_path)
     put(tmp_path, 1, [history_row(3), bad(12)])
@@ -47,6 +49,7 @@ def test_a_record_that_the_rebuild_has_read_leaves_the_quarantine(tmp_path: Path
     assert rows_of(tmp_path) == FINAL
 
 
+@pytest.mark.slow
 def test_who_takes_the_rebuild_back_has_them_again(tmp_path: Path) -> None:
     topic = start(tmp_path)
     put(tmp_path, 1, [history_row(3)])
@@ -58,6 +61,7 @@ def test_who_takes_the_rebuild_back_has_them_again(tmp_path: Path) -> None:
     assert offsets_left(tmp_path) == [3, 8]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offset", [3, 8], ids=["good", "bad again"])
 def test_a_line_that_somebody_has_mended_in_its_file_is_that_record(tmp_path: Path, offset: int) -> None:
     """The rebuild reads the record as it was."""
@@ -70,6 +74,7 @@ def test_a_line_that_somebody_has_mended_in_its_file_is_that_record(tmp_path: Pa
     assert lines_left(tmp_path)[0]["payload"] != "mended, and wrong"
 
 
+@pytest.mark.slow
 def test_a_rebuild_that_has_switched_ends_although_its_topic_is_made_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,6 +91,7 @@ def _killed() -> None:
     raise Killed
 
 
+@pytest.mark.slow
 def test_a_rebuild_that_has_not_switched_closes_nothing(tmp_path: Path) -> None:
     topic = start(tmp_path)
     put(tmp_path, 1, [history_row(3)])

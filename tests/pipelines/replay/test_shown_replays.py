@@ -24,6 +24,7 @@ def shown_of(root: Path, state: PipelineState) -> ShownReplays:
     return ShownReplays(Checkpoint(config), own_tables(config).catalog, state)
 
 
+@pytest.mark.slow
 def test_a_rebuild_is_shown_until_its_switch_and_then_the_table_as_it_became(tmp_path: Path) -> None:
     topic, state = start(tmp_path), PipelineState("shop")
     shown = shown_of(tmp_path, state)

@@ -74,6 +74,7 @@ def test_fields_stand_beside_and_never_hide_what_every_line_has(out: io.StringIO
     assert (event["records"], event["level"], event["where"]) == (3, "info", "/a")
 
 
+@pytest.mark.slow
 def test_what_ends_a_run_is_a_line_too(tmp_path: Path) -> None:
     file = tmp_path / "shop.yaml"
     file.write_text("version: 1\nname: shop\n")

@@ -17,6 +17,7 @@ def _properties(directory: Path, packages: str = "org.example:a:1") -> dict[str,
     return {"spark.jars.packages": packages, "spark.jars.ivy": str(directory / "ivy")}
 
 
+@pytest.mark.slow
 def test_a_second_start_waits_until_the_first_has_fetched(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     order = []
@@ -64,6 +65,7 @@ def test_without_packages_nothing_is_made(tmp_path: Path) -> None:
     assert not (tmp_path / "ivy").exists()
 
 
+@pytest.mark.slow
 def test_an_endless_download_does_not_hold_others_for_ever(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with fetching(_properties(tmp_path)), fetching(_properties(tmp_path), wait_s=0.3):
         pass

@@ -202,6 +202,7 @@ def reasons(root: Path) -> list[str]:
     return [json.loads(line)["reason"] for file in files for line in file.read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_a_partition_that_is_behind_keeps_a_column_and_its_late_rows(tmp_path: Path) -> None:
     """One partition has rows without the column; the other one still brings values of it."""
     tables = run(
@@ -219,6 +220,7 @@ def test_a_partition_that_is_behind_keeps_a_column_and_its_late_rows(tmp_path: P
     assert content(run(tmp_path, {"drop": "drop"}, after, first=3)) == {1: {"id": 1, "a": 5}, 2: {"id": 2, "a": 6}}
 
 
+@pytest.mark.slow
 def test_records_of_before_a_drop_bring_nothing_into_a_later_column_of_the_name(tmp_path: Path) -> None:
     """A replay brings old records again: what they have in the column belongs to the one that is gone."""
     root, words = tmp_path, {"drop": "drop"}
@@ -257,6 +259,7 @@ def test_a_replay_of_records_of_before_a_column_takes_it_for_no_drop(
     assert content(tables) == {1: {"id": 1, "a": 1, "b": None}, 2: {"id": 2, "a": 2, "b": "new"}}
 
 
+@pytest.mark.slow
 def test_a_renamed_column_keeps_its_values_and_those_of_partitions_behind(tmp_path: Path) -> None:
     words = {"rename": "apply"}
     first = two_partitions((0, 0, at(1, AB, a=1, b="x")), (1, 0, at(2, AB, a=2, b="y")))
@@ -368,6 +371,7 @@ def test_a_change_that_is_no_option_pauses_the_table_before_it(tmp_path: Path, c
     assert open_table(tables, "items").schema == before
 
 
+@pytest.mark.slow
 def test_a_retyped_column_goes_on_beside_and_its_late_rows_too(tmp_path: Path) -> None:
     """What the source's column feeds is in the table alone: each batch has a process and a checkpoint of its own."""
     words = {"retype": "new_column"}
@@ -392,6 +396,7 @@ def test_a_retyped_column_goes_on_beside_and_its_late_rows_too(tmp_path: Path) -
     assert content(tables)[6] == {"id": 6, "a": None, "b": None, "a_v2": "1.5"}
 
 
+@pytest.mark.slow
 def test_comments_follow_the_newest_schema(tmp_path: Path) -> None:
     def described(key: int, comment: str | None) -> tuple[Any, Any]:
         event = at(key, A, a=key)
@@ -492,6 +497,7 @@ def test_a_plan_shows_renamed_dropped_and_described_columns() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_rebuild_reads_records_under_their_own_schemas(tmp_path: Path) -> None:
     """Former names mean their column until they come again, and values of a dropped column go nowhere."""
     file = write_pipeline(tmp_path)

@@ -223,6 +223,7 @@ def reasons(root: Path) -> list[str]:
 RENAMED = [at("0/0", AB, 0, b="b0"), at("1/0", AB, 0, b="b1"), at("2/0", AB, 0, b="b2")], [at("0/1", AC, 10, c="c0")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("both", [10, None], ids=["in the same millisecond", "without Kafka's time"])
 def test_offsets_tell_what_a_former_name_means_where_no_time_does(tmp_path: Path, both: int | None) -> None:
     tables = played(
@@ -235,6 +236,7 @@ def test_offsets_tell_what_a_former_name_means_where_no_time_does(tmp_path: Path
     assert values(tables, "b", "c") == {0: ["new", "c"], 1: [None, "late"], 2: ["newer", None]}
 
 
+@pytest.mark.slow
 def test_a_former_name_of_a_column_that_was_lost_means_another_one_from_there_on(tmp_path: Path) -> None:
     tables = played(
         tmp_path,
@@ -246,6 +248,7 @@ def test_a_former_name_of_a_column_that_was_lost_means_another_one_from_there_on
     assert values(tables, "b", "c") == {0: ["new", None], 1: [None, "late"], 2: ["newer", None]}
 
 
+@pytest.mark.slow
 def test_a_record_without_a_schema_has_the_meaning_of_its_place(tmp_path: Path) -> None:
     new, old = bare(at("0/3", ABC, 30, c="c", b="new")), bare(at("1/1", AB, 5, b="old"))
     tables = played(tmp_path, *RENAMED, [at("0/2", ABC, 20, c="c", b="b")], [new, old])
@@ -254,6 +257,7 @@ def test_a_record_without_a_schema_has_the_meaning_of_its_place(tmp_path: Path) 
     assert "had this name before" in reasons(tmp_path)[0]
 
 
+@pytest.mark.slow
 def test_no_mask_is_passed_by_under_a_former_name(tmp_path: Path) -> None:
     """A new column is masked, and its name is a former one of an open column; then it is the other way round."""
     root, late = tmp_path, at("1/1", AB, 5, b="late")
@@ -271,6 +275,7 @@ def test_no_mask_is_passed_by_under_a_former_name(tmp_path: Path) -> None:
     assert values(tables, "b", "c") == {0: ["open", "***"], 1: [None, "***"], 2: ["***", None]}
 
 
+@pytest.mark.slow
 def test_each_source_table_of_a_log_has_its_own_former_names(tmp_path: Path) -> None:
     def other(place: str, types: dict[str, str], seconds: int, **row: Any) -> Record:
         found = at(place, types, seconds, **row)
@@ -299,6 +304,7 @@ def test_each_source_table_of_a_log_has_its_own_former_names(tmp_path: Path) -> 
     assert ("new", "c") in found and len(found) == 10
 
 
+@pytest.mark.slow
 def test_a_row_from_before_a_column_came_does_not_show_that_it_is_lost(tmp_path: Path) -> None:
     """Each batch is the first one of a process."""
     late = at("1/1", A, 5)
@@ -321,6 +327,7 @@ def test_a_row_from_before_a_column_came_does_not_show_that_it_is_lost(tmp_path:
     assert values(tables, "b", "c") == {0: ["-", "c"], 1: ["-", None], 2: ["-", None]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drop", ["keep_null", "drop"])
 def test_a_lost_column_that_comes_again_can_be_renamed(tmp_path: Path, drop: str) -> None:
     start = [at(f"{partition}/0", AB, 0, b="b") for partition in range(3)]
@@ -337,6 +344,7 @@ def test_a_lost_column_has_not_come_again_by_an_older_row(tmp_path: Path) -> Non
     assert values(tables, "b", "c") == {0: [None, "c"], 1: ["late", None], 2: ["b", None]}
 
 
+@pytest.mark.slow
 def test_a_loss_is_known_although_another_partition_is_behind(tmp_path: Path) -> None:
     """A former name that comes again behind it is another column, also of another type."""
     types, start = {"id": "int32", "a": "int32", "b": "int64"}, [at(f"{n}/0", AB, 0, b="b") for n in range(3)]

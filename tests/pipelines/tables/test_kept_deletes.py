@@ -106,6 +106,7 @@ def as_stored(row: dict[str, Any]) -> dict[str, Any]:
     return {**told, "body": row["body"].upper(), "deleted_at": row["deleted_at"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_deletes_keep_computed_and_renamed_columns_too(tmp_path: Path, seed: int) -> None:
     events, expected = drawn_events(random.Random(seed), 40)

@@ -125,6 +125,7 @@ def test_the_first_message_key_may_come_late(tmp_path: Path, odd: Row | bytes | 
         run(tmp_path, events[:cut], *([event] for event in events[cut:]), primary_key=["id"])
 
 
+@pytest.mark.slow
 def test_many_records_without_a_key_before_the_first(tmp_path: Path) -> None:
     events: list[Event] = [(None, "c", None, {"id": n, "s": "x"}) for n in range(200)]
 

@@ -43,6 +43,7 @@ def reasons(root: Path) -> list[str]:
 OLD, NEW = at(LOWER, id=1, name="a", v=1), at(UPPER, id=2, Name="b", v=2)
 
 
+@pytest.mark.slow
 def test_another_case_is_told_with_what_to_do_and_that_does_it(tmp_path: Path) -> None:
     """Which of both is meant nobody knows without a word: the record waits in the quarantine."""
     table = run(tmp_path, OLD, NEW, at(UPPER, id=3, Name=None, v=3))

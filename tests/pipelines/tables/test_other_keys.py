@@ -36,6 +36,7 @@ TOLD = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [{}, {"schema_changes": {"primary_key": "pause"}}, {"schema_changes": "lenient"}])
 @pytest.mark.parametrize("is_behind", [False, True], ids=["stream", "catch-up"])
 def test_another_key_pauses_the_table_before_the_record(tmp_path: Path, words: dict[str, Any], is_behind: bool) -> None:
@@ -58,6 +59,7 @@ def test_another_key_pauses_the_table_before_the_record(tmp_path: Path, words: d
     assert pipeline.table("lake.t").schema.primary_keys == ("id",)
 
 
+@pytest.mark.slow
 def test_the_remedy_gives_a_new_table_with_all_rows_and_leaves_the_old_one(tmp_path: Path) -> None:
     before = PausedPipeline(tmp_path, history(), [RULE], batch_size=5)
     before.run(4)

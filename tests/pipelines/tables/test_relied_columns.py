@@ -267,6 +267,7 @@ def record_of(row: dict[str, Any], *, has_schema: bool) -> tuple[Any, Any]:
     return typed(row["id"], row, {n: "int32" if n in A else "string" for n in row}) if has_schema else bare(row)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [DROP, {"drop": ["/b.*/"], "add": {"twice": "b || b"}}])
 @pytest.mark.parametrize("has_schema", [True, False])
 def test_the_new_name_of_a_dropped_column_shows_no_value(
@@ -286,6 +287,7 @@ def test_the_new_name_of_a_dropped_column_shows_no_value(
     assert rows(run(tmp_path, declared, 2, later))[2]["d"] == "x", "b is long gone"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_schema", [True, False])
 def test_a_dropped_column_that_records_lack_already_pauses_nothing(tmp_path: Path, has_schema: bool) -> None:
     """It never came, was dropped at the source before, or comes later."""
@@ -304,6 +306,7 @@ def test_a_dropped_column_that_records_lack_already_pauses_nothing(tmp_path: Pat
     assert rows(tables)[3] == {"id": 4, "a": 4, "c": None, "d": "z"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [{"mask": {"b": "redact"}}, DROP])
 @pytest.mark.parametrize("has_schema", [True, False])
 @pytest.mark.parametrize("is_new", [True, False], ids=["at once", "later"])
@@ -331,6 +334,7 @@ def test_a_source_that_never_had_the_hidden_column_pauses_nothing(
         take(3, "one.public.items", {"id": 4, "a": 4, "d": "secret"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [{"mask": {"b": "redact"}}, DROP])
 @pytest.mark.parametrize("has_schema", [True, False])
 @pytest.mark.parametrize("is_new", [True, False], ids=["at once", "later"])
@@ -371,6 +375,7 @@ def test_the_newer_of_two_rows_keeps_what_either_hides() -> None:
         assert (newest.offset, newest.absent, newest.hidden) == (Offset(2), ("b",), frozenset("bc"))
 
 
+@pytest.mark.slow
 def test_a_new_name_that_has_only_null_at_first_shows_no_value(tmp_path: Path) -> None:
     config = pipeline(tmp_path, columns=DROP)
     run(tmp_path, config, 0, bare(ROWS))
@@ -399,6 +404,7 @@ def test_a_wider_column_of_records_without_a_masked_one_is_not_new(tmp_path: Pat
     assert rows(tables)[1] == {"id": 2, "a": 1 << 40, "b": None}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "place"),
     [
@@ -428,6 +434,7 @@ def test_a_lost_column_that_is_declared_is_told_once(
     assert len(rows(tables)) == 3
 
 
+@pytest.mark.slow
 def test_documents_have_the_fields_that_they_like(tmp_path: Path) -> None:
     config = pipeline(tmp_path, columns=DROP)
     run(tmp_path, config, 0, insert({"_id": 1, "b": "x"}))

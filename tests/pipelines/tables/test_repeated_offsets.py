@@ -18,6 +18,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [r.getMessage() for r in caplog.records if "is applied twice" in r.getMessage()]
 
 
+@pytest.mark.slow
 def test_offsets_that_rise_are_no_news(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     tables = pipeline_tables(tmp_path, [rule()], **OF_APPEND)
     parts = [records(*inserts(3)), records(*inserts(3), first_offset=3), records(*inserts(2), partition=1)]
@@ -28,6 +29,7 @@ def test_offsets_that_rise_are_no_news(tmp_path: Path, caplog: pytest.LogCapture
     assert warnings(caplog) == []
 
 
+@pytest.mark.slow
 def test_late_offsets_are_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run_batches(pipeline_tables(tmp_path, [rule()], **OF_APPEND), [records(*inserts(5), first_offset=10)], tmp_path)
     tables = pipeline_tables(tmp_path, [rule()], **OF_APPEND)

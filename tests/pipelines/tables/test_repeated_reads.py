@@ -141,6 +141,7 @@ def test_of_two_that_begin_a_table_at_once_the_later_one_is_refused(tmp_path: Pa
     assert quantities(tmp_path) == [1, 2]
 
 
+@pytest.mark.slow
 def test_of_two_that_begin_a_table_of_rows_at_once_the_later_one_is_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

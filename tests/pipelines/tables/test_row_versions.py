@@ -260,6 +260,7 @@ def test_a_null_value_ends_no_version_that_the_source_made_since(
     assert sum(report.quarantined_reasons.values()) == bad
 
 
+@pytest.mark.slow
 def test_a_changed_key_ends_the_old_row_and_takes_its_large_values_along(tmp_path: Path) -> None:
     for split in (1, 2, 3):
         moved = [Change(1, 5, 0, "large", "c"), Change(1, 6, 1, None), Change(2, 6, 2, TOAST, "c")]

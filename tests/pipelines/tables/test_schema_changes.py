@@ -199,6 +199,7 @@ def test_what_cannot_be_done_is_refused(
         shop_config(tmp_path, [whole], {}, defaults=defaults)
 
 
+@pytest.mark.slow
 def test_a_captured_column_keeps_its_type(tmp_path: Path) -> None:
     """An INT that became a BIGINT, then a decimal: with `widen: cast` it stays, and what does not fit is put aside."""
     rule: dict[str, object] = {"match": {"table": "acct"}, "into": "lake.acct", "schema_changes": {"widen": "cast"}}

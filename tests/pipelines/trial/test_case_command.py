@@ -197,6 +197,7 @@ tables: [{ match: { table: order_items }, into: lake.order_items }]
 """
 
 
+@pytest.mark.slow
 def test_avro_is_read_with_a_file_of_writer_schemas(tmp_path: Path) -> None:
     captures = ROOT / "tests" / "captures"
     columns = (
@@ -243,6 +244,7 @@ def test_only_cases_with_a_name_are_played(tmp_path: Path) -> None:
     assert done.stderr == told
 
 
+@pytest.mark.slow
 def test_results_are_written_for_ci(tmp_path: Path) -> None:
     cases = case(insert(1, n=1), "tables: {}", "fails") + case(insert(1, n=1), "skipped: {}", "works")
     junit = tmp_path / "build" / "junit.xml"

@@ -52,6 +52,7 @@ def envelope(**row: Any) -> dict[str, Any]:
     return {"op": "c", "before": None, "after": row}
 
 
+@pytest.mark.slow
 def test_the_file_says_what_was_seen_and_is_valid(tmp_path: Path) -> None:
     dumps = dump(
         tmp_path,
@@ -117,6 +118,7 @@ def test_the_file_says_what_was_seen_and_is_valid(tmp_path: Path) -> None:
     assert load_pipeline(file).tables[-1].columns.decimal_format == "base64"
 
 
+@pytest.mark.slow
 def test_files_named_after_topics_have_names_and_checkpoints_of_their_own(tmp_path: Path) -> None:
     dumps = dump(tmp_path, ("crm.staff", {"id": 1}, envelope(id=1)), ("crm.flat", {"id": 1}, envelope(id=1)))
     lines = []
@@ -241,6 +243,7 @@ def test_plain_records_get_a_file_that_reads_them(tmp_path: Path, name: str) -> 
     assert not (tmp_path / "quarantine").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("record", "format_"),
     [(feeds.canal, "canal-json"), (feeds.maxwell, "maxwell-json"), (feeds.golden_gate, "ogg-json")],
@@ -279,6 +282,7 @@ def test_binary_values_get_a_file_that_asks_their_registry(tmp_path: Path, value
     assert tidemark("validate", file).returncode == 0
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(
     st.lists(

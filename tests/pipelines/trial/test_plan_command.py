@@ -118,6 +118,7 @@ def test_the_document_has_the_same_for_programs(tmp_path: Path) -> None:
     assert document["prerequisites"] == []
 
 
+@pytest.mark.slow
 def test_what_no_rule_takes_and_rules_that_take_nothing_are_named(tmp_path: Path) -> None:
     rules = (
         PIPELINE.replace("types: { n: INT } }", "drop: [secret] }") + "  - match: { table: ordrs }\n    into: lake.x\n"
@@ -172,6 +173,7 @@ def test_a_table_without_a_key_does_not_take_the_buckets_of_the_file(tmp_path: P
     assert f"buckets: no buckets {told}" in done.stdout
 
 
+@pytest.mark.slow
 def test_nothing_is_changed_where_the_tables_are_there(tmp_path: Path) -> None:
     file = write(tmp_path, [line(0, {"id": 1, "n": 1}), line(1, {"id": 2, "n": "x"})])
     ran(tmp_path, file)
@@ -221,6 +223,7 @@ def test_a_mask_that_leaves_older_rows_open_is_said(tmp_path: Path) -> None:
     assert note.startswith("table lake.orders: columns.mask hides column name from now on. Existing rows keep")
 
 
+@pytest.mark.slow
 def test_each_type_says_where_it_comes_from(tmp_path: Path) -> None:
     rules = "otherwise: { create: { into: 'lake.{table}' } }\n"
     guessed = line(0, {"id": 1, "at": 1_767_592_800_000_000, "text": "x"}, topic="shop.public.plain")
@@ -235,6 +238,7 @@ def test_each_type_says_where_it_comes_from(tmp_path: Path) -> None:
     assert origins["lake.plain"]["at"] == ("BIGINT", looks)
 
 
+@pytest.mark.slow
 def test_what_would_stop_the_pipeline_is_an_error(tmp_path: Path) -> None:
     bad = [line(0, {"id": 1, "n": 1}), line(1, {"id": 2, "n": "x"})]
     code, document = planned(write(tmp_path, bad, PIPELINE.replace("json }", "json, on_bad_record: fail }")))
@@ -331,6 +335,7 @@ LACK = (
 )
 
 
+@pytest.mark.slow
 def test_a_database_that_flattened_rows_do_not_name_is_told_with_its_remedy(tmp_path: Path) -> None:
     code, told = flat(tmp_path, "    columns: { add: { shard: $database } }\n")
     assert (code, told) == (

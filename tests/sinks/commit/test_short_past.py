@@ -63,6 +63,7 @@ def _process(of: Table) -> TableSink:
     return _opened(of, "checkpoint")
 
 
+@pytest.mark.slow
 def test_the_stream_goes_on_where_others_let_all_that_it_wrote_expire(short: Table, tmp_path: Path) -> None:
     target = _process(short)
     _others_only(short, tmp_path)

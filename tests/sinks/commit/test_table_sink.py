@@ -72,6 +72,7 @@ def test_the_files_of_dropped_messages_are_deleted_and_no_others(disk: MemoryDis
     assert set(disk.files) == before
 
 
+@pytest.mark.slow
 def test_tasks_see_the_vectors_of_the_batch_before(disk: MemoryDisk, tmp_path: Path) -> None:
     target = sink(table(disk, **VECTORS))
     for batch_id in range(5):

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from paimon_table.bucket_assignment.lanes import Lane
 from sinks.exchange.blob import Blob, decode_rows, encode_rows, from_record_batch, result_blob, to_record_batch
@@ -82,6 +83,7 @@ def test_loaded_rows_stay_readable_after_the_spool_is_cleared(tmp_path: Path) ->
     assert rows.equals(ROWS)
 
 
+@pytest.mark.slow
 def test_spool_of_a_killed_process_is_removed_and_that_of_a_living_one_kept(tmp_path: Path) -> None:
     code = (
         f"from sinks.exchange.spool import Spool; print(Spool.open({str(tmp_path)!r}).directory, flush=True); input()"
@@ -168,6 +170,7 @@ for left in (lambda: spool.put([blob(ROWS)]), lambda: spool.give("plan", bytes(S
 """
 
 
+@pytest.mark.slow
 def test_a_disk_without_room_is_told_with_the_directory_and_what_to_do(tmp_path: Path) -> None:
     command = [sys.executable, "-c", FULL, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

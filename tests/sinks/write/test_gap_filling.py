@@ -264,6 +264,7 @@ def test_an_origin_may_lie_in_another_bucket() -> None:
     assert filled.rows.column("a").to_pylist() == ["far"]
 
 
+@pytest.mark.slow
 def test_a_row_may_change_thousands_of_times_in_a_batch() -> None:
     """Each change leaves the large value out, also before the row moves to another key."""
     bucket = Bucket(types=["STRING", "INT"], stored={1: ("large", 0)})
@@ -378,6 +379,7 @@ def histories(draw: st.DrawFn) -> tuple[dict[int, tuple[str]], list[Change], lis
     return stored, changes, sent
 
 
+@pytest.mark.slow
 @given(histories())
 def test_hidden_values_are_those_that_the_source_had(history: tuple[Any, list[Change], list[str]]) -> None:
     stored, changes, sent = history

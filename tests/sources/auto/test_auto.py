@@ -234,6 +234,7 @@ def test_what_cannot_be_told_apart_is_named_with_the_remedy(tmp_path: Path, valu
     assert told in str(refusal.value)
 
 
+@pytest.mark.slow
 def test_a_registry_tells_binary_formats(tmp_path: Path) -> None:
     file = tmp_path / "schemas.json"
     flat = {**ROW, "fields": [*ROW["fields"], {"name": "__deleted", "type": "string"}]}

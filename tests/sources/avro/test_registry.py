@@ -52,6 +52,7 @@ def test_a_schema_is_asked_for_once(server: RegistryServer) -> None:
     assert [path for path, _ in server.requests] == ["/schemas/ids/1", f"/schemas/guids/{GUID}"]
 
 
+@pytest.mark.slow
 def test_two_registries_have_their_own_schema_of_one_id(server: RegistryServer) -> None:
     with running_registry(RegistryServer({"1": "string"})) as other:
         first, second = (registry_of(RegistrySettings(url=(s.url(),)), AVRO) for s in (server, other))
@@ -75,6 +76,7 @@ def test_an_id_that_the_registry_does_not_know_blames_the_record_and_is_asked_fo
     assert schemas.schema(ref(9)).kind is AvroKind.INT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failure", ["500", "502", "503", "429", "slow", "wrong JSON", "text", "cut"])
 def test_a_registry_that_fails_is_trouble_that_passes(server: RegistryServer, failure: str) -> None:
     schemas = registry(server)
@@ -157,6 +159,7 @@ def test_a_login_does_not_follow_a_redirect_to_another_host(server: RegistryServ
         assert other.requests == [("/schemas/ids/1", None)]
 
 
+@pytest.mark.slow
 def test_a_certificate_of_an_own_authority_is_trusted_by_its_file(tmp_path: Path, server: RegistryServer) -> None:
     authority = Authority.made_in(tmp_path / "authority")
     certificate = authority.certify("registry", "IP:127.0.0.1", 10)

@@ -38,6 +38,7 @@ def shop(replay: Replay, table: str) -> DecodeTarget:
     return target
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [10_000, 97])
 def test_shop_in_avro_equals_its_source(rows: int) -> None:
     replay = replay_capture("shop_avro.raw", rows=rows, decoder=avro_decoder())
@@ -48,6 +49,7 @@ def test_shop_in_avro_equals_its_source(rows: int) -> None:
     assert_final(replay, "shop", "order_items", ["order_id", "line_no"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["customers", "orders", "order_items"])
 def test_shop_in_avro_has_the_schema_and_the_rows_of_its_json_form(table: str) -> None:
     avro, json = replay_capture("shop_avro.raw", decoder=avro_decoder()), replay_capture("shop_schema")

@@ -41,6 +41,7 @@ ELSEWHERE = {"iv", "hs", "ttz", "pt", "bit8", "vbit"}
 """Columns of ``varied`` whose Paimon form is another text than PostgreSQL's; they have tests of their own."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [10_000, 97])
 @pytest.mark.parametrize(("name", "declared"), [("shop_schema", None), ("shop_plain", SHOP_TYPES)])
 def test_shop_equals_its_source(name: str, declared: Mapping[str, Mapping[str, DataType]] | None, rows: int) -> None:
@@ -52,6 +53,7 @@ def test_shop_equals_its_source(name: str, declared: Mapping[str, Mapping[str, D
     assert_final(replay, "shop", "order_items", ["order_id", "line_no"])
 
 
+@pytest.mark.slow
 def test_shop_without_any_types_keeps_every_text_and_number() -> None:
     replay = replay_capture("shop_plain")
 
@@ -113,6 +115,7 @@ def test_defaults_arrive_as_the_converter_made_them() -> None:
     assert (row["ts"], str(row["n"]), row["b"]) == (1767225600000000, "1.500", True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [10_000, 7])
 def test_evolution_with_schemas_ends_equal_to_the_source(rows: int) -> None:
     replay = replay_capture("evolve_schema", rows=rows)
@@ -128,6 +131,7 @@ def test_evolution_with_schemas_ends_equal_to_the_source(rows: int) -> None:
     assert replay.tables["wiped_child"] == {}
 
 
+@pytest.mark.slow
 def test_evolution_without_schemas_follows_declared_types() -> None:
     balance = {"balance": parse_type("DECIMAL(20, 2)")}
     replay = replay_capture("evolve_plain", {"acct": balance, "acct_full": balance}, rows=7)
@@ -138,6 +142,7 @@ def test_evolution_without_schemas_follows_declared_types() -> None:
     assert_final(replay, "evolve", "late", ["id"])
 
 
+@pytest.mark.slow
 def test_a_table_without_a_key_gives_all_its_changes() -> None:
     changes = replay_capture("evolve_schema").bags["nopk"]
 

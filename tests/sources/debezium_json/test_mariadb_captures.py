@@ -29,6 +29,7 @@ def time_zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     time.tzset()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["my_long", "my_precise", "my_told"])
 def test_a_captured_table_is_what_select_said(tmp_path: Path, name: str, time_zone: str) -> None:
     batches = [*record_batches_from_dump(str(CAPTURES / f"kinds.{name}.jsonl.gz"))]

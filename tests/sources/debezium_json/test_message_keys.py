@@ -45,6 +45,7 @@ def told(keys: Sequence[bytes | None]) -> list[Any]:
     return [found.fields[code] for code in found.codes(np.arange(len(keys)))]
 
 
+@pytest.mark.slow
 @given(st.lists(KEYS, max_size=30))
 def test_vectors_tell_the_fields_that_an_exact_parse_tells(keys: list[bytes | None]) -> None:
     exact = [fields_of_key(key) for key in keys]
@@ -128,6 +129,7 @@ def test_a_key_of_other_fields_is_seen_behind_a_good_one(first: bytes, then: byt
     assert fields_of_key(first) != fields_of_key(then)
 
 
+@pytest.mark.slow
 def test_distinct_forms_of_key_are_told_in_linear_time() -> None:
     def seconds(count: int) -> float:
         keys = [b'{"k%d":1}' % n for n in range(count)]

@@ -204,6 +204,7 @@ def test_an_error_that_the_engine_does_not_try_is_the_trouble_of_its_row() -> No
     assert not over(of("hour(TIMESTAMP '2020-01-01' AT TIME ZONE s)"), s=[]).problems
 
 
+@pytest.mark.slow
 def test_many_bad_rows_do_not_take_a_query_each(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     plain = engine.evaluate

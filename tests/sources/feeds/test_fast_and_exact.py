@@ -137,6 +137,7 @@ def test_both_ways_give_the_same(tmp_path: Path, form: str, before: bool) -> Non
         assert fast.counts.with_rows > 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", MAKERS)
 def test_records_of_other_tables_among_those_of_one_change_nothing(tmp_path: Path, form: str) -> None:
     r = random.Random(5)

@@ -29,6 +29,7 @@ def test_a_server_that_only_java_may_ask_is_only_connected_to(properties: Mappin
         assert topics_at_first_look(_source(servers, properties)) is None
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_answer_like_kafka_is_told() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         servers = f"127.0.0.1:{listener.getsockname()[1]}"

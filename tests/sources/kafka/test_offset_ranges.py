@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,6 +28,7 @@ def _begins_and_ends(spans: dict[Place, tuple[int, int]]) -> tuple[dict[Place, i
     return begins, {place: begin + count for place, (begin, count) in spans.items()}
 
 
+@pytest.mark.slow
 @given(SPANS, st.integers(1, 200_000))
 def test_a_batch_has_as_much_as_it_may_and_every_partition_moves_on(
     spans: dict[Place, tuple[int, int]], most: int
@@ -42,6 +44,7 @@ def test_a_batch_has_as_much_as_it_may_and_every_partition_moves_on(
     assert min(most, total) <= sum(taken.values()) <= max(min(most, total), most + len(waiting))
 
 
+@pytest.mark.slow
 @given(SPANS, st.integers(1, 8))
 def test_tasks_share_all_offsets_once_and_evenly(spans: dict[Place, tuple[int, int]], tasks: int) -> None:
     begins, ends = _begins_and_ends(spans)
@@ -65,6 +68,7 @@ def test_few_offsets_take_one_task() -> None:
     assert shared([], 8) == []
 
 
+@pytest.mark.slow
 @given(st.dictionaries(PLACES, st.integers(0, 2**62)))
 def test_positions_come_back_from_their_text(positions: dict[Place, int]) -> None:
     assert offsets_of(text_of(positions)) == positions

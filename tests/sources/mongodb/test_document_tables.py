@@ -214,6 +214,7 @@ def test_declared_types_are_read_from_every_form(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_columns_are_filled_from_paths(tmp_path: Path) -> None:
     columns = {
         "types": {"city": "STRING", "at": "TIMESTAMP_LTZ(3)", "n": "INT"},
@@ -229,6 +230,7 @@ def test_columns_are_filled_from_paths(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_path_that_comes_later_fills_the_rows_from_then_on(tmp_path: Path) -> None:
     first, second = (insert({**WHOLE, "_id": n}) for n in (1, 2))
     run(tmp_path, first)

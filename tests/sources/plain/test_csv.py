@@ -113,6 +113,7 @@ def test_options_that_make_no_sense_are_refused(tmp_path: Path, options: dict[st
 _TEXTS = st.text(st.sampled_from('ab,"\n é\t'), max_size=5)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(_TEXTS, min_size=1, max_size=4), st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]))
 def test_what_pythons_writer_writes_is_read_as_it_was(fields: list[str], quoting: Any) -> None:

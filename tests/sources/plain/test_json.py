@@ -309,6 +309,7 @@ CONNECT = {"type": "struct", "fields": [
 ]}  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("copies", [1, 20])
 def test_paths_lead_into_payloads_and_their_schema_tells_the_form_of_values(tmp_path: Path, copies: int) -> None:
     paths = {"paid": "user.paid", "at": "user.at", "city": "user.home.city", "k": "user.n.k", "t": "user.text.a.b"}

@@ -71,6 +71,7 @@ def user_of(number: int, **more: Any) -> dict[str, Any]:
     return {"id": 10 + number, "home": home, "paid": b"\x04\xe2", "at": at, "tags": ["a", "b"][:number], **more}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("copies", [1, 30])
 def test_avro_fills_columns_by_their_paths(tmp_path: Path, copies: int, caplog: pytest.LogCaptureFixture) -> None:
     schemas = {"1": avro_schema(), "2": avro_schema({"name": "more", "type": "int"}), "3": PLAIN, "4": TEXT}

@@ -411,6 +411,7 @@ def records_of(values: list[tuple[bytes, list[tuple[str, bytes]]]]) -> pa.Record
     return pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)
 
 
+@pytest.mark.slow
 def test_a_name_in_front_of_a_message_says_what_it_is(tmp_path: Path) -> None:
     """Apicurio's serializer writes it behind the id, and from its version 3 on also if the id is in a header."""
     names = ["Or", "Bill", "EightLet", "N" * 200]
@@ -445,6 +446,7 @@ def test_a_name_in_front_of_a_message_says_what_it_is(tmp_path: Path) -> None:
     assert "the schema has the messages Bill, EightLet" in pipeline.bad[len(values)]
 
 
+@pytest.mark.slow
 def test_what_may_be_a_name_or_indexes_goes_to_quarantine(tmp_path: Path) -> None:
     """Bytes that are the indexes [5, 1] and two letters of a message are the name of two letters too."""
     inner = [id_message("First"), Message(name="Second", field=[field("a", 12, F.TYPE_FIXED64)])]

@@ -71,6 +71,7 @@ def outcome(found: Decoded) -> list[tuple[int, str]]:
     return sorted([*lines, *((row.offset, row.reason) for row in found.quarantine)])
 
 
+@pytest.mark.slow
 def test_times_are_those_of_the_source_before_those_of_the_connector() -> None:
     log = {s: target("", id="INT", v="STRING") for s in GOALS}
     r = random.Random(5)

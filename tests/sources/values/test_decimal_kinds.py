@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +20,7 @@ TEXTS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(TEXTS, max_size=12))
 def test_a_column_has_the_kinds_of_its_values(values: list[str | None]) -> None:
     strings = pa.array(["dropped", *values], pa.string()).slice(1)

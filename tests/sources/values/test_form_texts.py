@@ -30,6 +30,7 @@ ENCODINGS = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(ENCODINGS)
 def test_an_encoding_is_read_back_from_its_text(encoding: Encoding) -> None:
     assert form_encoding(form_text(encoding)) == encoding

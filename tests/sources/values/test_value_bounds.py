@@ -63,6 +63,7 @@ def test_decimals_with_padded_bytes_are_the_numbers_that_they_are() -> None:
     assert [str(value) for value in converted.values.to_pylist()] == ["-1.23"]
 
 
+@pytest.mark.slow
 def test_the_largest_number_of_postgresql_is_kept_as_text() -> None:
     digits = 131_072 + 16_383
     unscaled = 10**digits - 1

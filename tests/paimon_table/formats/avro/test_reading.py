@@ -255,6 +255,7 @@ def test_layouts_that_are_not_known_are_left_to_the_records(wanted: str) -> None
         read_columns(schema, [], fields_of(wanted))
 
 
+@pytest.mark.slow
 def test_batches_count_positions_from_the_start_of_the_file() -> None:
     fields = fields_of("INT", "DECIMAL(9, 2)", "STRING")
     count = 70_000
