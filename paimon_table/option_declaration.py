@@ -40,8 +40,12 @@ def freely(change: OptionChange) -> None:
 def never(change: OptionChange) -> None:
     """Data is only right under the value that it was written with."""
     raise ConfigError(
-        f"option {change.name!r} cannot change once the table holds data; write into a new table", option=change.name
+        f"option {change.name!r} cannot change once the table holds data; {_stay(change.old)}", option=change.name
     )
+
+
+def _stay(old: str | None) -> str:
+    return "leave it unset" if old is None else f"keep {old}"
 
 
 def stays_true(change: OptionChange) -> None:

@@ -121,6 +121,7 @@ Duration = Annotated[
 
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_WINDOWS_PATH = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 
 
 def is_uri(location: str) -> bool:
@@ -133,6 +134,8 @@ def resolve_location(value: str, info: ValidationInfo) -> str:
     text = value.strip()
     if not text:
         raise refused("expected a path or a URI, found an empty text")
+    if _WINDOWS_PATH.match(text):
+        raise refused("paths of Windows do not work here; write a path such as /data/shop, or a URI")
     if is_uri(text):
         return text.rstrip("/") or text
     base: Path = (info.context or {}).get("directory", Path.cwd())

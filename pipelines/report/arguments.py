@@ -1,4 +1,4 @@
-"""Arguments that several commands take, and the rule of all: an option that takes one value is given once."""
+"""Arguments that several commands share, and checks of options that all commands share."""
 
 from __future__ import annotations
 
@@ -17,16 +17,24 @@ FAILED = 1
 
 
 class GivenOnce(TyperGroup):
-    """Commands that refuse an option which is given twice: the value that counts would be the last, in silence."""
+    """Commands that refuse to ignore values: of an option given twice, only the last one would count."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The command that the arguments name, once its options are checked."""
+        """The command that the arguments name. Raises BadParameter if its options are given in a wrong way."""
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None and not isinstance(command, TyperGroup):
             for option in command.params:
-                if isinstance(option, TyperOption) and not (option.multiple or option.is_flag or option.count):
-                    _check(option, rest)
+                if isinstance(option, TyperOption):
+                    _check_dashes(option, rest)
+                    if not (option.multiple or option.is_flag or option.count):
+                        _check(option, rest)
         return name, command, rest
+
+
+def _check_dashes(option: TyperOption, args: list[str]) -> None:
+    wrong = next((arg for arg in args if f"-{arg}" in option.opts), None)
+    if wrong is not None:
+        raise typer.BadParameter(f"{wrong} has one dash: write -{wrong}")
 
 
 def _check(option: TyperOption, args: list[str]) -> None:

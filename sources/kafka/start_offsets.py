@@ -71,7 +71,7 @@ def start_behind_words(
             if all(at.get(place, 0) >= held.readable_end for place, held in bounds.items()):
                 return (
                     f"source.kafka.start ({moment.isoformat()}) is later than the last record of each topic. To read"
-                    " the older records, correct the time and remove the checkpoint"
+                    " the older records, correct the time and move the checkpoint away"
                 )
     return None
 
@@ -177,8 +177,8 @@ def check_selected(
         has = "has read" if any(topic == unread[0] for topic, _ in closed) else "has a batch planned that reads"
         raise ConfigError(
             f"checkpoint {checkpoint} {has} topics that source.kafka.topics no longer selects:"
-            f" {', '.join(unread)}; select them again, or remove the checkpoint: with on_lost_checkpoint: resume"
-            " reading continues from the positions in the tables"
+            f" {', '.join(unread)}; select them again, or move the checkpoint away: with on_lost_checkpoint: resume"
+            " the next start continues from the positions in the tables"
         )
 
 

@@ -202,6 +202,11 @@ def test_an_option_of_one_value_is_given_once(words: tuple[str, ...]) -> None:
     assert (done.returncode, "is given 2 times and takes one value" in done.stderr) == (2, True), done.stderr
 
 
+def test_an_option_with_one_dash_is_named() -> None:
+    done = tidemark("run", "x.yaml", "-once")
+    assert (done.returncode, "-once has one dash: write --once" in done.stderr) == (2, True), done.stderr
+
+
 def test_last_words_act_on_no_terminal(tmp_path: Path) -> None:
     done = tidemark("validate", str(tmp_path / "a\x1b[2J\u202e.yaml"))
     assert done.returncode == 2

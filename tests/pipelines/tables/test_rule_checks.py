@@ -16,7 +16,11 @@ KEY, TYPES = "primary_key: [id]", "{ types: { n: INT } }"
 CHANGES = {
     "bucket": ('"bucket": "2"', '"bucket": "4"', "option 'bucket' cannot change"),
     "key": (KEY, "primary_key: [id, day]", r"exists with primary_key \[id\], the rule wants"),
-    "engine": ('"bucket": "2"', '"bucket": "2", "merge-engine": "partial-update"', "option 'merge-engine' cannot"),
+    "engine": (
+        '"bucket": "2"',
+        '"bucket": "2", "merge-engine": "partial-update"',
+        "merge-engine' cannot change .*; leave it unset; nothing",
+    ),
     "mode": (
         '{"bucket": "2"}\n    primary_key: [id]',
         '{"bucket": "-1"}\n    mode: append',
