@@ -159,7 +159,7 @@ class BesideQuery:
         batch_id, tables = self.stream.next_batch, self._of.tables()
         planned = self._checkpoint.planned_batch
         if planned is None:
-            raise NotYet("the first batch pauses it, because only then does Tidemark know the position of the table")
+            raise NotYet("the first batch pauses it, because Tidemark knows the table's position only then")
         topics = set() if tables is None else tables.topics_of(identifier)
         topics |= {topic for t in self._own.written() if str(t.name) == identifier for topic, _ in t.position.offsets}
         has_begun = planned >= batch_id

@@ -218,8 +218,8 @@ class DecodeTarget:
         called = {now: name for (name, _), (now, _) in zip(self.columns, self.row_columns, strict=True)}
         if shown is None:
             why = {
-                old: f"column {now!r} had this name before, and this record has no embedded schema to show whether it "
-                "still has; let the connector send schemas"
+                old: f"column {now!r} had this name earlier, and without an embedded schema the record does not "
+                "show which column it means; let the connector send schemas"
                 for old, now in self.renamed.items()
             }
             return replace(self.without(self.renamed), refused={**self.refused, **why})
@@ -230,8 +230,8 @@ class DecodeTarget:
                 continue
             if self._hides(old) and not self._hides(now):
                 opened[old] = (
-                    f"the rule hides column {old}, and in older records it is column {now}, which the rule leaves open:"
-                    f" to store this record, name {now} under columns.mask or columns.drop too, and retry it"
+                    f"the rule hides column {old}, which is now called {now} and not hidden: to store this older "
+                    f"record, name {now} under columns.mask or columns.drop too, then retry it"
                 )
             else:
                 then[called.get(now, now)] = old

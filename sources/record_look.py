@@ -39,9 +39,9 @@ def record_look(value: bytes | None) -> str:
     try:
         parsed = json.loads(value)
     except (ValueError, RecursionError):
-        return "no JSON: let the connector write JSON (value.converter), or state the format that it writes"
+        return "not JSON: let the connector write JSON (value.converter), or set the format that it writes"
     if not isinstance(parsed, dict):
-        return f"a JSON {_KINDS.get(type(parsed), 'number')}, and no object"
+        return f"a JSON {_KINDS.get(type(parsed), 'number')}, not an object"
     # A connector may write a schema next to the payload.
     fields = parsed["payload"] if isinstance(parsed.get("payload"), dict) else parsed
     return f"JSON with the fields {_names(fields)}{_format_of(fields)}"

@@ -140,7 +140,7 @@ class _Files:
         place, file = self._facts.place(at), int(self._facts.file[at])
         found = self._of(file).get(place._replace(topic_id=""))
         if found is None:
-            where = f"{shown(place)} is open, and its line is not in the file any more: restore the line, or drop all"
+            where = f"{shown(place)} is open, but its line is missing from the file: restore the line, or drop all"
             return DamagedLine("/".join(self._facts.files[file]), 0, b"", where)
         return found.of_topic(place.topic_id)
 
@@ -195,7 +195,7 @@ def read_line(file: str, number: int, text: bytes) -> BadLine | DamagedLine:
     topic, partition, offset = (fields.get(name) for name in ("topic", "partition", "offset"))
     for name, value, kind in (("topic", topic, str), ("partition", partition, int), ("offset", offset, int)):
         if not isinstance(value, kind) or isinstance(value, bool):
-            return DamagedLine(file, number, text, f"its field {name!r} is missing or of another kind")
+            return DamagedLine(file, number, text, f"its field {name!r} is missing or has another type")
     ts, reason = fields.get("ts", fields.get("timestamp_ms")), fields.get("reason")
     return BadLine(
         file,

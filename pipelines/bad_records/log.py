@@ -262,8 +262,8 @@ class QuarantineLog:
             return _ENTRY.validate_json(data)
         except NOT_AS_WRITTEN as error:
             raise CorruptFile(
-                f"{file} is damaged; it holds the state of bad records. Restore it, or remove it: the quarantine "
-                "then lacks the records that the file sealed, and records that it closed are open again"
+                f"{file} is damaged; it holds the state of bad records. Restore it. If you remove it instead, the "
+                "quarantine loses the records that the file sealed, and records that it closed are open again"
             ) from error
 
     def _file(self, number: int) -> str:

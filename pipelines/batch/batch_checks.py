@@ -77,7 +77,7 @@ def stop_on_refusals(reports: Iterable[DecodeReport], settings: TaskSettings, ta
             has_place = bad.partition >= 0
             place = f"{bad.topic} partition {bad.partition} offset {bad.offset}" if has_place else "a dump file"
             told = f"{place}: {bad.reason}" if has_place else bad.reason
-            raise MalformedRecord(f"{told}; fix the record, or set on_bad_record to quarantine", place=place)
+            raise MalformedRecord(f"{told}; fix the record, or set `on_bad_record: quarantine`", place=place)
 
 
 def rebuild_remedy(refusal: Refusal, identifier: str, topics: Collection[str]) -> str:

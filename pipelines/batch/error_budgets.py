@@ -180,24 +180,24 @@ def _refusal(where: str, name: str, records: _Records, newest: Share) -> TooMany
     if name.startswith(MALFORMED_PREFIX):  # no connector has written these lines
         begin = "" if records.first is None else f"; the first begins at byte {records.first[2]}"
         text = (
-            f"{name.removeprefix(MALFORMED_PREFIX)}: nearly all lines are not records, {newest.bad:,} of the newest"
-            f" {newest.all:,}, with {share.bad:,} in {where}: {'; '.join(told)}{begin}. The quarantine has none of "
-            f"these lines: dump the topic again with `kcat -J`, or leave the file out of source.files.path;"
-            " `max_bad_records: null` puts such lines into quarantine instead"
+            f"{name.removeprefix(MALFORMED_PREFIX)}: nearly no line is a record: {newest.bad:,} of the newest "
+            f"{newest.all:,}, with {share.bad:,} in {where}: {'; '.join(told)}{begin}. Tidemark quarantined none of "
+            "these lines: dump the topic again with `kcat -J`, or leave the file out of source.files.path; "
+            "`max_bad_records: null` puts such lines into quarantine instead"
         )
     elif not isinstance(records.budget, NearlyAll):
         text = (
-            f"{name}: {where} has {share.bad:,} bad records among {share.all:,} of the table, and max_bad_records"
-            f" allows {records.budget}: {reasons}. Neither the table nor the quarantine has them: fix the records or "
-            f"the rule, or raise max_bad_records"
+            f"{name}: {where} has {share.bad:,} bad records among {share.all:,} of the table, and max_bad_records "
+            f"allows {records.budget}: {reasons}. Tidemark neither stored nor quarantined them: fix the records or "
+            "the rule, or raise max_bad_records"
         )
     else:
         what, remedy = (f"topic {name}, which no rule writes to a table", "exclude the topic")
         if records.is_of_table:
             what, remedy = name, "fix the rule"
         text = (
-            f"{what}: nearly all records are bad, {newest.bad:,} of the newest {newest.all:,}, with {share.bad:,} in"
-            f" {where}: {reasons}. The quarantine has none of them: {remedy} or change the connector;"
-            " `max_bad_records: null` puts such records into quarantine instead"
+            f"{what}: nearly all records are bad, {newest.bad:,} of the newest {newest.all:,}, with {share.bad:,} "
+            f"in {where}: {reasons}. Tidemark quarantined none of them: {remedy} or change the connector; "
+            "`max_bad_records: null` puts such records into quarantine instead"
         )
     return TooManyBadRecords(text, table=name if records.is_of_table else "", topics=frozenset(records.topics))

@@ -32,7 +32,7 @@ class TableStanding:
     records_read: int = 0
 
     def __str__(self) -> str:
-        left = "" if self.records_left is None else f", about {self.records_left:,} records to go"
+        left = "" if self.records_left is None else f", about {self.records_left:,} records left"
         return f"table {self.pause.table} is {self.state.value}{left}: {self.pause.reason}"
 
     @property
@@ -44,7 +44,7 @@ class TableStanding:
     def summary(self) -> str:
         """For the end of a run; the error of a table that failed follows and has the reason."""
         if self.has_failed:
-            return f"table {self.pause.table} is {self.state.value}: it lacks records; the error below has the reason"
+            return f"table {self.pause.table} is {self.state.value}: it lacks records; see the error below"
         return str(self)
 
 

@@ -201,7 +201,7 @@ class SideWork:
         elif step is Step.SLICE:
             trial.failures = 0
             trial.records_left = catch_up.records_left
-            left = "" if trial.records_left is None else f", about {trial.records_left:,} to go"
+            left = "" if trial.records_left is None else f", about {trial.records_left:,} left"
             read = catch_up.record_count - before
             log.info("table %s: caught up by %s records%s", identifier, f"{read:,}", left)
         return step is not Step.WAITING
@@ -263,7 +263,7 @@ class TableRequests:
         reason = request.text("reason") or f"paused by {request.left_by}"
         self._side.pause(identifier)
         if known is not None and known.cause is Cause.ASKED:
-            return Answer(State.DONE, f"table {identifier} is paused already: {known.reason}")
+            return Answer(State.DONE, f"table {identifier} is already paused: {known.reason}")
         self._pause(identifier, reason)
         return Answer(State.DONE, f"table {identifier} is paused at its position; all others continue")
 

@@ -173,11 +173,10 @@ def lacks_commits(table: TableFacts) -> bool:
     if files.newest_id >= entry.snapshot_id:
         return False
     raise ConfigError(
-        f"table {table.name} was rolled back, or restored, to snapshot {files.newest_id}, and lacks commits of the"
-        " pipeline. The snapshots that show which commits have expired, so Tidemark cannot know which records to read "
-        "again."
-        " Restore a copy that has one of the pipeline's own snapshots, or drop the table and let its rule write into"
-        " another one with `backfill: true`"
+        f"table {table.name} was rolled back, or restored, to snapshot {files.newest_id}, and lacks commits of the "
+        "pipeline. The snapshots that show which commits are missing have expired, so Tidemark cannot tell which "
+        "records to read again. Restore a copy that has one of the pipeline's own snapshots, or drop the table and "
+        "let its rule write into another one with `backfill: true`"
     )
 
 
@@ -199,7 +198,7 @@ def _without_rule(table: TableFacts, stream: StreamFacts, verdict: Verdict) -> V
         pause = replace(pause, after=stream.after)
     if pause is None or not pause.has_rule:
         return verdict
-    remark = _line(table, "no rule writes it; Tidemark keeps its position for a later rule", logging.INFO)
+    remark = _line(table, "no rule writes it; Tidemark keeps its position in case a rule does again", logging.INFO)
     return verdict.but(replace(entry, pause=replace(pause, has_rule=False)), remark)
 
 
@@ -216,7 +215,7 @@ def _with_rule(table: TableFacts, stream: StreamFacts, verdict: Verdict) -> Verd
         back = replace(_pause(table, entry, Cause.NEW, FILLED, stream, None, topics), batch=pause.batch)
     else:
         return verdict.but(entry.resumed())
-    end = "Tidemark catches it up beside the stream" if back.tries_again else "it stays paused, as it was"
+    end = "Tidemark catches it up beside the stream" if back.tries_again else "it stays paused"
     return verdict.but(replace(entry, pause=back), _line(table, f"{back.reason}; {end}"))
 
 
@@ -230,7 +229,7 @@ def _with_sources(table: TableFacts, stream: StreamFacts, source: Offsets, verdi
     begin = stream.begin if before is None else before.position
     kept = [known.get(one) or Ruleless(one, batch, begin) for one in sources if one in table.rules.ruleless]
     gone = sorted({one.source for one in kept} - known.keys(), key=source_words)
-    words = "no rule routes records of %s to it any more; it lacks them from batch %d on"
+    words = "no rule routes records of %s to it; it lacks them from batch %d on"
     remarks = [_line(table, words % (source_words(one), batch)) for one in gone] if len(kept) < len(sources) else []
     verdict = verdict.but(replace(entry, ruleless=tuple(kept)), *remarks)
     back = [one for one in entry.ruleless if one.source not in table.rules.ruleless]

@@ -313,9 +313,9 @@ class Book:
         """ConfigError where another process has written the document since this one did."""
         if self._written is not None and self._checkpoint.read(FILE) != self._written:
             raise ConfigError(
-                f"another process has since written {FILE} of checkpoint {self._checkpoint.location}: two "
-                "processes run the pipeline with one checkpoint. Stop one of them, then restart the other one: it "
-                "continues"
+                f"another process has since written {FILE} of checkpoint {self._checkpoint.location}: two processes "
+                "use one checkpoint. Stop one of them, then restart the other: it continues where the pipeline "
+                "stopped"
             )
         self._checked_s = self._now_s()
 

@@ -35,7 +35,7 @@ def check_format(data: bytes, what: str) -> None:
     document = json.loads(data)
     format_ = document.get(FORMAT, NEWEST) if isinstance(document, dict) else NEWEST
     if type(format_) is not int:
-        raise TypeError(f"{FORMAT} is no number")
+        raise TypeError(f"{FORMAT} is not a number")
     if format_ > NEWEST:
         raise UnsupportedFeature(
             f"{what} was written by a newer Tidemark (format {format_}; this version reads up to {NEWEST}): upgrade "

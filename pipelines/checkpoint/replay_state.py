@@ -155,7 +155,7 @@ class Replays:
         for state in self.all():
             if state.id == id_:
                 return state
-        raise ConfigError(f"checkpoint {self._checkpoint.location} has no replay {id_!r} (any more)")
+        raise ConfigError(f"checkpoint {self._checkpoint.location} has no replay {id_!r}")
 
     def all(self) -> list[ReplayState]:
         """The replays, oldest first."""

@@ -207,7 +207,7 @@ ColumnType = Annotated[
 def check_pattern(value: str) -> str:
     meant = meant_by_glob(value)
     if meant is not None:
-        raise refused(f"this is a regular expression, in which * repeats what stands before it; write '{meant}'")
+        raise refused(f"this is a regular expression, in which * repeats the character before it; write '{meant}'")
     try:
         re.compile(value)
     except re.error as error:

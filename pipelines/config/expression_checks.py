@@ -97,7 +97,7 @@ def computed_lines(rule: TableRule) -> Iterator[str]:
         if stated is not None:
             told = sql(stated)
         elif waits:
-            told = f"(type known with the first records, or once {', '.join(waits)} is declared under columns.types)"
+            told = f"(type known after the first records, or once {', '.join(waits)} is declared under columns.types)"
         else:
             told = sql(typed(name, text, types))
         yield f"{name} {told} = {text}"

@@ -58,7 +58,7 @@ def _of_versions(rule: TargetRule, columns: VersionColumns) -> str | None:
         if name in rule.options:
             return f"scd2 {why}; remove the option '{name}'"
     if rule.watermark is not None and rule.watermark.column == columns.valid_to:
-        return f"no new version has a time in {columns.valid_to} for `watermark`; name {columns.valid_from}"
+        return f"new versions have no time in {columns.valid_to} for `watermark`; name {columns.valid_from}"
     return None if rule.primary_key is None else partition_problem(rule.primary_key, rule.partition_by)
 
 

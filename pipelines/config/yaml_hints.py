@@ -48,7 +48,7 @@ def quote_problem(text: str) -> str | None:
     """A hint for a value that begins with a quote of books, which YAML takes for a part of the text; else None."""
     if not text.startswith(tuple(_QUOTES_OF_BOOKS)):
         return None
-    return f"{text[0]} is no quote in YAML; write ' or \" in its place"
+    return f"{text[0]} is not a quote in YAML; write ' or \" in its place"
 
 
 _QUOTES_OF_BOOKS = "\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f"

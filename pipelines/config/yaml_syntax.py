@@ -31,7 +31,7 @@ def syntax_problem(problem: str, at: Spot, begun: Spot | None, lines: Sequence[s
         return (
             strange[0],
             strange[1].start() + 1,
-        ), f"a blank that YAML does not know ({code}) stands here; type it again"
+        ), f"YAML does not allow this kind of space ({code}); type a plain one"
     quote = _open_quote(lines[: at[0]])
     end = re.match(r"expected ',' or '([\]}])', but got '(.*)'", problem)
     special = _SPECIAL_START.search(line)
@@ -43,10 +43,10 @@ def syntax_problem(problem: str, at: Spot, begun: Spot | None, lines: Sequence[s
     if problem.startswith("found unknown escape character"):
         return at, "a backslash begins an escape in double quotes; put this text in single quotes"
     if problem.startswith("expected '<document start>'"):
-        return at, "text stands behind the end of the document; the file must be one block of keys with values"
+        return at, "text follows the end of the document; the file must be one block of keys with values"
     if end is not None and begun is not None and begun[0] != at[0]:
         opening = "[" if end[1] == "]" else "{"
-        return begun, f"the {opening} that begins here is not closed; write {end[1]} at its end"
+        return begun, f"the {opening} that begins here is not closed; add {end[1]} at its end"
     if braces:
         return at, f"a value that begins with a brace needs quotes; write '{braces[1]}'"
     if end is not None and end[2] != ":":
@@ -84,7 +84,7 @@ def _second_colon(lines: Sequence[str], at: Spot) -> tuple[Spot, str]:
     if mistake is not None:
         return mistake
     return (at[0], _indent(line) + 1), (
-        "this line is indented, but the line above it already has a value; begin both in the same column"
+        "this line is indented, but the line above already has a value; begin both in the same column"
     )
 
 

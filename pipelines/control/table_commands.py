@@ -39,8 +39,8 @@ def _check_known(config: PipelineConfig, table: str, known: NamesOf) -> None:
     names = known(config)
     if table not in names:
         raise ConfigError(
-            f"--table: pipeline {config.name} {_BUSY}, and has no table {table!r} yet. The request was not accepted:"
-            f" call again when the pipeline runs; {did_you_mean(table, names)}"
+            f"--table: pipeline {config.name} {_BUSY}, and has no table {table!r} yet. Nothing was changed: run the "
+            f"command again when the pipeline runs; {did_you_mean(table, names)}"
         )
 
 

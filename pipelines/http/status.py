@@ -96,14 +96,14 @@ def _state_of(config: PipelineConfig) -> tuple[Document, str | None]:
     state = _read(path)
     if state is None and holder == UNKNOWN:
         raise ConfigError(
-            f"pipeline {config.name} has left no state here: {path} is not there. {_ELSEWHERE}: its page and its"
-            " metrics show what it does"
+            f"pipeline {config.name} has no state here: {path} does not exist. {_ELSEWHERE}: its page and its "
+            "metrics show what it does"
         )
     if state is None and holder is not None:
         said = "has not reported its state yet; try again" if holder.is_run else holder.doing
         raise ConfigError(f"pipeline {config.name}: checkpoint in use by {holder}, which {said}")
     if state is None:
-        raise ConfigError(f"pipeline {config.name} does not run, and has not run here yet ({path} is not there)")
+        raise ConfigError(f"pipeline {config.name} does not run, and has not run here yet ({path} does not exist)")
     if holder == UNKNOWN:
         return state, holder_by_process(state)
     if holder is not None and holder.who.startswith(f"process {state['pid']} on {state['host']} "):

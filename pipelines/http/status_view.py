@@ -164,7 +164,7 @@ def _beside(tables: Sequence[Mapping[str, Any]], now_s: float) -> Iterator[Text]
             continue
         words = [f"{beside['records']:,} records read so far"]
         if beside["records_left"] is not None:
-            words.append(f"about {beside['records_left']:,} to go")
+            words.append(f"about {beside['records_left']:,} left")
         words.append(f"{beside['rows']:,} rows written since the start")
         words.append(f"next at {shown(beside['position'], 200)}")
         ago = None if beside["slice_s"] is None else duration_words(max(0.0, now_s - beside["slice_s"]))

@@ -162,7 +162,7 @@ def _named_by_options(table: Table) -> Snapshot | None:
     snapshot = table.stored_snapshot()
     if snapshot is not None:
         say(
-            f"the table's options select snapshot {snapshot.id}, so this shows its rows; to see others, use "
+            f"the table's options select snapshot {snapshot.id}, so this shows its rows; for other rows use "
             "--snapshot ID, --timestamp TIME or --tag NAME",
             err=True,
         )

@@ -201,7 +201,7 @@ def compact_warehouse(
     the first of many rounds only logs: the job may start before the pipelines that create the tables.
     """
     if dry_run and interval_s is not None:
-        raise ConfigError("--dry-run shows one round: leave --watch out")
+        raise ConfigError("--dry-run shows one round: remove --watch")
     io, root = file_io_for(warehouse, storage_options(warehouse, storage))
     say = _json_line if form is LogFormat.JSON else _text_line
     tell, warn = partial(say, is_warning=False), partial(say, is_warning=True)
@@ -209,7 +209,7 @@ def compact_warehouse(
         rounds = Rounds(io, root, Chosen(patterns), full, new_job(progress), tell, warn, progress.rest)
         found = len(rounds.names())
         if not found:
-            what = f"that is called like {' or '.join(patterns)}" if patterns else "in it"
+            what = f"with a name like {' or '.join(patterns)}" if patterns else "in it"
             nothing = f"{warehouse} has no table {what}; a warehouse has them in DATABASE.db/TABLE"
             if interval_s is None:
                 raise ConfigError(nothing)

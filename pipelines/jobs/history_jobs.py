@@ -95,7 +95,7 @@ def _tell_tidied(done: Tidied, would: str) -> None:
         say(line)
     expired = done.expired
     if expired.finished:
-        say(f"finished {counted(expired.finished, 'removal')} that a crash had interrupted")
+        say(f"finished {counted(expired.finished, 'removal')} that a crash interrupted")
     if expired.dropped:
         say(
             f"did not finish {counted(expired.dropped, 'interrupted removal')}: a consumer still reads from there, or"
@@ -117,8 +117,8 @@ def _tell_without_time(directories: Sequence[str]) -> None:
     if directories:
         names = ", ".join(first_of(list(directories), 5))
         say(
-            f"{counted(len(directories), 'partition')} never expire, because their values hold no time: {names}; see "
-            "partition.timestamp-pattern, or use drop-partition",
+            f"{counted(len(directories), 'partition')} never expire, because their values are not times: {names}; "
+            "see partition.timestamp-pattern, or use drop-partition",
             err=True,
         )
 
@@ -167,7 +167,7 @@ def rollback(
         return
     confirm("Go back?", yes)
     roll_back(ctx, plan)
-    say(f"snapshot {plan.to.id} is now the newest one; remove-orphans removes the files that nothing needs")
+    say(f"snapshot {plan.to.id} is now the newest one; remove-orphans removes the files that are no longer needed")
 
 
 def rollback_to_tag(path: str, tag: str, yes: bool, dry_run: bool, storage: Options) -> None:
@@ -344,7 +344,7 @@ def reset_consumer(path: str, name: str, snapshot: int, create: bool, dry_run: b
         left = table.snapshots.earliest_id() or 1
         if snapshot < left:  # the process that expired it may not have seen the consumer
             raise ConfigError(
-                f"--snapshot {snapshot} of {path} has expired meanwhile; reset consumer {name!r} to {left} or later, "
+                f"--snapshot {snapshot} of {path} expired in the meantime; reset consumer {name!r} to {left} or later, "
                 "or delete it: it keeps all snapshots from now on"
             )
     say(f"consumer {name} {'would read' if dry_run else 'reads'} snapshot {snapshot} next")

@@ -131,7 +131,7 @@ def drop_partition(path: str, specs: Specs, yes: bool, dry_run: bool, storage: O
     confirm("Drop them?", yes, done="dropped")
     done = drop_partitions(table, chosen, new_job())
     if done.snapshot_id is None:
-        say("they are gone already")
+        say("they are already gone")
         return
     say(
         f"dropped {counted(len(done.partitions), 'partition')} with {_held(done.partitions)}, "
@@ -144,7 +144,7 @@ def truncate(path: str, yes: bool, dry_run: bool, storage: Options) -> None:
     table = open_table(path, storage, for_reading=False)
     state = table.state()
     if not state.files and not state.index:
-        say("the table is empty already")
+        say("the table is already empty")
         return
     _tell_partitions(table, "would empty" if dry_run else "emptying", partition_facts(table.context, state))
     if dry_run:
@@ -152,14 +152,14 @@ def truncate(path: str, yes: bool, dry_run: bool, storage: Options) -> None:
     pipelines = marking_pipelines(table.io, table.paths)
     if pipelines:
         say(
-            f"written by pipeline {', '.join(pipelines)}: it does not read the removed rows again, and writes new"
-            " records into the empty table",
+            f"written by pipeline {', '.join(pipelines)}: it does not reread the removed rows, and writes only new "
+            "records into the empty table",
             err=True,
         )
     confirm("Empty the table?", yes, done="removed")
     done = truncate_table(table, new_job())
     if done.snapshot_id is None:
-        say("the table is empty already")
+        say("the table is already empty")
         return
     say(
         f"emptied the table of {_held(done.partitions)}, {_snapshots([done.snapshot_id])}; older snapshots still have "

@@ -49,7 +49,7 @@ def remove_orphans(path: str, older_than: str, nobody_writes: bool, dry_run: boo
     if found.unknown:
         names = [path.removeprefix(f"{table.paths.root}/") for path in found.unknown]
         listed = "\n  ".join(first_of(names, _LISTED))
-        say(f"not files of a Paimon table, left alone:\n  {listed}", err=True)
+        say(f"not files of a Paimon table, kept:\n  {listed}", err=True)
 
 
 def repair(path: str, deep: bool, dry_run: bool, storage: Options) -> None:
@@ -127,7 +127,7 @@ def _told(ctx: TableContext, found: RepeatedKeys) -> Iterator[str]:
 
 
 _SHOWN = 3
-_BACKUP = "restore the files from a backup, under the same names, and run this command again: that repairs everything"
+_BACKUP = "restore the files from a backup under the same names, then run this command again: this repairs everything"
 
 
 def remedies(ctx: TableContext, found: Inspection) -> list[str]:
@@ -144,7 +144,7 @@ def remedies(ctx: TableContext, found: Inspection) -> list[str]:
         last = max((last for d in found.damages for branch, _, last in d.needs.spans if branch is None), default=0)
         if last:
             steps.append(
-                f"time travel to the snapshots above, up to {last}, fails, and so does the changelog of them; "
+                f"time travel to the snapshots above, up to {last}, fails, and so does reading their changelog; "
                 f"'tidemark table expire {root}' removes them once they are old enough"
             )
         return [*steps, _BACKUP]

@@ -205,7 +205,7 @@ def handler(config: PipelineConfig, own: OwnTables, before: Callable[[], None]) 
         try:
             slice_ = Slices(*quarantine_of(config)).read(name)
         except FileNotFoundError as error:
-            raise ConfigError(f"slice {name} is done already, or was given up") from error
+            raise ConfigError(f"slice {name} is already done, or was given up") from error
         before()
         applied = apply(config, own, slice_)
         return Answer(

@@ -20,9 +20,8 @@ from sources.record_rows import rows_at
 EVEN_IF_OLDER = "--even-if-older"
 
 _LATE_DELETE = (
-    "a delete has no order, so it would remove a newer row of its key: check the row, then retry with "
-    f"{EVEN_IF_OLDER}, "
-    "or drop the record"
+    "a delete has no sequence value, so it could remove a newer row of its key: check the row, then retry with "
+    f"{EVEN_IF_OLDER}, or drop the record"
 )
 
 

@@ -100,7 +100,7 @@ class Retry:
         if self.kept:
             return f"nothing to retry: all records{words} stay in {location}"
         if self._edited is not None:
-            return f"nothing to retry: {location} has no record of --file{words} (any more)"
+            return f"nothing to retry: {location} has no record of --file{words}"
         return f"nothing to retry: {self.quarantine.no_records(self.selection)}"
 
     def chosen(self, progress: BarProgress) -> Iterator[Chosen]:
@@ -141,7 +141,7 @@ class Retry:
         for line in self.slices.lines(slice_) if self._waiting.reading_again else ():
             why = self._waiting.of_table(self.quarantine.names.of(line)) or self._waiting.of_topic(line)
             if why is not None:
-                raise ConfigError(f"an earlier retry has not ended, and its {slice_.name} must finish first: {why}")
+                raise ConfigError(f"an earlier retry is unfinished, and its {slice_.name} must finish first: {why}")
 
     def finish(self, slice_: Slice, apply: Apply) -> Applied:
         """Apply a slice, then forget it; a slice that fails midway stays for the next retry to finish."""
@@ -220,7 +220,7 @@ def retried(job: Retry, progress: BarProgress, tell: Callable[[str], None]) -> A
         for slice_ in job.slices.unfinished():
             job.check_may_finish(slice_)
             count = counted(len(slice_.records), "record")
-            tell(f"finishing {slice_.name} of a retry that has ended: {count}")
+            tell(f"finishing {slice_.name} of an interrupted retry: {count}")
             total = total.plus(job.finish(slice_, applying.do))
         for number, chosen in enumerate(sliced(job.chosen(progress))):
             total = total.plus(job.finish(job.slice_of(number, chosen), applying.do))

@@ -42,14 +42,14 @@ class ReadingAgain:
         """Why its records wait."""
         if self.is_rebuilt:
             return (
-                f"table {self.table} is being rebuilt from its topics, perhaps from these records too: retry them once "
-                f"the rebuild has ended (tidemark replay FILE --table {self.table} --rebuild continues it, --abandon "
-                f"gives it up)"
+                f"table {self.table} is being rebuilt from its topics, which may include these records: retry them "
+                f"after the rebuild (tidemark replay FILE --table {self.table} --rebuild continues it, --abandon "
+                "gives it up)"
             )
         return (
-            f"table {self.table} is behind the stream and reads its topics again from its position, perhaps these"
-            " records too: retry them once it has caught up (a rule must write it, then `tidemark resume FILE"
-            f" --table {self.table}`, or a start)"
+            f"table {self.table} is behind the stream and rereads its topics from its position, which may include "
+            "these records: retry them after it has caught up (a rule must write it, then `tidemark resume FILE "
+            f"--table {self.table}`, or a start)"
         )
 
 
@@ -93,8 +93,8 @@ class Waiting:
         if not self._stream_reads(line) or self._has_passed(line, table):
             return None
         return (
-            f"the pipeline has yet to read these records of {line.topic} for table {table} (its checkpoint is new, "
-            f"or it was killed within their batch): start it first, then retry the remaining records"
+            f"the pipeline has not read these records of {line.topic} for table {table} yet (its checkpoint is new, "
+            "or it was killed within their batch): start it first, then retry the remaining records"
         )
 
     def _stream_reads(self, line: BadLine) -> bool:

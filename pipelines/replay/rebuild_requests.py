@@ -31,8 +31,8 @@ def with_rebuild(config: PipelineConfig, state: ReplayState, table: Table, *, al
         )
     if table.options.bucket == -2:
         raise ConfigError(
-            f"table {state.table} has postponed buckets, whose rows wait for a compaction: first give it a number of "
-            f"buckets (tidemark table rescale), or write into a new table (another `into`, with `backfill: true`)"
+            f"table {state.table} has postponed buckets, whose rows wait for a compaction: first set a number of "
+            "buckets (tidemark table rescale), or write into a new table (another `into`, with `backfill: true`)"
         )
     options = _options(config, state, table)
     rules = rules_digest(config, state.table, state.topics)
@@ -41,7 +41,7 @@ def with_rebuild(config: PipelineConfig, state: ReplayState, table: Table, *, al
     if missing:
         raise ConfigError(
             f"table {state.table} cannot be rebuilt completely from its topics: {'; '.join(missing)}. Rows that "
-            f"only they brought would be lost: {ANYWAY}"
+            f"only these wrote would be lost: {ANYWAY}"
         )
     return replace(state, rebuild=Rebuild(branch_of(state.id), options, rules, newest_id, allows_missing))
 

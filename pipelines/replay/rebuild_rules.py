@@ -204,8 +204,8 @@ def count_pinned(replays: Replays, state: ReplayState, table: Table, built: Tabl
         rows = RowCounting.of(table, tag.snapshot).total(), RowCounting.of(built, new).total()
     except FileNotFoundError as error:
         raise SinkUnavailable(
-            f"{error.filename or error} was removed while the rows of table {state.table} were counted: another call "
-            f"has given up the rebuild, or continued it. Call it again to continue"
+            f"{error.filename or error} was removed while the rows of table {state.table} were counted: another "
+            "command gave up the rebuild, or continued it. Call again to continue"
         ) from error
     if replays.get(state.id) == state:
         replays.put(

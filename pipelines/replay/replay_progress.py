@@ -69,7 +69,7 @@ class ReplayProgress:
         if not done or elapsed_s <= 0:
             return f"{count:,}{total} records"
         rate = done / elapsed_s
-        rest = "" if left is None else f", about {duration_words(left / rate)} to go"
+        rest = "" if left is None else f", about {duration_words(left / rate)} left"
         return f"{count:,}{total} records, {rate:,.0f}/s{rest}"
 
 

@@ -104,7 +104,7 @@ class ReplaySlices:
         """Take a request; called while no batch runs and nothing of the last one is left to do."""
         check_rules(self._config, request)
         done = self.do(request.text("replay"))
-        left = "" if done.records_left is None else f", about {done.records_left:,} to go"
+        left = "" if done.records_left is None else f", about {done.records_left:,} left"
         text = f"replay {request.text('replay')}: {done.record_count:,} records read{left}"
         return Answer(State.DONE, text, asdict(done))
 
@@ -157,8 +157,8 @@ def check_in_stream(config: PipelineConfig, checkpoint: Checkpoint, identifier: 
     back = [one.source for one in entry.ruleless if led_to(config, one.source)]
     if back:
         raise ConfigError(
-            f"table {identifier} lacks records of {source_words(back[0])}, whose rule was missing for some time: start "
-            f"the pipeline, which reads them, then replay"
+            f"table {identifier} lacks records of {source_words(back[0])}, because their rule was missing for some "
+            "time: start the pipeline, which reads them, then replay"
         )
     missing = missing_commits(config, entry, table)
     if missing:

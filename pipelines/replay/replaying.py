@@ -91,11 +91,11 @@ def replay(config: PipelineConfig, wanted: Wanted) -> None:
     replays.remove(state.id)
     say(f"replayed {done.record_count:,} records of the topics of {state.table}, {state.words}{failed}")
     if good:
-        say(f"{counted(good, 'record')} left the quarantine: the table has them now")
+        say(f"{counted(good, 'record')} removed from the quarantine: the table has them now")
     for one in Book(checkpoint).entry(state.table).ruleless if state.rebuild is not None else ():
         say(
-            f"no rule routes records of {source_words(one.source)} to {state.table} now, so the table no longer has"
-            " them: rebuild it once a rule does again"
+            f"no rule routes records of {source_words(one.source)} to {state.table} any longer, so the table has "
+            "lost them: rebuild it once a rule does again"
         )
     for line in end_words(state) if state.rebuild is not None else ():
         say(line)
@@ -142,8 +142,8 @@ def _ended_meanwhile(before: ReplayState, table: Table) -> SinkUnavailable:
     if TagStore(table.io, table.paths).find(tag) is None:
         return SinkUnavailable(f"{name} was not given up: another call has done so already")
     return SinkUnavailable(
-        f"{name} was not given up: it has ended meanwhile, and the table has its rows; its old content is"
-        f" tag {tag!r}, to which the table can be rolled back"
+        f"{name} was not given up: it ended in the meantime, and the table has its rows; its old content is tag "
+        f"{tag!r}, to which the table can be rolled back"
     )
 
 
@@ -174,8 +174,8 @@ def _noted(config: PipelineConfig, checkpoint: Checkpoint, wanted: Wanted) -> Re
         return taken_up(config, replays, before, table, allows_missing=allows) if wanted.rebuilds else before
     if before is not None and (before.rebuild is not None or wanted.rebuilds or not wanted.abandons):
         raise ConfigError(
-            f"a {_kind(before)} of {wanted.table} {before.words} has not ended: call it again with that range to"
-            f" continue, or give it up (--{'rebuild' if before.rebuild is not None else 'into-place'} --abandon)"
+            f"a {_kind(before)} of {wanted.table} {before.words} is unfinished: call it again with that range to "
+            f"continue, or give it up (--{'rebuild' if before.rebuild is not None else 'into-place'} --abandon)"
         )
     if wanted.rebuilds:
         state = with_rebuild(config, state, table, allows_missing=allows)

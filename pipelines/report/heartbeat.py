@@ -36,7 +36,7 @@ class Heartbeat:
         if not self._had_batches:
             return f"no batch yet, {waited} since the start"
         if self._batch_id is None:
-            said = "busy beside the stream, no batch" if is_busy_beside else "idle, nothing new"
+            said = "busy alongside the stream, no batch" if is_busy_beside else "idle, nothing new"
             return f"{said} for {waited}"
         return f"still working on batch {self._batch_id}, {waited}"
 

@@ -70,7 +70,8 @@ def open_session(configs: Sequence[PipelineConfig]) -> SparkSession:
     """
     if os.environ.get("PYSPARK_PIN_THREAD", "true").lower() == "false":
         raise ConfigError(
-            "PYSPARK_PIN_THREAD is false, but tasks get their plan by the thread that starts them: unset it"
+            "PYSPARK_PIN_THREAD is false, but Tidemark passes plans to tasks through the thread that starts them: "
+            "unset it"
         )
     is_joined = "PYSPARK_GATEWAY_PORT" in os.environ
     if is_joined and any(config.source.kafka is not None and not reads_directly(config) for config in configs):

@@ -76,8 +76,8 @@ def first_cause(error: object) -> str:
     cause = (causes[-1].removeprefix("Caused by:").strip() if causes else lines[0]) if lines else type(error).__name__
     if "because SparkContext was shut down" in text:
         return (
-            "Spark has ended unexpectedly, possibly because it ran out of memory (spark.driver.memory); start "
-            "again: the pipeline continues where it stopped"
+            "Spark ended unexpectedly, possibly because it ran out of memory (spark.driver.memory); start again: "
+            "the pipeline continues where it stopped"
         )
     if cause.startswith("An error occurred while calling") and len(lines) > 1:  # py4j's own words come first
         cause = lines[1].removeprefix(":").strip()

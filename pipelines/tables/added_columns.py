@@ -51,9 +51,9 @@ def _check_order(rule: TargetRule, table: Table, identifier: str) -> None:
     if not rule.orders_by_position:
         if POSITION in present:
             raise ConfigError(
-                f"table {identifier} exists and is ordered by source positions; without them an older row that "
-                "no compaction has merged yet would win: set `order_by: source_position` in the rule, or write into a"
-                " new table (another `into`, with `backfill: true`)"
+                f"table {identifier} exists and is ordered by source positions; without them, older rows that are "
+                "not compacted yet would win: set `order_by: source_position` in the rule, or write into a new "
+                "table (another `into`, with `backfill: true`)"
             )
     elif present not in ((), (POSITION,)) and table.snapshots.latest_id() is not None:
         raise ConfigError(

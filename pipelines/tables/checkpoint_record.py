@@ -147,16 +147,17 @@ class CheckpointRecord:
 
     def _other_tables(self, warehouse: str, missing: str) -> ConfigError:
         return ConfigError(
-            f"checkpoint {self._checkpoint.location} is done up to batch {self._checkpoint.closed_batch}, but warehouse"
-            f" {warehouse} does not have {missing}: a start would write only new rows. Set the warehouse that "
-            "belongs to the checkpoint; to fill tables from the start, move the checkpoint directory away"
+            f"checkpoint {self._checkpoint.location} is done up to batch {self._checkpoint.closed_batch}, but "
+            f"warehouse {warehouse} does not have {missing}: a start would write only new rows. Set the warehouse "
+            "that belongs to the checkpoint. To fill the tables from the start instead, move the checkpoint "
+            "directory away"
         )
 
     def _warn(self, name: str, warehouse: str) -> None:
         log.warning(
-            "table %s is no longer in warehouse %s (or was recreated), but checkpoint %s is past its records: the table"
-            " gets only new rows. To fill it, stop this pipeline, read the table's topics once from the start under"
-            " another name and checkpoint (tidemark run OTHER.yaml --once), and start again",
+            "table %s is no longer in warehouse %s (or was recreated), but checkpoint %s has passed its records: "
+            "the table gets only new rows. To fill it, stop this pipeline. Read the table's topics once from the "
+            "start under another name and checkpoint (tidemark run OTHER.yaml --once), then start again",
             name,
             warehouse,
             self._checkpoint.location,
@@ -166,8 +167,8 @@ class CheckpointRecord:
 def older_copy(config: PipelineConfig, planned: int, identifier: str, batch_id: int) -> ConfigError:
     """The error for a table with a batch of a checkpoint that had planned up to ``planned`` when this run began."""
     return _is_older(
-        f"checkpoint {config.checkpoint} has planned batches up to {planned}, but table {identifier} holds batch"
-        f" {batch_id} of it already"
+        f"checkpoint {config.checkpoint} has planned batches up to {planned}, but table {identifier} already has "
+        f"batch {batch_id} of it"
     )
 
 

@@ -129,9 +129,9 @@ def nullable_changes(schema: TableSchema, names: Collection[str], policy: Schema
     found = [name for name in found if name not in schema.primary_keys]
     if found and policy.nullability == "pause":
         raise PausingChange(
-            f"column {', '.join(found)} can be NULL in the source and not in the table:"
-            " `schema_changes: {nullability: pause}`; set apply to make the table's column nullable, or ignore "
-            "to quarantine records with NULL there"
+            f"column {', '.join(found)} can be NULL in the source but not in the table: `schema_changes: "
+            "{nullability: pause}`; set apply to make the table's column nullable, or ignore to quarantine "
+            "records with NULL there"
         )
     return tuple(map(NullableColumn, found)) if policy.nullability == "apply" else ()
 

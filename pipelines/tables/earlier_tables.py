@@ -30,13 +30,13 @@ from sinks.commit.table_sink import TableSink
 log = logging.getLogger(__name__)
 
 _OLD_ROWS_STAY = (
-    "%s: written under another checkpoint; on_lost_checkpoint restart reads its topics again from `start`. Rows that"
-    " the topics no longer hold stay, and the changelog repeats all changes. To hold only what the topics hold, drop"
-    " the table first. Also drop it if it has no primary key or counts (sums): it would hold records twice"
+    "%s: written under another checkpoint; on_lost_checkpoint restart reads its topics again from `start`. Rows "
+    "that the topics no longer hold stay, and the changelog repeats all changes. To keep only what the topics "
+    "hold, drop the table first. Also drop it if it has no primary key or aggregates: it would count records twice"
 )
 _GOES_ON = (
-    "%s: written under another checkpoint; on_lost_checkpoint restart continues at the offsets of `start`, which are"
-    " not below what the table holds: keep the table, its rows are not read again"
+    "%s: written under another checkpoint; on_lost_checkpoint restart continues at the offsets of `start`, which "
+    "are not below the table's position: keep the table, its rows are not read again"
 )
 
 _NO_RULE = "no rule matches its source tables: it misses records until one does, then resume it"

@@ -48,8 +48,8 @@ from sources.position_kinds import POSITION
 log = logging.getLogger(__name__)
 
 _KEPT_RAW = (
-    "%s: column %r keeps the form that records without an embedded schema had, although records have a schema (%s) now."
-    " To store what the schema says, write into a new table (another `into`, with `backfill: true`)"
+    "%s: column %r keeps the form of records without an embedded schema, although records now have a schema (%s). "
+    "To store the values as the schema says, write into a new table (another `into`, with `backfill: true`)"
 )
 
 
@@ -355,8 +355,8 @@ def _beyond(rule: TargetRule) -> str:
     if word != "apply":
         return f"`schema_changes: {{add: {word}}}`; set apply to add it, or declare its type under columns.types"
     what = {
-        "quarantine": "records with others go to quarantine",
-        "ignore": "other columns are left out",
+        "quarantine": "records with further columns go to quarantine",
+        "ignore": "further columns are left out",
         "pause": "one more",
     }
     return (

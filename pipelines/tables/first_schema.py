@@ -75,9 +75,8 @@ def _check_key(
     untyped = next((name for name in primary_key if name in seen.columns and name not in types), None)
     if missing is None and untyped is not None:
         raise ConfigError(
-            f"table {identifier}: column {untyped!r} of its key has only NULL so far in {source.topic}, which does not"
-            " tell its type, and no row with NULL in its key can be stored; state another primary_key, or declare the"
-            " type under columns.types"
+            f"table {identifier}: column {untyped!r} of its key has only NULL so far in {source.topic}, so its type "
+            "is unknown, and a key cannot be NULL; set another primary_key, or declare the type under columns.types"
         )
     missing = missing or next((name for name in rule.partition_by if name not in types), None)
     if missing is None:
@@ -118,8 +117,8 @@ def unusable_message_key(source: SourceTable, seen: Seen, identifier: str, rule:
             "primary_key of a rule to the columns that identify a row"
         )
     return (
-        f"{text}. To store it as a column of the key, state `primary_key: [{key}]` in a rule for the table; if other"
-        " columns tell the rows apart, state those"
+        f"{text}. To store it as a column of the key, set `primary_key: [{key}]` in a rule for the table; if other "
+        "columns identify a row, set those"
     )
 
 

@@ -231,9 +231,9 @@ class VanishedColumns:
             return
         self._warned |= {(topic, identifier, name) for name in news}
         log.warning(
-            "%s: its events have no column %s any more, which table %s has. If the column was dropped or renamed,"
-            " %s. If the source table was dropped and recreated, its old rows stay: write the new one into "
-            "another `into`",
+            "%s: its events have no column %s any more, which table %s has. If the column was dropped or renamed, "
+            "%s. If the source table was dropped and recreated, its old rows stay: write the new one into another "
+            "`into`",
             topic,
             ", ".join(news),
             identifier,
@@ -286,8 +286,8 @@ class MessageKeyWarnings:
             self._tell(
                 (sink.identifier, f"outside {outside}"),
                 topic,
-                f"{outside[0]} of the message key ({', '.join(message_key)}) is not in the primary key"
-                f" ({told}) of table {sink.identifier}: rows that differ in it alone become one row",
+                f"{outside[0]} of the message key ({', '.join(message_key)}) is not in the primary key ({told}) of "
+                f"table {sink.identifier}: rows that differ only in it become one row",
             )
         if (
             rule.merge_sources == "disjoint_keys"
@@ -299,10 +299,10 @@ class MessageKeyWarnings:
             self._tell(
                 (sink.identifier, "sources"),
                 topic,
-                f"table {sink.identifier} takes rows of several source tables ({first}, {second}) as `merge_sources:"
-                f" disjoint_keys`, and its primary key ({told}) has nothing beside their message key."
-                " Tidemark does not check this: rows with the same key overwrite each other. Unless the sources "
-                "are parts of one table, add a column that identifies the source to primary_key",
+                f"table {sink.identifier} takes rows of several source tables ({first}, {second}) as "
+                f"`merge_sources: disjoint_keys`, and its primary key ({told}) has no column beyond their message "
+                "key. Tidemark does not check this: rows with the same key overwrite each other. Unless the "
+                "sources are parts of one table, add a column that identifies the source to primary_key",
             )
 
     def _tell(self, about: tuple[str, str], topic: str, text: str) -> None:
@@ -316,10 +316,10 @@ _UNIT_NAMES = {"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 
 _REMEDY = (
     "pipeline %s: records without an embedded schema have columns whose values look encoded, and Tidemark stores "
-    "them unchanged: %s. Enable schemas in the connector (value.converter.schemas.enable=true), or declare types under"
-    " columns.types of the rule (a pattern such as `/.*_at/` declares all columns that it matches, which must all be"
-    " of its type), and write into a new table (another `into`, with `backfill: true`): columns of an existing"
-    " table keep their form"
+    "them unchanged: %s. Enable schemas in the connector (value.converter.schemas.enable=true), or declare types "
+    "under columns.types of the rule (a pattern such as `/.*_at/` declares all columns that it matches, which must "
+    "all have this type), and write into a new table (another `into`, with `backfill: true`): columns of an "
+    "existing table keep their form"
 )
 
 _MISREAD = (

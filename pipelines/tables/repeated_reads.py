@@ -87,7 +87,7 @@ def _check(config: PipelineConfig, sink: TableSink, source: FedBy, warned: set[s
         is_known = _begins_behind(config, source.topic, offsets) or pipeline in warned
         if not is_known and (counted is not None or replaced is not None):
             warned.add(pipeline)
-            effect = counted or f"older rows replace newer ones{replaced} until it has caught up"
+            effect = counted or f"older rows replace newer ones{replaced} until it catches up"
             head = f"table {sink.identifier} has records of topic {source.topic} from pipeline {pipeline}"
             places = _places(offsets)
             log.warning("%s up to offsets %s. Pipeline %s reads them again: %s", head, places, config.name, effect)
@@ -149,7 +149,7 @@ class RepeatedOffsets:
             before = sink.position.offsets.get(place, 0)
             is_taken_over = sink.position.floors.get(place, 0) >= before  # lower ones are left out
             if offsets.lowest < before and not is_taken_over and not sink.is_appended(batch_id, started_ms):
-                late = f"offsets from {offsets.lowest:,} on come when {before - 1:,} was read before"
+                late = f"offsets from {offsets.lowest:,} on come after {before - 1:,} was read"
                 self._warn(place, False, f"batch {batch_id}: {late}", sink.identifier)
 
     def _warn(self, place: TopicPartition, is_twice: bool, text: str, identifier: str) -> None:

@@ -68,7 +68,7 @@ def plan_options(rule: TargetRule, plan: RulePlan) -> None:
         wanted = ", ".join(_told(table.schema, c) for c in changes)
         is_rebuilt = error.option in OF_MERGING and bool(table.schema.primary_keys)
         rebuild = f"`tidemark replay FILE --table {identifier} --rebuild`"
-        rebuilt = f" rebuild the table by it, with the pipeline stopped ({rebuild})," if is_rebuilt else ""
+        rebuilt = f" stop the pipeline and rebuild the table by the new rule ({rebuild})," if is_rebuilt else ""
         raise error.told(
             f"pipeline {plan.pipeline}: the rule into {rule.into} changes options of table {identifier}"
             f"{f' ({wanted})' if wanted else ''}, which it refuses: {error}; nothing was written: undo the change"
@@ -76,7 +76,7 @@ def plan_options(rule: TargetRule, plan: RulePlan) -> None:
         ) from error
     if waiting:
         names = ", ".join(_told_waiting(table.schema, change) for change in waiting)
-        plan.warn(f"{identifier}: has no effect before the column it names is there: {names}")
+        plan.warn(f"{identifier}: has no effect until the column that it names exists: {names}")
 
 
 def option_changes(table: Table, rule: TargetRule, identifier: str) -> list[SetOption]:

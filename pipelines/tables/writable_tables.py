@@ -39,9 +39,8 @@ def check_keys(table: Table, identifier: str, rule: TargetRule) -> None:
             stays = f"set `{name}: [{', '.join(have)}]` in the rule" if have else f"take `{name}` out of the rule"
             raise ConfigError(
                 f"table {identifier} exists with {name} [{', '.join(have)}], the rule wants [{', '.join(want)}], "
-                f"and its files are laid out by the existing value: {stays}, or write into a new table (another "
-                "`into`, with"
-                " `backfill: true` to fill it from the records that the topics hold)"
+                f"and the layout of its files depends on the existing value: {stays}, or write into a new table "
+                "(another `into`, with `backfill: true` to fill it from the records that the topics hold)"
             )
 
 

@@ -213,4 +213,4 @@ def compact_left(tables: Mapping[str, Table], scratch_dir: str) -> None:
             )
         else:
             if done.snapshot_ids:
-                log.info("%s: compacted rows that an earlier process had left", identifier)
+                log.info("%s: compacted rows that an earlier process left uncompacted", identifier)

@@ -46,7 +46,7 @@ class AvroSchema:
         try:
             fastavro.schemaless_writer(out, self.parsed, self._plain(self.parsed, value, ()))
         except (_NoAvro, ValueError, TypeError, AttributeError, OverflowError, DecimalException) as error:
-            raise ConfigError(f"{where}: no value of schema {self.id}: {error}; write what the schema has") from error
+            raise ConfigError(f"{where}: not a value of schema {self.id}: {error}; correct the value") from error
         return _MAGIC + self.id.to_bytes(4, "big") + out.getvalue()
 
     def _plain(self, node: Any, value: Any, at: tuple[str, ...]) -> Any:
@@ -73,7 +73,7 @@ class AvroSchema:
                 return float(value)
         if not fastavro.validate(value, node, raise_errors=False):
             shown = node if isinstance(node, str) else json.dumps(node)
-            raise _NoAvro(f"{_path(at)}{json.dumps(value, default=str)} is no {shown}")
+            raise _NoAvro(f"{_path(at)}{json.dumps(value, default=str)} is not a value of type {shown}")
         return value
 
     def _record(self, node: Mapping[str, Any], value: Any, at: tuple[str, ...]) -> dict[str, Any]:

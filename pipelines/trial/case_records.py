@@ -142,7 +142,9 @@ def json_text(value: Any, where: str) -> str:
         case list():
             return f"[{','.join(json_text(item, where) for item in value)}]"
         case float() if not math.isfinite(value):
-            raise ConfigError(f"{where}: JSON has no number {value}; write the text that the source sends, in quotes")
+            raise ConfigError(
+                f"{where}: JSON cannot express the number {value}; write the text that the source sends, in quotes"
+            )
         case int() | float() if not isinstance(value, bool):
             written = getattr(value, "written", "")
             return written if _is_number(written) else json.dumps(value)

@@ -25,7 +25,7 @@ def comparable(value: Any, t: pa.DataType) -> Hashable:
     if value is None:
         return None
     found = _of_nested(value, t) if pa.types.is_nested(t) else _of_scalar(value, t)
-    return ("no value of the type", str(t), repr(value)) if found is None else found
+    return ("not a value of the type", str(t), repr(value)) if found is None else found
 
 
 def _of_scalar(value: Any, t: pa.DataType) -> Hashable | None:

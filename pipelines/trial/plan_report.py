@@ -64,7 +64,7 @@ def as_lines(report: PlanReport) -> Iterator[str]:
     """The plan as text."""
     preview, sample = report.preview, report.sample
     yield f"Pipeline {report.config.name} {report.begin}; {_pairs(report.policies)}"
-    yield f"{_sample_words(sample)}; nothing of them is written"
+    yield f"{_sample_words(sample)}; nothing is written"
     for table in preview.tables:
         yield ""
         yield from _table_lines(table)

@@ -294,7 +294,7 @@ def _notes(
 def _bucket_reason(table: Table, rule: TargetRule | None, *, is_new: bool) -> str:
     number = table.schema.options.get(BUCKET, "")
     if not is_new or rule is None:
-        return f"'bucket' = {number}, as the table is"
+        return f"'bucket' = {number}, as in the table"
     rule = rule.for_table(table.schema)
     who = "no option of the file says otherwise" if BUCKET in rule.assumed_options else "as the file says"
     if rule.is_log_assumed:

@@ -28,12 +28,12 @@ NO_JSON = "values that are not JSON"
 NO_OBJECT = "JSON values that are not objects"
 ROWS_UNDER_KEYS = "JSON rows whose message keys are not among their columns"
 _REMEDIES = {
-    BINARY: "state debezium-avro, upsert-avro, avro or protobuf with its registry or schema file, or give `auto` the"
-    " registry",
-    NO_JSON: "state the format, such as csv with its columns, or avro or protobuf with the file that has its schema",
-    NO_OBJECT: "state the format, or let the producer write objects",
-    ROWS_UNDER_KEYS: "if the message key is the key of the row, state upsert-json; otherwise json with a primary_key "
-    "or `mode: append` in the rule",
+    BINARY: "set debezium-avro, upsert-avro, avro or protobuf with its registry or schema file, or give `auto` the "
+    "registry",
+    NO_JSON: "set the format, such as csv with its columns, or avro or protobuf with the file that has its schema",
+    NO_OBJECT: "set the format, or let the producer write objects",
+    ROWS_UNDER_KEYS: "if the message key is the key of the row, set upsert-json; otherwise set json, and a "
+    "primary_key or `mode: append` in the rule",
 }
 _METADATA = Metadata()
 

@@ -74,7 +74,9 @@ class _Reader:
 
     def _taken(self, size: int) -> bytes:
         if not 0 <= size <= len(self._data) - self.at:
-            raise MalformedRecord(f"value at byte {self.at} has a length of {size}, which its record does not hold")
+            raise MalformedRecord(
+                f"value at byte {self.at} has a length of {size}, which is beyond the end of its record"
+            )
         self.at += size
         return self._data[self.at - size : self.at]
 
@@ -92,7 +94,7 @@ class _Reader:
     def _boolean(self) -> bool:
         byte = self._taken(1)[0]
         if byte > 1:
-            raise MalformedRecord(f"byte {self.at - 1} is {byte}, where the schema has a boolean")
+            raise MalformedRecord(f"byte {self.at - 1} is {byte}, but the schema has a boolean there")
         return byte == 1
 
     def _text(self) -> str:

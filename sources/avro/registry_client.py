@@ -142,7 +142,10 @@ class RegistryClient:
         if code == 404 and _is_unknown(body, is_native=ref.kind is RefKind.GLOBAL_ID):
             return MalformedRecord(f"{ref} does not exist in registry {place}")
         if code == 404 and ref.kind is RefKind.GUID:
-            return ConfigError(f"registry {place} does not answer to GUIDs, which records name in their headers")
+            return ConfigError(
+                f"registry {place} cannot look up the GUIDs in the headers of the records: use one "
+                "that can, or let the producer write ids"
+            )
         if code == 404:
             return ConfigError(
                 f"{place} is not a schema registry (404 for {ref}, without its error_code): check registry.url;"
@@ -200,7 +203,7 @@ def _body(answer: Any, deadline: float) -> str:
         if size > _MOST_BYTES:
             raise _Failed(f"its answer has more than {_MOST_BYTES >> 20} MB")
         if time.monotonic() > deadline:
-            raise _Failed("its answer does not end in time")
+            raise _Failed("its answer takes too long")
     try:
         return b"".join(blocks).decode("utf-8")
     except UnicodeDecodeError:

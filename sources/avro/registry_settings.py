@@ -73,7 +73,7 @@ def settings_problem(settings: RegistrySettings) -> tuple[str, str] | None:
     if bool(settings.url) == (settings.file is not None):
         return "", "give exactly one of `url` and `file`"
     if settings.file is not None and _URI.match(settings.file):
-        return "file", f"'{settings.file}' is not a place on the machines that decode: give a path"
+        return "file", f"'{settings.file}' is not a local path; every machine that decodes needs the file at one"
     if settings.file is not None and given:
         return given[0], f"`{given[0]}` has no effect with `file`; remove it"
     for url in settings.url:

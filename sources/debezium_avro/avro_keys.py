@@ -30,7 +30,7 @@ def with_known_keys(reading: RecordReading, outcome: Outcome) -> Mask:
             unknown = (frames.codes == code) & (reading.values.codes != NULL)
             usable &= ~unknown
             for position in np.flatnonzero(unknown).tolist():
-                outcome.quarantine(position, f"{_NO_KEY}: {problem}; state key_format if keys are not Avro")
+                outcome.quarantine(position, f"{_NO_KEY}: {problem}; set key_format if keys are not Avro")
     return usable
 
 

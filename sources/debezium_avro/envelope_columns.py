@@ -58,7 +58,7 @@ def envelope_schema(schema: Node) -> EnvelopeSchema | None:
     except (ArithmeticError, RecursionError) as error:
         raise MalformedRecord(f"it is not usable: {error}") from error
     if any(columns != other for other in others) or len({arrow_form(row) for row in rows}) > 1:
-        raise MalformedRecord("before and after are rows of different columns: let both have one type")
+        raise MalformedRecord("before and after have different columns: give both the same type")
     return EnvelopeSchema(schema, envelope, EmbeddedSchema(columns), has_cells=plain != structs)
 
 

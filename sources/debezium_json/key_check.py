@@ -34,7 +34,8 @@ def unusable_key(fields: KeyFields, rule: KeyRule, primary_key: Sequence[str]) -
     remedy = f"set primary_key: [{keyed}] in the rule if these columns identify a row"
     if fields is None:
         return (
-            f"the record has no message key, and table {rule.table} has that of its first records ({keyed}); {remedy}"
+            f"the record has no message key, but table {rule.table} has the key of its first records ({keyed}); "
+            f"{remedy}"
         )
     return f"the message key is not a JSON object with fields: use JsonConverter as key.converter, or {remedy}"
 
@@ -72,9 +73,9 @@ def unknown_old_key(
     if not target.has_whole_before:
         for index in np.flatnonzero(deletes).tolist():
             found[index] = (
-                f"op d: {beyond[index]} of the primary key is not in the message key, and its value in before may be"
-                " invented; let the source send whole old rows (PostgreSQL: REPLICA IDENTITY FULL), and say"
-                " `before: full` in the rule"
+                f"op d: {beyond[index]} of the primary key is not in the message key, and its value in before may "
+                "be invented; let the source send whole old rows (PostgreSQL: REPLICA IDENTITY FULL), and set "
+                "`before: full` in the rule"
             )
     return found
 

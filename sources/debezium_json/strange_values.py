@@ -54,11 +54,11 @@ def strange_value(value: Any, raw: bytes) -> str:
     if isinstance(value.get("after"), Mapping) or (value.keys() & {"updated", "mvcc_timestamp"} and "after" in value):
         return f"{_NO_ENVELOPE}it has no field op; with CockroachDB create the changefeed WITH envelope='enriched'"
     if not value:
-        return f"{_NO_ENVELOPE}it has no field op, nor any other"
+        return f"{_NO_ENVELOPE}it is an object without fields"
     form = "upsert-json" if raw.lstrip(_BEFORE_JSON).startswith(b"{") else "upsert-avro"
     unwrapped = f"{_UNWRAPPED}read it with the format {form}, or {_KEEP_ENVELOPES}"
     if value.keys() <= {"ts_ms", "ts_us", "ts_ns"}:
-        return f"{_NO_ENVELOPE}it has no field op but a time, as heartbeats do, whose key is serverName; {unwrapped}"
+        return f"{_NO_ENVELOPE}it has a time but no field op; a heartbeat would have the key serverName; {unwrapped}"
     return f"{_NO_ENVELOPE}it has no field op; {unwrapped}, or leave the topic out; {shown_fields(value)}"
 
 

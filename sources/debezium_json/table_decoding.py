@@ -70,8 +70,8 @@ _FINE_TIME = r":[0-9]{2}\.[0-9]{7}"
 """Seconds with more digits than microseconds have."""
 _MOST_KEYS = 100
 _NO_DOCUMENT = (
-    "columns.paths of the rule reads documents of MongoDB, and this is an event of another database: remove `paths`, or"
-    " give the table a rule of its own"
+    "columns.paths of the rule reads documents of MongoDB, but this event comes from another database: remove "
+    "`paths`, or give the table a rule of its own"
 )
 
 
@@ -250,7 +250,8 @@ class TableDecoding:
                 reason = f"op d: {lacking}; let the source send whole old rows (PostgreSQL: REPLICA IDENTITY FULL)"
                 if self.is_of_keys:
                     reason = (
-                        f"the message key lacks part of the primary key ({wanted}), and such a key alone deletes no row"
+                        f"the message key lacks part of the primary key ({wanted}), so it does not identify the row "
+                        "to delete"
                     )
                 self.outcome.quarantine(position, reason)
         if usable:

@@ -42,7 +42,7 @@ _FIELDS = (
 _OTHER_NAMES = {"value": "write the value as text under `payload`", "timestamp": "write the milliseconds under `ts`"}
 """What to write for names that test cases have and dumps do not."""
 
-_A_RECORD = "a record of a dump is a line as `kcat -J` prints it"
+_A_RECORD = "each line of a dump is a record as `kcat -J` prints it"
 
 _LIMIT_MS = 2**63 // 1000
 """Times beyond it have no place among 64-bit microseconds."""
@@ -194,7 +194,7 @@ def _list(values: object) -> list[Any]:
 
 def _by_turns(name: str, flat: object, decode: Callable[[str, object], bytes | None]) -> Headers:
     if not isinstance(flat, list):
-        raise NoRecord(f"field {name!r} is {_word(flat)}, expected a list of names and values by turns")
+        raise NoRecord(f"field {name!r} is {_word(flat)}, expected a list of alternating names and values")
     if len(flat) % 2:
         raise NoRecord(f"field {name!r} has a name without a value")
     names: Sequence[object] = flat[::2]

@@ -247,7 +247,7 @@ def _records(share: DumpRange) -> Iterator[pa.RecordBatch]:
         at = position + len(rest)
         more = file.read(at, min(_READ_BYTES, share.end - at))
         if not more:
-            raise CorruptFile(f"{share.path} ends at {at}, it was longer when the batch was planned: restore it")
+            raise CorruptFile(f"{share.path} ends at {at}, but it was longer when the batch was planned: restore it")
         block = rest + more
         is_last = position + len(block) == share.end
         whole, newline, rest = (block, b"", b"") if is_last else block.rpartition(b"\n")

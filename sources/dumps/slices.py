@@ -67,7 +67,7 @@ class DumpSlices:
         return None
 
     def position_at(self, time_ms: int, topics: Collection[str]) -> str:
-        raise ConfigError("dump files are not in the order of time: read them again from the earliest record")
+        raise ConfigError("dump files are not ordered by time: replay them from the earliest record")
 
     def position_at_offsets(self, offsets: Mapping[Place, int]) -> str | None:
         """Files come in any order, whatever the offsets of their records are."""

@@ -92,7 +92,7 @@ def condition(place: str, text: str, columns: Mapping[str, DataType]) -> Bound:
 def _no_condition(t: DataType) -> str | None:
     if t.root is Root.BOOLEAN:
         return None
-    return f"a condition is true or false, and this is {sql(t)}: compare it with something"
+    return f"a condition is true or false, but this is {sql(t)}: compare it with a value"
 
 
 def computed_column(place: str, text: str, columns: Mapping[str, DataType], wanted: DataType) -> Column:

@@ -251,7 +251,7 @@ class _Transformation:
                     self._problem(row, f"column {name}: {column.text}: {reason}")
             if is_key:
                 for row in np.flatnonzero(np.asarray(computed[name].values.is_null()) & fates.kept).tolist():
-                    self._problem(row, f"column {name} {column.type}: NULL in a column that takes none")
+                    self._problem(row, f"column {name} {column.type}: NULL in a column that is NOT NULL")
             if name in transform.unstorable:
                 for row, reason in transform.unstorable[name](computed[name].values).items():
                     if fates.kept[row]:
@@ -260,7 +260,7 @@ class _Transformation:
             if is_key:
                 self._note_moved_gaps(fates.kept & ~retracts)
         for row in np.flatnonzero(fates.refused & fates.kept).tolist():
-            self._problem(row, f"where: the row leaves the table, and the old row is not in the event: {_FULL}")
+            self._problem(row, f"where: the row no longer matches, and the event lacks the old row: {_FULL}")
         made = fates.kept & (fates.kinds == RowKind.DELETE) & (self._kinds != RowKind.DELETE)
         if transform.refused_deletes is not None:
             for row in np.flatnonzero(made).tolist():

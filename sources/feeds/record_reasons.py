@@ -37,7 +37,7 @@ def unusable_key(tool: str, rule: KeyRule, primary_key: Sequence[str]) -> str:
     """Why a record goes to quarantine that names no primary key."""
     keyed = ", ".join(primary_key)
     return (
-        f"the message key and the record name no primary key, and table {rule.table} has that of the first records"
-        f" ({keyed}); set primary_key: [{keyed}] in the rule if these columns identify a row, or let {tool}"
-        " write the key"
+        f"the message key and the record name no primary key, but table {rule.table} has the key of its first "
+        f"records ({keyed}); set primary_key: [{keyed}] in the rule if these columns identify a row, or let {tool} "
+        "write the key"
     )

@@ -190,9 +190,9 @@ class FeedDecoding:
             unclear = are_numbers(image_column(events.before, name)) | are_numbers(image_column(events.after, name))
             for position in np.unique(events.positions[good & unclear]).tolist():
                 reason = (
-                    f"column {name}: {self.feed.types_field} does not name its type, so a number may be a text or the "
-                    f"number of a word of an ENUM or SET: let the source name the types of all columns, as it did "
-                    f"before"
+                    f"column {name}: {self.feed.types_field} does not name its type, so a number may be a text, or "
+                    "the index of an ENUM or SET value: let the source name the types of all columns, as it did "
+                    "before"
                 )
                 self.outcome.quarantine(position, reason)
             good &= ~np.isin(events.positions, events.positions[unclear])

@@ -65,7 +65,7 @@ def convert_rows(rows: ChangeRows, plan: Plan, target: DecodeTarget, gaps: Gaps)
             if column.name not in target.primary_key:
                 missing = missing & kept & (True if mask is None else ~mask)
             for null in np.flatnonzero(missing):
-                problems.setdefault(int(null), f"column {column.name} {column.type}: NULL in a column that takes none")
+                problems.setdefault(int(null), f"column {column.name} {column.type}: NULL in a column that is NOT NULL")
     for row in _refused_deletes(rows.kinds, columns, target):
         problems.setdefault(row, target.refused_deletes or "")
     return ConvertedRows(rows.positions, rows.kinds, columns, unavailable, problems, omitted)

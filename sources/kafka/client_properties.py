@@ -186,10 +186,10 @@ def _pem(text: str) -> str:
 def _of_login(java: Mapping[str, str]) -> dict[str, str]:
     mechanism = java.get("sasl.mechanism", "GSSAPI")
     if mechanism not in _MECHANISMS:
-        raise Unmappable("sasl.mechanism", f"is {mechanism}, for which only Java's client has a login")
+        raise Unmappable("sasl.mechanism", f"is {mechanism}, which only Java's client supports")
     handler = java.get("sasl.login.callback.handler.class")
     if handler is not None and not (mechanism == "OAUTHBEARER" and handler in _OAUTH_HANDLERS):
-        raise Unmappable("sasl.login.callback.handler.class", "names a class of Java's")
+        raise Unmappable("sasl.login.callback.handler.class", "names a Java class")
     form = _JAAS.fullmatch(java.get("sasl.jaas.config", ""))
     if form is None:
         raise Unmappable("sasl.jaas.config", "is missing, or cannot be read")

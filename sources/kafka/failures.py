@@ -136,7 +136,7 @@ def _of_login(servers: str, names: set[str], text: str, causes: Sequence[Cause])
         module = re.search(r"No LoginModule found for ([\w$]+(?:\.[\w$]+)+)", text)
         detail = f"there is no login module {module[1]}" if module else _innermost(causes)
         return ConfigError(
-            f"the login to Kafka at {servers} fails before Kafka is asked ({detail}): check sasl.* under {_OPTIONS}"
+            f"the login to Kafka at {servers} fails before it reaches Kafka ({detail}): check sasl.* under {_OPTIONS}"
         )
     if "JAAS" in text:
         return ConfigError(
@@ -169,8 +169,8 @@ def _of_stores(causes: Sequence[Cause]) -> TidemarkError | None:
             )
         if reason == "key values mismatch":
             return ConfigError(
-                f"the private key of this pipeline is not that of its certificate: put a key and the certificate made"
-                f" for it into ssl.keystore.* under {_OPTIONS}"
+                "the private key of this pipeline does not match its certificate: put a key and the certificate "
+                f"made for it into ssl.keystore.* under {_OPTIONS}"
             )
         return ConfigError(
             f"the key or the certificate of this pipeline cannot be read ({reason}): check the file and the type of"

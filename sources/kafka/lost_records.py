@@ -51,7 +51,7 @@ def loss_words(losses: Sequence[Loss]) -> str:
     """All losses as a sentence without its end."""
     told = [str(loss) for loss in losses[:MOST_TOLD]]
     if len(losses) > MOST_TOLD:
-        told.append(f"and so {len(losses) - MOST_TOLD} more partitions")
+        told.append(f"and {len(losses) - MOST_TOLD} more partitions")
     return "; ".join(told)
 
 

@@ -188,8 +188,8 @@ class _Reading:
             self._look_at(place, left)
         elif code in (KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION) and left is not None:
             raise SinkUnavailable(
-                f"a record of topic {place[0]} partition {place[1]} at offset {left.next} or behind it is damaged"
-                f" ({error.str()}): look for a broken disk or replica of the broker"
+                f"a record of topic {place[0]} partition {place[1]} at offset {left.next} or later is damaged "
+                f"({error.str()}): look for a broken disk or replica of the broker"
             ).without_values()
         else:
             raise self._trouble.failure(error)
@@ -219,8 +219,8 @@ class _Reading:
             return  # they will: a leader that is new, a transaction that is open again
         if not self._reader.goes_on_after_loss:
             raise OffsetsNotThere(
-                f"topic {place[0]} partition {place[1]}: offsets {left.next} to {left.end - 1} were planned, Kafka"
-                f" holds {begin} to {end - 1}"
+                f"topic {place[0]} partition {place[1]}: offsets {left.next} to {left.end - 1} were planned, but "
+                f"Kafka holds {begin} to {end - 1}"
             )
         if left.next < begin < left.end:
             log.debug("topic %s partition %d continues at %d, not at %d", *place, begin, left.next)

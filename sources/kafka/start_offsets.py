@@ -47,7 +47,9 @@ def no_topic_words(kafka: KafkaSettings, known: Collection[str]) -> str | None:
     if topics.names or topics.is_everything or any(map(topics.selects, known)):
         return None
     patterns = ", ".join(f"'{pattern}'" for pattern in topics.include)
-    said = f"match source.kafka.topics.include ({patterns})" if patterns else "are left by source.kafka.topics.exclude"
+    said = (
+        f"match source.kafka.topics.include ({patterns})" if patterns else ("remain after source.kafka.topics.exclude")
+    )
     plain = {pattern: nearest(pattern.replace("\\", "").replace(".*", ""), known) for pattern in topics.include}
     close = [f"did you mean '{hint}'?" for hint in plain.values() if hint is not None][:1]
     there = [f"there are: {', '.join(first_of(sorted(known), NAMES_SHOWN))}"] if known else ["there is none at all"]
@@ -153,10 +155,10 @@ def cannot_resume(losses: Sequence[Loss]) -> RecordsLost:
         else "set `on_data_loss: continue` to continue without them, or "
     )
     return RecordsLost(
-        f"the tables cannot continue from their positions: {loss_words(losses)}; {go_on}set on_lost_checkpoint "
-        "to restart to read the records in Kafka from `start` again. Before that, drop tables without primary "
-        "key and those that"
-        " count (sums): they would hold records twice. In others, rows that no later record changes stay as they are"
+        f"the tables cannot continue from their positions: {loss_words(losses)}; {go_on}set on_lost_checkpoint to "
+        "restart to read the records in Kafka from `start` again. Before that, drop tables without primary key and "
+        "tables that aggregate: they would count records twice. In other tables, rows that no later record changes "
+        "stay as they are"
     )
 
 

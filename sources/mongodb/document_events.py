@@ -161,12 +161,13 @@ def _check_kind(found: int | Decimal | str | None, t: DataType) -> None:
     if (is_number and t.root in CHARACTERS) or (isinstance(found, str) and t.root in _NUMBERS):
         kind = "a number" if is_number else "no number"
         raise MalformedRecord(
-            f"{ID} is {kind}, and column {ID} {t} has other values: the same text may be two documents; {_NEW_TABLE}"
+            f"{ID} is {kind}, and column {ID} {t} holds other values: two documents could get the same text; "
+            f"{_NEW_TABLE}"
         )
     if isinstance(found, Decimal) and t.root in INTEGERS:
-        raise MalformedRecord(f"{ID} is not a whole number, and column {ID} {t} has such alone; {_NEW_TABLE}")
+        raise MalformedRecord(f"{ID} is not a whole number, but column {ID} {t} holds only whole numbers; {_NEW_TABLE}")
     if isinstance(found, int | Decimal) and t.root is Root.DOUBLE and not _is_exact(found):
-        raise MalformedRecord(f"{ID} has more digits than column {ID} {t} can hold; {_NEW_TABLE}")
+        raise MalformedRecord(f"{ID} is a number with more digits than column {ID} {t} can hold; {_NEW_TABLE}")
 
 
 def _is_exact(number: int | Decimal) -> bool:

@@ -100,14 +100,14 @@ class PlainKeys:
     def _written(self, key: bytes) -> bytes:
         match self.options.key_format:
             case "avro":
-                raise MalformedRecord("the message key names no schema, so it is not Avro; state its key_format")
+                raise MalformedRecord("the message key names no schema, so it is not Avro; set its key_format")
             case "string":
                 return self._named(_utf8(key))
             case "int" | "long" as kind:
                 if len(key) != _INTEGERS[kind]:
                     raise MalformedRecord(
-                        f"the message key has {len(key)} bytes, and one of `{kind}` has {_INTEGERS[kind]}: state the"
-                        " key_format of the producer's serializer"
+                        f"the message key has {len(key)} bytes, and one of `{kind}` has {_INTEGERS[kind]}: set the "
+                        "key_format of the producer's serializer"
                     )
                 return self._named(int.from_bytes(key, "big", signed=True))
             case "bytes":
@@ -116,7 +116,7 @@ class PlainKeys:
                 try:
                     value = parse_json(key)
                 except MalformedRecord as error:
-                    raise MalformedRecord(f"the message key is not JSON ({error}); state its key_format") from None
+                    raise MalformedRecord(f"the message key is not JSON ({error}); set its key_format") from None
                 return key if isinstance(unwrapped_key(value), dict) else self._named(unwrapped_key(value))
             case _:
                 return self._guessed(key)
@@ -161,4 +161,4 @@ def _utf8(key: bytes) -> str:
     try:
         return key.decode("utf-8")
     except UnicodeDecodeError:
-        raise MalformedRecord("the message key is not UTF-8 text; state its key_format") from None
+        raise MalformedRecord("the message key is not UTF-8 text; set its key_format") from None

@@ -116,7 +116,7 @@ class _Partition:
         outcome = self.of.outcome
         readable = are_utf8(outcome.keys_at(positions))
         for position in positions[~readable].tolist():
-            outcome.quarantine(position, "the message key is not UTF-8 text, so it does not say what to delete")
+            outcome.quarantine(position, "the message key is not UTF-8 text, so it does not identify the row to delete")
         for source, members in self._tables_of(positions[readable], found):
             goal, times = self.of.targets.get(source), header_times_ms(self.of.in_headers, self.of.headers, members)
             if self._orders_by_other_times(goal):

@@ -41,7 +41,7 @@ def deleting(
     outcome.count(tombstones=len(nulls) - len(found))
     problems = {} if problem is None else {p: why for p in found.tolist() if (why := problem(p)) is not None}
     for position, why in problems.items():
-        outcome.quarantine(position, f"{why}; so the record does not say what to delete")
+        outcome.quarantine(position, f"{why}; so the record does not identify the row to delete")
     return found[~np.isin(found, [*problems])] if problems else found
 
 

@@ -114,11 +114,11 @@ def read_decimal(value: str | bytes, scale: int, target: DataType) -> Decimal:
     if not value or (isinstance(value, str) and not BASE64_TEXT.fullmatch(value)):
         raise Unconvertible(f"{describe(value)} is not the base64 form of a decimal")
     if abs(scale) > LARGEST_SCALE:
-        raise Unconvertible(f"a decimal of scale {scale} is not a number of a database")
+        raise Unconvertible(f"a decimal of scale {scale} is beyond the range of any database")
     data = base64.b64decode(value) if isinstance(value, str) else value
     unscaled = int.from_bytes(data, "big", signed=True)
     if unscaled.bit_length() > _BITS_PER_DIGIT * (_most_digits(target) + max(scale, 0) + 1):
-        raise Unconvertible(f"a decimal of {len(data)} bytes has more digits than {target} takes")
+        raise Unconvertible(f"a decimal of {len(data)} bytes has more digits than {target} holds")
     return Decimal(unscaled).scaleb(-scale, EXACT)
 
 

@@ -204,7 +204,7 @@ def test_a_documented_rule_merges_rows_as_the_page_says(
     rows = tidemark.read_table(tmp_path / "warehouse/lake.db" / name).to_pylist()
     assert sorted(rows, key=lambda row: list(row.values())) == expected
     warnings = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
-    assert [text for text in warnings if "rows that differ in it alone become one row" not in text] == []
+    assert [text for text in warnings if "rows that differ only in it become one row" not in text] == []
 
 
 def test_the_makefile_targets_of_the_readme_are_there() -> None:

@@ -44,7 +44,7 @@ def test_they_are_counted_once_and_leave_the_quarantine(tmp_path: Path, kafka: T
     assert "3 records of 1 table" in done("quarantine", "list", file("INT")).stderr
 
     told = done("replay", file("BIGINT"), "--table", "lake.orders", "--rebuild").stdout
-    assert "3 records left the quarantine: the table has them now" in told
+    assert "3 records removed from the quarantine: the table has them now" in told
     done("run", file("BIGINT"), "--once")
     expected |= {1: 6 + WIDE, 3: 3 + WIDE, 100: WIDE}
     assert rows() == expected

@@ -33,7 +33,7 @@ def test_valid_files_are_listed_on_stdout(tmp_path: Path) -> None:
     files = [write(tmp_path, "a"), write(tmp_path, "b")]
     done = tidemark("validate", *files)
     assert (done.returncode, done.stderr) == (0, "")
-    log = "; a log of events where the records have no key"
+    log = "; a log of events if the records have no key"
     assert done.stdout.splitlines() == [
         f"{files[0]}: valid, pipeline a with 0 table rules",
         f"{files[0]}:   {{database}}.{{table}}: fixed buckets: 1{log}",
@@ -45,14 +45,14 @@ def test_valid_files_are_listed_on_stdout(tmp_path: Path) -> None:
 def test_the_bucket_mode_of_each_rule_is_told(tmp_path: Path) -> None:
     rules = {
         "options: { bucket: 4 }": "fixed buckets: 4",
-        "options: { bucket: -1 }": "dynamic buckets; a log of events where the records have no key",
+        "options: { bucket: -1 }": "dynamic buckets; a log of events if the records have no key",
         "options: { bucket: -1 }, primary_key: [id, day], partition_by: [day]": "dynamic buckets",
         "options: { bucket: -1 }, primary_key: [id], partition_by: [day]": (
             "dynamic buckets, with rows that move between partitions"
         ),
         "options: { bucket: -1 }, partition_by: [day]": (
             "dynamic buckets; rows move between partitions if the message key lacks one of day;"
-            " a log of events where the records have no key"
+            " a log of events if the records have no key"
         ),
         "options: { bucket: -2 }": "postponed buckets",
         "mode: upsert": "fixed buckets: 1",

@@ -77,7 +77,7 @@ def test_what_a_topic_no_longer_has_is_told(
 
 def test_dumps_have_no_times_and_end_by_files() -> None:
     slices = DumpSlices(DumpSettings("/dumps", TopicSelection(), 10))
-    with pytest.raises(ConfigError, match="not in the order of time"):
+    with pytest.raises(ConfigError, match="not ordered by time"):
         slices.position_at(0, ())
     a, b = FilePosition(10, 1), FilePosition(20, 2)
     found = slices.earlier(offset_text({"x": a, "y": b}), offset_text({"x": b, "y": a, "z": b}))

@@ -155,7 +155,7 @@ def test_a_damaged_entry_is_named_with_what_to_do(tmp_path: Path, content: bytes
     log = log_of(tmp_path, [bad(P)])
     (file,) = (tmp_path / "log").iterdir()
     file.write_bytes(content)
-    with pytest.raises(CorruptFile, match=rf"{file} is damaged; .* Restore it, or remove it"):
+    with pytest.raises(CorruptFile, match=rf"{file} is damaged; .* Restore it\. If you remove it"):
         log.refresh()
 
 

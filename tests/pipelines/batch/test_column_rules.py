@@ -265,7 +265,7 @@ def test_an_update_without_its_old_row_is_no_guess_where_sums_depend_on_it(tmp_p
     run.take([("c", None, ROW)], [("u", None, {**ROW, "n": 1})])
 
     assert [row["n"] for row in run.rows] == [6]
-    assert next(iter(run.reasons)).startswith("where: the row leaves the table, and the old row is not in the event")
+    assert next(iter(run.reasons)).startswith("where: the row no longer matches, and the event lacks the old row")
 
 
 @pytest.mark.slow

@@ -110,7 +110,7 @@ def test_a_dump_of_lines_that_are_no_records_is_told_by_its_file(tmp_path: Path)
     with pytest.raises(TooManyBadRecords) as told:
         pipeline.run()
 
-    assert str(told.value).startswith(f"{tmp_path}/rows.jsonl: nearly all lines are not records, 5 of the newest 5")
+    assert str(told.value).startswith(f"{tmp_path}/rows.jsonl: nearly no line is a record: 5 of the newest 5")
     assert "5 records: byte ...: unknown field ...; " in str(told.value) and str(told.value).count("rows.jsonl") == 1
     assert "the first begins at byte 0. " in str(told.value) and "dump the topic again with `kcat -J`" in str(
         told.value

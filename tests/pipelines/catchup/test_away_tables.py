@@ -206,7 +206,7 @@ def test_one_of_several_sources_that_is_away_and_comes_back_is_told_once_each(
         told.append([r.getMessage() for r in caplog.records if "shop.public.items" in r.getMessage()])
     assert [len(texts) for texts in told] == [0, 0, 1, 0, 0, 0, 1, 0]
     assert told[2][0].startswith(
-        "table lake.sums: no rule routes records of shop.public.items (topic shop.public.items) to it any more;"
+        "table lake.sums: no rule routes records of shop.public.items (topic shop.public.items) to it;"
         " it lacks them from batch 2 on"
     )
     assert (

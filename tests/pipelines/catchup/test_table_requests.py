@@ -73,7 +73,7 @@ def test_a_table_is_paused_and_resumed_by_request(office: Office) -> None:
 
     assert "is catching up" in office.asked("resume").text
     (standing,) = office.side.standings().values()
-    assert str(standing) == "table lake.items is catching-up, about 23 records to go: it was resumed"
+    assert str(standing) == "table lake.items is catching-up, about 23 records left: it was resumed"
     while office.round():
         pass
 

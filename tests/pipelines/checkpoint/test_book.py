@@ -81,12 +81,12 @@ def test_a_second_process_is_noticed_without_a_read_for_each_batch(
     assert not reads
     Book(checkpoint).put({"lake.b": Entry(2, 1)})
 
-    with pytest.raises(ConfigError, match="two processes run the pipeline"):  # a decision looks at once
+    with pytest.raises(ConfigError, match="two processes use one checkpoint"):  # a decision looks at once
         book.put({"lake.a": replace(book.entry("lake.a"), pause=PAUSE)})
     book.note_commits({"lake.a": Entry(1, 50)})
     Book(checkpoint).put({"lake.b": Entry(2, 1)})
     now_s[0] += CHECKED_AGAIN_S
-    with pytest.raises(ConfigError, match="two processes run the pipeline"):
+    with pytest.raises(ConfigError, match="two processes use one checkpoint"):
         book.note_commits({"lake.a": Entry(1, 51)})
 
 

@@ -218,7 +218,7 @@ def test_a_single_table_that_is_gone_is_told_with_the_remedy(
 
     (message,) = caplog.messages
     assert message.startswith("table lake.items is no longer in warehouse")
-    assert "read the table's topics once from the start" in message
+    assert "Read the table's topics once from the start" in message
 
 
 def test_a_table_that_no_rule_writes_any_more_may_go(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

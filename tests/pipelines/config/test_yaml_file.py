@@ -123,25 +123,25 @@ SLIPS = {
     "match: { table: a: b }": ((1, 18), f"{SECOND_COLON}texts with , : [ ] {{ }} or # in quotes"),
     "match: { table: a schema: b }": ((1, 25), SECOND_COLON),
     "match: { table: 'a' 'b' }": ((1, 21), "a comma is missing before this, or }; "),
-    "topics: [a, b\nversion: 1": ((1, 9), "the [ that begins here is not closed; write ] at its end"),
+    "topics: [a, b\nversion: 1": ((1, 9), "the [ that begins here is not closed; add ] at its end"),
     "name shop\nversion: 1": ((1, 1), "a colon and a blank are missing after the key; write KEY: VALUE"),
     "name:shop\nversion: 1": ((1, 1), "the blank after the colon is missing; write name: VALUE"),
     "tables:\n  -match: a\n    into: b": ((2, 3), "the blank after the dash is missing; write '- ' before an item"),
-    "source:\n  kafka: a\n    format: b": ((3, 5), "this line is indented, but the line above it "),
+    "source:\n  kafka: a\n    format: b": ((3, 5), "this line is indented, but the line above "),
     "source:\n  kafka: a\n format: b": (
         (3, 2),
         "this line begins in column 2, and its block, which begins in line 1, in",
     ),
-    "tables:\n  - a: b\n     c: d": ((3, 6), "this line is indented, but the line above it "),
+    "tables:\n  - a: b\n     c: d": ((3, 6), "this line is indented, but the line above "),
     "tables:\n  - a: b\n   c: d": ((3, 4), "this line begins in column 4, and its block, which begins in line 2, in"),
     "name: 'a' b": ((1, 11), "text follows the end of a value; put the whole value in quotes"),
-    "name:\u00a0shop\nversion: 1": ((1, 6), "a blank that YAML does not know (U+00A0) stands here; type it again"),
+    "name:\u00a0shop\nversion: 1": ((1, 6), "YAML does not allow this kind of space (U+00A0); type a plain one"),
     "tables:\n  - a: {}\n\u00a0\u00a0c: d\n    e:\n      f: g": (
         (3, 1),
-        "a blank that YAML does not know (U+00A0) stands here; type it again",
+        "YAML does not allow this kind of space (U+00A0); type a plain one",
     ),
     'topics: ["shop\\.a"]': ((1, 16), "a backslash begins an escape in double quotes; put this text in single quotes"),
-    '{"a": 1}\n{"a": 2}\n': ((2, 1), "text stands behind the end of the document; the file must be one block"),
+    '{"a": 1}\n{"a": 2}\n': ((2, 1), "text follows the end of the document; the file must be one block"),
     "name: a\0b": ((1, 8), "the character U+0000 stands here; remove it"),
     "name: @a": ((1, 7), "a value that begins with @ needs quotes"),
     "topics: [a, *b]": ((1, 13), "a value that begins with * needs quotes"),
@@ -196,7 +196,7 @@ def test_a_large_file_and_an_endless_one_are_refused_unread(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("value", ["\u201clake.orders\u201d", "\u2018lake.orders\u2019", "\u201elake.orders\u201c"])
 def test_quotes_of_books_are_not_taken_into_the_text(value: str) -> None:
-    assert _problem(f"into: {value}") == (Place(1, 7), f"{value[0]} is no quote in YAML; write ' or \" in its place")
+    assert _problem(f"into: {value}") == (Place(1, 7), f"{value[0]}is not a quote in YAML; write ' or \" in its place")
     assert parse_yaml(f"into: '{value}'", {}).data == {"into": value}
 
 

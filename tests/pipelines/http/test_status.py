@@ -151,7 +151,7 @@ def test_pipelines_with_other_temporary_files_are_not_denied(tmp_path: Path, mon
         status([], once=True, as_json=False)
     spark = {"spark.hadoop.fs.s3.impl": "com.example.FileSystem"}
     file = pipeline_file(tmp_path, checkpoint="s3://lake/shop", warehouse="s3://lake/warehouse", spark=spark)
-    with pytest.raises(ConfigError, match=r"has left no state here: .* is not there.*PrivateTmp.*its page"):
+    with pytest.raises(ConfigError, match=r"has no state here: .* does not exist.*PrivateTmp.*its page"):
         status([file], once=True, as_json=False)
 
 
@@ -233,7 +233,7 @@ def test_what_is_shown_of_a_running_pipeline() -> None:
     assert "shop.old, and 1 more" in text
     assert text.index("bad records ×2") < text.index("paused          lake.items: column id")  # newest first
     assert (
-        "replay of lake.orders: 12,000 records read so far, about 3,000 to go, 11,000 rows written since the start,"
+        "replay of lake.orders: 12,000 records read so far, about 3,000 left, 11,000 rows written since the start,"
         " next at shop.orders-0: 42, last slice 10 s ago"
     ) in text
     assert "running, replay" in text

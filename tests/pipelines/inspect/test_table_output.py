@@ -100,7 +100,7 @@ def test_what_a_scan_follows_and_what_changes_are_is_said(warehouse: Path) -> No
 
     assert run("scan", path)[1] == ""
     table = Table.open(path).evolve([SetOption("scan.snapshot-id", "1"), SetOption("scan.mode", "from-snapshot")], 1)
-    assert "select snapshot 1, so this shows its rows; to see others, use --snapshot ID" in run("scan", path)[1]
+    assert "select snapshot 1, so this shows its rows; for other rows use --snapshot ID" in run("scan", path)[1]
     table.evolve([SetOption("scan.watermark", "5")], 1)
     with pytest.raises(UnsupportedFeature, match=r"'scan\.watermark' = '5', which chooses .* name a snapshot"):
         run("scan", path)

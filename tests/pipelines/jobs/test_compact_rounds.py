@@ -87,7 +87,7 @@ def test_a_dry_run_says_what_a_round_would_compact(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1] == "lake.late: nothing to compact"
     assert sorted(path for path in tmp_path.rglob("*")) == before and levels(first) == {0}
     both = tidemark("compact", tmp_path / "w", "--dry-run", "--watch")
-    assert both.returncode == 2 and "--dry-run shows one round: leave --watch out" in both.stderr
+    assert both.returncode == 2 and "--dry-run shows one round: remove --watch" in both.stderr
     shutil.rmtree(tmp_path / "w/lake.db/late/manifest")
     (tmp_path / "w/lake.db/late/manifest").write_text("")
     damaged = tidemark("compact", tmp_path / "w", "--dry-run")

@@ -134,7 +134,7 @@ def test_expire_drops_old_partitions_and_tags(tmp_path: Path) -> None:
 
     assert "partition dt=2020-01-01 would be dropped with" in plan
     assert "tag short would be deleted" in plan
-    assert "1 partition never expire, because their values hold no time: dt=no-day" in plan
+    assert "1 partition never expire, because their values are not times: dt=no-day" in plan
     assert [row["dt"] for row in rows("scan", path)] == ["no-day"]
     assert TagStore(driver.table.io, driver.table.paths).names() == []
 

@@ -300,7 +300,7 @@ def test_a_table_is_emptied_once_that_is_confirmed(tmp_path: Path) -> None:
     assert printed.startswith("emptying:\n  dt=19723/region=")
     assert "emptied the table of 80 stored rows in 8 files, snapshot 2; older snapshots still have them\n" in printed
     assert (driver.content(), driver.content(1)) == ([], content)
-    assert run("truncate", driver, "--yes") == run("truncate", driver, "--dry-run") == "the table is empty already\n"
+    assert run("truncate", driver, "--yes") == run("truncate", driver, "--dry-run") == "the table is already empty\n"
     assert driver.table.snapshots.latest_id() == 2
 
 
@@ -310,7 +310,7 @@ def test_a_table_without_partitions_is_emptied_and_its_pipelines_are_named(tmp_p
     write_mark(driver.table.io, driver.table.paths, "shop")
     printed = run("truncate", driver, "--yes")
     assert printed.startswith("emptying:\n  the table: 1 bucket, 1 stored row in 1 file of ")
-    assert "written by pipeline shop: it does not read the removed rows again" in printed
+    assert "written by pipeline shop: it does not reread the removed rows" in printed
     assert driver.content() == []
 
 

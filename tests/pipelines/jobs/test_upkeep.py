@@ -38,7 +38,7 @@ def test_orphans_are_listed_then_removed(tmp_path: Path) -> None:
     done = tidemark("table", "remove-orphans", tmp_path / "t")
     assert (done.returncode, done.stdout) == (0, "removed 1 file of 1,234 bytes that nothing references\n")
     assert "1 file of 1,234 bytes are not referenced either, but younger than 1d: a writer may" in done.stderr
-    assert done.stderr.endswith("not files of a Paimon table, left alone:\n  mine.txt\n")
+    assert done.stderr.endswith("not files of a Paimon table, kept:\n  mine.txt\n")
     assert not (tmp_path / "t" / old).exists() and (tmp_path / "t" / young).exists()
     again = tidemark("table", "remove-orphans", tmp_path / "t", "--older-than", "36 h")
     assert again.stdout.startswith("nothing to remove: none of ")

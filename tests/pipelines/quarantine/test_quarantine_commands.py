@@ -97,7 +97,7 @@ def test_damaged_lines_are_told_by_their_place_and_stay(file: Path, tmp_path: Pa
     done = run("list", file)
     assert f"/{torn.parent.name}/{torn.name}:3: it is not JSON: " in done.stderr
     assert f"{torn.name}:5: it is not a JSON object\n" in done.stderr
-    assert f"{torn.name}:6: its field 'partition' is missing or of another kind\n" in done.stderr
+    assert f"{torn.name}:6: its field 'partition' is missing or has another type\n" in done.stderr
 
     assert "dropped 6 lines" in run("drop", file, "--table", "lake.orders", "--yes").stdout
     assert len(torn.read_bytes().splitlines()) == 4

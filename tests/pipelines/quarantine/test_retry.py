@@ -243,7 +243,7 @@ def test_records_of_a_table_that_reads_them_again_wait(tmp_path: Path, cause: Ca
     pause = Pause("lake.orders", cause, "why", 1, 0, None, topics=("shop.public.orders",), has_rule=has_rule)
     book.put({"lake.orders": Entry(pause=pause)})
 
-    told = "table lake.orders is behind the stream and reads its topics again"
+    told = "table lake.orders is behind the stream and rereads its topics"
     assert told in retry(file, "--table", "lake.orders", code=2).stderr
     assert f"3 records not retried: {told}" in retry(file, "--even-if-older").stderr
     assert offsets_left(tmp_path) == [4, 5, 6]
@@ -388,7 +388,7 @@ def test_records_of_a_batch_that_may_run_again_are_retried_once_their_table_has_
     done = retry(file)
 
     assert done.stdout == "retried 3 records: 3 are in their tables\n"
-    assert "1 record not retried: the pipeline has yet to read these records of shop.public.orders" in done.stderr
+    assert "1 record not retried: the pipeline has not read these records of shop.public.orders" in done.stderr
     assert rows_of(tmp_path) == ALL and offsets_left(tmp_path) == [9]
 
 
@@ -579,7 +579,7 @@ def test_a_retry_that_was_killed_waits_for_a_table_that_reads_again(tmp_path: Pa
 
     refused = retry(file, code=2)
     assert (
-        "an earlier retry has not ended, and its retry-" in refused.stderr
+        "an earlier retry is unfinished, and its retry-" in refused.stderr
         and "lake.orders is behind the stream" in refused.stderr
     )
     assert offsets_left(tmp_path) == [4, 5, 6] and rows_of(tmp_path).keys() == {0, 1, 2, 3}
@@ -606,7 +606,7 @@ def test_records_that_a_new_checkpoint_has_still_to_read_wait(tmp_path: Path) ->
     put(tmp_path, 1, [bad_record(7)])
     widen(file)
     shutil.rmtree(tmp_path / "checkpoint")
-    assert "1 record not retried: the pipeline has yet to read these records of " in retry(file).stderr
+    assert "1 record not retried: the pipeline has not read these records of " in retry(file).stderr
     assert rows_of(tmp_path) == ALL and offsets_left(tmp_path) == [7]
 
     checkpoint(tmp_path, 1)  # of files nobody can tell what it has read

@@ -232,7 +232,7 @@ def test_a_rebuild_is_given_up_by_the_process_that_may_be_at_its_switch(tmp_path
 @pytest.mark.parametrize(
     ("point", "code", "told"),
     [
-        (None, 1, "rebuild r1 of lake.orders was not given up: it has ended meanwhile"),
+        (None, 1, "rebuild r1 of lake.orders was not given up: it ended in the meantime"),
         ("rebuild-switched", 2, "table lake.orders has the rebuilt content already: call again without --abandon"),
     ],
     ids=["ended", "killed behind its switch"],

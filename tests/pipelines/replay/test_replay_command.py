@@ -264,4 +264,4 @@ def test_progress_has_a_rate_and_an_estimate() -> None:
     for second, count in ((5.0, 1_000), (15.0, 11_000)):
         now[0] = second
         shown.show(Progress(Step.SLICE, count, 0, 100_000 - count))
-    assert out.getvalue() == "replaying lake.orders: 11,000 of 100,000 records, 1,000/s, about 89 s to go\n"
+    assert out.getvalue() == "replaying lake.orders: 11,000 of 100,000 records, 1,000/s, about 89 s left\n"

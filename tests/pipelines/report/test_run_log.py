@@ -87,7 +87,7 @@ def test_an_idle_pipeline_says_so_after_a_minute_and_then_every_five() -> None:
 def test_a_pipeline_that_works_beside_its_stream_is_not_called_idle() -> None:
     beat = Heartbeat(0.0)
     beat.moved(0.0, None)
-    assert beat.due(60.0, is_busy_beside=True) == "busy beside the stream, no batch for 60 s"
+    assert beat.due(60.0, is_busy_beside=True) == "busy alongside the stream, no batch for 60 s"
     assert beat.due(360.0) == "idle, nothing new for 6 min"
 
 

@@ -91,7 +91,7 @@ def test_work_beside_the_stream_is_told_to_the_line_of_progress() -> None:
     progress = ProgressLine("shop")
     progress.begin(0)
     progress.end(report(0))
-    assert progress.tick(is_busy_beside=True) == "shop: busy beside the stream, no batch for 0 s"
+    assert progress.tick(is_busy_beside=True) == "shop: busy alongside the stream, no batch for 0 s"
     assert progress.tick() == "shop: idle, nothing new for 0 s"
 
 

@@ -93,7 +93,7 @@ def test_a_column_begun_without_a_schema_goes_on_so(
     assert reasons == []
     assert rows[1] == rows[2] == rows[3]
     assert (rows[1]["m"], rows[1]["tm"], rows[1]["d"]) == ("1234", "1000001", "19723")
-    assert any("column 'm' keeps the form that records without an embedded schema had" in m for m in caplog.messages)
+    assert any("column 'm' keeps the form of records without an embedded schema" in m for m in caplog.messages)
 
 
 def test_schemas_that_disagree_leave_no_way_to_read_a_record_without_one(tmp_path: Path) -> None:

@@ -310,7 +310,7 @@ def test_without_a_schema_nobody_knows_what_a_former_name_means(tmp_path: Path) 
     tables = run(tmp_path, {"rename": "apply"}, records(schemaless, first_offset=2), first=2)
 
     assert content(tables) == {1: {"id": 1, "a": 1, "c": "y"}}
-    assert "had this name before" in reasons(tmp_path)[0]
+    assert "had this name earlier" in reasons(tmp_path)[0]
 
 
 @pytest.mark.parametrize(

@@ -254,7 +254,7 @@ def test_a_record_without_a_schema_has_the_meaning_of_its_place(tmp_path: Path) 
     tables = played(tmp_path, *RENAMED, [at("0/2", ABC, 20, c="c", b="b")], [new, old])
 
     assert values(tables, "b", "c") == {0: ["new", "c"], 1: [None, "b1"], 2: [None, "b2"]}
-    assert "had this name before" in reasons(tmp_path)[0]
+    assert "had this name earlier" in reasons(tmp_path)[0]
 
 
 @pytest.mark.slow

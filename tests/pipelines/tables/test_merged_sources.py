@@ -35,7 +35,7 @@ def ids_in(directory: Path) -> list[int]:
 
 def refused(first: str, second: str) -> str:
     sources = rf"lake\.items .*{first}\.public\.items.*{second}\.public\.items"
-    return rf"{sources}.*\(id\).*same_rows.*disjoint_keys.*put a column.*primary_key.*`into`"
+    return rf"{sources}.*\(id\).*same_rows.*disjoint_keys.*add a column.*primary_key.*`into`"
 
 
 def test_shards_in_one_batch_are_refused(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_any_history_of_nullability_gives_what_the_word_says(tmp_path: Path, wor
             assert content(root) == rows, f"seed {seed}, batch {batch}"
             assert {f.name for f in items(root).schema.fields if f.type.nullable} == taken
         assert len(reasons(root)) == bad
-        assert all("NULL in a column that takes none" in reason for reason in reasons(root))
+        assert all("NULL in a column that is NOT NULL" in reason for reason in reasons(root))
 
 
 def test_a_change_counts_and_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -184,7 +184,7 @@ def test_a_null_without_a_schema_does_not_say_that_the_source_takes_it(tmp_path:
     reported_batches(tables_with(tmp_path, "evolve"), [records((key, value["payload"]))], tmp_path)
 
     assert types(tmp_path)[1] == "INT NOT NULL"
-    assert reasons(tmp_path) == ["column a INT NOT NULL: NULL in a column that takes none"]
+    assert reasons(tmp_path) == ["column a INT NOT NULL: NULL in a column that is NOT NULL"]
 
 
 def test_a_replay_lets_the_table_take_null_as_the_stream_does(tmp_path: Path) -> None:

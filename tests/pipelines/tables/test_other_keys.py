@@ -32,7 +32,7 @@ def history() -> pa.RecordBatch:
 
 TOLD = (
     "shop.public.t partition 0 offset 13: its message key is now (id, k2), the primary key of table lake.t is (id):"
-    " rows would be mixed up"
+    " rows with different keys would overwrite each other"
 )
 
 

@@ -36,7 +36,7 @@ def test_late_offsets_are_told_once(tmp_path: Path, caplog: pytest.LogCaptureFix
     late = [records(*inserts(5), first_offset=n) for n in (12, 2)]
     run_batches(tables, late, tmp_path, first_batch_id=1)
     (text,) = warnings(caplog)
-    assert text.startswith("shop.public.clicks partition 0: batch 1: offsets from 12 on come when 14 was read before,")
+    assert text.startswith("shop.public.clicks partition 0: batch 1: offsets from 12 on come after 14 was read,")
     assert "for table lake.clicks. A record that two files hold" in text
     assert tables.sinks["lake.clicks"].table.to_arrow().num_rows == 15
 

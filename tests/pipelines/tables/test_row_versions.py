@@ -368,7 +368,7 @@ def test_a_table_that_keeps_other_rows_is_refused(tmp_path: Path) -> None:
         ({"columns": {"add": {"valid_to": "now"}}}, "`history: scd2` stores its own values"),
         ({"primary_key": ["id"], "partition_by": ["day"]}, "add day of partition_by to primary_key"),
         ({"history": {"scd2": {"valid_to": "valid_from"}}}, "two columns would have the name valid_from"),
-        ({"watermark": {"column": "valid_to"}}, "no new version has a time in valid_to for `watermark`"),
+        ({"watermark": {"column": "valid_to"}}, "new versions have no time in valid_to for `watermark`"),
         ({"history": {}}, "expected one of soft_delete and scd2"),
     ],
 )

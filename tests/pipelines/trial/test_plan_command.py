@@ -81,7 +81,7 @@ def test_a_table_that_would_be_made_is_shown_with_its_rows(tmp_path: Path) -> No
     assert done.stdout.splitlines() == [
         "Pipeline shop begins with a new checkpoint;"
         " on_bad_record quarantine, on_lost_checkpoint resume, otherwise skip",
-        f"Sample: 2 records from {TOPIC}; nothing of them is written",
+        f"Sample: 2 records from {TOPIC}; nothing is written",
         "",
         f"Make table lake.orders from {TOPIC}",
         "  CREATE TABLE `lake`.`orders` (",

@@ -244,7 +244,7 @@ def test_schemas_come_from_files_too(tmp_path: Path) -> None:
         ({}, "", "exactly one of `url` and `file`"),
         ({"url": ("http://a",), "file": "x"}, "", "exactly one of `url` and `file`"),
         ({"file": "x", "token": "t"}, "token", "no effect with `file`"),
-        ({"file": "s3://a/b.json"}, "file", "not a place on the machines that decode"),
+        ({"file": "s3://a/b.json"}, "file", "is not a local path"),
         ({"url": ("a:8081",)}, "url", "not an address of a registry"),
         ({"url": ("http://a:99999",)}, "url", "ports are 1 to 65535"),
         ({"url": ("http://me:pw@a",)}, "url", "holds no user and password"),

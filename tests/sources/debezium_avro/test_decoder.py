@@ -249,7 +249,7 @@ def test_a_key_of_an_unknown_schema_goes_to_quarantine_with_the_remedy(tmp_path:
     decoded = topic.decoded(tmp_path)
 
     assert reasons(decoded)[0].startswith("the message key has no usable schema: schema 999 is not in registry.file /")
-    assert reasons(decoded)[0].endswith("; state key_format if keys are not Avro")
+    assert reasons(decoded)[0].endswith("; set key_format if keys are not Avro")
 
 
 def test_a_text_that_is_not_utf_8_hides_no_other_record(tmp_path: Path) -> None:
@@ -415,4 +415,4 @@ def test_rows_of_two_types_are_read_where_these_have_the_same_columns(tmp_path: 
     decoded = topic.decoded(tmp_path)
 
     assert values(decoded) == ["b"]
-    assert reasons(decoded) == ["schema 3: before and after are rows of different columns: let both have one type"]
+    assert reasons(decoded) == ["schema 3: before and after have different columns: give both the same type"]

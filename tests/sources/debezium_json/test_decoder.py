@@ -119,11 +119,11 @@ def test_policies_for_truncates_and_messages() -> None:
         (b'{"a', "value is not JSON: Unterminated string starting at character 1"),
         (b"\xff\xfe{}", "value is not UTF-8"),
         (b"[1]", "not a JSON object"),
-        (b"{}", "it has no field op"),
+        (b"{}", "it is an object without fields"),
         (event("x"), "op is 'x'"),
         (event("c"), "op c without a row in after"),
         (event("c", None, {"id": 1 << 31, "v": "x"}), "column id INT NOT NULL: number 2147483648 is out of the range"),
-        (event("c", None, {"id": None, "v": "x"}), "NULL in a column that takes none"),
+        (event("c", None, {"id": None, "v": "x"}), "NULL in a column that is NOT NULL"),
         (event("c", None, {"id": "x"}), 'column id INT NOT NULL: string "x" does not fit INT'),
         (raw(event("c", None, {"id": 3, "v": "x"}))[:-1], "value is not JSON"),  # type: ignore[index]
         (raw(event("c", None, {"id": 3, "v": "x"})) * 2, "value is not JSON: Extra data"),  # type: ignore[operator]

@@ -35,7 +35,7 @@ def test_headers_may_be_an_object_of_lists_as_kcat_prints_them_on_request() -> N
         ({"partition": "0"}, "field 'partition' is text, expected a whole number"),
         ({"partition": 2**31}, "expected a number from 0 to 2147483647"),
         ({"offset": -1}, "field 'offset' is -1"),
-        ({"offset": None}, "field `offset` is null; give it (a record of a dump is a line as `kcat -J` prints it)"),
+        ({"offset": None}, "field `offset` is null; give it (each line of a dump is a record as `kcat -J` prints it)"),
         ({"ts": 2**63}, "field 'ts' is 9223372036854775808"),
         ({"headers": ["a"]}, "a name without a value"),
         ({"headers": [1, "a"]}, "a name that is not text"),

@@ -286,7 +286,7 @@ def test_a_key_of_another_certificate_is_told(client: Client, broker: SecureKafk
     )
     options = {**_certificate(broker, "PEM"), "ssl.keystore.location": str(mixed)}
     error = _refusal(client, broker.mutual, options)
-    told = "is not that of its certificate" if client.is_direct else "refuses the certificate of this pipeline"
+    told = "does not match its certificate" if client.is_direct else "refuses the certificate of this pipeline"
     assert told in str(error)
 
 

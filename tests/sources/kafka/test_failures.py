@@ -31,7 +31,7 @@ def test_a_timeout_within_a_spark_failure_is_named() -> None:
         (
             [("KafkaException", "x"), ("LoginException", "No key to store")],
             ConfigError,
-            "before Kafka is asked (No key",
+            "before it reaches Kafka (No key",
         ),
         ([("ConfigException", "Invalid value -1 for configuration x")], ConfigError, "refuses properties"),
         ([("SaslAuthenticationException", "Authentication failed")], SinkUnavailable, "refuses the login"),

@@ -156,7 +156,10 @@ def test_a_number_that_its_column_cannot_tell_from_others_is_quarantined(tmp_pat
     found = run(tmp_path, insert({"_id": 1.5}), insert({"_id": other}), size=1)
 
     assert [row["_id"] for row in rows_of(found)] == [1.5]
-    assert "has more digits than column _id DOUBLE NOT NULL can hold; write the collection" in found.reasons[1]
+    assert (
+        "is a number with more digits than column _id DOUBLE NOT NULL can hold; write the collection"
+        in found.reasons[1]
+    )
 
 
 def test_an_extended_id_tells_types_apart(tmp_path: Path) -> None:

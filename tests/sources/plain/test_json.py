@@ -56,7 +56,7 @@ def test_a_declared_key_makes_records_replace_each_other(tmp_path: Path) -> None
     assert pipeline.skipped() == {"tombstones": 1}
     assert {offset: reason.partition(",")[0] for offset, reason in pipeline.bad.items()} == {
         5: "the message key lacks part of the primary key (id)",
-        6: "the message key is not UTF-8 text; state its key_format; so the record does not say what to delete",
+        6: "the message key is not UTF-8 text; set its key_format; so the record does not identify the row to delete",
     }
 
 
@@ -121,8 +121,8 @@ def test_a_key_of_another_serializer_is_named(tmp_path: Path) -> None:
 
     assert pipeline.rows("id") == [(1,)]
     assert pipeline.bad == {
-        1: "the message key has 1 bytes, and one of `long` has 8: state the key_format of the producer's serializer; so"
-        " the record does not say what to delete"
+        1: "the message key has 1 bytes, and one of `long` has 8: set the key_format of the producer's serializer; so"
+        " the record does not identify the row to delete"
     }
 
 

@@ -86,7 +86,9 @@ def test_a_null_in_a_key_deletes_nothing(tmp_path: Path) -> None:
         goal=target("id", id="STRING NOT NULL", v="STRING"),
     )
     assert stored(found, "id") == [("-D", "null", 101)]
-    assert [(row.offset, "does not say what to delete" in row.reason) for row in found.quarantine] == [(100, True)]
+    assert [(row.offset, "does not identify the row to delete" in row.reason) for row in found.quarantine] == [
+        (100, True)
+    ]
 
 
 @pytest.mark.parametrize("names", [("__ts_ms", "__source_ts_ms"), ("__source_ts_ms", "__ts_ms")])
@@ -122,7 +124,7 @@ def test_what_cannot_be_read_goes_to_quarantine_with_the_reason(tmp_path: Path) 
     assert "99" in reasons[102]
     assert "is not a record, so it has no columns" in reasons[103]
     assert "use format upsert-json" in reasons[104]
-    assert "the record does not say what to delete" in reasons[105]
+    assert "the record does not identify the row to delete" in reasons[105]
 
 
 def test_a_value_that_was_not_sent_keeps_the_earlier_one(tmp_path: Path) -> None:
