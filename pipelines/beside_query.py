@@ -1,4 +1,4 @@
-"""The work of one query beside its stream: catching tables up, replays, and requests of commands."""
+"""The work of one query alongside its stream: catch-ups, replays, and requests of commands."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class OfQuery:
-    """The values that a query shares with the work beside it."""
+    """The values that a query shares with the work alongside it."""
 
     spark: SparkSession
     pipeline: PreparedPipeline
@@ -65,14 +65,14 @@ class OfQuery:
 
 
 class BesideQuery:
-    """The work beside one query; batches and this work take turns."""
+    """The work alongside one query; batches and this work take turns."""
 
     def __init__(self, of: OfQuery) -> None:
         pipeline = of.pipeline
         self.config = pipeline.config
         self.turns = Turns()
         self.brought_up: set[str] = set()
-        """The tables that got rows beside the stream."""
+        """The tables that got rows outside the stream."""
         self._of = of
         self._checkpoint, self._own, self._book = pipeline.checkpoint, pipeline.own, pipeline.book
         self._reader = pipeline.reader
@@ -122,7 +122,7 @@ class BesideQuery:
         return self.work.standings()
 
     def shown(self) -> Mapping[str, Beside]:
-        """The running work beside the stream, by table. Safe from any thread."""
+        """The running work alongside the stream, by table. Safe from any thread."""
         return {**self._shown.unfinished, **catching_up(self.standings())}
 
     # ------------------------------------------------------------ requests
@@ -178,7 +178,7 @@ class BesideQuery:
     # ------------------------------------------------------------ tables that are caught up
 
     def _catch_up(self, identifier: str) -> Reading:
-        """What brings a table up; called in a turn, once the pipeline's tables are known."""
+        """The work that catches a table up; called in a turn, once the pipeline's tables are known."""
         tables = self._of.tables()
         if tables is None:
             raise BrokenInvariant(f"table {identifier} cannot catch up before the pipeline's tables are known")

@@ -41,7 +41,7 @@ class BadLine:
     ts: int | None
     reason: str
     source: tuple[str | None, str | None, str] | None
-    """Names of the source table (database, schema, table), where the record has them."""
+    """Names of the source table (database, schema, table), if the record has them."""
     topic_id: str = ""
 
     @property
@@ -109,7 +109,7 @@ class DeadLetters:
     def lines(
         self, facts: Facts | None = None, on_part: Callable[[int], None] = lambda _: None
     ) -> Iterator[BadLine | DamagedLine]:
-        """The lines of open records in the order of ``facts``, each once; ``on_part`` hears how many were looked at."""
+        """The lines of open records in the order of ``facts``, each once; ``on_part`` gets the number done."""
         facts = self.facts().in_file_order() if facts is None else facts
         files = _Files(self.io, self.path, facts)
         for begin in range(0, len(facts), PART):
@@ -174,7 +174,7 @@ def shown(place: Place) -> str:
 
 
 def lines_of(io: FileIO, path: str, file: str) -> Iterator[BadLine | DamagedLine]:
-    """The lines of a file below the quarantine at ``path``; one that is not there has none."""
+    """The lines of a file below the quarantine at ``path``; none if the file does not exist."""
     try:
         data = io.read(f"{path}/{file}")
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Which records of a quarantine are open: records whose last fact says that they are bad.
+"""Which records of a quarantine are open: those whose last fact marks them as bad.
 
-A fact that a record is in a table counts as long as the table has the snapshot that brought it. A table that was rolled
-back behind it, restored from an older copy or recreated has lost the record: it is open again.
+A fact that a table has a record counts as long as the table has the snapshot that added it. A table that was rolled
+back to an earlier snapshot, restored from an older copy or recreated has lost the record, so the record is open again.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Judge(Protocol):
         ...
 
     def is_final(self, evidence: Evidence) -> bool:
-        """Whether the table cannot go back behind the snapshot any more: all that were before it have expired."""
+        """Whether the table can no longer lose the snapshot by a rollback: all earlier snapshots have expired."""
         ...
 
 
@@ -89,7 +89,7 @@ class Facts:
         return self._among(np.sort(np.argsort(self.entry, kind="stable")[max(0, len(self) - count) :]))
 
     def in_file_order(self) -> Facts:
-        """The same records as they are read fastest; ``at`` and ``offsets`` need them in order."""
+        """The same records in the form that is fastest to read; ``at`` and ``offsets`` need them in order."""
         return self._among(np.argsort(self.file, kind="stable"))
 
     def of_step(self, step: str) -> Facts:
@@ -140,7 +140,7 @@ class Facts:
 
 
 def _may_be(topic: str, topic_id: str, topic_ids: Mapping[str, str]) -> bool:
-    """Whether a topic with this id may be the one that is read now."""
+    """Whether a topic with this id may be the present topic."""
     return not topic_id or topic_ids.get(topic, topic_id) == topic_id
 
 
@@ -190,7 +190,7 @@ def facts_of(log: QuarantineLog, judge: Judge) -> Facts:
 
 
 def finished_of(log: QuarantineLog, judge: Judge) -> Iterator[Place]:
-    """The records that nothing opens again: dropped, skipped, or in a table that cannot go back behind them."""
+    """The finished records: dropped, skipped, or in a table that cannot be rolled back to a state without them."""
     return (last := _last_facts(log, judge))._among(np.flatnonzero(last.file == _FINISHED)).places()
 
 
@@ -242,7 +242,7 @@ def settle(log: QuarantineLog, judge: Judge) -> None:
 
 
 def _counting(log: QuarantineLog, judge: Judge) -> tuple[frozenset[int], set[tuple[str, str]]]:
-    """The entries whose snapshots their tables have, and the (step, table) of which one says that it is applied."""
+    """The entries whose snapshots the tables have, and the (step, table) pairs that one of them marks as applied."""
     voided = log.voided
     found = {
         number: entry
@@ -253,14 +253,14 @@ def _counting(log: QuarantineLog, judge: Judge) -> tuple[frozenset[int], set[tup
 
 
 def _without_later(log: QuarantineLog, number: int, places: Stretches) -> Stretches:
-    """The ``places`` that no entry behind ``number`` names."""
+    """The ``places`` that no entry after ``number`` names."""
     behind = (entry for other, entry in log.entries.items() if other > number)
     later = {place for entry in behind for place in places_in(places_of(entry))}
     return stretches(place for place in places_in(places) if place not in later)
 
 
 class TableJudge:
-    """``Judge`` by the snapshots of tables, as they are when each is looked at first."""
+    """``Judge`` by the snapshots of tables; it reads those of a table once, at the first question about it."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog

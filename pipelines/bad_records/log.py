@@ -31,7 +31,7 @@ _ATTEMPTS = 1_000
 
 
 RETRY = "retry-"
-"""Prefix of the directories of retries, which are next to those of queries."""
+"""Prefix of the directories of retries, which are beside those of queries."""
 
 REPLAY = "replay-"
 """Prefix of the directories of replays."""
@@ -222,14 +222,14 @@ class QuarantineLog:
         raise BrokenInvariant(f"{self.path}/{DIRECTORY} grows faster than an entry can be written; please report")
 
     def remove(self, numbers: Collection[int]) -> None:
-        """Forget entries that say nothing about any record any more."""
+        """Remove entries that no longer decide about any record."""
         for number in sorted(numbers):
             self.io.delete(self._file(number))
             del self.entries[number]
 
     @property
     def voided(self) -> frozenset[int]:
-        """The numbers of entries that do not count any more."""
+        """The numbers of entries that no longer count."""
         return frozenset(n for entry in self.entries.values() if isinstance(entry, Voided) for n in entry.entries)
 
     def last_sealed(self, step: str) -> Sealed | None:

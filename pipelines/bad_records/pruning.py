@@ -30,9 +30,9 @@ def prune(log: QuarantineLog, judge: Judge) -> None:
 
 
 def _needless(log: QuarantineLog, oldest: Iterable[int], finished: set[Place]) -> list[int]:
-    """The entries about finished records alone, unless an older entry would open these records again.
+    """The entries that name only finished records, unless an older entry would open these records again.
 
-    The newest entry stays: numbers are never used twice.
+    The newest entry stays, so that no number is used twice.
     """
     kept: set[Place] = set()
     gone: list[int] = []

@@ -56,10 +56,10 @@ def process_batch(
     on_report: Callable[[BatchReport], None],
     check_read: CheckRead = lambda _: None,
 ) -> None:
-    """Write the rows of one batch to its tables, exactly once (``sinks.commit.table_sink`` has the argument).
+    """Write the rows of one batch to its tables, exactly once (see ``sinks.commit.table_sink`` for the argument).
 
-    ``check_read`` gets what the tasks have read, after each reading, and raises if it must not be committed. Unfinished
-    work goes to ``compactions``, which then calls ``on_report``.
+    Tidemark calls ``check_read`` with the ranges that the tasks have read, after each reading; it raises if the batch
+    must not be committed. ``compactions`` gets the unfinished work, and then calls ``on_report``.
     """
     faults.reached("before-decode", batch.id)
     try:
@@ -77,9 +77,10 @@ def append_batch(
     compactions: Compactions,
     check_read: CheckRead = lambda _: None,
 ) -> AppendedBatch:
-    """All steps up to the APPEND snapshots, which bring the rows of the batch into the tables.
+    """All steps up to the APPEND snapshots, which add the rows of the batch to the tables.
 
-    If a table fails, it is retried where that may help, then paused, and the batch is planned again without it.
+    If a table fails, it is retried where that may help. If it fails again, it is paused, and the batch is planned again
+    without it.
     """
     try:
         return _append_until_known(batch, tables, settings, exchange, compactions, check_read)

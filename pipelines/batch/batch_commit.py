@@ -49,7 +49,7 @@ class AppendedBatch:
     compacted: Callable[[], Iterator[JobResult]] = lambda: iter(())
     """The results of these compactions, one by one, as they finish."""
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
-    """Where the batch ended in all of its topics."""
+    """The end of the batch in each of its topics."""
     watermarks_ms: Mapping[str, int] = field(default_factory=dict)
     """Per table that has one."""
     emptied: Mapping[str, int] = field(default_factory=dict)
@@ -63,7 +63,7 @@ MOST_COMPACTIONS = 3
 batch does."""
 
 RunCompactions = Callable[[CompactTask, Sequence[tuple[int, BucketId]]], Iterable[bytes]]
-"""Runs a task over (target index, bucket) pairs somewhere and gives its pickled results, as they come or at the end."""
+"""Runs a task over (target index, bucket) pairs and yields its pickled results, as they arrive or at the end."""
 
 
 def append(
@@ -234,7 +234,7 @@ def first_failure(identifiers: Sequence[str], failures: Sequence[Failed]) -> Exc
 def _compactions(
     appended: AppendedBatch, tables: PipelineTables, settings: TaskSettings, run: RunCompactions
 ) -> Iterator[JobResult]:
-    """The results of all compactions, one by one: first the write tasks' own, then those that are due beside them."""
+    """The results of all compactions, one by one: first those of the write tasks, then the other due buckets."""
     yield from appended.compacted()
     if appended.due:
         write = _plan_of_others(tables, appended.batch, settings)

@@ -35,10 +35,10 @@ class TableReport:
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """What one batch did. ``seconds`` holds wall time per step of the driver.
+    """The result of one batch.
 
-    ``started_s`` and ``ended_s`` are readings of one monotonic clock. A batch may end after the next one has started:
-    observers get it as if it had begun at the end of the one before.
+    ``seconds`` holds wall time per step of the driver. ``started_s`` and ``ended_s`` are readings of one monotonic
+    clock. A batch may end after the next one has started: for observers it then begins at the end of the batch before.
     """
 
     batch_id: int
@@ -96,7 +96,7 @@ class BatchObserver:
         """Rows, compactions and changelog of a batch are in the tables."""
 
     def beside(self, identifier: str, report: BatchReport) -> None:
-        """A slice that is read beside the stream is in its table; called while no batch runs."""
+        """Report a slice whose rows are now in its table; only called while no batch runs."""
 
 
 class Stopwatch:

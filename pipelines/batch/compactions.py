@@ -11,7 +11,10 @@ T = TypeVar("T")
 
 
 class Compactions:
-    """Runs one piece of work after the other on a thread of its own. One other thread calls ``start`` and ``wait``."""
+    """Runs pieces of work one after the other on a separate thread.
+
+    Only one other thread calls ``start`` and ``wait``.
+    """
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tidemark-compactions")
@@ -36,7 +39,7 @@ class Compactions:
         return future
 
     def raise_failure(self) -> None:
-        """Raise the exception of any work that has failed so far."""
+        """Raise the exception of the first work that failed since the last call."""
         for future in tuple(self._started):
             if future.done():
                 future.result()

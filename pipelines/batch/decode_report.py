@@ -47,7 +47,7 @@ class DecodeReport:
     begins: dict[tuple[str, int], int] = field(default_factory=dict)
     """The first offset read of each; noted with the gaps."""
     gaps: dict[tuple[str, int], list[tuple[int, int]]] = field(default_factory=dict)
-    """Offsets (begin, end) between those that were read; only noted on request."""
+    """The missing offsets (begin, end) inside the ranges read; recorded only on request."""
     record_count: int = 0
     counts: DecodeCounts = field(default_factory=DecodeCounts)
     moved_count: int = 0

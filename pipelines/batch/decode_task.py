@@ -77,9 +77,9 @@ class DecodeTask:
     quarantine: Quarantine | None
     """None, or one that takes no bad record: one stops the pipeline, the driver reports the first."""
     spool: Spool | None = None
-    """Where large blobs go; None: through the shuffle."""
+    """Directory for large blobs; None: they go through the shuffle."""
     notes_gaps: bool = False
-    """Whether the reports say which offsets were not there."""
+    """Whether the reports list missing offsets."""
     paused_topics: frozenset[str] = frozenset()
     """Topics that feed only paused tables: these meet the bad records that name no source table later."""
     read_again: ReadAgain = field(default_factory=ReadAgain)
@@ -181,7 +181,7 @@ class DecodeTask:
         return without_sequence_of_deletes(kept, versions, table.schema.primary_keys)
 
     def _bad(self, rows: Sequence[QuarantineRow]) -> _Bad:
-        """The new bad records, and those that concern no table now."""
+        """The new bad records, and the bad records that belong to no table."""
         new, stored, waiting = list[QuarantineRow](), 0, 0
         has_stored = bool(self.read_again.stored) or any(target.floors for target in self.targets)
         for row in rows:

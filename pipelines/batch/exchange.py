@@ -1,6 +1,6 @@
-"""How the changes of a batch come together so that one task owns a bucket, and where the batch's tasks run.
+"""How the changes of a batch are grouped so that one task owns a bucket, and where the batch's tasks run.
 
-``process_batch`` says what happens in which order and knows neither Spark nor files. An exchange carries the blobs from
+``process_batch`` defines the order of the steps and knows neither Spark nor files. An exchange carries the blobs from
 the decode tasks to the write tasks. It uses Spark's shuffle or files of one machine (``spark_exchange``), or works
 inside this process (``local_exchange``).
 """
@@ -92,9 +92,9 @@ class Exchange(Protocol):
         ...
 
     def write(self, task: WriteTask, *, in_one_task: bool) -> Written:
-        """Write the decoded rows to level 0; if one job decodes and writes, it has already done so.
+        """Write the decoded rows to level 0; if one job decodes and writes, the rows are already written.
 
-        Every blob of a bucket goes to the same write task. With ``in_one_task`` one task gets all blobs.
+        All blobs of a bucket go to the same write task. With ``in_one_task`` one task gets all blobs.
         """
         ...
 
@@ -110,7 +110,7 @@ class Exchange(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DecodedBlobs:
-    """What decode tasks gave: their reports, pickled, and the blobs of each slot."""
+    """The output of decode tasks: their pickled reports, and the blobs of each slot."""
 
     reports: tuple[bytes, ...] = ()
     slots: tuple[tuple[Blob, ...], ...] = ()

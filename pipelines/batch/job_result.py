@@ -65,7 +65,7 @@ class JobResult:
         return [message for w in self.writes if w.target == target for message in w.messages]
 
     def departed(self, target: int) -> list[str]:
-        """Rows of a key that a later batch brings."""
+        """Rows of keys that a later batch writes."""
         return [w.departed for w in self.writes if w.target == target and w.departed is not None]
 
     def unsent(self, target: int) -> Unsent:

@@ -36,9 +36,9 @@ class TaskSettings:
     """Directory on the executors' local disks for lookup files."""
     quarantine: Quarantine | None
     spool: Spool | None = None
-    """Where large blobs wait for their write task; None: in Spark's shuffle."""
+    """Directory in which large blobs wait for their write task; None: they are in Spark's shuffle."""
     notes_gaps: bool = False
-    """Whether decode tasks say which offsets were not there."""
+    """Whether decode tasks report missing offsets."""
     log: QuarantineLog | None = None
     """The facts about bad records; None: those next to the directory of ``quarantine``, read again for each step."""
     reads_again: Callable[[bool], OpenOffsets] | None = None
@@ -72,7 +72,7 @@ class BatchPlan:
     routes: Mapping[SourceTable, str | None]
 
     def compactions_without_rows(self, written: Collection[tuple[int, BucketId]]) -> list[tuple[int, BucketId]]:
-        """The pending (target index, bucket) pairs without those that were ``written``, and so compacted, anyway.
+        """The pending (target index, bucket) pairs except those that were ``written``, and therefore already compacted.
 
         If several tasks write one bucket, no task compacts it.
         """

@@ -80,7 +80,7 @@ class ShuffleExchange:
 
 
 StartJob = Callable[[Callable[[], None]], Future[None]]
-"""Runs a job on a thread of its own, after the jobs started earlier."""
+"""Runs a job on a separate thread, after the jobs that were started earlier."""
 
 
 class SpoolExchange:

@@ -38,9 +38,9 @@ class Ended:
 
 
 class TableCommits:
-    """Commits to tables, of which several may be under way; a failure of one table does not affect the others.
+    """Commits to tables, of which several may run at once; a failure of one table does not affect the others.
 
-    Belongs to the thread of the batch, which notes the results in the order in which the commits began.
+    Belongs to the thread of the batch, which records the results in the order in which the commits began.
     """
 
     def __init__(
@@ -116,9 +116,9 @@ class TableCommits:
         return {name: found[name] for name in self._identifiers if name in found and name not in paused}
 
     def _with_bad_records(self, result: JobResult) -> set[str]:
-        """The tables that would have bad records of the batch: their positions go past these.
+        """The tables that would own bad records of the batch: their positions advance past these records.
 
-        Otherwise a new checkpoint would read them again, also those that were fixed and applied since.
+        Otherwise a new checkpoint would read the records again, including those that were fixed and applied since.
         """
         tables = self._tables
         bad = {(topic, source) for report in result.reports for topic, source, _ in report.bad_kinds}
@@ -146,10 +146,10 @@ class TableCommits:
 
 
 def by_table(awaited: Iterable[tuple[int, BucketId]], results: Iterable[JobResult]) -> Iterator[JobResult]:
-    """All compactions of a table as one result, as soon as the last awaited bucket of the table has one.
+    """All compactions of a table as one result, once the last awaited bucket of the table has a result.
 
-    Each of ``results`` holds one compaction, or its failure; they are taken one by one. ``awaited`` are
-    (target index, bucket) pairs; a table of which some never come is given when all others are.
+    Each of ``results`` holds one compaction, or its failure; they are consumed one by one. ``awaited`` are (target
+    index, bucket) pairs. A table with a bucket that never gets a result is returned last.
     """
     left = Counter(target for target, _ in awaited)
     held: defaultdict[int, JobResult] = defaultdict(JobResult)

@@ -37,7 +37,7 @@ from sources.positions import Place
 from sources.slices import Slice, SliceReader
 
 CLOSING_S = 2.0
-"""How long the work beside the stream waits for Spark to close a batch; a stopped query leaves one open."""
+"""How long the work alongside the stream waits for Spark to close a batch; a stopped query leaves one open."""
 
 CLOSING_POLL_S = 0.05
 
@@ -50,15 +50,15 @@ class Step(StrEnum):
     WAITING = "waiting"
     """All is read that Spark has closed; a batch of the stream is about to be."""
     COUNTING = "counting"
-    """The caller of the steps must count rows beside the stream before the next step."""
+    """The caller of the steps must count the rows of the last slice before the next step."""
     DONE = "done"
     """Everything is read, and the destination is complete."""
 
 
 class StreamEnd:
-    """Where the stream of a pipeline ends for work beside it; asked while no batch runs.
+    """The end of a pipeline's stream, as work alongside it sees it; only called while no batch runs.
 
-    ``last_batch`` is kept by what runs the batches.
+    The code that runs the batches maintains ``last_batch``.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class StreamEnd:
         self.last_batch: int | None = None
         """The last batch whose rows are in the tables; Spark may not have closed it yet."""
         self.by_number = config.source.files is not None
-        """Whether only the number of a batch, or slice, shows if a table has it: offsets come in any order."""
+        """Whether only the number of a batch or slice shows if a table has it, because offsets are in no order."""
         self._config = config
         self._checkpoint = checkpoint
         self._catalog = catalog
@@ -89,7 +89,7 @@ class StreamEnd:
 
     @property
     def end(self) -> str | None:
-        """Where that batch ends; None before there is one."""
+        """The end of that batch; None before the first batch."""
         closed = self.closed_batch
         return None if closed is None else self._checkpoint.offset_after(closed)
 
@@ -112,7 +112,7 @@ class StreamEnd:
             time.sleep(CLOSING_POLL_S)
 
     def is_beyond(self, identifier: str) -> bool:
-        """Whether a table has, or may have, rows of records behind ``end``; asks the storage."""
+        """Whether a table has, or may have, rows of records after ``end``; reads the storage."""
         planned, end = self._checkpoint.planned_batch, self.end
         if planned is None or end is None:
             return False
@@ -160,7 +160,7 @@ class Stream(Protocol):
 
 
 class Destination(Protocol):
-    """Where the records of a reading go, and where its progress is stored durably."""
+    """The target of a reading's records, and the durable store of its progress."""
 
     @property
     def topics(self) -> Collection[str] | None:
@@ -169,7 +169,7 @@ class Destination(Protocol):
 
     @property
     def until(self) -> str | None:
-        """Where it ends at the latest; None: where the stream is met."""
+        """The latest end; None: the end of the stream."""
         ...
 
     @property
@@ -190,7 +190,7 @@ class Destination(Protocol):
         ...
 
     def open(self) -> PipelineTables:
-        """The tables of the reading: its table alone, under a commit user of its own."""
+        """The tables of the reading: only its own, under a separate commit user."""
         ...
 
     def check(self, limit: str) -> None:
@@ -284,7 +284,7 @@ class Reading:
         return piece, self.to.reached
 
     def _next(self) -> Slice | None:
-        """What comes next of the batches that are closed."""
+        """The next slice, taken from the closed batches."""
         limit, reached = self._limit(), self.to.reached
         if limit is None:
             return None
@@ -296,7 +296,7 @@ class Reading:
 
 
 class InStream:
-    """``Destination`` of a table that is behind its stream: once it has caught up, the next batch writes it again."""
+    """``Destination`` of a table behind its stream: after the catch-up, the next batch writes the table again."""
 
     until, is_done, takes_slices = None, False, True
 

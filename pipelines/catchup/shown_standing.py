@@ -37,7 +37,9 @@ class TableStanding:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it is not written because something is wrong: `run --once` ends with an error that says what."""
+        """Whether the table is outside the stream because of a fault: then `run --once` ends with an error that has the
+        reason.
+        """
         return self.pause.cause in (Cause.FAILED, Cause.BAD_RECORDS)
 
     @property

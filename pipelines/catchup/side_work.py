@@ -1,7 +1,7 @@
-"""Work beside the stream, on a thread of its own: it takes requests and catches tables up between batches.
+"""Work alongside the stream, on a separate thread: it takes requests and catches tables up between batches.
 
-Batches and this work take turns (``Turns``): after a batch comes one slice or the waiting requests. While the stream is
-idle, this work continues alone.
+Batches and this work take turns (``Turns``): after a batch comes one slice, or the waiting requests. While the stream
+is idle, this work continues without a pause.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sources.wording import first_of
 log = logging.getLogger(__name__)
 
 LOOK_S = 1.0
-"""How often the checkpoint is looked at for requests."""
+"""Time between two checks of the checkpoint for requests."""
 
 IDLE_S = 0.2
 """How often to look while there is nothing to do, and for requests right after one: commands request one slice at a
@@ -51,7 +51,7 @@ class _Trial:
 
 
 class SideWork:
-    """All work of one pipeline beside its stream."""
+    """All work of one pipeline alongside its stream."""
 
     def __init__(
         self,

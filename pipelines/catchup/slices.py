@@ -1,4 +1,4 @@
-"""Slices beside a stream: how long each takes, and how it goes through the exchange of the batches.
+"""Slices alongside a stream: how long each takes, and how it goes through the exchange of the batches.
 
 Batches and slices take turns. While one table is caught up, replayed or rebuilt, all tables of the pipeline lag by the
 length of a slice. Therefore all slices take about the same time (``sources.pace``).

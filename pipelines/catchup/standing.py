@@ -44,16 +44,16 @@ class Offsets(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StreamFacts:
-    """Where the stream stands when this process begins."""
+    """The state of the stream when this process begins."""
 
     pipeline: str
     checkpoint: str
     batch: int
     """The first batch that runs."""
     begin: str | None
-    """Where it begins; None: at the first record that there is."""
+    """The begin of that batch; None: the earliest record."""
     after: str | None
-    """Where it ends, if an earlier process has begun it."""
+    """The end of that batch, if an earlier process began it."""
     topic_ids: Mapping[str, str]
     """Of the topics that are read."""
     now_ms: int
@@ -64,7 +64,7 @@ class Files:
     """The state of a table by its files."""
 
     created_ms: int | None
-    """Time of its first schema; None: it is not there."""
+    """The creation time of the table's first schema; None: the table does not exist."""
     newest_id: int = 0
     """Its newest snapshot; 0 where it has none."""
     has_expired: bool = False
@@ -80,7 +80,7 @@ class RuleFacts:
     is_filled: bool = False
     """Whether that one fills new tables from the first record (``backfill``)."""
     topics: frozenset[str] | None = frozenset()
-    """Topics that the stream has passed and whose records the rules may bring into the table; None: any."""
+    """Topics that the stream has passed and whose records the rules may route to the table; None: any topic."""
     ruleless: frozenset[FedBy] = frozenset()
     """The source tables that fed it and are led elsewhere, or nowhere, now."""
 
@@ -95,7 +95,7 @@ class TableFacts:
     position: Position | None = None
     """The pipeline's newest in its snapshots; None: it has none."""
     files: Files | None = None
-    """None: not looked at, because its commits equal the noted commits."""
+    """None: not read, because the table's commits equal the recorded commits."""
     rules: RuleFacts = RuleFacts()
     is_readable: bool = True
 
@@ -116,7 +116,7 @@ class Verdict:
     """How a table stands from now on."""
 
     entry: Entry
-    """What to note about the table; an empty entry: nothing."""
+    """The entry to record about the table; an empty entry: nothing."""
     remarks: tuple[tuple[int, str], ...] = ()
     """Lines for the log, with their levels."""
     is_moved: bool = False
@@ -160,10 +160,10 @@ def standing_of_paused(table: TableFacts, stream: StreamFacts, source: Offsets) 
 
 
 def lacks_commits(table: TableFacts) -> bool:
-    """Whether a table was rolled back or restored: it lacks commits that were noted.
+    """Whether a table was rolled back or restored, and so lacks recorded commits.
 
-    False if its snapshots no longer say what was committed, because others have expired them. ConfigError where they do
-    not say it and are older than those that had been there.
+    False if its snapshots no longer show what was committed, because others have expired them. Raises ConfigError if
+    they do not show it and are older than the recorded ones.
     """
     entry, files = table.entry, table.files
     if files is None or not entry.missing_commits(files.created_ms, table.commits):
@@ -181,7 +181,7 @@ def lacks_commits(table: TableFacts) -> bool:
 
 
 def _new(table: TableFacts, stream: StreamFacts) -> Verdict:
-    """A table that is only named by a rule so far."""
+    """A table that so far only a rule names."""
     topics = table.rules.topics
     if not table.rules.is_filled or (topics is not None and not topics):
         return Verdict(UNKNOWN)
@@ -244,10 +244,10 @@ def _with_sources_back(
     source: Offsets,
     verdict: Verdict,
 ) -> Verdict:
-    """Let the table be caught up in the topics of sources that a rule leads to it again.
+    """Catch the table up in the topics of sources that a rule routes to it again.
 
-    That needs a topic of its own. If other source tables feed the table from the same topic, its position has advanced
-    with them. The missing records could not be read without reading stored ones again.
+    This needs a topic of its own. If other source tables feed the table from the same topic, the table's position has
+    advanced with them. Then Tidemark cannot read the missing records without rereading stored ones.
     """
     topics, batch = {one.source.topic for one in back}, min(one.batch for one in back)
     names = ", ".join(map(source_words, sorted((one.source for one in back), key=source_words)))

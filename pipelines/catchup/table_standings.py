@@ -64,7 +64,7 @@ class TableStandings:
     now_ms: Callable[[], int] = now_ms
 
     def note_all(self) -> None:
-        """Note how each table stands, in one write, and say it. ConfigError as ``standing``."""
+        """Record how each table stands, in one write, and log it. Raises ConfigError as ``standing`` does."""
         book, passed, stream = self.paused.book, self._passed(), self._stream()
         found = dict(self._tables(book, passed))
         verdicts = {name: standing(table, stream, self.slices) for name, table in found.items()}

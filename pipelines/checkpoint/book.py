@@ -1,11 +1,12 @@
-"""What a checkpoint knows of the tables of its pipeline: one small file of ours, ``tidemark/tables.json``.
+"""The book of a checkpoint: one small document, ``tidemark/tables.json``, about the tables of its pipeline.
 
-Spark's own files say how far the stream has read. They do not say which tables it writes, which tables are paused, and
-how often the pipeline has committed to each. The book is one document for all this: it is written in one atomic step,
-so its parts agree after any kill. ``Book`` reads it once, keeps it in memory, and writes changes.
+Spark's own files record how far the stream has read. They do not record which tables it writes, which tables are
+paused, and how often the pipeline has committed to each. The book is one document for all this. It is written in one
+atomic step, so its parts agree after any kill.
 
-A pause is durable before the batch that leaves the table out counts as done. After each slice, the catch-up notes its
-progress (``Reached``) in the pause. A slice that runs again finds in the table what it has committed.
+``Book`` reads the document once, keeps it in memory, and writes changes. A pause is durable before the batch that skips
+the table counts as done. After each slice, the catch-up records its progress (``Reached``) in the pause. A slice that
+runs again finds its own commits in the table.
 """
 
 from __future__ import annotations
@@ -66,11 +67,11 @@ class Pause:
     batch: NonNegativeInt
     """The first batch of the stream without the table."""
     begin: str | None
-    """Where that batch begins; None: at the first record that there is."""
+    """The begin of that batch; None: the earliest record."""
     after: str | None = None
-    """Where it ends, if it was running: its rows may be in the table after all."""
+    """The end of that batch, if it was running: the table may have its rows."""
     topics: tuple[str, ...] = ()
-    """The topics known to feed the table; an empty tuple stands for all."""
+    """The topics known to feed the table; an empty tuple: all topics."""
     reached: Reached | None = None
     """How far it is caught up; None: that has not begun."""
     public_reason: str = WHERE_MORE
@@ -85,7 +86,7 @@ class Pause:
 
     @property
     def position(self) -> str | None:
-        """Where the table misses records; None: from the first one that there is."""
+        """The position from which the table misses records; None: from the earliest record."""
         return self.begin if self.reached is None else self.reached.position
 
     @property
@@ -107,7 +108,7 @@ class Ruleless:
     batch: NonNegativeInt
     """The first batch without its records."""
     begin: str | None
-    """Where that batch begins, in the text of the source; None: at the first record that there is."""
+    """The begin of that batch, in the text form of the source; None: the earliest record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +129,14 @@ class Entry:
     """``since_ms`` of its last pause that has ended."""
     ruleless: tuple[Ruleless, ...] = ()
     offsets: Mapping[str, Mapping[str, NonNegativeInt]] = field(default_factory=dict)
-    """Its position behind ``commits``: next offset by topic and partition, for where no snapshot shows one any more."""
+    """The table's position after ``commits``: the next offset by topic and partition. Used if no snapshot shows it any
+    longer.
+    """
 
     def noted(self, found: Entry) -> Entry:
         """With the table's present creation time, commits, snapshot and topics.
 
-        A count goes down for a table that was recreated alone: one that lacks commits is to be noticed.
+        The count decreases only for a recreated table; a table that lacks commits must be noticed.
         """
         commits, snapshot_id = found.commits, found.snapshot_id
         if self.commits and self.created_ms == found.created_ms:
@@ -148,7 +151,7 @@ class Entry:
         )
 
     def written_as(self, created_ms: int) -> Entry:
-        """Of a table that rows go into; one that was recreated has no commits yet."""
+        """The entry of a table that gets rows; a recreated table has no commits yet."""
         if self.created_ms in (created_ms, None):
             return replace(self, created_ms=created_ms)
         return replace(self, created_ms=created_ms, commits=0, snapshot_id=0, topics=(), offsets={})
@@ -199,7 +202,7 @@ class Entry:
 
 
 UNKNOWN = Entry()
-"""Of a table that the checkpoint does not know."""
+"""The entry of a table that the checkpoint does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,14 +241,15 @@ def to_bytes(contents: Contents) -> bytes:
 
 
 def from_bytes(data: bytes) -> Contents:
-    """What ``to_bytes`` wrote; fields of newer versions are skipped. ValueError for anything else."""
+    """The inverse of ``to_bytes``; ignores fields of newer versions. Raises ValueError for anything else."""
     return _FORM.validate_json(data, strict=True)
 
 
 class Book:
-    """The document of one checkpoint. Batches, compactions and the work beside them change it on threads of their own.
+    """The document of one checkpoint.
 
-    Only the holder of the checkpoint changes it; others read the state from when they made their ``Book``.
+    Batches, compactions and the work alongside them change it from different threads. Only the holder of the checkpoint
+    changes it. Others see the state at the time when they created their ``Book``.
     """
 
     def __init__(self, checkpoint: Checkpoint, now_s: Callable[[], float] = time.monotonic) -> None:
@@ -296,9 +300,10 @@ class Book:
         return self._contents.entry(table)
 
     def change(self, edit: Callable[[Contents], Contents], *, is_routine: bool = False) -> None:
-        """Change the document durably, in one step; costs nothing where nothing is new. ``edit`` only computes.
+        """Change the document durably, in one step; writes nothing if nothing changes.
 
-        ``is_routine``: it comes with each batch or slice, and so does not read the document first.
+        ``edit`` only computes. ``is_routine`` changes come with each batch or slice, and do not reread the document
+        first.
         """
         with self._lock:
             new = edit(self._contents)
@@ -335,7 +340,7 @@ class Book:
         )
 
     def note_topics(self, ids: Mapping[str, str]) -> None:
-        """Note topics with their present ids; the cuts of those that were recreated count no more."""
+        """Record the present ids of topics; the cuts of recreated topics no longer count."""
         recreated = self.recreated_topics(ids)
 
         def edit(contents: Contents) -> Contents:

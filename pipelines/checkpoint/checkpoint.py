@@ -17,7 +17,7 @@ from sinks.commit.positions import offsets_of
 from sources.kafka.offset_ranges import text_of
 
 NOT_AS_WRITTEN = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
-"""What reading a document of ours raises where its file is damaged: no JSON, other names, values of other kinds."""
+"""Errors from parsing a damaged document: not JSON, other names, or values of other types."""
 
 WAY_OUT = (
     "move the directory away and start again: with on_lost_checkpoint: resume (the default) the pipeline continues "
@@ -51,9 +51,9 @@ class Checkpoint:
             return None
 
     def document(self, name: str, parse: Callable[[bytes], T]) -> T | None:
-        """What ``parse`` makes of a file of ours; None where there is none.
+        """The result of ``parse`` for a file of Tidemark's; None if there is no file.
 
-        Raises CorruptFile, with the file and the remedy, if parsing it raises one of ``NOT_AS_WRITTEN``. Raises
+        Raises CorruptFile, with the file and the remedy, if parsing raises one of ``NOT_AS_WRITTEN``. Raises
         UnsupportedFeature for a newer version, see ``document``.
         """
         data = self.read(name)
@@ -80,7 +80,7 @@ class Checkpoint:
 
     @property
     def planned_batches(self) -> list[int]:
-        """The batches that were planned, of which Spark keeps the last hundred; rising."""
+        """The planned batches in rising order; Spark keeps the last hundred."""
         return sorted(self._numbers("offsets"))
 
     @property
@@ -206,14 +206,14 @@ class Checkpoint:
         return offsets_of(_object(self._lines(file, 2)[-1]))
 
     def offset_before(self, batch_id: int) -> str | None:
-        """Where a planned batch begins, in the text of its source; None for the first record that there is."""
+        """The begin of a planned batch, in the text form of the source; None: the earliest record."""
         if batch_id > 0:
             return self.offset_after(batch_id - 1)
         first = self._numbers("sources/0")
         return self._lines(f"sources/0/{first[0]}", 2)[1] if first else None
 
     def offset_after(self, batch_id: int) -> str:
-        """Where a planned batch ends, in the text of its source. Spark keeps the ends of the last hundred batches."""
+        """The end of a planned batch, in the text form of the source; Spark keeps those of the last hundred batches."""
         try:
             return self._lines(f"offsets/{batch_id}", 3)[2]
         except FileNotFoundError as error:
@@ -232,7 +232,7 @@ class Checkpoint:
         self.io.write(f"{self.path}/sources/0/0", b"\0v1\n" + text_of(start).encode())
 
     def noted_start(self) -> dict[tuple[str, int], int]:
-        """Where reading began; empty (the first records) if it was not noted."""
+        """The offsets at which reading began; empty (the earliest records) if they were not recorded."""
         return self._first_offsets() if self._numbers("sources/0") else {}
 
     def _planned_at_ms(self, file: str) -> int:

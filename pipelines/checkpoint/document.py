@@ -1,9 +1,10 @@
-"""JSON files of ours that other versions of Tidemark read too: commands and pipelines are not upgraded in one moment.
+"""JSON documents that other versions of Tidemark read too: commands and pipelines are not upgraded at the same moment.
 
-A field that a version does not know is passed over, and lost when it rewrites the file. So a field may be added as long
-as older versions do right without it. A change that they would misread comes with a higher ``$format`` in the document.
-A version refuses formats beyond its own, and says that it is the older one. No name of a topic, a table or a field of
-ours begins with ``$``. Documents without it have format 1.
+A version ignores fields that it does not know, and drops them when it rewrites the document. So a field may be added if
+older versions work correctly without it. A change that they would misread gets a higher ``$format``. A version refuses
+formats beyond its own, and reports that it is the older one.
+
+No name of a topic, a table or a field of Tidemark begins with ``$``. Documents without ``$format`` have format 1.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """One process at a time per checkpoint: a lock that lives as long as the process that holds it.
 
-The system releases the lock when the process ends, however it ends, so the file of a killed run blocks no other. It
-goes for local checkpoints; on object storage Spark itself notices the second writer.
+The system releases the lock however the process ends, so a killed run blocks no other. The lock works for local
+checkpoints; on object storage Spark itself detects the second writer.
 
-A run comes before commands. One that finds a command at work locks a second file and waits; the command checks it
-between two slices (``is_wanted``), releases the checkpoint, and continues as a guest of the run.
+Runs have priority over commands. A run that finds a command at work locks a second file and waits. The command checks
+that file between two slices (``is_wanted``), releases the checkpoint, and continues as a guest of the run.
 """
 
 from __future__ import annotations

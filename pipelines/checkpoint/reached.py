@@ -1,4 +1,4 @@
-"""How far a reading beside the stream has come, and its positions in Kafka once topics or partitions have changed."""
+"""The progress of a reading alongside the stream, and its Kafka positions after topics or partitions have changed."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ from sources.positions import Place
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """How far a reading beside the stream has come. Positions are in the text of the source."""
+    """The progress of a reading alongside the stream. Positions are in the text form of the source."""
 
     position: str | None = None
-    """Where its next slice begins; None: at the first record that there is."""
+    """The begin of its next slice; None: the earliest record."""
     number: NonNegativeInt = 0
     """Of that slice."""
     at_ms: NonNegativeInt = 0
     """When this was noted: no commit of that slice is older."""
     end: str | None = None
-    """Where that slice ends, if it is planned. It is noted before it is read if only its number shows whether the table
-    has it."""
+    """The end of that slice, if it is planned.
+
+    It is recorded before the slice is read if only the number of the slice shows whether the table has it.
+    """
     after: NonNegativeInt = 0
-    """The newest snapshot of the table then, where others commit to it too: that slice's come behind it."""
+    """The table's newest snapshot at that time, if others commit to the table too: the slice's snapshots come after it.
+    """
 
     def done(self, end: str, at_ms: int, after: int = 0) -> Reached:
         """Behind that slice, which ended at ``end``."""

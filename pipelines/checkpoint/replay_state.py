@@ -24,12 +24,14 @@ class Kind(StrEnum):
     POSITION = "position"
     """``value``: text in which the source has its positions."""
     PLACES = "places"
-    """``value``: as ``POSITION``; ``earliest`` or a time may stand for an offset, ``*`` for those not named."""
+    """``value``: as ``POSITION``; ``earliest`` or a time may replace an offset, ``*`` covers partitions that are not
+    named.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Where a range begins or ends, as the user named it."""
+    """The begin or end of a range, as the user gave it."""
 
     kind: Kind
     value: str = ""
@@ -54,7 +56,7 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Rows of the old and the new content, counted beside the stream, in snapshots that have the same records."""
+    """The numbers of rows in the old and the new content, counted in snapshots that have the same records."""
 
     old_id: int
     """Snapshot of the table, which a tag keeps."""
@@ -67,21 +69,21 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Rebuild:
-    """The values that a rebuild needs besides its range."""
+    """The values of a rebuild in addition to its range."""
 
     branch: str
     """Where it is built."""
     options: Mapping[str, str | None]
     """Options that the table gets with the new content; None: reset."""
     rules: str
-    """Digest of what decides how rows come out."""
+    """Digest of everything that determines the rows of the table."""
     checked_id: int
-    """Snapshots of the table up to this one have been looked at for rows of others."""
+    """Snapshots of the table up to this one were checked for rows of other writers."""
     allows_missing: bool
     """Whether the new content may lack rows of the table."""
     switch: Switch | None = None
     counts: Counts | None = None
-    """None: nothing had to be counted beside the stream."""
+    """None: no count outside the turn was needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ class ReplayState:
     """None: where the stream is met."""
     topics: tuple[str, ...]
     limit: str | None = None
-    """What ``end`` means; None until it is known."""
+    """The meaning of ``end``; None until it is known."""
     begun_at_ms: int = 0
     """Its commits cannot be older."""
     reached: Reached | None = None
@@ -133,7 +135,7 @@ class ReplayState:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ReplayState:
-        """What ``to_bytes`` wrote; fields of newer versions are skipped. ValueError for anything else."""
+        """The inverse of ``to_bytes``; ignores fields of newer versions. Raises ValueError for anything else."""
         return _FORM.validate_json(data, strict=True)
 
 

@@ -88,12 +88,12 @@ class Catalog(ConfigModel):
 
     @property
     def address(self) -> str:
-        """What answers for the tables: the server, else the root directory."""
+        """The owner of the tables: the server, or the root directory."""
         return self.uri or self.warehouse
 
     @property
     def place(self) -> str:
-        """The name of the whole warehouse, different from that of any other."""
+        """The name of the whole warehouse, unique among warehouses."""
         return self.warehouse if self.type == "filesystem" else f"{self.warehouse} at {self.uri}"
 
 

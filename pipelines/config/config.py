@@ -377,7 +377,7 @@ class PipelineConfig(ConfigModel):
         return replace(target, without_keys=log)
 
     def name_of(self, rule: TableRule) -> str:
-        """What messages call a rule: its table, and what it matches if other rules name the same."""
+        """The name of a rule in messages: its table, and its match if other rules have the same table."""
         is_alone = sum(other.into == rule.into for other in self.tables) == 1
         return rule.into if is_alone else f"{rule.into} ({rule.match})"
 
@@ -388,7 +388,7 @@ class PipelineConfig(ConfigModel):
         return (*map(self.target_rule, self.tables), *(() if created is None else (created,)))
 
     def created_rule(self) -> TargetRule | None:
-        """What `otherwise: create` makes of a table; None under another policy."""
+        """The rule for a table of `otherwise: create`; None under another policy."""
         create = self.otherwise.create
         if create is None:
             return None
@@ -410,9 +410,9 @@ class PipelineConfig(ConfigModel):
     def _effective_options(
         self, of_rule: Mapping[str, str | None], mode: Mode
     ) -> tuple[dict[str, str], frozenset[str]]:
-        """Tidemark's defaults, the file's, the rule's, later ones winning; null takes an option of the file away.
+        """The options of Tidemark, of the file's defaults and of the rule, in rising priority; null removes a default.
 
-        With the names of those that only Tidemark's defaults say.
+        Also returns the names of the options that only Tidemark's defaults set.
         """
         stated = {name: value for name, value in {**self.defaults.options, **of_rule}.items() if value is not None}
         assumed = default_options(mode)

@@ -1,4 +1,4 @@
-"""The differences between two versions of a pipeline file: those that a running pipeline can adopt, and the others."""
+"""The differences between two versions of a pipeline file: which of them a running pipeline can adopt."""
 
 from __future__ import annotations
 

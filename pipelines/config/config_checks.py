@@ -140,7 +140,7 @@ def _start_warnings(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]
 def _kafka_problems(
     config: PipelineConfig, file: YamlFile, check: Callable[[Mapping[str, str]], Iterator[tuple[str, str]]]
 ) -> Iterator[Problem]:
-    """What ``check`` finds in the properties of Kafka's client."""
+    """The problems that ``check`` finds in the properties of Kafka's client."""
     options = {} if config.source.kafka is None else config.source.kafka.options
     path = ("source", "kafka", "options")
     for name, text in check(options):
@@ -154,7 +154,7 @@ def _server_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem
 
 
 def _unreachable_rules(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
-    """Rules behind one that takes all source tables that they match."""
+    """Rules that never apply, because an earlier rule takes all their source tables."""
     for i, rule in enumerate(config.tables):
         for j, earlier in enumerate(config.tables[:i]):
             if earlier.match.covers(rule.match):
@@ -168,7 +168,7 @@ def _unreachable_rules(config: PipelineConfig, file: YamlFile) -> Iterator[Probl
 
 
 def _differing_modes(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
-    """Rules that write one table in another way than one before, as far as the file alone says how they do."""
+    """Rules that write a table in another way than an earlier rule, as far as the file shows."""
     for i, rule in enumerate(config.tables):
         for j, earlier in enumerate(config.tables[:i]):
             if rule.into != earlier.into or not rule.names_one_table:
@@ -198,7 +198,7 @@ def _alike_names(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
 
 
 def _meeting_sources(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
-    """Rules that bring rows of several source tables into one table for sure and do not say why they may meet."""
+    """Rules that certainly merge several source tables into one table without declaring that this is allowed."""
     for i, text in sources_that_meet(config).items():
         if isinstance(text, int):
             text = f"the rule in line {file.place(('tables', text)).line} writes other source tables into it"
@@ -255,11 +255,11 @@ _KEYS_OF_THE_RULE = {
     **dict.fromkeys(("primary-key", "primary-keys", "primary_key", "primary_keys"), "primary_key"),
     **dict.fromkeys(("partition", "partition-keys", "partition.keys", "partition_by", "partition-by"), "partition_by"),
 }
-"""What engines and other tools write among the options of a table."""
+"""Options of a table that other engines and tools write."""
 
 
 def _option_problems(config: PipelineConfig, file: YamlFile) -> Iterator[Problem]:
-    """Options that no table can have, each where the file says it: in the rule, or else in the defaults."""
+    """Options that no table can have, each at its place in the file: in the rule, or in the defaults."""
     seen: set[Problem] = set()
     for path, rule in _rules(config):
         stated = [name for name in rule.options if (*path, name) in file.places]
@@ -312,14 +312,14 @@ def _of_keys(
 
 
 def _problem_of_option(file: YamlFile, path: KeyPath, name: str, text: str) -> Problem:
-    """Where the rule states the option, or else the defaults; without a name, at the rule's options."""
+    """The place of the option in the rule, or else in the defaults; without a name, the place of the rule's options."""
     own, default = (*path, name), ("defaults", "options", name)
     at = own if own in file.places else default if default in file.places else path
     return problem_at(file, at, text, said_of=at[:-1] if name else at)
 
 
 def option_mistakes(rule: TargetRule) -> Iterator[tuple[str, str]]:
-    """(option, what is wrong) for every option that the table engine refuses.
+    """Yields (option, problem) for every option that the table engine refuses.
 
     The engine stops at the first mistake. So the wrong option is set aside, and the rest is tried again.
     """

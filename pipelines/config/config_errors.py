@@ -143,7 +143,7 @@ def _homes_of(model: type[ConfigModel], key: str, path: str) -> Iterator[str]:
 
 
 def _open_keys(owner: type[ConfigModel], parent: KeyPath, file: YamlFile) -> set[str]:
-    """The keys of a mapping that the file does not have yet; all keys if it has them all."""
+    """The keys of a mapping that the file does not use yet; all keys if it uses them all."""
     keys = yaml_keys(owner)
     return keys - {path[-1] for path in file.key_places if path[:-1] == parent} or keys
 
@@ -164,7 +164,7 @@ def yaml_keys(model: type[BaseModel]) -> set[str]:
 
 
 def _with_meant(details: ErrorDetails) -> str:
-    """What a check says; if it lists the words that may stand there, with the one that is meant."""
+    """The text of a check; if it lists the valid words, with the nearest one."""
     text, given = str(details["msg"]), details["input"]
     if not isinstance(given, str) or not text.startswith("expected ") or "did you mean" in text:
         return text

@@ -116,7 +116,7 @@ def _shared(
     other: PipelineConfig,
     environment: Mapping[str, str] | None,
 ) -> list[str]:
-    """Lines about rules of two files that bring the same records into one table; a warning for those that may."""
+    """Messages about rules of two files that write the same records into one table; warnings if they may do so."""
     found = list(tables_shared(config, other))
     if not found:
         return []

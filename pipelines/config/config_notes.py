@@ -1,4 +1,4 @@
-"""What `validate` says about a pipeline file that is right: things its author should know."""
+"""Notes of `validate` about a valid pipeline file."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from sinks.exchange.version_columns import VersionColumns
 
 
 def history_problem(rule: TargetRule) -> str | None:
-    """What is wrong with the history of a rule; None where it has none."""
+    """The problem with the history of a rule; None if there is none."""
     if rule.deleted_at is not None:
         return _of_soft_delete(rule)
     return _of_versions(rule, rule.versions) if rule.versions is not None else None
@@ -33,7 +33,7 @@ def _of_soft_delete(rule: TargetRule) -> str | None:
 
 
 def ordered_filter_problem(rule: TargetRule, options: Mapping[str, str]) -> str | None:
-    """What is wrong with a filter over a table with these options that marks deleted rows."""
+    """The problem of a filter on a table with these options that marks deleted rows."""
     if rule.deleted_at is None or rule.where is None or not options.get(SEQUENCE_FIELD):
         return None
     by = "`order_by`" if rule.orders_by_position else f"the option '{SEQUENCE_FIELD}'"
@@ -63,7 +63,7 @@ def _of_versions(rule: TargetRule, columns: VersionColumns) -> str | None:
 
 
 def partition_problem(primary_key: Sequence[str], partition_by: Sequence[str]) -> str | None:
-    """What is wrong with the partitions of a table that keeps versions; its key may be known from records alone."""
+    """The problem with the partitions of a table that keeps versions; only the records may show its key."""
     outside = next((name for name in partition_by if name not in primary_key), None)
     if outside is None:
         return None

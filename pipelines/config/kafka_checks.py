@@ -47,7 +47,7 @@ def property_warnings(options: Mapping[str, str]) -> Iterator[Mistake]:
 
 
 def server_mistakes(bootstrap_servers: str) -> Iterator[str]:
-    """What is wrong with a list of HOST:PORT pairs."""
+    """The problem with a list of HOST:PORT pairs; None if there is none."""
     for server in bootstrap_servers.split(","):
         form = _SERVER.fullmatch(server.strip())
         if form is None:

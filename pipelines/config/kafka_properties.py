@@ -1,4 +1,4 @@
-"""Properties of Kafka's client (consumer and admin client of 3.9, which Spark 4.0 brings) and the values they take."""
+"""Properties of Kafka's client (consumer and admin client of 3.9, which Spark 4.0 includes) and their values."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ OF_TIDEMARK: Mapping[str, str] = {
     "group.remote.assignor": "Tidemark gives the partitions to its tasks itself",
     "interceptor.classes": "Spark's Kafka source does not allow interceptors",
 }
-"""What pipeline files say elsewhere, or cannot say: properties of the client and options of Spark's reader."""
+"""Client properties and options of Spark's reader that a pipeline file sets elsewhere, or cannot set."""
 
 OF_PRODUCERS = frozenset(
     [
@@ -129,4 +129,4 @@ LOGIN_MODULES: Mapping[str, tuple[str, ...]] = {
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule": ("OAUTHBEARER",),
     "com.sun.security.auth.module.Krb5LoginModule": ("GSSAPI",),
 }
-"""Login modules that come with Kafka and Java, and the mechanisms that they are for."""
+"""Login modules of Kafka and Java, and their mechanisms."""

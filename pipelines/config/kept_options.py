@@ -27,13 +27,13 @@ _NOT_HERE = (
     (("partition.",), "partitions are not marked"),
     (("parquet.", "orc.", "avro."), "files are written with file.compression and the settings of the table"),
 )
-"""What Tidemark does not do although the options of that name ask for it."""
+"""The requests of these options that Tidemark does not fulfil."""
 
 
 def misspelt_options(stated: Collection[str]) -> Iterator[tuple[str, str]]:
-    """(option, what is wrong) for names below a kept prefix that are one letter or so away from a known one.
+    """Yields (option, problem) for names under a kept prefix that are almost equal to a known name.
 
-    Options in which a pipeline remembers something are none that a file may state.
+    A file must not set options in which a pipeline stores its own facts.
     """
     for name in stated:
         if name == KEEP_DELETES:
@@ -51,7 +51,7 @@ def misspelt_options(stated: Collection[str]) -> Iterator[tuple[str, str]]:
 
 
 def options_for_others(stated: Collection[str]) -> Iterator[tuple[str, str]]:
-    """(option, what to know) for stated options that Tidemark stores and does not act on."""
+    """Yields (option, note) for options that Tidemark stores and does not act on."""
     unknown = set(_unknown(stated))
     for name in stated:
         if name.startswith(OWN_PREFIX):

@@ -32,7 +32,7 @@ _int = integer()
 _count = integer(1)
 _long = integer(-LONG_MAX - 1, LONG_MAX)
 _bytes = integer(1, LONG_MAX)
-"""A size that a file format reads, which is a number alone."""
+"""A size as file formats read it: a plain number."""
 _page_bytes = integer(64)
 
 
@@ -164,7 +164,7 @@ PARSERS: Mapping[str, Parser] = dict(
         ((name, one_of(*words)) for name, words in _ONE_OF.items()),
     )
 )
-"""How the value of each known option is read; ``plain`` for those that take any text."""
+"""The parser of each known option; ``plain`` for those that take any text."""
 
 
 def without_column(name: str) -> str:
@@ -173,7 +173,7 @@ def without_column(name: str) -> str:
 
 
 def unreadable_values(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """(option, what is wrong) for values that no reader of the option can parse."""
+    """Yields (option, problem) for values that no reader of the option can parse."""
     for name, text in options.items():
         parse = PARSERS.get(without_column(name))
         if parse is None:

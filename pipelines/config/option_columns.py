@@ -11,9 +11,9 @@ from pipelines.config.table_rules import TargetRule
 
 
 def misspelt_columns(rule: TargetRule) -> Iterator[tuple[str, str]]:
-    """(option, what to know) for columns that the file does not declare and that look like one that it does.
+    """Yields (option, note) for columns that the file does not declare and that resemble a declared one.
 
-    Other columns are known from the events only: a table that lacks one is refused when it is made.
+    Only the events show all columns: a table that lacks one is refused when it is created.
     """
     stated = {
         *rule.column_types,
@@ -38,9 +38,9 @@ _EXPRESSION = re.compile(r"\w+\s*\(.*\)")
 
 
 def expressions_in_keys(rule: TargetRule) -> Iterator[tuple[str, str]]:
-    """(`primary_key` or `partition_by`, what is wrong) for computed columns: a key has columns of the source.
+    """Yields (`primary_key` or `partition_by`, problem) for computed columns: a key takes only columns of the source.
 
-    If a column of the source has such a name, declare it.
+    If the source has a column of that name, declare it.
     """
     for key, columns in (("primary_key", rule.primary_key or ()), ("partition_by", rule.partition_by)):
         for column in columns:
@@ -53,9 +53,9 @@ def expressions_in_keys(rule: TargetRule) -> Iterator[tuple[str, str]]:
 
 
 def misspelt_keys(rule: TargetRule) -> Iterator[tuple[str, str]]:
-    """(`primary_key` or `partition_by`, what to know) for their columns that are probably none of the source.
+    """Yields (`primary_key` or `partition_by`, note) for columns that are probably misspelt.
 
-    Only the events know all columns: a table that lacks one is refused when it is made.
+    Only the events show all columns: a table that lacks one is refused when it is created.
     """
     for key, columns in (("primary_key", rule.primary_key or ()), ("partition_by", rule.partition_by)):
         for column in columns:

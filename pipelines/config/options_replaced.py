@@ -46,7 +46,7 @@ _OF_PARTITIONS = (
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """What makes an option useless, by the typed values of the options that it reads."""
+    """The reason why an option has no effect, from the typed values of the options that it reads."""
 
     option: str
     reads: tuple[str, ...]
@@ -109,7 +109,7 @@ _RULES = (
 def options_replaced(
     stated: Collection[str], effective: Mapping[str, str], has_key: bool, has_partitions: bool
 ) -> Iterator[tuple[str, str]]:
-    """(option, what is wrong) for the stated options of a table that has a key, or partitions, or not."""
+    """Yields (option, problem) for the options of a table with or without a key and partitions."""
     for rule in _RULES:
         options = parsed(effective, rule.reads) if rule.option in stated else None
         reason = None if options is None else rule.reason(options)

@@ -49,7 +49,7 @@ _FORMATS = (FILE_FORMAT, FILE_FORMAT_PER_LEVEL, CHANGELOG_FILE_FORMAT)
 
 
 def options_without_effect(stated: Collection[str], effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """(option, what is wrong) for the stated options that nothing reads; unreadable ones are skipped."""
+    """Yields (option, problem) for options that nothing reads; skips options with unreadable values."""
     for declared in TYPED_OPTIONS:
         name = declared.stated_as(stated)
         if name is not None and declared.needs is not None:
@@ -66,9 +66,9 @@ def options_without_effect(stated: Collection[str], effective: Mapping[str, str]
 def options_of_other_tables(
     stated: Collection[str], effective: Mapping[str, str], has_key: bool, can_move: bool
 ) -> Iterator[tuple[str, str]]:
-    """(option, what is wrong) for the stated options without effect in tables of this kind.
+    """Yields (option, problem) for options without effect in tables of this kind.
 
-    ``can_move``: whether the primary key may lack a partition column, so that rows move between partitions.
+    ``can_move``: the primary key may lack a partition column, so that rows move between partitions.
     """
     for declared in TYPED_OPTIONS:
         name = declared.stated_as(stated)
@@ -171,7 +171,7 @@ def _of_formats_without_blocks(name: str, effective: Mapping[str, str]) -> Itera
 
 
 def options_that_wait(effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """(option, what to know) where a dedicated compaction job must do what ``write-only`` keeps Tidemark from."""
+    """Yields (option, note) if a separate compaction job must do what ``write-only`` keeps Tidemark from doing."""
     write_only = _declared(WRITE_ONLY).stated_as(effective)
     if write_only is None or effective[write_only].lower() != "true":
         return
@@ -186,7 +186,7 @@ def options_that_wait(effective: Mapping[str, str]) -> Iterator[tuple[str, str]]
 
 
 def functions_of_tidemark_alone(effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """(option, what to know) where the table gets a function that keeps Java from opening it."""
+    """Yields (option, note) if the table gets a function because of which Java cannot open it."""
     if (_text(MERGE_ENGINE, effective) or "").lower() not in AGGREGATING:
         return
     for name, function in effective.items():
@@ -202,7 +202,7 @@ def functions_of_tidemark_alone(effective: Mapping[str, str]) -> Iterator[tuple[
 
 
 def values_out_of_range(effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """(option, what is wrong) for numbers that Paimon accepts although they make no sense."""
+    """Yields (option, problem) for numbers that Paimon accepts although they make no sense."""
     for field, declared in declared_in(TableOptions).items():
         meant, names = declared.meant, declared.deciding_names
         name = next((name for name in names if name in effective), None)
@@ -218,7 +218,7 @@ _SHOWN = 20
 
 
 def durations_without_unit(effective: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """(option, what is wrong) for durations that are bare numbers.
+    """Yields (option, problem) for durations without a unit.
 
     Paimon takes them for milliseconds: `record-level.expire-time: 30` would remove all rows at once.
     """

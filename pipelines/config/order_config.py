@@ -1,4 +1,4 @@
-"""What decides which of two records of a key is the newer one."""
+"""The order of records: which of two records of a key is the newer one."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ def options_of_order(order: OrderBy | None, *, keeps_rows: bool) -> dict[str, st
 def options_of_filter(options: Mapping[str, str]) -> dict[str, str]:
     """The table options that a filter (`where`) adds to these, which have a ``sequence.field``.
 
-    A row that leaves the filter is a delete in that order. A compaction would drop it, and an older row that comes
-    later would bring its key back.
+    A row that leaves the filter becomes a delete in that order. If a compaction dropped this delete, an older row that
+    arrives later would restore the key.
     """
     return {} if KEEP_DELETES in options or lacking_for_deletes(options) else {KEEP_DELETES: KEPT_FOR}
 
@@ -106,7 +106,7 @@ def _word(options: Mapping[str, str], name: str, default: str) -> str:
 
 
 def order_problems(stated: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """(option, what is wrong) for the options that a file states together with ``order_by``."""
+    """Yields (option, problem) for the options that a file sets together with ``order_by``."""
     engine = stated.get(MERGE_ENGINE, "deduplicate").strip().lower()
     if engine != "deduplicate":
         yield (

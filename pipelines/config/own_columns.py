@@ -50,9 +50,9 @@ def name_of_own(rule: TargetRule, name: str) -> str:
 
 
 def twin_of_own(rule: TargetRule, name: str) -> str | None:
-    """Why no other column can have a name that differs from one that Tidemark fills in case only.
+    """The problem with a column whose name differs only in case from one that Tidemark fills; None if there is none.
 
-    Where the file declares the type of a column of that name, the table gets both.
+    If the file declares the type of such a column, the table gets both.
     """
     own = makers(rule)
     twin = next((other for other in own if other.casefold() == name.casefold()), None)
@@ -66,7 +66,7 @@ def twin_of_own(rule: TargetRule, name: str) -> str | None:
 
 
 def taken_name(rule: TargetRule) -> tuple[tuple[str, str, str], str] | None:
-    """Where the rule fills such a column too, or names a column as no column can be called, and why it must not."""
+    """Yields rules that fill such a column too, or that name a column as no column may be called, with the reason."""
     columns, own = rule.columns, makers(rule)
     stored: Mapping[str, Mapping[str, str]] = {
         "types": {name: name for name in rule.column_types},

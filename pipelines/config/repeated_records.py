@@ -1,4 +1,4 @@
-"""What a record does to a table when it comes a second time, or behind newer ones."""
+"""The effect of a record on a table if it arrives twice, or after newer records."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def as_known(rule: TargetRule) -> tuple[TableSchema, TableOptions]:
 
 
 def counted_again(schema: TableSchema, options: TableOptions) -> str | None:
-    """What a record that comes twice does; None where its row ends up the same."""
+    """The effect of a record that arrives twice; None if its row ends up the same."""
     if not schema.primary_keys:
         return "each adds its row again"
     columns = accumulating_columns(schema, options)
@@ -34,9 +34,9 @@ def counted_again(schema: TableSchema, options: TableOptions) -> str | None:
 
 
 def replaces_newer(schema: TableSchema, options: TableOptions) -> str | None:
-    """Where a row that comes late replaces a newer one of its key: words for the columns, "" for the whole row.
+    """The columns, in words, in which a late row replaces a newer one of its key; "" for the whole row.
 
-    None where it loses against the newer one, or is put in its place.
+    None if the late row has no effect, or is put in its place.
     """
     if not schema.primary_keys or HISTORY_OPTION in schema.options:
         return None
@@ -55,8 +55,8 @@ def replaces_newer(schema: TableSchema, options: TableOptions) -> str | None:
 
 
 def places_deletes(schema: TableSchema, options: TableOptions) -> bool:
-    """Whether deletes, too, have a place of their own in the order: elsewhere each gets that of the row that it meets.
+    """Whether deletes, too, have a place in the order; in other tables each gets the place of the row that it meets.
 
-    Versions and positions in the log of the source tell it.
+    Versions and source positions give deletes a place.
     """
     return HISTORY_OPTION in schema.options or POSITION in options.sequence_fields

@@ -40,7 +40,7 @@ def mask_digests(columns: ColumnRules) -> tuple[str, ...]:
 
 
 def leaving_of(primary_key: Collection[str], merge_engine: str, changelog_producer: str) -> Leaving:
-    """What rows mean that the filter does not take and whose old row is not in the event."""
+    """The meaning of rows that the filter rejects and whose old row is not in the event."""
     if not primary_key or merge_engine == "first-row":
         return Leaving.OMITTED
     if merge_engine == "deduplicate" and changelog_producer != "input":
@@ -51,7 +51,7 @@ def leaving_of(primary_key: Collection[str], merge_engine: str, changelog_produc
 def row_problems(
     rule: TargetRule, primary_key: Collection[str], options: Mapping[str, str]
 ) -> Iterator[tuple[tuple[str, ...], str]]:
-    """(keys below the rule, what is wrong) for a filter or a key that needs more than the source's events have.
+    """Yields (keys below the rule, problem) for a filter or a key that needs more than the source's events have.
 
     ``options`` are the options of the table, as texts.
     """
@@ -81,7 +81,7 @@ def row_problems(
 
 
 def _filter_problems(rule: TargetRule, options: Mapping[str, str]) -> Iterator[str]:
-    """What keeps a row that leaves the filter from being deleted, or from being deleted in its order."""
+    """The obstacle to deleting a row that leaves the filter, or to deleting it in its order; None if there is none."""
     if options.get(ROWKIND_FIELD):
         yield (
             f"a row that leaves the condition is deleted, and option '{ROWKIND_FIELD}' reads the kind of each "

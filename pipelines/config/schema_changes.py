@@ -1,4 +1,4 @@
-"""What a table does when the schema of its source changes: one word for each kind of change, and presets of words."""
+"""How a table follows schema changes of its source: one word for each kind of change, and presets of words."""
 
 from __future__ import annotations
 
@@ -166,4 +166,4 @@ class SchemaChanges(ConfigModel):
 
 
 EVOLVE = SchemaChanges().over()
-"""What holds where the file says nothing."""
+"""The words that apply if the file sets none."""

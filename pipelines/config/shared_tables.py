@@ -34,7 +34,7 @@ class SharedTable:
 
 
 def tables_shared(config: PipelineConfig, other: PipelineConfig) -> Iterator[SharedTable]:
-    """The rules of ``config`` that bring records into a table which a rule of ``other`` brings into it too."""
+    """The rules of ``config`` that write records into a table which a rule of ``other`` writes too."""
     if config.catalog.place != other.catalog.place:
         return
     for i, mine in enumerate(config.tables):
@@ -116,7 +116,7 @@ def _is_same_place(config: PipelineConfig, other: PipelineConfig) -> bool:
 
 
 def _said_names(choice: TopicSelection) -> tuple[str, ...]:
-    """The names that are given, and the patterns that can be of one name alone."""
+    """The names that are given, and the patterns that match only one name."""
     plain = (pattern.replace("\\.", ".") for pattern in choice.include)
     return (*choice.names, *filter(PLAIN.fullmatch, plain))
 

@@ -31,7 +31,7 @@ from sources.positions import Place
 from sources.topics import TopicSelection
 
 _TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
-"""What Kafka allows as the name of a topic."""
+"""The names that Kafka allows for a topic."""
 
 _NOT_IN_JAVA = (
     (re.compile(r"(?<!\\)(?:\\\\)*\(\?P"), "(?P...) for a named group; write (?:...)"),

@@ -42,7 +42,7 @@ def known_properties() -> frozenset[str]:
 
 
 def misspelt_properties(properties: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """(property, what is wrong) for names next to a known one and for sizes with a unit that is not one."""
+    """Yields (property, problem) for names close to a known one and for sizes with an invalid unit."""
     for name, value in properties.items():
         meant = _meant(name)
         if meant is not None:
@@ -54,14 +54,14 @@ def misspelt_properties(properties: Mapping[str, str]) -> Iterator[tuple[str, st
 
 
 def unknown_properties(properties: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """(property, what to know) for names that are not properties of Spark itself."""
+    """Yields (property, note) for names that are not properties of Spark itself."""
     for name in properties:
         if not _may_be_any(name) and _meant(name) is None:
             yield name, f"'{name}' is not a property of Spark; it is passed on as it is"
 
 
 def master_problem(master: str | None) -> str | None:
-    """What is wrong with a master URL; None when Spark may know it."""
+    """The problem with a master URL; None if Spark may know it."""
     if master is None or _MASTER.fullmatch(master):
         return None
     return "unknown master; expected local[*], local[N], yarn, spark://HOST:PORT or k8s://URL"

@@ -19,7 +19,7 @@ PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 """A placeholder in braces; the group is its name."""
 
 PLAIN = re.compile(r"[\w.-]+")
-"""A pattern that is for one name alone."""
+"""A pattern that matches only one name."""
 
 
 def _check_into(value: str) -> str:

@@ -11,7 +11,7 @@ _MAX_BYTES = 255
 """Of the name of a directory."""
 _SYSTEM_DATABASE = "sys"
 _SYSTEM_TABLE = "$"
-"""What parts a table from its branch or its system table: ``orders$snapshots``, ``orders$branch_test``."""
+"""The separator between a table and its branch or system table: ``orders$snapshots``, ``orders$branch_test``."""
 
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Unicode categories: control and format characters (which can turn the direction of writing), lone surrogates."""

@@ -304,7 +304,7 @@ class TargetRule:
     orders_by_position: bool = False
     """Whether the place in the log of the source decides which record of a key is the newest."""
     on_change: OnChange | None = None
-    """What updates and deletes do in a table without primary key; None for tables with one."""
+    """The effect of updates and deletes in a table without primary key; None for tables with one."""
     max_bad_records: Budget | None = NEARLY_ALL
     """How many bad records one batch may have; None: any number."""
     on_table_failure: OnTableFailure = "pause"
@@ -317,7 +317,7 @@ class TargetRule:
     number: int = field(default=-1, compare=False)
     """Its place among the rules of the file."""
     is_log_assumed: bool = field(default=False, repr=False)
-    """Whether ``on_change`` is `log` because the records have no key, and not because the file says so."""
+    """Whether ``on_change`` is `log` because the records have no key, and not because the file sets it."""
     without_keys: TargetRule | None = field(default=None, repr=False)
     """The rule to use for a new table whose source has records without key; None if the file states a mode, or if the
     kind of table is already known.
@@ -399,7 +399,7 @@ class TargetRule:
         return tuple(primary_key) if self.versions is None else self.versions.row_key(primary_key)
 
     def writes_like(self, other: TargetRule) -> bool:
-        """Whether both write a table in the same way: with a key, as rows alone, or as a log of events."""
+        """Whether both write a table in the same way: with a key, as plain rows, or as a log of events."""
         return (self.on_change is None) == (other.on_change is None) and self.own_columns == other.own_columns
 
     def target(self, database: str | None, schema: str | None, table: str | None, topic: str) -> TableName:

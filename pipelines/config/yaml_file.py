@@ -66,7 +66,7 @@ class YamlFile:
     """Values that stand as None because of a problem."""
 
     def place(self, path: KeyPath, of_key: bool = False) -> Place:
-        """Where the value (or its key) stands; for a path that is not in the file, its nearest ancestor."""
+        """The place of the value (or its key); for a path that is not in the file, that of its nearest ancestor."""
         if of_key and path in self.key_places:
             return self.key_places[path]
         while path not in self.places and path:
@@ -195,7 +195,7 @@ def _place_of(node: Node) -> Place:
 
 @dataclass(slots=True)
 class _Reader:
-    """Turns the node tree into data and collects places and problems on the way."""
+    """Turns the node tree into data, and collects places and problems."""
 
     variables: Mapping[str, str]
     places: dict[KeyPath, Place] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What to write for keys and values that are YAML and often something else than their author meant."""
+"""Hints for keys and values that are valid YAML but often not what their author meant."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAPPINGS = {
     "options": "{ NAME: VALUE }",
     "watermark": "{ column: COLUMN, delay: 5m }",
 }
-"""What to write for keys that need a mapping and often get something else."""
+"""Examples for keys that need a mapping and often get something else."""
 
 _SHELL_REFERENCE = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
 
@@ -60,7 +60,7 @@ def is_unquoted_placeholder(value: Any) -> bool:
 
 
 def list_words(value: Any) -> str:
-    """What to write instead of one value where a list is expected."""
+    """The hint for one value in place of a list."""
     text = getattr(value, "written", value)
     if isinstance(text, str) and re.fullmatch(r"[\w.-]{1,60}", text):
         return f"expected a list; write [{text}]"

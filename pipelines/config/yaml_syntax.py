@@ -74,7 +74,7 @@ def _open_quote(lines: Sequence[str]) -> Spot | None:
 
 
 def _second_colon(lines: Sequence[str], at: Spot) -> tuple[Spot, str]:
-    """A colon behind what is a value already: in the same line, or because of a slip in the line above."""
+    """A colon after a complete value: in the same line, or because of a mistake in the line above."""
     line = lines[at[0] - 1]
     whole = _KEY_AND_VALUE.match(line)
     if whole and len(whole[1]) + 1 < at[1]:
