@@ -21,7 +21,7 @@ from sources.reader import SourceReader
 
 @dataclass(frozen=True, slots=True)
 class PreparedPipeline:
-    """The parts of one run of a pipeline; they belong to that run alone."""
+    """The parts of one run of a pipeline; each run has its own."""
 
     config: PipelineConfig
     checkpoint: Checkpoint
@@ -63,9 +63,9 @@ PROBE = ".tidemark-probe"
 
 
 def _check_writable(config: PipelineConfig) -> None:
-    """Raise what writing to the warehouse and the quarantine fails with; the checkpoint is written for its lock.
+    """Raise the error of a warehouse or a quarantine that cannot be written; the lock already proves the checkpoint.
 
-    The first bad record makes the quarantine: before that only its place is looked at.
+    The first bad record creates the quarantine, so until then only its place is checked.
     """
     location = config.catalog.location
     if location is not None:
@@ -89,7 +89,7 @@ def _probe(what: str, location: str, io: FileIO, path: str) -> None:
 
 
 def own_tables(config: PipelineConfig) -> OwnTables:
-    """The tables of a pipeline, for a command that reads them besides its runs."""
+    """The tables of a pipeline, for a command outside its runs."""
     catalog = catalog_of(config)
     return OwnTables(config, catalog, CheckpointRecord(config, Checkpoint(config), catalog))
 
@@ -101,5 +101,5 @@ def known_tables(config: PipelineConfig, own: OwnTables, book: Book) -> set[str]
 
 
 def table_names(config: PipelineConfig) -> set[str]:
-    """The same, for a command beside its runs."""
+    """The same, for a command outside its runs."""
     return known_tables(config, own_tables(config), Book(Checkpoint(config)))

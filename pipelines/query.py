@@ -65,7 +65,7 @@ from sources.positions import Reading as ReadRange
 log = logging.getLogger(__name__)
 
 FIRST_RECORDS = 100_000
-"""Of the first batch of a stream, before any has shown how long one takes."""
+"""The expected duration of a stream's first batch, before any was measured."""
 
 
 class StopRequested(TidemarkError):
@@ -86,7 +86,7 @@ class PipelineQuery:
         handlers: Mapping[str, Handler] | None = None,
         seen: PipelineState | None = None,
     ) -> None:
-        """``handlers`` take requests that this query does not serve; ``seen`` hears of work beside the stream."""
+        """``handlers`` take requests that this query does not serve; ``seen`` gets the work alongside the stream."""
         self.config = config = pipeline.config
         self.tables: PipelineTables | None = None
         self.failure: BaseException | None = None
@@ -157,7 +157,7 @@ class PipelineQuery:
 
     @property
     def is_running(self) -> bool:
-        """Whether the query, a compaction of its last batch or work beside it runs."""
+        """Whether the query, a compaction of its last batch, or work alongside it runs."""
         is_active = self._query.isActive or self._end.is_awaited
         return is_active or self._compactions.is_busy or self._beside.work.is_running
 
@@ -189,11 +189,11 @@ class PipelineQuery:
 
     @property
     def unreadable_topics(self) -> tuple[str, ...]:
-        """Topics that lead to no table and of which nearly all records are bad, in words."""
+        """Topics without a table of which nearly all records are bad, in words."""
         return () if self.tables is None else tuple(self.tables.unreadable.values())
 
     def unmatched(self) -> Sequence[str]:
-        """What the file names and the source does not have, in words; nothing where no batch ran."""
+        """Names in the file that the source does not have, in words; empty if no batch ran."""
         if self.tables is None:
             return ()
         met = {**dict.fromkeys(self._own.sources()), **self.tables.met}
@@ -384,7 +384,7 @@ class PipelineQuery:
         return self._beside.standings()
 
     def beside(self) -> Mapping[str, Beside]:
-        """The running work beside the stream, by table. Safe from any thread."""
+        """The running work alongside the stream, by table. Safe from any thread."""
         return self._beside.shown()
 
     def _note_commits(self, sinks: Mapping[str, TableSink]) -> None:
@@ -392,7 +392,7 @@ class PipelineQuery:
         self._book.note_commits({name: entry_of(sink) for name, sink in sinks.items() if sink.position.commit_count})
 
     def _note_compactions(self) -> None:
-        """Check whether compactions have failed beside the query."""
+        """Raise the failure of a compaction that runs alongside the query."""
         if self.failure is None or isinstance(self.failure, StopRequested):
             with suppress(Exception), self._noting_failure():
                 self._compactions.raise_failure()

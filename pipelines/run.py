@@ -52,7 +52,7 @@ class EndedRun:
     finished: Sequence[FinishedRun]
     """The runs that were started and did not fail."""
     failure: Exception | None = None
-    """What ended the first one that failed, and with it the run."""
+    """The error of the first pipeline that failed, which ended the run."""
     was_stopped: bool = False
     """Whether a signal asked to stop, so that records may be left that no batch has read."""
 

@@ -37,7 +37,7 @@ def quarantine_under(config: PipelineConfig, name: str) -> Quarantine:
 
 
 def look_above(what: str, path: str) -> None:
-    """Raise unless the next directory above a local path that is not there takes new ones; writes nothing."""
+    """Raise unless the nearest existing directory above a local path can take new ones; writes nothing."""
     above = os.path.dirname(path)
     while not os.path.exists(above):
         above = os.path.dirname(above)
@@ -51,7 +51,7 @@ def look_above(what: str, path: str) -> None:
 
 
 def hold_secrets(config: PipelineConfig) -> None:
-    """Make the credentials of the tables' storage known to ``secret_variables``, wherever a server will say it is."""
+    """Add the credentials of the tables' storage to ``secret_variables``, including those that a server sends later."""
     location = config.catalog.location
     if location is None and any(name.startswith("s3.") for name in config.catalog.options):
         location = "s3://any"
@@ -76,7 +76,7 @@ def _rest(config: PipelineConfig) -> Catalog:
 
 
 def _token(told: CatalogConfig) -> Callable[[], str | None]:
-    """What gives the token for each request: a file may get another one while the pipeline runs."""
+    """Returns a function that gives the token for each request: the file may get a new one while the pipeline runs."""
     place = told.token_file
     if place is None:
         return lambda: told.token

@@ -110,7 +110,7 @@ class SupervisedPipeline(BatchObserver):
         self._beginner: threading.Thread | None = None
         self._is_running = False
         self._wanted: _Wanted | None = None
-        """What to continue with when the running query has ended."""
+        """The configuration to continue with when the running query has ended."""
         self._replaced: _Wanted | None = None
         """The file that the pipeline returns to if it cannot start with the changed one."""
         self._is_back = False
@@ -118,7 +118,7 @@ class SupervisedPipeline(BatchObserver):
         seen.commands = COMMANDS
 
     def start(self) -> None:
-        """Start a query on a thread of its own."""
+        """Start a query on a separate thread."""
         self._begun_s = self._now()
         self._beginner = threading.Thread(target=self._try, name=f"begin-{self.config.name}", daemon=True)
         self._beginner.start()
@@ -132,7 +132,7 @@ class SupervisedPipeline(BatchObserver):
 
     @property
     def is_starting(self) -> bool:
-        """Whether its first query is being begun, and nothing hinders it so far."""
+        """Whether its first query is starting, without an obstacle so far."""
         return self._beginner is not None and self._trouble is None and not self._stopping
 
     @property
@@ -192,7 +192,7 @@ class SupervisedPipeline(BatchObserver):
 
     @property
     def waits_for(self) -> str | None:
-        """What hinders it and for how long, for a line about the moment; None while it runs."""
+        """The obstacle and its duration, for a status line; None while the pipeline runs."""
         trouble = self._trouble
         if trouble is None or self._is_running:
             return None

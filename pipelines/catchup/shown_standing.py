@@ -37,9 +37,7 @@ class TableStanding:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the table is outside the stream because of a fault: then `run --once` ends with an error that has the
-        reason.
-        """
+        """Whether the table is outside the stream because of a fault, which `run --once` reports as its error."""
         return self.pause.cause in (Cause.FAILED, Cause.BAD_RECORDS)
 
     @property

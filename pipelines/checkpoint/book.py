@@ -129,9 +129,7 @@ class Entry:
     """``since_ms`` of its last pause that has ended."""
     ruleless: tuple[Ruleless, ...] = ()
     offsets: Mapping[str, Mapping[str, NonNegativeInt]] = field(default_factory=dict)
-    """The table's position after ``commits``: the next offset by topic and partition. Used if no snapshot shows it any
-    longer.
-    """
+    """The next offsets after ``commits``, by topic and partition; used if no snapshot shows them any longer."""
 
     def noted(self, found: Entry) -> Entry:
         """With the table's present creation time, commits, snapshot and topics.

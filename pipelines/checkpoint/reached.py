@@ -27,8 +27,7 @@ class Reached:
     It is recorded before the slice is read if only the number of the slice shows whether the table has it.
     """
     after: NonNegativeInt = 0
-    """The table's newest snapshot at that time, if others commit to the table too: the slice's snapshots come after it.
-    """
+    """The table's newest snapshot then, if others commit to the table too: those of the slice come after it."""
 
     def done(self, end: str, at_ms: int, after: int = 0) -> Reached:
         """Behind that slice, which ended at ``end``."""

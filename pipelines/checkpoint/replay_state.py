@@ -24,9 +24,7 @@ class Kind(StrEnum):
     POSITION = "position"
     """``value``: text in which the source has its positions."""
     PLACES = "places"
-    """``value``: as ``POSITION``; ``earliest`` or a time may replace an offset, ``*`` covers partitions that are not
-    named.
-    """
+    """``value``: as ``POSITION``; ``earliest`` or a time may replace an offset, ``*`` covers unnamed partitions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,10 @@ def wait_for(
     tell: Callable[[str], None],
     sleep: Callable[[float], None] = time.sleep,
 ) -> Answer | None:
-    """Leave a request and wait for its final answer, for as long as a process runs the pipeline.
+    """Leave a request and wait for its final answer while a process runs the pipeline.
 
-    None: none does any more, or perhaps never did; the request is withdrawn. ``tell`` gets words for the waiting user.
+    Returns None if no process runs it any longer, or none ever did; the request is then withdrawn. ``tell`` gets words
+    for the waiting user.
     """
     requests = Requests.of(config)
     request = requests.leave(command, arguments)
@@ -68,11 +69,12 @@ def ask(
     wait_s: float = TAKEN_WITHIN_S,
     sleep: Callable[[float], None] = time.sleep,
 ) -> tuple[Request, Answer | None]:
-    """Leave a request; gives its last answer within ``wait_s``, or its final one however long that takes once taken.
+    """Leave a request; returns its last answer within ``wait_s``.
 
-    None: no process has taken it. It stays, and the next start takes it (``runner_of`` says whether a process runs):
-    there is no wait for a process that has ended. Where checkpoints have no lock (object storage) there is always a
-    wait.
+    Once a process has taken the request, waits for the final answer, however long that takes. Returns None if no
+    process has taken it. The request then stays, and the next start takes it. ``runner_of`` says whether a process runs
+    the pipeline: there is no wait for a process that has ended. Checkpoints without a lock (object storage) always
+    cause the wait.
     """
     requests = Requests.of(config)
     is_running = runner_of(config) is not None

@@ -42,11 +42,11 @@ class Guest(Generic[Piece, Done]):
         *,
         yields: bool = True,
     ) -> None:
-        """``doing`` says what for the checkpoint is held.
+        """A guest of the checkpoint.
 
-        ``ask`` has a piece done by the process that runs the pipeline; None: there is none (any more). ``local`` gives
-        what does pieces here, where the checkpoint is held. Pieces bear being done again. ``yields``: whether a run
-        may come in between.
+        ``doing`` says why the checkpoint is held. ``ask`` has the running pipeline do a piece of the work; None: no
+        process runs it. ``local`` returns the function that does pieces in this process, which then holds the
+        checkpoint. A piece may be done twice. ``yields``: whether a run may take over in between.
         """
         self._config = config
         self._doing = doing

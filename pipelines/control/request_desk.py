@@ -1,4 +1,4 @@
-"""Where a running pipeline takes requests: each goes to the handler registered for its command, once per process."""
+"""The requests of a running pipeline: each goes to the handler registered for its command, once per process."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class RequestDesk:
 
     @property
     def has_more(self) -> bool:
-        """Whether a request waits that this process has not looked at."""
+        """Whether a request waits that this process has not read."""
         return any(request.id not in self._taken | self._put_off for request in self._requests.waiting())
 
     def take(self, commands: Collection[str] | None = None) -> int:

@@ -72,14 +72,14 @@ class Request:
     """User, process and host, for messages."""
 
     def text(self, name: str) -> str:
-        """An argument that is text; empty when it is not there."""
+        """An argument that is a text; empty if it is absent."""
         value = self.arguments.get(name)
         return value if isinstance(value, str) else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The outcome of a request so far; ``text`` is for people, ``details`` for programs, such as a progress."""
+    """The state of a request; ``text`` is for people, ``details`` are for programs, such as a progress."""
 
     state: State
     text: str
@@ -107,7 +107,7 @@ class Requests:
         self._done: set[str] = set()
         """Requests known to have a final answer, which stays."""
         self._denied: set[str] = set()
-        """Paths of which was said already that another user has made them."""
+        """Paths whose foreign owner was already logged."""
 
     @staticmethod
     def of(config: PipelineConfig) -> Requests:
@@ -124,9 +124,9 @@ class Requests:
         return request
 
     def waiting(self) -> list[Request]:
-        """The requests without a final answer, oldest first; a file that is none is refused on the way.
+        """The requests without a final answer, oldest first; answers files that are not requests with a refusal.
 
-        A file that this user may not read ends no pipeline: another user has left it, and the log says so.
+        A file that this user may not read does not end a pipeline: another user left it, and the log says so.
         """
         try:
             names = self._io.list_names(self._directory)
@@ -152,9 +152,9 @@ class Requests:
             self._warn_of_denied(self._directory, error)
 
     def answer_to(self, request_id: str) -> Answer | None:
-        """The outcome of a request so far; None if no process has taken it yet. CorruptFile for a file that is none.
+        """The state of a request; None if no process has taken it yet.
 
-        UnsupportedFeature for one of a newer version.
+        Raises CorruptFile if the answer cannot be parsed, UnsupportedFeature if a newer version wrote it.
         """
         path = self._answer_path(request_id)
         try:
@@ -249,7 +249,7 @@ def _me() -> str:
 
 
 def digest_of_rules(config: PipelineConfig) -> str:
-    """What decides how records are read and where they go; equal in two processes with the same pipeline file."""
+    """A digest of the rules by which records are read and written; processes with the same file have the same."""
     rules = (config.source.format, config.source.on_bad_record, config.defaults, config.tables, config.otherwise)
     masks = [mask_digests(rule.columns) for rule in config.tables]
     return hashlib.sha256(repr((rules, masks, config.quarantine, config.catalog.place)).encode()).hexdigest()

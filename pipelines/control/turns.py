@@ -1,4 +1,4 @@
-"""Turns: stream batches and the work beside them never run at the same time, and neither starves the other."""
+"""Turns: stream batches and the work alongside them never run at the same time, and neither starves the other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Turns:
 
     @contextmanager
     def turn(self, while_waiting: Callable[[], bool] = lambda: True) -> Iterator[bool]:
-        """Hold the turn for the length of the block; False, without it, once ``while_waiting`` is not true any more."""
+        """Hold the turn during the block; False, without the turn, once ``while_waiting`` is no longer true."""
         mine = object()
         with self._changed:
             self._waiting.append(mine)

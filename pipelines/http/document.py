@@ -1,7 +1,7 @@
-"""A view of a run as plain data for JSON: what `status --json` prints, the state file keeps and the page gets.
+"""A view of a run as plain data for JSON: the content of `status --json`, the state file and the page.
 
-The document adds what both terminal and page show: the state of a pipeline in words, and the sums over its parts. It
-also says what to do if one step takes most of its time.
+The document adds what terminal and page share: the state of a pipeline in words, sums over its parts, and advice if one
+step takes most of its time.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def state_kind(pipeline: PipelineView) -> str:
 
 
 def advice(pipeline: PipelineView) -> str | None:
-    """What to do where one step takes most of the time of the last batches; None where none does."""
+    """Advice if one step takes most of the time of the last batches; None otherwise."""
     sums: dict[str, float] = {}
     for batch in pipeline.last_batches[-_BATCHES_LOOKED_AT:]:
         for step, seconds in batch.steps.items():

@@ -1,4 +1,4 @@
-"""What lets others look at a run, as far as its files ask for it: started before Spark, ended after the pipelines."""
+"""The metrics endpoint and the web page of a run, as its files ask for them: started before Spark, ended last."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def endpoints(configs: Sequence[PipelineConfig], state: RunState) -> Iterator[No
 
 
 def _serve_metrics(configs: Sequence[PipelineConfig], state: RunState, stack: ExitStack) -> None:
-    """One process has one port for them, whichever file says it."""
+    """One process has one port for each, whichever file sets it."""
     config = next((config for config in configs if config.metrics is not None), None)
     if config is None or config.metrics is None:
         return

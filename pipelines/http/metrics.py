@@ -69,7 +69,7 @@ def _tables(run: RunView) -> Iterator[tuple[tuple[str, ...], TableView]]:
 
 
 def _seen_tables(run: RunView) -> Iterator[tuple[tuple[str, ...], TableView]]:
-    """Those that were looked at: a paused one may not have been since the start."""
+    """The open tables: a paused one may not have been opened since the start."""
     return ((labels, table) for labels, table in _tables(run) if table.snapshot_id)
 
 

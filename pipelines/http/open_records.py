@@ -105,7 +105,7 @@ def counted_records(configs: Sequence[PipelineConfig], state: RunState) -> Itera
 
 
 class _Count:
-    """What counts the bad records of one pipeline again and again, on a thread of its own."""
+    """Counts the bad records of one pipeline at intervals, on a separate thread."""
 
     def __init__(self, config: PipelineConfig, seen: PipelineState) -> None:
         self._config = config

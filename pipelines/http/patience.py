@@ -22,7 +22,7 @@ class PatientProtocol(H11Protocol):
     """Whether nothing more could be sent at the last look."""
 
     _awaited: tuple[object] | None = None
-    """What came before the request that was waited for at the last look."""
+    """The request cycle that the server waited for at the last look, in a tuple; None: it waited for none."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)

@@ -1,4 +1,4 @@
-"""An HTTP server beside a run: it takes its port before anything else starts, and answers on a thread of its own."""
+"""An HTTP server beside a run: it takes its port before anything else starts, and answers on a separate thread."""
 
 from __future__ import annotations
 

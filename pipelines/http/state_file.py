@@ -37,7 +37,7 @@ _RUN_FILE = "pipelines.json"
 
 
 def state_path(config: PipelineConfig) -> Path:
-    """Where the state of this pipeline is kept on this machine."""
+    """The file with the state of this pipeline on this machine."""
     io, path = storage_of(config, config.checkpoint)
     if isinstance(io, LocalFileIO):
         return Path(path) / "tidemark" / "state.json"

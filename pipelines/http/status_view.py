@@ -1,4 +1,4 @@
-"""A state as people read it in a terminal: pipelines, their tables, their last batches, what is wrong."""
+"""A state as text for a terminal: pipelines, their tables, their last batches, and their problems."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _paused(tables: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
 
 
 def _shape_cells(shape: Mapping[str, Any], *, is_known: bool) -> Sequence[Text]:
-    """Empty for a table that was not looked at since the start."""
+    """Empty for a table that was not opened since the start."""
     if not is_known:
         return [Text("")] * 4
     return (

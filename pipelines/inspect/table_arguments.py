@@ -23,7 +23,7 @@ _READING = frozenset(("show", "scan", "changes", "snapshots", "schemas", "files"
 
 
 def _noted(context: typer.Context, value: Path | None) -> Path | None:
-    """Load the pipeline file before the other arguments are looked at."""
+    """Load the pipeline file before the other arguments are processed."""
     if value is not None:
         from pipelines.config.config_file import load_pipeline
 
@@ -100,10 +100,10 @@ Storage = Annotated[
 
 
 def table_command(app: typer.Typer, work: str, name: str | None = None) -> Callable[[Callable[..., None]], None]:
-    """Register a command about one table; the decorated function gives its name, its parameters and its help.
+    """Register a command about one table; name, parameters and help come from the decorated function.
 
-    The function of this name in the module ``work`` gets their values in their order, and the storage options behind
-    them. The module is imported on a call.
+    A call imports the module ``work`` and calls the function of the same name there. It passes the values in their
+    order, and then the storage options.
     """
 
     def register(declared: Callable[..., None]) -> None:

@@ -1,4 +1,4 @@
-"""What `tidemark table ...` prints of any Paimon table, without Spark; ``table_commands`` has the arguments."""
+"""The output of `tidemark table ...` for any Paimon table, without Spark; ``table_commands`` has the arguments."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def files(path: str, form: RowFormat, snapshot: int | None, limit: int | None, s
 
 
 def open_table(path: str, storage: Options, *, for_reading: bool = True) -> Table:
-    """The table at ``path``; ConfigError where there is none, with those that are below it."""
+    """The table at ``path``. Raises ConfigError if there is none, and names the tables below the path."""
     options = storage_options(path, storage)
     io, root = file_io_for(path, options)
     try:

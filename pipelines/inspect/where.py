@@ -26,9 +26,9 @@ _TOKEN = re.compile(
 _COMPARISONS = {"=", "==", "!=", "<>", "<", "<=", ">", ">="}
 _LISTED = "= != <> < <= > >=, IS NULL, IS NOT NULL, IN (...), NOT IN (...)"
 _DEEPEST = 100
-"""Conditions in each other: how deep the descent goes."""
+"""The most levels of nested conditions, which is the depth of the recursion."""
 _MOST = 1000
-"""Comparisons: Arrow goes down a chain of them one by one, and the process dies at the end of its stack."""
+"""The most comparisons: Arrow processes a chain of them recursively, and overflows the stack of the process."""
 _WORDS = {"AND", "OR", "NOT", "IN", "IS", "NULL", "TRUE", "FALSE"}
 
 

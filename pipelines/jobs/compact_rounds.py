@@ -72,7 +72,7 @@ class Rounds:
     """Called between two tables; may raise to end the round."""
     surroundings: Surroundings = field(default_factory=lambda: Surroundings(claims=pipeline_claims(None)))
     troubles: dict[TableName, str] = field(default_factory=dict)
-    """What kept tables from being compacted the last time."""
+    """Why tables could not be compacted in the last round."""
     _seen: dict[TableName, int | None] = field(default_factory=dict)
     """The newest snapshot of each table when there was nothing to compact the last time."""
     _tidied_ms: dict[TableName, int] = field(default_factory=dict)
@@ -80,15 +80,13 @@ class Rounds:
     _checks: dict[TableName, PartitionChecks] = field(default_factory=dict)
 
     def names(self) -> list[TableName]:
-        """The tables that are there and chosen by their names."""
+        """The tables of the warehouse whose names match."""
         return [name for name in FilesystemCatalog(self.io, self.warehouse).names() if self.chosen(name)]
 
     def go_round(self) -> int:
-        """Compact every table that is chosen and has new snapshots, tidy the others now and then.
+        """Compact every chosen table that has new snapshots, and tidy the others now and then.
 
-        Gives the number of those that had something to compact.
-
-        OSError when the warehouse cannot be listed.
+        Returns the number of tables that had something to compact. Raises OSError if the warehouse cannot be listed.
         """
         changed = 0
         for name in self.names():

@@ -1,4 +1,4 @@
-"""The question before something goes that does not come back."""
+"""The confirmation before something is deleted for good."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from paimon_table.errors import ConfigError
 
 
 def confirm(question: str, yes: bool, done: str = "done") -> None:
-    """Ask on the terminal unless ``--yes`` was said; raises typer.Abort for a no.
+    """Ask on the terminal unless ``--yes`` was given; raises typer.Abort for a no.
 
-    Raises ConfigError without a terminal to ask on; it says that nothing was ``done``, or ``deleted``, ``dropped``.
+    Without a terminal raises ConfigError, which says that nothing was ``done``: ``deleted``, ``dropped``.
     """
     if yes:
         return

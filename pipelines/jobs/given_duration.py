@@ -1,4 +1,4 @@
-"""Durations as they are given on the command line: with a unit, as everywhere in the documentation."""
+"""Durations on the command line: with a unit, as everywhere in the documentation."""
 
 from __future__ import annotations
 

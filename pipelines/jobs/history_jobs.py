@@ -1,4 +1,7 @@
-"""What `tidemark table expire | tags | rollback | branches | consumers` do; ``history_commands`` has the arguments."""
+"""The code of `tidemark table expire | tags | rollback | branches | consumers`.
+
+``history_commands`` has the arguments.
+"""
 
 from __future__ import annotations
 
@@ -196,7 +199,7 @@ def _tell_rollback(plan: Rollback, what: str) -> None:
 
 
 def _tell_beside(table: Table, plan: Rollback) -> None:
-    """Say what goes with the snapshots of retries and replays, which no start of the pipeline reads again."""
+    """Report the retries and replays whose snapshots would be removed: no start of the pipeline reads them again."""
     retries: list[int] = []
     replays: set[str] = set()
     for snapshot_id in plan.snapshots:

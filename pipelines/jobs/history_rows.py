@@ -1,4 +1,4 @@
-"""What `tidemark table tags | branches | consumers list` print, as Arrow tables."""
+"""The output of `tidemark table tags | branches | consumers list`, as Arrow tables."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class BarProgress:
     """Implements ``Progress`` of jobs; raises KeyboardInterrupt once that was asked for."""
 
     def __init__(self, console: Console, unit: str = "rows", line: Callable[[str], None] | None = None) -> None:
-        """``unit``: what steps go through that do not say it themselves; ``line`` prints instead of ``console``."""
+        """``unit``: the default unit of steps that name none; ``line`` prints in place of ``console``."""
         self._bars = Bars(
             TextColumn("{task.description}"),
             BarColumn(),

@@ -93,7 +93,7 @@ def _named(ctx: TableContext, partitions: Mapping[bytes, PartitionFacts], spec: 
 
 
 def _spec_of(values: Mapping[str, Any], columns: Sequence[str]) -> str:
-    """What names these values of the columns and nothing else."""
+    """The shortest spec that names these values of the columns and no others."""
     return ",".join(f"{column}={_quoted(values[column])}" for column in columns)
 
 

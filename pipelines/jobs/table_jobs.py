@@ -1,4 +1,4 @@
-"""What `tidemark table analyze` and other jobs of one table do; ``job_commands`` has the arguments."""
+"""The code of `tidemark table analyze` and other jobs of one table; ``job_commands`` has the arguments."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from sources.wording import counted, first_of
 _LISTED = 20
 
 Specs = Sequence[str] | None
-"""Partitions as named on the command line; None or an empty list stands for all."""
+"""Partitions as named on the command line; None or an empty list: all partitions."""
 
 
 def compact(path: str, full: bool, specs: Specs, dry_run: bool, storage: Options) -> None:

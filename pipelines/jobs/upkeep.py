@@ -1,4 +1,7 @@
-"""What `tidemark table remove-orphans`, `repair` and `remove-duplicates` do; ``upkeep_commands`` has the arguments."""
+"""The code of `tidemark table remove-orphans | repair | remove-duplicates`.
+
+``upkeep_commands`` has the arguments.
+"""
 
 from __future__ import annotations
 

@@ -83,9 +83,9 @@ class Applied:
 
 
 def apply(config: PipelineConfig, own: OwnTables, slice_: Slice) -> Applied:
-    """Bring the records of a slice into the tables, exactly once; those that fail again stay in the quarantine.
+    """Apply the records of a slice to the tables, exactly once; records that fail again stay in the quarantine.
 
-    While this runs no batch of the pipeline may. If called again for the same slice, it finds what it has done.
+    No batch of the pipeline may run meanwhile. A second call for the same slice finds what the first has done.
     """
     records = DeadLetters(config)
     settle(records.log, TableJudge(own.catalog))
@@ -180,7 +180,7 @@ Apply = Callable[[Slice], Applied]
 
 
 def applier(config: PipelineConfig, tell: Callable[[str], None]) -> Guest[Slice, Applied]:
-    """Applies slices for the length of the block; ``tell`` gets words for a waiting user."""
+    """Applies slices during the block; ``tell`` gets words for a waiting user."""
 
     def ask(slice_: Slice) -> Applied | None:
         arguments = {"slice": slice_.name, "rules": digest_of_rules(config)}

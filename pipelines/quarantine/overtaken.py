@@ -75,7 +75,7 @@ class History:
             yield snapshot
 
     def touched_since(self, snapshot_id: int, keys: Collection[Key]) -> frozenset[Key]:
-        """The ``keys`` whose rows commits behind a snapshot have written or deleted."""
+        """The ``keys`` whose rows were written or deleted by commits after a snapshot."""
         asked = snapshot_id, frozenset(keys)
         if asked not in self._touched:
             self._touched[asked] = frozenset(self._found(*asked))

@@ -1,4 +1,4 @@
-"""What `tidemark quarantine list`, `show` and `drop` do; ``quarantine_commands`` has the arguments."""
+"""The code of `tidemark quarantine list`, `show` and `drop`; ``quarantine_commands`` has the arguments."""
 
 from __future__ import annotations
 

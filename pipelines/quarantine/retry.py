@@ -1,7 +1,7 @@
-"""What `tidemark quarantine retry` does: bad records are read again and applied, slice by slice, each exactly once.
+"""The code of `tidemark quarantine retry`: rereads bad records and applies them, slice by slice, each exactly once.
 
-The open records are those at the beginning of the call, in order of their places: what fails again waits for the next
-call. Each slice is frozen before it is applied, and checked again then: the log of facts shows what happened to a
+A call takes the records that are open at its begin, in order of their places. Records that fail again wait for the next
+call. Each slice is frozen before it is applied, and then checked again: the log of facts shows what has happened to a
 record since.
 """
 
@@ -75,13 +75,13 @@ class Retry:
         return [f"{counted(number, 'record')} not retried: {why}" for why, number in self.kept.items()]
 
     def waits(self, table: str) -> str | None:
-        """Why no record of a table is taken now: it is behind."""
+        """Why the call takes no record of a table: the table is behind."""
         return self._waiting.of_table(table)
 
     def _late(self, line: BadLine, table: str) -> str | None:
-        """Why a record is not taken that may be older than the row of its key; a table that is not there takes all.
+        """Why the call does not take a record that may be older than the row of its key; a missing table takes all.
 
-        Where the history of the table shows what came since, that decides when the record is applied.
+        If the history of the table shows later changes, they decide when the record is applied.
         """
         if self._even_if_older:
             return None
@@ -95,7 +95,7 @@ class Retry:
         return known[0]
 
     def nothing(self) -> str:
-        """Why nothing was retried, once all was looked at."""
+        """Why the call retried nothing, after it has checked all records."""
         location, words = self.quarantine.bad.location, self.selection.words
         if self.kept:
             return f"nothing to retry: all records{words} stay in {location}"
@@ -137,7 +137,7 @@ class Retry:
         return self._own.catalog.files(table).snapshots.latest_id() or 0
 
     def check_may_finish(self, slice_: Slice) -> None:
-        """Raise ConfigError where a table is behind that records of an earlier retry are for."""
+        """Raise ConfigError if an earlier retry has records of a table that is now behind."""
         for line in self.slices.lines(slice_) if self._waiting.reading_again else ():
             why = self._waiting.of_table(self.quarantine.names.of(line)) or self._waiting.of_topic(line)
             if why is not None:
@@ -214,7 +214,7 @@ def retry(file: Path, selection: Selection, edited_file: Path | None, even_if_ol
 
 
 def retried(job: Retry, progress: BarProgress, tell: Callable[[str], None]) -> Applied:
-    """Finish an interrupted retry, then apply the records chosen now; ``tell`` gets words for the user."""
+    """Finish an interrupted retry, then apply the chosen records; ``tell`` gets words for the user."""
     total = Applied()
     with alone(job.quarantine.bad), applier(job.quarantine.config, tell) as applying:
         for slice_ in job.slices.unfinished():

@@ -32,7 +32,7 @@ _DAMAGED_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The values of ``--table`` and ``--reason``; None stands for all."""
+    """The values of ``--table`` and ``--reason``; None: all."""
 
     table: str | None = None
     reason: str | None = None
@@ -65,7 +65,7 @@ class Group:
     reason: str
     count: int = 0
     first_ms: int | None = None
-    """Lowest and highest time of the records, as Kafka has them."""
+    """Lowest and highest Kafka time of the records."""
     last_ms: int | None = None
     examples: list[BadLine] = field(default_factory=list)
 

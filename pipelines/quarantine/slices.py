@@ -45,7 +45,7 @@ class Slice(Document):
     places: Stretches
     """The records; each topic has records of one topic id only."""
     after: Mapping[str, int] = {}
-    """By table the newest snapshot when the slice was made: its commits come behind that."""
+    """By table its newest snapshot when the slice was made: the slice's commits come after it."""
     is_edited: bool = False
     """Whether its records were edited by a user, and differ from those in their topics."""
 
@@ -126,7 +126,7 @@ class Slices:
         return [line.of_topic(ids.get(line.topic, "")) for line in lines]
 
     def forget(self, slice_: Slice) -> None:
-        """Forget a slice: all of its records are applied, or none is."""
+        """Remove a slice of which all records are applied, or none."""
         self._io.delete(self._file(slice_.name, _PLAN))
         if not slice_.is_edited:
             self._io.delete_tree(f"{self._path}/{slice_.name}")
@@ -142,7 +142,7 @@ class Slices:
 
 
 def _reread(line: BadLine) -> pa.RecordBatch:
-    """What was a line of a dump and no record, read again in the place that it had; a line that holds none stays."""
+    """A dump line that was not a record, read again at the same place; unchanged if it is still not a record."""
     file = line.topic.removeprefix(MALFORMED_PREFIX)
     position = line.offset if 0 <= line.offset < _POSITIONS else 0
     try:

@@ -1,7 +1,7 @@
-"""Open records that wait: their table has still to read them, so that a retry would bring them twice.
+"""Open records that must wait: their table will still read them, so a retry would apply them twice.
 
-The table is behind the stream, is being rebuilt, was rolled back, has a rule again, or is to be filled. Or the batch
-that quarantined the records was never finished.
+The table is behind the stream, is being rebuilt, was rolled back, has a rule again, or waits for its backfill. Or the
+batch that quarantined the records was never finished.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Waiting:
 
 
 def _reading_again(config: PipelineConfig, own: OwnTables, checkpoint: Checkpoint) -> Iterator[ReadingAgain]:
-    """The tables that are behind, as a start of the pipeline would find them, and those that are rebuilt."""
+    """The tables that are behind, as a start of the pipeline would find them, and those under a rebuild."""
     book = Book(checkpoint)
     reader = source_reader(config, checkpoint, own, book).slices()
     paused = PausedTables(book, checkpoint)

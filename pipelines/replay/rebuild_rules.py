@@ -81,7 +81,7 @@ def _rules(config: PipelineConfig, identifier: str, table: Table, topics: Collec
 
 
 def rules_digest(config: PipelineConfig, identifier: str, topics: Collection[str]) -> str:
-    """What decides how the rows of a table come out: a rebuild that began under other rules would mix the two."""
+    """A digest of the rules that determine the table's rows: a rebuild that began under other rules would mix both."""
     rules = rules_for(config, TableName.of(identifier), sorted(topics))
     masks = [mask_digests(rule.columns) for rule in rules]
     decisive = (config.source.format, config.source.on_bad_record, rules, masks)
@@ -123,7 +123,7 @@ def missing_at_begin(config: PipelineConfig, table: Table, begin: Point) -> list
 
 
 def rows_of_others(config: PipelineConfig, table: Table, after_id: int) -> list[str]:
-    """The snapshots behind ``after_id`` that have brought rows which are not from the pipeline's topics."""
+    """The snapshots after ``after_id`` with rows that are not from the pipeline's topics."""
     found: list[str] = []
     for snapshot in table.snapshots.newest_first():
         if snapshot.id <= after_id:

@@ -44,7 +44,7 @@ from sinks.commit.positions import (
 )
 
 COUNTED_IN_TURN = 200_000
-"""Up to this many stored rows are counted within the turn of a switch; more are counted beside the stream."""
+"""The most stored rows that are counted within the turn of a switch; more are counted outside of the turn."""
 
 ANYWAY = "add --allow-missing to continue anyway"
 

@@ -1,6 +1,6 @@
-"""What `tidemark replay` may read again: which tables can take their records again, and which ranges of their topics.
+"""The ranges of `tidemark replay`: which tables can take records again, and which ranges of their topics.
 
-`--from` and `--to` are earliest, a time, places of partitions, or where a table stood at a snapshot.
+`--from` and `--to` are earliest, a time, places of partitions, or the position of the table at a snapshot.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ def point_of(option: str, text: str, config: PipelineConfig, table: Table, read:
 
 
 def position_of_places(value: str, reader: SliceReader, topics: Collection[str]) -> str:
-    """The position for the value of a ``Kind.PLACES``: offsets stay, a time becomes the first offset behind the time.
+    """The position for a value of ``Kind.PLACES``: offsets stay, a time becomes the first offset after that time.
 
-    The position leaves out partitions that begin at their first record.
+    The position omits partitions that begin at their first record.
     """
     places: dict[str, dict[str, Any]] = json.loads(value)
     found = {topic: {p: at for p, at in named.items() if isinstance(at, int)} for topic, named in places.items()}
@@ -193,10 +193,10 @@ def _check_all_named(option: str, places: Mapping[str, Mapping[str, Any]], read:
 
 
 def refusal(identifier: str, table: Table, *, ends_early: bool) -> str | None:
-    """Why a replay would leave other rows than are right; None where it leaves the same ones.
+    """Why a replay would leave wrong rows; None if it leaves the right ones.
 
-    Where deletes apply, a row comes back with its insert and is removed again by its delete. So a replay is right only
-    once it has met the stream; ``ends_early`` says that it ends before.
+    If deletes apply, an insert restores a row until its delete removes it again. So a replay is right only once it has
+    met the stream; ``ends_early``: it ends before that.
     """
     options, schema = table.options, table.schema
     if not schema.primary_keys:

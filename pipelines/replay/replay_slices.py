@@ -1,7 +1,7 @@
-"""Slices of replays and rebuilds: one for each request, between two batches of the process that runs the pipeline.
+"""Slices of replays and rebuilds: one for each request, between two batches of the running pipeline.
 
-Where none runs, the command does them in its own process, with a Spark session of its own. What those who look at the
-pipeline see of replays is here too.
+If no process runs the pipeline, the command does the slices itself, in a separate Spark session. This module also shows
+replays to metrics, `status` and the page.
 """
 
 from __future__ import annotations
@@ -140,9 +140,9 @@ class ReplaySlices:
 
 
 def check_in_stream(config: PipelineConfig, checkpoint: Checkpoint, identifier: str, table: Table) -> None:
-    """Refuse a table that is behind its stream: its catch-up reads the records that it misses.
+    """Refuse a table that is behind its stream: its catch-up reads the missing records.
 
-    These records would come on top of the same records from a rebuild.
+    A rebuild would apply the same records, and the table would get them twice.
     """
     entry = Book(checkpoint).entry(identifier)
     if entry.pause is not None and not entry.pause.has_rule:

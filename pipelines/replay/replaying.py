@@ -54,7 +54,7 @@ class Wanted:
     abandons: bool
     """Give up an unfinished replay of the table with another range; with ``rebuilds`` its unfinished rebuild."""
     rebuilds: bool = False
-    """Build the new content beside the table, then switch."""
+    """Build the new content in a branch, then switch."""
     allows_missing: bool = False
     """Also rebuild if the result may lack rows that the table has."""
 

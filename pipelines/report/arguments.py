@@ -32,7 +32,7 @@ class GivenOnce(TyperGroup):
 
 
 def _check_dashes(option: TyperOption, args: list[str]) -> None:
-    wrong = next((arg for arg in args if f"-{arg}" in option.opts), None)
+    wrong = next((arg for arg in args if arg.startswith("-") and f"-{arg}" in option.opts), None)
     if wrong is not None:
         raise typer.BadParameter(f"{wrong} has one dash: write -{wrong}")
 

@@ -1,4 +1,4 @@
-"""When to say that nothing happens, or that a batch takes long: often at first, then at most every five minutes."""
+"""When to report that nothing happens, or that a batch takes long: often at first, then at most every five minutes."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import IO, Any
 
 EVENT, TABLE, PIPELINE, FIELDS = "event", "table", "pipeline", "fields"
-"""What ``extra`` of a log call may hold."""
+"""The valid contents of ``extra`` in a log call."""
 
 MESSAGE = "message"
 
@@ -28,7 +28,7 @@ class LogFormat(StrEnum):
 
 
 class JsonFormatter(logging.Formatter):
-    """``names`` are the pipelines of the run; ``current`` gives the one that a message of this thread belongs to."""
+    """``names`` are the pipelines of the run; ``current`` returns the pipeline of a message from this thread."""
 
     def __init__(self, current: Callable[[], str], names: Collection[str] = ()) -> None:
         super().__init__()

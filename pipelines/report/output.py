@@ -1,4 +1,4 @@
-"""Where the output of a command goes, and the forms that rows have there; the command line needs it without Arrow."""
+"""The output of a command, and the formats of its rows. The command line uses this module without Arrow."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def batch_fields(report: BatchReport) -> Mapping[str, object]:
 
 
 def slice_fields(report: BatchReport) -> Mapping[str, object]:
-    """The result of a slice beside the stream, for machines."""
+    """The result of a slice alongside the stream, for machines."""
     return {"records": report.record_count, "quarantined": dict(report.quarantined_reasons)}
 
 

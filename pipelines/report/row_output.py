@@ -249,7 +249,7 @@ def _cell(value: Any) -> Text:
 
 
 def rich_table(columns: Sequence[tuple[str, bool]], title: str | None = None) -> Table:
-    """An empty table in the one look that all output has; columns as (name, is a number)."""
+    """An empty table in the common style of all output; columns are (name, is a number)."""
     table = Table(
         title=title, title_justify="left", box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0)
     )

@@ -40,7 +40,7 @@ class FinishedRun:
     waited_s: float = 0.0
     """How long it has waited for trouble to pass."""
     unfinished: tuple[str, ...] = ()
-    """What was there to read and could not be read to its end, or leads to no table."""
+    """The parts of the source that could not be read to their end, or that lead to no table."""
     why_nothing: str | None = None
     """Why there was nothing to read; None where the tables had it all."""
 

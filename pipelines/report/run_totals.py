@@ -27,7 +27,7 @@ class Totals:
     unsent: Mapping[str, Unsent] = field(default_factory=dict)
     """Per table: values that the source left out and no row gives for certain."""
     beside: Mapping[str, int] = field(default_factory=dict)
-    """Records read for tables beside the stream, by table, including quarantined records."""
+    """Records read alongside the stream, by table, including quarantined records."""
     beside_quarantined: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Of these the bad ones, by table and kind of reason."""
 

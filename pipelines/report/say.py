@@ -1,4 +1,4 @@
-"""What commands print for people, line by line, without anything that a terminal acts on."""
+"""Prints lines for people, without characters that would control a terminal."""
 
 from __future__ import annotations
 

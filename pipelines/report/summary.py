@@ -141,7 +141,7 @@ def headline(summary: RunSummary) -> str:
 
 
 def beside_lines(summary: RunSummary) -> list[str]:
-    """How many records were read beside the stream, and how many are bad."""
+    """The numbers of records that were read alongside the stream, and of the bad ones among them."""
     lines = []
     for identifier, count in sorted(summary.totals.beside.items()):
         line = f"{identifier}: {count:,} records read beside the stream, to catch it up"
@@ -165,7 +165,7 @@ def _rate_text(totals: Totals) -> str:
 
 
 def next_commands(summary: RunSummary, command: str) -> list[str]:
-    """Commands that work as they are on the sampled table, or on the first one; ``command`` starts Tidemark."""
+    """Commands to copy, for the sampled table or the first one; ``command`` starts Tidemark."""
     sampled = (t for t in summary.tables if summary.sample and t.identifier == summary.sample.identifier)
     chosen = next(sampled, summary.tables[0])
     path = short_path(chosen.path)

@@ -1,4 +1,4 @@
-"""What `tidemark table` prints about a table besides its rows, as Arrow tables."""
+"""The output of `tidemark table` about a table, other than its rows, as Arrow tables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COUNTED_ROWS = 10_000_000
 
 
 def kinds_first(rows: pa.Table, columns: Sequence[str] | None, snapshot_id: int | None) -> pa.Table:
-    """Changes as they are printed: `_row_kind`, `_snapshot_id` when given, then the columns asked for."""
+    """Changes for printing: `_row_kind`, `_snapshot_id` on request, then the requested columns."""
     words = pa.array([kind.short for kind in RowKind])
     kinds = words.take(rows.column(VALUE_KIND).cast(pa.int32()))
     values = rows.drop_columns([VALUE_KIND])

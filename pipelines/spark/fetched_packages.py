@@ -1,7 +1,7 @@
-"""One process of a user at a time fetches Spark's packages: Ivy's cache takes harm from two that fill it at once.
+"""One process of a user at a time fetches Spark's packages, because two at once damage Ivy's cache.
 
-A file in the cache says that all packages of a list have been fetched; from then on no process waits. Who empties the
-cache removes the file with it. Without a place for it, such as in a home that cannot be written, nothing is locked.
+A file in the cache says that all packages of a list were fetched; from then on no process waits. Emptying the cache
+removes the file too. If there is no place for the file, such as in a read-only home, nothing is locked.
 """
 
 from __future__ import annotations

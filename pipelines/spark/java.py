@@ -19,9 +19,9 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 def check_java(environment: Mapping[str, str] | None = None) -> str:
-    """The Java that Spark uses: the one of JAVA_HOME, else the first on the PATH.
+    """The Java that Spark uses: that of JAVA_HOME, or else the first on the PATH.
 
-    Raises ConfigError with one line that says what to install or set when it is missing or unsupported.
+    Raises ConfigError if Java is missing or unsupported, with one line that says what to install or set.
     """
     variables = os.environ if environment is None else environment
     home = variables.get("JAVA_HOME")
@@ -43,7 +43,7 @@ def check_java(environment: Mapping[str, str] | None = None) -> str:
 
 
 def _major_version(executable: str) -> int | None:
-    """What ``java -version`` prints; None when it fails, as the placeholder of macOS does."""
+    """The output of ``java -version``; None if it fails, as the placeholder of macOS does."""
     try:
         shown = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):

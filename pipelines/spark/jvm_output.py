@@ -1,7 +1,7 @@
-"""What Spark's JVM and its Python workers print: kept for the case of an error instead of shown as it comes.
+"""The output of Spark's JVM and its Python workers: kept for error reports and not shown at once.
 
-Spark's launcher, Ivy and the JVM announce themselves at every start. Their lines are messages at DEBUG; errors that
-Spark logs are warnings. The output of a JVM that spark-submit started goes where spark-submit sends it.
+Spark's launcher, Ivy and the JVM announce themselves at every start. Their lines become messages at DEBUG; errors that
+Spark logs become warnings. The output of a JVM that spark-submit started goes where spark-submit sends it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _ERRORS = ("spark ERROR", "spark FATAL")
 """How lines of errors begin in log4j2.properties."""
 
 _TOLD_AGAIN = re.compile(r"spark ERROR (?:TaskContextImpl|TorrentBroadcast):")
-"""Errors of what runs behind a task, or gives it its plan: the task fails too, and its failure is logged."""
+"""Errors of threads behind a task, or of those that give it its plan: the task fails too, and its failure is logged."""
 
 _FETCHED = re.compile(r"downloading \S*/([^/\s]+\.(?:jar|pom))\b")
-"""What Ivy prints of each file that it fetches."""
+"""Ivy's lines about each file that it fetches."""
 
 _FRAME = re.compile(r"\s+(?:at \S|\.\.\. \d+ more)")
 """A line of a Java stack; the fault, with the path of a file, is above it."""
@@ -45,7 +45,7 @@ class JvmOutput:
         self._reader: threading.Thread | None = None
 
     def launch(self, conf: SparkConf, directory: str | None = None, home: str | None = None) -> bool:
-        """Start the JVM with these properties, in ``directory``, unless one is there already; whether that was done.
+        """Start the JVM with these properties, in ``directory``, unless one exists; returns whether it was started.
 
         ``home`` is the home directory of a user whom the system does not know. Raises PySparkRuntimeError.
         """

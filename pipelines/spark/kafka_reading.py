@@ -53,7 +53,7 @@ def say_reader(config: PipelineConfig) -> None:
 
 
 def master_of(config: PipelineConfig) -> str:
-    """The master in the file, else that of ``spark-submit``, else all cores of this machine."""
+    """The master in the file, or else that of ``spark-submit``, or else all cores of this machine."""
     if config.spark.master is not None:
         return config.spark.master
     if "PYSPARK_GATEWAY_PORT" in os.environ:

@@ -23,7 +23,7 @@ PATIENCE_S = 3.0
 """How long Kafka may take for offsets while the query is to end."""
 AGAIN_S = 2.0
 MOST_S = 6.0
-"""How long an interrupted query may take to end; it does nothing any more that counts."""
+"""The most seconds that an interrupted query may take to end; it no longer does anything that matters."""
 
 _ASKS_KAFKA = "Getting offsets from Kafka"
 """The beginning of Spark's status text at that time. Other sources answer soon, or do not heed an interrupt."""
@@ -64,7 +64,7 @@ class QueryEnd:
             self._interrupt()
 
     def _interrupt(self) -> None:
-        """Runs on a thread of its own, because Spark's call returns when the query has ended."""
+        """Runs on a separate thread, because Spark's call returns only when the query has ended."""
         stop = threading.Thread(target=self._stop, name="tidemark-query-end", daemon=True)
         self._stops.append(stop)
         stop.start()
@@ -84,7 +84,7 @@ def this_connection(spark: SparkSession) -> ClientServerConnection | None:
 
 
 def end_connection(connection: ClientServerConnection) -> None:
-    """Let the thread behind the connection end; it waits for a call, and closes the connection then itself."""
+    """End the thread of the connection, which waits for a call and then closes the connection itself."""
     if connection.socket is not None:
         with suppress(OSError):
             connection.socket.shutdown(socket.SHUT_RDWR)

@@ -133,7 +133,7 @@ def _hand_on_code(context: SparkContext, *, is_elsewhere: bool, is_joined: bool)
 
 
 def check_connector(jvm: Any) -> None:
-    """ConfigError for the JVM of ``spark-submit`` without the Kafka connector: no property adds it any more."""
+    """Raise ConfigError if the JVM of ``spark-submit`` lacks the Kafka connector: no property can add it later."""
     needed = (jvm.org.apache.spark.sql.kafka010.KafkaSourceProvider, jvm.org.apache.kafka.clients.admin.Admin)
     if any(isinstance(one, JavaPackage) for one in needed):  # py4j takes a class that is not there for a package
         connector = f"{KAFKA_CONNECTOR}:{pyspark.__version__}"
@@ -196,7 +196,7 @@ def _check_room(properties: Mapping[str, str], error: Exception) -> None:
 
 
 def _working_directory() -> str | None:
-    """Where the JVM stands, if not where we do: Spark makes directories for artifacts there, for every query."""
+    """The working directory of the JVM, if it is not ours: each query creates directories for artifacts there."""
     return None if os.access(".", os.W_OK | os.X_OK) else process_directory(tempfile.gettempdir())
 
 
@@ -260,17 +260,17 @@ def code_archive() -> Path:
 
 
 def lookup_root(session: SparkSession) -> str | SharedDirectory:
-    """Where lookup files go, on the local disk of whichever machine runs a task; gone with the run."""
+    """The directory for lookup files, on a local disk of each machine that runs tasks; removed with the run."""
     if runs_here(session):
         return f"{process_directory(_local_directory(session))}/lookup"
     return SharedDirectory(_local_directory(session), f"application-{session.sparkContext.applicationId}")
 
 
 def spool(session: SparkSession) -> Spool | None:
-    """Where tasks leave large blobs and results, and the driver leaves the plans of tasks.
+    """The directory in which tasks leave large blobs and results, and the driver the plans of tasks.
 
-    None if they run on other machines, and with a master ``local[N, M]``. That one retries failed tasks, but the rows
-    whose result a task has left there may be committed already.
+    None if tasks run on other machines, and with a master ``local[N, M]``: it retries failed tasks, but the rows of an
+    earlier result may already be committed.
     """
     if not runs_here(session) or "," in (session.sparkContext.master or ""):
         return None
@@ -284,7 +284,7 @@ def _local_directory(session: SparkSession) -> str:
 
 
 def _local_directories(configs: Sequence[PipelineConfig]) -> list[str]:
-    """Where the user wants local files, as Spark understands it."""
+    """The user's directory for local files, as Spark understands it."""
     given = os.environ.get("SPARK_LOCAL_DIRS") or merged_properties(configs).get("spark.local.dir")
     return [directory.strip() for directory in (given or tempfile.gettempdir()).split(",")]
 
@@ -313,7 +313,7 @@ def write_slots(session: SparkSession) -> int:
 
 
 def _master(configs: Sequence[PipelineConfig]) -> str:
-    """The master in the files, else that of ``spark-submit``, else all cores of this machine."""
+    """The master in the files, or else that of ``spark-submit``, or else all cores of this machine."""
     masters = {c.spark.master for c in configs if c.spark.master is not None}
     if len(masters) > 1:
         raise ConfigError(

@@ -47,9 +47,9 @@ _KAFKA = {
     "spark.kafka.consumer.cache.timeout": "2m",
     "spark.kafka.consumer.cache.evictorThreadRunInterval": "20s",
 }
-"""How long the JVM keeps consumers, and records that a query has fetched and not read (up to 10,000 of a partition).
+"""How long the JVM keeps consumers, and records that a query fetched but did not read (up to 10,000 per partition).
 
-Each slice of a table that catches up is a query of its own. With Spark's 5 minutes their leftovers would fill the JVM.
+Each slice of a catch-up is a separate query. With Spark's default of 5 minutes their leftovers would fill the JVM.
 """
 
 _WORKERS = {
@@ -72,9 +72,9 @@ _END_WITHOUT_MEMORY = "-XX:+ExitOnOutOfMemoryError"
 """A JVM whose threads have died of it would stay, without end and of no use, also when its driver is gone."""
 
 _WITHOUT_RECORDS = "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
-"""Where the JVM sees no record, its second compiler takes more processor time than its faster code gives back.
+"""If the JVM sees no records, its second compiler costs more processor time than its faster code saves.
 
-The verifier guards against class files that no compiler has written; those of Spark come with pyspark.
+The verifier guards against class files that no compiler wrote; those of Spark come with pyspark.
 """
 
 _CHECKPOINTING = "" if pyspark.__version__.startswith("4.0.") else "checkpointing."
@@ -86,9 +86,9 @@ _LOCAL_CHECKPOINT = {
     ),
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
 }
-"""On local disks Spark's defaults start several processes (readlink, chmod) for every file of the checkpoint.
+"""On local disks, Spark's defaults start several processes (readlink, chmod) for every file of the checkpoint.
 
-The raw file system writes no checksum files (``.crc``), each of which costs such a process too.
+The raw file system writes no checksum files (``.crc``), each of which would also start such a process.
 """
 
 _SENSITIVE = re.compile(r"secret|password|passphrase|token|access[.]?key|credential|jaas|executorEnv", re.IGNORECASE)

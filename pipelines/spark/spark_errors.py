@@ -1,4 +1,4 @@
-"""What Spark's exceptions mean to a user: one line instead of two stack traces."""
+"""Spark's exceptions in the words of a user: one line in place of two stack traces."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from paimon_table.storage.outages import told_failure
 
 
 def task_failure(text: str) -> TidemarkError | None:
-    """What ended a task, from the worker's traceback in the text of Spark's error; None if there is none.
+    """The error that ended a task, from the worker's traceback in the text of Spark's error; None if there is none.
 
-    That text is all that Spark hands over, so our own errors come back by the name of their class, with their text.
+    Spark passes on only that text, so Tidemark's own errors are recognised by the name of their class.
     """
     _, mark, trace = text.rpartition("Traceback (most recent call last):")
     raised = re.search(r"^(?:\w+\.)*(\w+)(?:: (.*))?$", trace, re.MULTILINE)
@@ -33,7 +33,10 @@ def task_failure(text: str) -> TidemarkError | None:
 
 @contextmanager
 def told_by_spark(what: str, explained: Callable[[str], TidemarkError | None]) -> Iterator[None]:
-    """What ends a Spark job in this block becomes an error of ours; ``explained`` knows more of its source."""
+    """Turn the failure of a Spark job in this block into an error of Tidemark's.
+
+    ``explained`` turns failures of the source.
+    """
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:

@@ -16,10 +16,10 @@ LOOK_S = 1.0
 
 
 class ClosedBatches:
-    """Polled for where batches ended, those alone whose rows are in the tables: ``appended_batch`` is the last one."""
+    """The ends of batches, found by polling; only of batches in the tables: ``appended_batch`` is the last one."""
 
     def __init__(self, tell: Callable[[Positions], None], now_s: Callable[[], float] = time.monotonic) -> None:
-        """``tell`` hears where a batch ended, behind all that it has read."""
+        """``tell`` gets the end of each batch, after all that the batch has read."""
         self.appended_batch = -1
         """Kept by what runs the batches."""
         self._tell = tell

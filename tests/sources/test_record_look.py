@@ -13,9 +13,9 @@ from sources.record_look import record_look
     ("value", "look"),
     [
         (None, "no value"),
-        (b"{broken secret", "no JSON"),
+        (b"{broken secret", "not JSON"),
         (b"\x00\x00\x00\x00\x01abc", "framed as for a schema registry"),
-        (b'["secret"]', "a JSON list, and no object"),
+        (b'["secret"]', "a JSON list, not an object"),
         (b"12", "a JSON number"),
         ({"id": 1, "name": "secret"}, "fields id, name, which look like rows without an envelope"),
         ({"payload": {"id": 1}, "schema": {}}, "fields id, which look like rows without an envelope"),

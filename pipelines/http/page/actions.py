@@ -1,4 +1,4 @@
-"""The actions of the page's buttons: requests to the running pipeline, and compactions beside it."""
+"""The actions of the page's buttons: requests to the running pipeline, and separate compactions."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def host_name(host: str) -> str:
 
 
 class Guarded:
-    """The application behind the guard; its answers keep browsers from doing more than they say."""
+    """The guarded application; headers of its answers restrict what browsers do with them."""
 
     def __init__(self, app: ASGIApp, guard: Guard) -> None:
         self._app = app

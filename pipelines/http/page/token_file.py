@@ -16,7 +16,7 @@ _BYTES = 24
 
 @contextmanager
 def page_token(config: PipelineConfig) -> Iterator[tuple[str, str]]:
-    """The token, and in words where it stands; its file goes with the run."""
+    """The token, and its place in words; its file is removed when the run ends."""
     if config.ui is not None and config.ui.token is not None:
         yield config.ui.token, "its token is ui.token of the pipeline file"
         return

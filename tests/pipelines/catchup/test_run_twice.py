@@ -35,7 +35,7 @@ def test_a_second_process_ends_the_first_and_no_record_counts_twice(
     second = _process(tmp_path, "two")
     second.run(2)
 
-    with pytest.raises(RunTwice, match="two processes use one checkpoint"):
+    with pytest.raises(RunTwice, match="two processes run the pipeline"):
         first.run()
     assert not first.behind  # a table that is paused would be caught up from where this process had left it
     assert sum(row["amount"] for row in second.rows("lake.sums").values()) == 20

@@ -64,7 +64,7 @@ def office(tmp_path: Path) -> Office:
 @pytest.mark.slow
 def test_a_table_is_paused_and_resumed_by_request(office: Office) -> None:
     assert office.asked("pause").text == "table lake.items is paused at its position; all others continue"
-    assert office.asked("pause").text == "table lake.items is paused already: by hand"
+    assert office.asked("pause").text == "table lake.items is already paused: by hand"
     (standing,) = office.side.standings().values()
     assert (standing.state, standing.pause.cause) == (Standing.PAUSED, Cause.ASKED)
     assert office.side.is_at_rest

@@ -145,12 +145,12 @@ def test_an_older_copy_of_a_checkpoint_is_refused(tmp_path: Path) -> None:
     record_of(config).check(USER)
 
     run_batches(tables, dump_batches(tmp_path / "dumps/shop.public.orders.jsonl", 100), tmp_path, planned + 1)
-    with pytest.raises(ConfigError, match=rf"planned batches up to {planned}, but table lake.orders holds batch"):
+    with pytest.raises(ConfigError, match=rf"planned batches up to {planned}, but table lake.orders already has batch"):
         record_of(config).check(USER)
     record_of(config).check("tidemark-shop-another")
 
     add_snapshots(catalog_of(config), TableName("lake", "orders"), "compaction job", 1)
-    with pytest.raises(ConfigError, match=rf"planned batches up to {planned}, but table lake.orders holds batch"):
+    with pytest.raises(ConfigError, match=rf"planned batches up to {planned}, but table lake.orders already has batch"):
         record_of(config).check(USER)
 
 
@@ -172,7 +172,7 @@ def test_an_older_copy_that_does_not_know_of_a_table_is_refused_as_soon_as_it_sh
     for batch_id in (planned + 1, planned + 2):
         run_batches(newer, batches, tmp_path, batch_id)
     (tmp_path / "checkpoint" / FILE).write_bytes(copy)
-    with pytest.raises(ConfigError, match=f"planned batches up to {planned}, but table lake.items holds batch"):
+    with pytest.raises(ConfigError, match=f"planned batches up to {planned}, but table lake.items already has batch"):
         run_batches(process(), batches, tmp_path, planned + 1)
 
 

@@ -196,7 +196,7 @@ def test_a_large_file_and_an_endless_one_are_refused_unread(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("value", ["\u201clake.orders\u201d", "\u2018lake.orders\u2019", "\u201elake.orders\u201c"])
 def test_quotes_of_books_are_not_taken_into_the_text(value: str) -> None:
-    assert _problem(f"into: {value}") == (Place(1, 7), f"{value[0]}is not a quote in YAML; write ' or \" in its place")
+    assert _problem(f"into: {value}") == (Place(1, 7), f"{value[0]} is not a quote in YAML; write ' or \" in its place")
     assert parse_yaml(f"into: '{value}'", {}).data == {"into": value}
 
 

@@ -115,7 +115,7 @@ def test_a_table_that_is_not_there_is_not_asked_for_of_who_is_busy(
     monkeypatch.setattr(table_commands, "ask", lambda *given: ask(*given, wait_s=0.5, sleep=lambda _: None))
     with (
         held_checkpoints([load_pipeline(file)]),
-        pytest.raises(ConfigError, match=r"is starting, .* yet\. Nothing was changed: .*  did you mean 'lake\.orders'"),
+        pytest.raises(ConfigError, match=r"is starting, .* yet\. Nothing was changed: .* did you mean 'lake\.orders'"),
     ):
         ask_for_table(file, "pause", "lake.order", lambda _: ["lake.orders"])
     assert waiting(file) == []

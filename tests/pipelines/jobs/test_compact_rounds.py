@@ -137,7 +137,7 @@ def test_patterns_choose_whatever_else_compacts_the_table(tmp_path: Path) -> Non
     done = tidemark("compact", tmp_path / "w", "--tables", "lake.orders_*", "--tables", "nothing.*", "--full")
     assert (done.returncode, levels(one), levels(other)) == (0, {5}, {0}), done.stdout
     refused = tidemark("compact", tmp_path / "w", "--tables", "lake.order", "--tables", "x.?")
-    assert refused.returncode == 2 and "has no table that is called like lake.order or x.?" in refused.stderr
+    assert refused.returncode == 2 and "has no table with a name like lake.order or x.?" in refused.stderr
     assert tidemark("compact", tmp_path / "nothing").returncode == 2
     assert tidemark("compact", tmp_path / "w", "--watch", "--interval", "soon").returncode == 2
 

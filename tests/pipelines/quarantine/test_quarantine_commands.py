@@ -109,7 +109,9 @@ def test_a_record_whose_line_is_gone_is_told(file: Path, tmp_path: Path) -> None
     (cut,) = (tmp_path / "checkpoint-quarantine").rglob("shop.public.orders-0-7-0-0.jsonl")
     cut.unlink()
     done = run("list", file)
-    assert "record shop.public.orders partition 0 offset 7 is open, and its line is not in the file" in done.stderr
+    assert (
+        "record shop.public.orders partition 0 offset 7 is open, but its line is missing from the file" in done.stderr
+    )
     assert done.stderr.startswith("5 records of 1 table")
 
 

@@ -122,7 +122,7 @@ def test_an_unfinished_rebuild_is_gone_on_with_or_given_up_before_anything_else(
     replays.put(with_rebuild(load_pipeline(file), begun, table(tmp_path), allows_missing=False))
 
     told = refused(file, "--table", "lake.orders", *FROM)
-    assert "a rebuild of lake.orders from the earliest record to the position of the stream has not ended" in told
+    assert "a rebuild of lake.orders from the earliest record to the position of the stream is unfinished" in told
     assert "give it up (--rebuild --abandon)" in told
     done = tidemark("replay", file, "--table", "lake.orders", "--rebuild", "--abandon")
     assert done.stdout.startswith("gave up rebuild r1 of lake.orders; its rows are removed")

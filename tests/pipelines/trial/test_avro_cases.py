@@ -111,10 +111,14 @@ def test_a_schema_may_be_pasted_as_the_answer_of_a_registry() -> None:
 
 
 MISTAKES = [
-    (RECORD, "{ value: { id: 1, n: many } }", 'shop.test.yaml:6: no value of schema 7: n: "many" is no int'),
-    (RECORD, "{ value: { id: 1, m: 2 } }", "shop.test.yaml:6: no value of schema 7: no field 'm'; known: id, n"),
-    (RECORD, "{ value: { id: 1 } }", "shop.test.yaml:6: no value of schema 7: n: null is no int"),
-    (RECORD, "{ value: 3 }", "shop.test.yaml:6: no value of schema 7: expected a mapping with id, n"),
+    (
+        RECORD,
+        "{ value: { id: 1, n: many } }",
+        'shop.test.yaml:6: not a value of schema 7: n: "many" is not a value of type int',
+    ),
+    (RECORD, "{ value: { id: 1, m: 2 } }", "shop.test.yaml:6: not a value of schema 7: no field 'm'; known: id, n"),
+    (RECORD, "{ value: { id: 1 } }", "shop.test.yaml:6: not a value of schema 7: n: null is not a value of type int"),
+    (RECORD, "{ value: 3 }", "shop.test.yaml:6: not a value of schema 7: expected a mapping with id, n"),
     (RECORD, "{ value_b64: AA==, value_schema: 7 }", "the bytes of `value_b64` need no schema"),
     (RECORD, "{ value: { id: 1 }, value_schema: 8 }", "shop.test.yaml:6:35: there is no schema 8 under `schemas`"),
     ("SCHEMA", '{ "type": "recrd" }', "shop.test.yaml:1: no Avro schema: "),

@@ -32,7 +32,7 @@ def test_the_one_that_was_overtaken_writes_nothing_more(tmp_path: Path) -> None:
     _commit(second, 0, tmp_path, 1)
     newest = first.table.snapshots.latest()
 
-    with pytest.raises(RunTwice, match="two processes use one checkpoint"):
+    with pytest.raises(RunTwice, match="two processes run the pipeline"):
         _commit(first, 1, tmp_path, 1)
 
     assert first.table.snapshots.latest() == newest

@@ -219,7 +219,7 @@ def test_rules_with_expressions_find_formats_too(tmp_path: Path) -> None:
         ([(WITH_KEY, {"id": 1}), (None, {"id": 2})], "JSON rows whose message keys are not among their columns"),
         ([(None, b"1,a,2"), (None, b"2,b")], "values that are not JSON: set the format, such as csv"),
         ([(None, b"[1]")], "JSON values that are not objects"),
-        ([(None, b"\0\0\0\0\1\2")], "binary values, which may be Avro or Protocol Buffers: state debezium-avro"),
+        ([(None, b"\0\0\0\0\1\2")], "binary values, which may be Avro or Protocol Buffers: set debezium-avro"),
         (
             [(None, event("c", None, WITH_KEY)), (None, {"id": 1, "__op": "c"})],
             "1 record of debezium-json and 1 record of upsert-json: set the format of the pipeline",

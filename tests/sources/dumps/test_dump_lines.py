@@ -26,7 +26,7 @@ def test_headers_may_be_an_object_of_lists_as_kcat_prints_them_on_request() -> N
     [
         ({"paylaod": "{}"}, "unknown field 'paylaod'; did you mean 'payload'?"),
         ({"zzz": 1}, "unknown field 'zzz'; known are topic, partition"),
-        ({"value": {"op": "c"}}, "unknown field 'value'; write the value as text under `payload` (a record of a dump"),
+        ({"value": {"op": "c"}}, "unknown field 'value'; write the value as text under `payload` (each line of a dump"),
         ({"timestamp": 1}, "unknown field 'timestamp'; write the milliseconds under `ts`"),
         ({"payload": {"op": "c"}}, "field 'payload' is an object, expected text: write the JSON"),
         ({"payload": "a", "payload_b64": "YQ=="}, "'payload' and 'payload_b64' are both given"),

@@ -51,5 +51,5 @@ def test_only_partitions_of_which_less_was_read_than_planned_are_asked_for() -> 
 
 def test_many_losses_are_cut_short_in_a_refusal() -> None:
     lost = lost_records({("a", p): 1 for p in range(30)}, {("a", p): Bounds(2, 3, 3) for p in range(30)})
-    assert loss_words(lost).endswith("; and so 10 more partitions")
+    assert loss_words(lost).endswith("; and 10 more partitions")
     assert loss_words(lost[:1]) == "topic a partition 0: offset 1 is gone (retention, or deleted records)"
