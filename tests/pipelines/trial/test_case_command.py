@@ -263,7 +263,7 @@ MISTAKES = {
     "record: []": "4:5: cases[0]: unknown key 'record'; did you mean 'records'?",
     "records: [{ value: 1 }]": "4:15: name the `topic` of the record, or that of the case",
     "records: [{ key: 1 }]": "4:15: cases[0].records[0]: a record needs a `value`; write `value: null` for",
-    "records: [{ topic: t, value: .nan }]": "4: JSON cannot express the number nan; write the text that the source sends",
+    "records: [{ topic: t, value: .nan }]": "4: JSON cannot express the number nan; write the text",
     "records: [{ topic: t, value_b64: '!' }]": "4: `key_b64` or `value_b64` is not base64",
     "records: [{ file: none.jsonl }]": "4: {root}/none.jsonl cannot be read",
     "batches: [kill]": "4:5: cases[0]: `kill` ends the process of the batch before it",
