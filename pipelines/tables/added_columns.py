@@ -1,4 +1,4 @@
-"""Columns that a rule adds to a table that exists already: the time of deletes, and what orders rows and deletes."""
+"""Columns that a rule adds to an existing table: the time of deletes, and the order of rows and deletes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sources.position_kinds import POSITION
 
 
 def plan_deleted_at(rule: TargetRule, plan: RulePlan) -> None:
-    """The column of ``history: soft_delete``; ConfigError where a column of that name is of another type."""
+    """The column of ``history: soft_delete``. Raises ConfigError if a column of that name has another type."""
     name, schema = rule.deleted_at, plan.table.schema
     if name is None:
         return
@@ -31,7 +31,7 @@ def plan_deleted_at(rule: TargetRule, plan: RulePlan) -> None:
 def plan_order(rule: TargetRule, plan: RulePlan) -> None:
     """The columns of the order of a table.
 
-    ConfigError where its rows have another order, or a column of that name holds something else.
+    Raises ConfigError if its rows have another order, or if a column of that name has another meaning.
     """
     _check_order(rule, plan.table, plan.identifier)
     missing = [(name, t) for name, t in rule.order_columns if not plan.table.schema.has_column(name)]
@@ -70,5 +70,5 @@ def _check_order(rule: TargetRule, table: Table, identifier: str) -> None:
 
 
 def _said_by(rule: TargetRule) -> str:
-    """The words of the rule for which the table has columns of an order."""
+    """The part of the rule because of which the table has order columns, in words."""
     return "`order_by: source_position`" if rule.orders_by_position else "`where` with 'sequence.field'"

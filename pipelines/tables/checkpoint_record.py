@@ -1,9 +1,11 @@
 """The owner of a checkpoint: its book names the pipeline and the tables written under it.
 
-Spark continues from its offsets whatever happened to the tables. It would bring only new rows into a table that was
-deleted since. The book distinguishes such a table from one that never had rows. A table is noted durably before the
-first commit to it, so tables missing from the book were never written. A table is known by its name and the time of its
-first schema, which another table of the same name does not have.
+Spark continues from its offsets whatever happened to the tables. Into a table that was deleted meanwhile it would write
+only new rows. The book distinguishes such a table from one that never had rows.
+
+A table is recorded durably before the first commit to it, so a table that is not in the book was never written. The
+book identifies a table by its name and the time of its first schema, which another table of the same name does not
+share.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ class CheckpointRecord:
         self.book = book or Book(checkpoint)
 
     def check(self, commit_user: str | None) -> None:
-        """Refuse (ConfigError) a checkpoint of another pipeline or of other tables; warn of single tables gone.
+        """Raise ConfigError for a checkpoint of another pipeline or of other tables; warn of single missing tables.
 
         ``commit_user`` is the checkpoint's; None before its first start.
         """
@@ -64,24 +66,23 @@ class CheckpointRecord:
                 self._warn(name, warehouse)
 
     def start(self) -> None:
-        """Make the document if there is none: from now on the checkpoint belongs to this pipeline."""
+        """Create the book if there is none: from now on the checkpoint belongs to this pipeline."""
         self.book.change(lambda contents: contents)
 
     @property
     def known(self) -> list[str] | None:
-        """All tables that the pipeline has written, under this checkpoint or before; None when it does not know.
+        """All tables that the pipeline has written, under this checkpoint or before; None if it does not know them.
 
-        It knows from the first batch on, which comes after a search.
+        It knows them from the first batch on, after a search.
         """
         contents = self.book.contents
         return None if contents.earlier is None else sorted({*contents.written, *contents.earlier})
 
     def add(self, tables: Iterable[tuple[str, Table]], found: Iterable[str] | None = None) -> None:
-        """Note tables durably before anything is committed to them; costs nothing once they are.
+        """Record tables durably before the first commit to them; writes nothing if they are recorded.
 
-        ``found`` are all tables that the pipeline had written before; existing notes about them stay. Without a
-        checkpoint (a retry after its loss) nothing is noted: a directory with the document alone would count as
-        damaged.
+        ``found`` are all tables that the pipeline has written before; existing entries about them stay. Without a
+        checkpoint (a retry after its loss) nothing is recorded: a directory with only the book would count as damaged.
         """
         if not self.book.has_file and self._checkpoint.query_id is None:
             return
@@ -96,7 +97,7 @@ class CheckpointRecord:
         self.book.change(added)
 
     def choose(self, formats: Mapping[str, str]) -> None:
-        """Note the formats of topics durably: a later run decodes them in no other way."""
+        """Record the formats of topics durably: later runs decode the topics in these formats."""
         self.book.change(lambda contents: replace(contents, formats={**contents.formats, **formats}))
 
     def _check_pipeline(self, pipeline: str) -> None:
@@ -108,8 +109,7 @@ class CheckpointRecord:
             )
 
     def _check_age(self, written: Iterable[str], commit_user: str | None) -> None:
-        """Refuse an older copy of the checkpoint: its next batches would be taken for those that the tables already
-        have.
+        """Refuse an older copy of the checkpoint: the tables would take its next batches for earlier ones.
 
         Spark records the range of a batch before any table gets its rows, so no table is ahead of its own checkpoint.
         """
@@ -126,9 +126,9 @@ class CheckpointRecord:
                 raise older_copy(self._config, planned, str(table.name), position.commit_identifier)
 
     def _check_slices(self, written: Iterable[WrittenTable], commit_user: str) -> None:
-        """Refuse a checkpoint that has not planned records which were read beside its stream: they would be read again.
+        """Refuse a checkpoint without the plan of slices that the table holds: it would read their records again.
 
-        That slices are read is in the book before a table has one.
+        The book records that a catch-up runs before the table has any of its slices.
         """
         for table in written:
             position = table.position
@@ -165,7 +165,7 @@ class CheckpointRecord:
 
 
 def older_copy(config: PipelineConfig, planned: int, identifier: str, batch_id: int) -> ConfigError:
-    """The error for a table with a batch of a checkpoint that had planned up to ``planned`` when this run began."""
+    """The error for a table with a batch that its checkpoint had not planned when this run began."""
     return _is_older(
         f"checkpoint {config.checkpoint} has planned batches up to {planned}, but table {identifier} already has "
         f"batch {batch_id} of it"

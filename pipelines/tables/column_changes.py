@@ -1,7 +1,7 @@
 """How observed columns change a table, and which of them it cannot follow: a pure decision from its schema.
 
-A change that cannot be made concerns its column alone. If a column cannot be added, its values go to quarantine. If a
-column cannot be widened, the values that do not fit go there.
+A change that is not possible affects only its own column. If a column cannot be added, records with a value in it go to
+quarantine. If a column cannot be widened, records with values that do not fit go there.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ DAY_MS = 86_400_000
 class ColumnChanges:
     """The changes that follow from the observations.
 
-    ``refused`` has columns that cannot be added or widened, with the reason. ``left`` has those beyond the bound,
-    ``pausing`` those that pause the table.
+    ``refused`` maps columns that cannot be added or widened to the reason. ``left`` are the columns beyond the limit;
+    ``pausing`` are those because of which the table pauses.
     """
 
     changes: tuple[SchemaChange, ...]
@@ -52,7 +52,7 @@ class ColumnChanges:
     left: tuple[str, ...]
     pausing: Mapping[str, str] = field(default_factory=dict)
     continued: Mapping[str, str] = field(default_factory=dict)
-    """Columns whose values go into another one from now on, with its name."""
+    """Columns whose values from now on go into another column, with its name."""
 
     @property
     def added(self) -> set[str]:
@@ -69,10 +69,10 @@ def column_changes(
     earlier: Mapping[str, Sequence[str]] | None = None,
     newest: Callable[[str, DataType], bool] = lambda _name, _type: True,
 ) -> ColumnChanges:
-    """What ``seen`` columns change; ``room`` is how many columns may be added that are not ``declared``.
+    """The changes for the ``seen`` columns; at most ``room`` columns are added that are not ``declared``.
 
-    Types that are declared ``by_pattern`` hold as well, but the file does not name these columns. If a column continues
-    others, ``earlier`` has the columns that held the values of its source before. ``newest`` says whether the newest
+    Types that are declared ``by_pattern`` apply too, but the file does not name these columns. If a column continues
+    others, ``earlier`` has the columns that held the values of its source before. ``newest``: whether the newest
     records have an observed type.
     """
     types = {**(by_pattern or {}), **declared}
@@ -121,9 +121,10 @@ def column_changes(
 
 
 def nullable_changes(schema: TableSchema, names: Collection[str], policy: SchemaChanges) -> tuple[NullableColumn, ...]:
-    """What follows for NOT NULL columns of a table that take NULL in the source; PausingChange where a word says so.
+    """The effect on NOT NULL columns of a table that are nullable in the source.
 
-    Values that are NULL in a column that stays NOT NULL go to quarantine.
+    Raises PausingChange if the word of the rule is `pause`. Records with NULL in a column that stays NOT NULL go to
+    quarantine.
     """
     found = [name for name in schema.column_names if name in names and not schema.field(name).type.nullable]
     found = [name for name in found if name not in schema.primary_keys]
@@ -137,7 +138,7 @@ def nullable_changes(schema: TableSchema, names: Collection[str], policy: Schema
 
 
 class PausingChange(Exception):
-    """By policy the table is to be paused."""
+    """A change at which the table pauses by policy."""
 
 
 def _change(
@@ -181,7 +182,7 @@ def _change(
 
 
 def why_not_free(schema: TableSchema, name: str) -> str | None:
-    """Why no other column can take the place of one, if so: keys or options name it."""
+    """Why no other column can replace a column, if so: keys or options name it."""
     try:
         apply_changes(schema, [DropColumn(name)], schema.time_ms)
     except SchemaChangeRefused as error:
@@ -193,7 +194,7 @@ _VERSION = re.compile(r"(.+)_v(\d{1,4})", re.ASCII)
 
 
 def _next_name(schema: TableSchema, name: str) -> str:
-    """``price_v2`` for ``price``, and ``price_v3`` where that is there."""
+    """``price_v2`` for ``price``, or ``price_v3`` if that exists."""
     found = _VERSION.fullmatch(name)
     stem, number = (found[1], int(found[2])) if found else (name, 1)
     names = {other.casefold() for other in schema.column_names}
@@ -201,13 +202,13 @@ def _next_name(schema: TableSchema, name: str) -> str:
 
 
 def widened(present: DataType, wanted: DataType) -> DataType | None:
-    """The type of a column that takes values of ``wanted`` too, nullable as it is; None where values would be lost."""
+    """The type of a column that takes values of ``wanted`` too, as nullable as before; None if values would be lost."""
     wider = common_type(present, wanted)
     return None if wider is None else wider.with_nullable(present.nullable)
 
 
 def name_refusal(name: str, present: Collection[str]) -> str | None:
-    """Why no column of this name can be added to the columns in ``present``."""
+    """Why no column of this name can be added to the columns in ``present``; None if one can."""
     if name in CHANGE_COLUMNS:
         return NAME_OF_CHANGES
     twin = next((other for other in present if other.casefold() == name.casefold()), None)
@@ -223,7 +224,7 @@ def name_refusal(name: str, present: Collection[str]) -> str | None:
 def column_refusals(columns: Mapping[str, DataType], first: Collection[str] = ()) -> dict[str, str]:
     """The columns that a new table cannot have, with the reason.
 
-    Of names that differ in case only one stays: that in ``first``, else the one seen first.
+    Of names that differ only in case one stays: the one in ``first``, or else the one seen first.
     """
     refused: dict[str, str] = {}
     made: list[str] = []
@@ -242,7 +243,7 @@ def column_refusals(columns: Mapping[str, DataType], first: Collection[str] = ()
 
 
 def added_within_a_day(schemas: Collection[TableSchema], now_ms: int) -> int:
-    """How many columns the newest of a table's schemas has that the one of a day ago, or else the first, had not."""
+    """The number of columns that the newest schema has gained within a day, or else since the first schema."""
     ordered = sorted(schemas, key=lambda schema: schema.id)
     then = [schema for schema in ordered if schema.time_ms <= now_ms - DAY_MS]
     base = then[-1] if then else ordered[0]
@@ -250,9 +251,9 @@ def added_within_a_day(schemas: Collection[TableSchema], now_ms: int) -> int:
 
 
 def column_differences(before: TableSchema, after: TableSchema) -> list[tuple[str, str]]:
-    """What differs in the columns of two versions of a schema: the kind of change, and names and types.
+    """The differences between the columns of two schemas: the kind of change, and names and types.
 
-    Columns are the same by their field ids.
+    Field ids identify columns.
     """
     old, new = ({f.id: f for f in schema.fields} for schema in (before, after))
     found = [("add", f"+ {f.name} {sql(f.type)}") for id_, f in new.items() if id_ not in old]
@@ -274,7 +275,7 @@ def column_differences(before: TableSchema, after: TableSchema) -> list[tuple[st
 
 
 def told(changes: Iterable[SchemaChange], schema: TableSchema) -> str:
-    """The changes of ``schema`` in words, without what Tidemark notes for itself in options of its own."""
+    """The changes of ``schema`` in words, without the options in which Tidemark stores its own facts."""
     shown = (c for c in changes if not (isinstance(c, SetOption) and c.name.startswith(OWN_PREFIX)))
     return "; ".join(_told(change, schema) for change in shown)
 

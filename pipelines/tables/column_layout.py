@@ -1,7 +1,7 @@
-"""The columns of a table whose rule renames, leaves out or computes some, under their names in source and table.
+"""The columns of a table whose rule renames, drops or computes some, under their names in source and table.
 
-A column that a rule passes on is decoded with the type of the table's column. One that only expressions need is in no
-column of the table; the table remembers its type in the option ``SOURCE_COLUMNS``.
+A column that the rule passes on is decoded with the type of the table's column. A column that only expressions need is
+not in the table; the table stores its type in the option ``SOURCE_COLUMNS``.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ SOURCE_COLUMNS = "tidemark.source-columns"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns that a rule makes. ``types`` are the known types of source columns, by their names in the source."""
+    """The columns that a rule makes. ``types`` are the known types of source columns, by their source names."""
 
     rule: TargetRule
     types: Mapping[str, DataType]
     refused: Mapping[str, str] = field(default_factory=dict)
-    """Columns of the source that cannot be in the table under their names, and why."""
+    """Columns of the source that the table cannot have under their names, with the reason."""
 
     @property
     def computed(self) -> dict[str, DataType]:
-        """The types of computed columns by their names in the table, as far as their inputs are known.
+        """The types of computed columns by their table names, if their inputs are known.
 
-        Raises ConfigError for an expression that does not go with the types.
+        Raises ConfigError for an expression that does not fit the types.
         """
         rule = self.rule
         if not rule.columns.computed:
@@ -56,7 +56,7 @@ class Layout:
         return found
 
     def given(self, name: str) -> DataType:
-        """The type that the expression or mask of a computed column gives."""
+        """The type of a computed column, from its expression or mask."""
         from sources.expressions.computed import mask_type, typed
 
         masks = self.rule.columns.masks
@@ -67,7 +67,7 @@ class Layout:
         return typed(f"columns: {name}: {text}", text, self.types)
 
     def lacking(self, name: str) -> tuple[str, ...]:
-        """The names in the expression of a computed column that mean no known column."""
+        """Names in the expression of a computed column that are not known columns."""
         masks = self.rule.columns.masks
         if name in masks:
             return () if masks[name][0] in self.types else (masks[name][0],)
@@ -80,9 +80,9 @@ class Layout:
 
     @property
     def all_lacking(self) -> dict[str, str]:
-        """Names in expressions that mean no known column, with the expression that needs them.
+        """Names in expressions that are not known columns, with the expression that uses them.
 
-        A masked column that no record has shown, or with NULL alone, is there as soon as one shows it.
+        A masked column without a value so far counts as known: it is added with its first value.
         """
         expressions = self.rule.columns.expressions
         found = {
@@ -94,7 +94,7 @@ class Layout:
 
     @property
     def mentioned(self) -> frozenset[str]:
-        """The names that expressions and masks have for columns, in lower case."""
+        """The column names in expressions and masks, in lower case."""
         from sources.expressions.computed import named
 
         texts = [*self.rule.columns.expressions.values(), *([self.rule.where] if self.rule.where else [])]
@@ -111,13 +111,13 @@ class Layout:
 
     @property
     def hidden(self) -> dict[str, DataType]:
-        """The columns that expressions need and the table does not hold."""
+        """The columns that expressions need and the table does not store."""
         stored_as = self.rule.columns.stored_as
         needed = self.needed()
         return {name: t for name, t in self.types.items() if name in needed and stored_as(name) is None}
 
     def key_inputs(self, primary_key: Iterable[str]) -> tuple[str, ...]:
-        """The columns of the source that make the key of a row."""
+        """The columns of the source that form the key of a row."""
         from sources.expressions.computed import inputs
 
         columns, found = self.rule.columns, dict[str, None]()
@@ -132,7 +132,7 @@ class Layout:
         return tuple(found)
 
     def check_lacking(self, source: str, shown: Collection[str]) -> None:
-        """ConfigError for a name that no column of the source has; ``shown`` are the names that records have.
+        """Raise ConfigError for a name that no column of the source has; ``shown`` are the names that records have.
 
         Raises SchemaChangeRefused, a failure of one table, for a column that has only NULL so far.
         """
@@ -171,7 +171,7 @@ class Layout:
 def layout_of(rule: TargetRule, schema: TableSchema, seen: Mapping[str, DataType | None] | None = None) -> Layout:
     """The columns of an existing table, with further ones that records show.
 
-    ConfigError where a column that expressions need has become one that its old values do not fit into.
+    Raises ConfigError if a column that expressions need has changed to a type that its old values do not fit.
     """
     columns, declared = rule.columns, declared_hidden(rule)
     hidden = {name: t for name, t in _remembered(schema).items() if columns.stored_as(name) is None} | declared
@@ -223,8 +223,7 @@ def first_layout(rule: TargetRule, seen: Mapping[str, DataType | None]) -> Layou
 
 
 def first_stored(layout: Layout, seen: Seen, source: str) -> tuple[Seen, TargetRule]:
-    """The content of a new table: the observed columns by their names in the table, and the rule with what it
-    remembers."""
+    """The content of a new table: the observed columns under their table names, and the rule with its stored facts."""
     rule, columns = layout.rule, layout.rule.columns
     for name, why in layout.refused.items():
         raise ConfigError(f"rule into {rule.into}: column {name!r} of {source}: {why}")
@@ -276,7 +275,7 @@ def _stored_key(rule: TargetRule, name: str) -> str:
 
 
 def stored_columns(layout: Layout, seen: Seen) -> dict[str, DataType | None]:
-    """Observed columns by their names in a table that is there, with the computed ones."""
+    """Observed columns of an existing table under their table names, with the computed ones."""
     columns = layout.rule.columns
     found: dict[str, DataType | None] = {}
     for name, t in seen.columns.items():
@@ -294,14 +293,14 @@ def stored_looks(rule: TargetRule, seen: Seen) -> Seen:
 
 
 def hidden_changes(layout: Layout, schema: TableSchema) -> list[SetOption]:
-    """The option that remembers columns which only expressions need, where that is news."""
+    """The option that stores the columns which only expressions need, if it changes."""
     known, hidden = _remembered(schema), layout.hidden
     told = {**known, **hidden}
     return [] if told == known else [SetOption(SOURCE_COLUMNS, _text(told))]
 
 
 def sources_decoded(rule: TargetRule, table: Table) -> dict[str, DataType]:
-    """The columns of the source that records are decoded for, with their types."""
+    """The columns of the source that are decoded, with their types."""
     if not rule.changes_rows:
         own = dict(rule.own_columns)
         return {f.name: f.type for f in table.schema.fields if f.name not in own}

@@ -23,8 +23,8 @@ log = logging.getLogger(__name__)
 def check_declared(rule: TargetRule, columns: Collection[str], topic: str, identifier: str, is_new: bool) -> None:
     """Warn of declared columns that are not among the ``columns`` of the events: they would be NULL in every row.
 
-    Where a new table would get a misspelt column, and no other source table is to bring it, ConfigError instead. Where
-    several source tables meet, each brings a part: only what looks misspelt is reported.
+    If a new table would get a misspelt column, which no other source table can bring, raises ConfigError. If several
+    source tables feed the table, each has a part of the columns: only names that look misspelt are reported.
     """
     for name in rule.column_types:
         if name in columns or name in rule.columns.paths:
@@ -40,9 +40,9 @@ def check_declared(rule: TargetRule, columns: Collection[str], topic: str, ident
 
 
 def plan_types(rule: TargetRule, plan: RulePlan) -> None:
-    """Make columns as wide as the rule declares them; columns that the table lacks are left to the events.
+    """Make columns as wide as the rule declares them; events add the columns that the table lacks.
 
-    Raises ConfigError for types that its columns cannot take.
+    Raises ConfigError for types that the table's columns cannot take.
     """
     schema = plan.table.schema
     for name, declared in rule.declared(schema.column_names).items():

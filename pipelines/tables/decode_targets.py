@@ -30,7 +30,7 @@ def decode_target(
     """``rule`` is the rule of the source table; ``of_table`` is the rule of the table and has its column types.
 
     ``limits`` say how to treat columns that the table lacks (``Evolution.limits``). ``is_retry``: the records come
-    without their neighbors, so that nothing shows which rows came before a TRUNCATE.
+    without their neighbours, so nothing shows which rows came before a TRUNCATE.
     """
     target = _plain_target(sink, source, rule, of_table, limits, is_retry=is_retry)
     return _with_transform(target, sink, rule, now_ms) if rule.changes_rows else target
@@ -115,5 +115,5 @@ def _with_transform(target: DecodeTarget, sink: TableSink, rule: TargetRule, now
 
 
 def _is_left_out(keep: Sequence[str], drop: Sequence[str], mentioned: frozenset[str], name: str) -> bool:
-    """It gets the lists alone: rules hold secrets."""
+    """The function gets only the lists: rules contain secrets."""
     return name.lower() not in mentioned and (first_of(drop, name) or (bool(keep) and not first_of(keep, name)))

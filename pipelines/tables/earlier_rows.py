@@ -18,7 +18,7 @@ from sinks.commit.positions import newest_position
 from sources.column_sources import OPTION, ColumnSources
 
 Words = Mapping[str, tuple[str, ...]]
-"""Per column of the table what its rules make it of, each once; the filter has no name."""
+"""Per column of the table the digests of its rules, each once; the filter has no name."""
 
 _FILTER = ""
 
@@ -35,10 +35,10 @@ def words_of(rules: Iterable[TargetRule]) -> Words:
 
 
 def plan_words(rules: Sequence[TargetRule], plan: RulePlan) -> None:
-    """What the rules of a table make of rows from now on; warns of rows that are there and would be others.
+    """The digests of the rules of a table from now on; warns of stored rows that they would change.
 
-    ``rules`` are all rules that may write the table; the one that does so now is first. Raises ConfigError if rows were
-    placed by a rule that has changed.
+    ``rules`` are all rules that may write the table; the one that writes it now is first. Raises ConfigError if a
+    changed rule determines the keys of stored rows.
     """
     table, identifier = plan.table, plan.identifier
     sources = ColumnSources.parsed(table.schema.options.get(OPTION))
@@ -74,9 +74,9 @@ def plan_words(rules: Sequence[TargetRule], plan: RulePlan) -> None:
 
 
 def _check_key(replaced: Collection[str], begun: Collection[str], plan: RulePlan) -> None:
-    """ConfigError for another mask or expression of a key column: the old rows would stay next to the new ones.
+    """Raise ConfigError for another mask or expression of a key column: the old rows would stay beside the new ones.
 
-    So would those that the pipeline wrote before a mask or an expression ``begun``.
+    The same holds for rows from before a mask or an expression ``begun``.
     """
     keys = plan.table.schema.primary_keys
     name = next((name for name in replaced if name in keys), None)
@@ -92,7 +92,7 @@ def _check_key(replaced: Collection[str], begun: Collection[str], plan: RulePlan
 
 
 def _open(rule: TargetRule, table: Table, known: Words) -> Iterable[str]:
-    """The columns whose older rows another mask has hidden, or none: also under the name that the source has."""
+    """Columns whose older rows were written without the mask of today; also under their source names."""
     for stored, (source, mask) in rule.columns.masks.items():
         if _word(mask) not in known.get(stored, ()):
             yield from (name for name in dict.fromkeys((stored, source)) if table.schema.has_column(name))

@@ -1,4 +1,4 @@
-"""The tables that earlier runs of a pipeline have written, opened at its start."""
+"""The tables that earlier runs of a pipeline wrote, opened at its start."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ _GOES_ON = (
 _NO_RULE = "no rule matches its source tables: it misses records until one does, then resume it"
 
 MOST_TAKEN_UP = 16
-"""Known tables opened before the first batch. With more tables, that takes longer than it saves."""
+"""The most known tables that are opened before the first batch: more would cost more time than they save."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """A table that was found, as the storage and its rule say."""
+    """An earlier table, with what storage and rule say about it."""
 
     loaded: Table
     rule: TargetRule | None
-    """None where several rules disagree about it."""
+    """None if several rules disagree about it."""
     table: Table
-    """With what the rule says."""
+    """The options of its rule."""
     sink: TableSink | None
-    """Where it may have to be compacted without new rows."""
+    """Whether it may need a compaction without new rows."""
 
 
 class EarlierTables:
@@ -64,7 +64,7 @@ class EarlierTables:
     def __init__(self, scope: WritingScope, opening: Opening, routes: TableRoutes) -> None:
         """``routes`` get the opened tables."""
         self.uncompacted: dict[str, Table] = {}
-        """Tables with rows of earlier slices, commands or checkpoints that were killed before they compacted these."""
+        """Tables with rows of killed slices, commands or checkpoints that are not compacted yet."""
         self._config = scope.config
         self._commit_user = scope.commit_user
         self._own = scope.own
@@ -75,10 +75,10 @@ class EarlierTables:
         self._routes = routes
 
     def open(self) -> None:
-        """Open the tables written in earlier runs: those that may have to be compacted without new rows, and a few.
+        """Open tables of earlier runs: those that may need a compaction without new rows, and a few others.
 
-        That is, in a batch without rows for them, or because a process ended before it had compacted its appended rows.
-        What fed the few is known without events. Tables that no rule writes any more are left alone.
+        A table needs one in a batch without rows for it, or if a process ended before it had compacted its rows. The
+        sources of the few others are known without events. Tables without a rule are skipped.
         """
         gone_on_with: list[tuple[str, Table]] = []
         failures: list[TableFailure] = []
@@ -123,7 +123,7 @@ class EarlierTables:
         self._pause_unopened(failures, is_any_open=bool(gone_on_with))
 
     def _is_led(self, found: WrittenTable, topics: Collection[str]) -> bool:
-        """Whether a rule leads a table's earlier source tables to it, or those that its pause names."""
+        """Whether a rule routes a table's earlier source tables, or those that its pause names, to it."""
         topics = {*topics, *self._topics_to_read}
         return bool(leading_rules(self._config, found.name, found.position.sources, topics))
 
@@ -145,11 +145,11 @@ class EarlierTables:
         return _Opened(loaded, rule, table, self._opening.sink(identifier, table) if is_due else None)
 
     def _is_of_stream(self, found: WrittenTable) -> bool:
-        """Whether the newest rows are of a batch of the stream that has not been compacted."""
+        """Whether the newest rows are from a batch of the stream and not compacted yet."""
         return found.position.commit_kind == CommitKind.APPEND and found.position.writer == self._commit_user
 
     def _take(self, found: WrittenTable, opened: _Opened) -> None:
-        """Let the routes know of a table that is open."""
+        """Register an open table with the routes."""
         identifier = str(found.name)
         if opened.rule is None:
             del self._routes.rules[identifier]
@@ -174,9 +174,9 @@ class EarlierTables:
             log.error("table %s cannot be opened, all others continue: %s", failure.identifier, failure.error)
 
     def _take_up(self, found: WrittenTable, rule: TargetRule, table: Table) -> None:
-        """Route what fed the table under this checkpoint, so that its first batch is not decoded twice.
+        """Route the sources that fed the table under this checkpoint, so that its first batch is not decoded twice.
 
-        Where that takes a decision it is left to the events, as if nothing were known.
+        Routes that need a decision are left to the events.
         """
         known = known_sources(self._config, found.name, found.position.sources)
         sources = {source: own_rule.for_table(table.schema) for source, own_rule in known.items()}

@@ -57,23 +57,22 @@ class Evolution:
     """New columns and wider types of all tables of a pipeline."""
 
     def __init__(self, config: PipelineConfig, *, is_beside: bool = False) -> None:
-        """``is_beside``: records come again, and may be older than the changes that the tables have followed."""
+        """``is_beside``: rereads, which may be older than the changes that the tables have followed."""
         self._config = config
         self._beside = is_beside
         self._refused: dict[str, dict[str, str]] = {}
-        """Per table: columns that it cannot have or not widen, and why."""
+        """Per table: columns that it cannot get or widen, with the reason."""
         self._kept_raw: set[tuple[str, str]] = set()
         self._unclear: set[tuple[str, tuple[str, ...], tuple[str, ...]]] = set()
-        """Renames that stay unclear: table, old and new names."""
+        """Unclear renames: table, old and new names."""
 
     def follow(
         self, sink: TableSink, rule: TargetRule, of_source: TargetRule, source: SourceTable, seen: Seen, now_ms: int
     ) -> bool:
         """Add and widen the columns of ``seen`` that a table can take; returns whether to decode records again for it.
 
-        ``rule`` is the rule of the table. ``of_source``, the source table's rule, says how to store its columns.
-
-        SchemaChangeRefused where the rule or `on_bad_record` says that such a column ends the run.
+        ``rule`` is the rule of the table. ``of_source``, the source table's rule, says how to store its columns. Raises
+        SchemaChangeRefused if the rule or `on_bad_record` says that such a column ends the run.
         """
         # The kind of source positions is stored as the form of a column that no source has.
         seen = replace(
@@ -143,7 +142,7 @@ class Evolution:
     def _renamed(
         self, sink: TableSink, rule: TargetRule, of_source: TargetRule, source: SourceTable, seen: Seen
     ) -> Followed:
-        """The columns that have another name now, by the embedded schemas of the records."""
+        """The renamed columns, by the embedded schemas of the records."""
         schema = sink.table.schema
         known = remembered(sink, source)
         if self._beside or not rule.schema_changes.follows_renames or not feeds_alone(rule, sink):
@@ -172,7 +171,7 @@ class Evolution:
         return found
 
     def _is_newest(self, of_source: TargetRule, seen: Seen, name: str, observed: DataType) -> bool:
-        """Whether the newest schema of the records says a type; records that come again say nothing about that."""
+        """Whether the newest schema of the records has a type; rereads do not show that."""
         if self._beside:
             return False
         column = of_source.columns.source_of(name)
@@ -192,7 +191,7 @@ class Evolution:
     def _nullable(
         self, rule: TargetRule, of_source: TargetRule, source: SourceTable, schema: TableSchema, seen: Seen
     ) -> tuple[SchemaChange, ...]:
-        """The columns that take NULL from now on; SchemaChangeRefused where the rule says to pause instead."""
+        """The columns that become nullable. Raises SchemaChangeRefused if the rule says `pause`."""
         names = {name for column in seen.nullable if (name := of_source.columns.stored_as(column)) is not None}
         try:
             return nullable_changes(schema, names, rule.schema_changes)
@@ -200,7 +199,7 @@ class Evolution:
             raise SchemaChangeRefused(f"{source.topic}: {error}").without_values() from error
 
     def describe(self, sink: TableSink, rule: TargetRule, comments: Mapping[str, str], now_ms: int) -> bool:
-        """Give columns the comments that the source has for them; returns whether one is news."""
+        """Set the comments of columns to those of the source; returns whether one has changed."""
         schema, stored = sink.table.schema, rule.columns.stored_as
         changes = [
             DescribeColumn(name, comment)
@@ -212,7 +211,7 @@ class Evolution:
         return self.change(sink, changes, now_ms)
 
     def _check_expressions(self, rule: TargetRule, before: TableSchema, schema: TableSchema) -> None:
-        """ConfigError where expressions of the rule do not go with the columns that the table is to have."""
+        """Raise ConfigError if expressions of the rule do not fit the columns that the table will have."""
         from sources.expressions.computed import check_meaning
 
         layout = layout_of(rule.for_table(schema), schema)
@@ -228,7 +227,7 @@ class Evolution:
             condition(f"where: {rule.where}", rule.where, layout.types)
 
     def drop(self, sink: TableSink, source: SourceTable, ends: Mapping[str, Mapping[str, int]], now_ms: int) -> None:
-        """Drop columns of the source, which are gone from these offsets on; SchemaChangeRefused where one must stay."""
+        """Drop columns that the source lacks from these offsets on. Raises SchemaChangeRefused if one must stay."""
         sources = with_names_of(remembered(sink, source).without_columns(ends), sink, source)
         changes = [DropColumn(name) for name in ends]
         self.change(sink, [*changes, *sources_change(sink.table.schema, sources)], now_ms)
@@ -236,18 +235,21 @@ class Evolution:
     def keep_gone(
         self, sink: TableSink, source: SourceTable, columns: Collection[str], behind: Firsts, now_ms: int
     ) -> bool:
-        """Remember that the source has lost columns, so that no later one is taken for them; returns whether that is
-        news."""
+        """Record that the source has lost columns, so that no later column is taken for them.
+
+        Returns whether that is new.
+        """
         sources = with_names_of(remembered(sink, source).with_gone(columns, behind), sink, source)
         return self.change(sink, sources_change(sink.table.schema, sources), now_ms)
 
     def keep_left_out(
         self, sink: TableSink, rule: TargetRule, of_source: TargetRule, row: NewestRow, now_ms: int
     ) -> bool:
-        """Remember which hidden columns of the newest row the table lacks; returns whether that is news.
+        """Record which hidden columns the newest row lacks; returns whether that is new.
 
-        A column that has had only NULL so far may be a hidden column under a new name. If several source tables meet,
-        no source table shows that all others have lost a column. The table then remembers what each source table lacks.
+        A column that has had only NULL so far may be a hidden column under a new name. If several source tables feed
+        the table, none of them shows that all others have lost a column. The table then stores what each source table
+        lacks.
         """
         if not row.has_known:
             return False
@@ -270,7 +272,7 @@ class Evolution:
         seen: Seen,
         layout: Layout | None,
     ) -> list[SetOption]:
-        """The option that remembers how columns are read, where records show something new about that.
+        """The option that stores the forms of columns, if records change it.
 
         ``schema`` is the schema of the table with the renames among the ``changes`` applied.
         """
@@ -293,7 +295,7 @@ class Evolution:
     def note_refused(
         self, identifier: str, refused: Mapping[str, str], present: Collection[str], source: SourceTable
     ) -> bool:
-        """Remember what the table cannot follow; returns whether to decode records again for it."""
+        """Record the changes that the table cannot follow; returns whether to decode records again for it."""
         known = self._refused.setdefault(identifier, {})
         new = {name: reason for name, reason in refused.items() if known.get(name) != reason}
         for name, reason in new.items():
@@ -308,7 +310,7 @@ class Evolution:
         return not new.keys() <= {*present}
 
     def limits(self, sink: TableSink, rule: TargetRule, now_ms: int) -> dict[str, Any]:
-        """What the decoder must know about columns that the table lacks."""
+        """How the decoder treats columns that the table lacks."""
         is_full = _room(sink, rule, now_ms) <= 0
         refused = self._refused.get(sink.identifier, {})
         of_events = {name: name_of_own(rule, name) for name, _ in rule.own_columns if name not in rule.columns.rename}
@@ -320,7 +322,7 @@ class Evolution:
 
 
 def check_droppable(rule: TargetRule, schema: TableSchema, name: str, topic: str) -> None:
-    """SchemaChangeRefused for a column that the rule names, or stores in another form."""
+    """Raise SchemaChangeRefused for a column that the rule names, or stores in another form."""
     layout = layout_of(rule, schema) if rule.changes_rows else None
     is_named = name in named_columns(rule, layout)
     if is_named or rule.columns.stored_as(name) != name:
@@ -331,13 +333,13 @@ def check_droppable(rule: TargetRule, schema: TableSchema, name: str, topic: str
 
 
 def sources_change(schema: TableSchema, sources: ColumnSources) -> list[SetOption]:
-    """The option that remembers where columns come from, where that is news."""
+    """The option that stores the sources of columns, if it changes."""
     before = ColumnSources.parsed(schema.options.get(COLUMN_SOURCES))
     return [] if sources == before else [SetOption(COLUMN_SOURCES, sources.text)]
 
 
 def _room(sink: TableSink, rule: TargetRule, now_ms: int) -> int:
-    """How many columns the table may get today."""
+    """The number of columns that the table may still get today."""
     if rule.schema_changes.add != "apply":
         return 0
     added = added_within_a_day(sink.table.context.schemas.values(), now_ms)
@@ -345,7 +347,7 @@ def _room(sink: TableSink, rule: TargetRule, now_ms: int) -> int:
 
 
 def _word(rule: TargetRule) -> str:
-    """What happens with a column for which there is no room."""
+    """The effect of a value in a column beyond the limit."""
     add = rule.schema_changes.add
     return rule.new_columns.beyond if add == "apply" else add or "quarantine"
 

@@ -53,7 +53,7 @@ def first_schema(source: SourceTable, seen: Seen, identifier: str, rule: TargetR
 def _options_of_versions(
     identifier: str, versions: VersionColumns, primary_key: Sequence[str], partition_by: Sequence[str]
 ) -> dict[str, str]:
-    """All versions of a row are in one bucket, which depends on their key alone."""
+    """All versions of a row must be in one bucket, which depends only on their key."""
     problem = partition_problem(primary_key, partition_by)
     if problem is not None:
         raise ConfigError(f"table {identifier}: `history: scd2`: {problem}")
@@ -69,7 +69,7 @@ def _check_key(
     rule: TargetRule,
     types: Collection[str],
 ) -> None:
-    """Every record needs the columns of the key; NULL is a partition of a table without one, if its type is known."""
+    """Every record needs the key columns; in a table without a key, NULL is a valid partition if its type is known."""
     brought = {*seen.columns, *seen.key_only, *(seen.key_columns or ())}
     missing = next((name for name in primary_key if name not in brought), None)
     untyped = next((name for name in primary_key if name in seen.columns and name not in types), None)
@@ -98,7 +98,7 @@ def _without_key(source: SourceTable, identifier: str, found: str) -> str:
 
 
 def unusable_message_key(source: SourceTable, seen: Seen, identifier: str, rule: TargetRule) -> str | None:
-    """Why the message key cannot be the primary key of a new table; None where it can, or where the rule states one."""
+    """Why the message key cannot be the primary key of a new table; None if it can, or if the rule sets one."""
     if rule.on_change is not None or rule.primary_key is not None or seen.key_columns is None:
         return None
     if not seen.key_columns:
@@ -131,12 +131,12 @@ def _nested_key(source: SourceTable, identifier: str, key: str, column: str, t: 
 
 
 def primary_key_of(rule: TargetRule, seen: Seen) -> tuple[str, ...]:
-    """The primary key of a new table: stated, or from the messages; empty for a table to which rows are added."""
+    """The primary key of a new table: from the rule, or from the messages; empty for an append table."""
     return () if rule.on_change is not None else rule.primary_key or tuple(seen.key_columns or ())
 
 
 def _check_named_columns(source: SourceTable, identifier: str, rule: TargetRule, known: Collection[str]) -> None:
-    """Options of a new table may name columns that come later only if the rule declares them."""
+    """Options of a new table may name columns that appear later only if the rule declares them."""
     for option, value in rule.options.items():
         for column in columns_named_by(option, value):
             if column not in known:

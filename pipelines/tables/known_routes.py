@@ -106,13 +106,13 @@ def leading_rules(
 
 
 def _source_names(into: str, name: TableName, topic: str) -> dict[str, str] | None:
-    """What ``into`` and the topic say about the source table when it gives ``name``; None when it cannot give it."""
+    """The names that ``into`` and the topic give the source table if it maps to ``name``; None if it cannot."""
     names = _names_in(into, name)
     return {**names, "topic": topic} if names is not None and names.get("topic", topic) == topic else None
 
 
 def _names_in(into: str, name: TableName) -> dict[str, str] | None:
-    """What ``into`` says about the source table when it gives ``name``; None when it cannot give it."""
+    """The names that ``into`` gives the source table if it maps to ``name``; None if it cannot."""
     found = None if "." in name.database else _pattern_of(into).fullmatch(str(name))
     return None if found is None else found.groupdict()
 

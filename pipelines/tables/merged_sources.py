@@ -1,6 +1,6 @@
-"""Several source tables that go into one table: only where the rule says why their rows may meet.
+"""Several source tables that feed one table: only allowed if the rule says why their rows may meet.
 
-Shards and copies of a table use the same keys for different rows, which then overwrite each other without a trace. The
+Shards and copies of a table use the same keys for different rows, which would silently overwrite each other. The
 snapshots of a table record its source tables, so a second one is noticed whenever it comes.
 """
 
@@ -27,12 +27,12 @@ def feeds_alone(rule: TargetRule, sink: TableSink) -> bool:
 
 
 def remembered(sink: TableSink, source: SourceTable) -> ColumnSources:
-    """What a table remembers of its sources, as far as it holds for the topic that a source table has now."""
+    """The stored facts of a table about its sources, if they apply to the present topic of a source table."""
     return ColumnSources.parsed(sink.table.schema.options.get(OPTION)).in_topics(_topic_ids(sink, source))
 
 
 def names_of(sink: TableSink, source: SourceTable) -> ColumnSources:
-    """What a table remembers, as far as it holds for a source table."""
+    """The stored facts of a table, if they apply to a source table."""
     return names_for(remembered(sink, source), source)
 
 
@@ -42,7 +42,7 @@ def names_for(known: ColumnSources, source: SourceTable) -> ColumnSources:
 
 
 def with_names_of(known: ColumnSources, sink: TableSink, source: SourceTable) -> ColumnSources:
-    """What the table is to remember: former names are of this source table, if they are news."""
+    """The facts to store: former names belong to this source table, if they are new."""
     before = ColumnSources.parsed(sink.table.schema.options.get(OPTION))
     if (known.renamed, known.past, known.since, known.gone) == (before.renamed, before.past, before.since, before.gone):
         return known

@@ -1,7 +1,7 @@
-"""Names of source tables that a rule computes with and that the records do not have: `$database` and `$schema`.
+"""Names that a rule computes with and that the records do not have: `$database` and `$schema`.
 
-Rows behind `ExtractNewRecordState` name their table only as far as the connector adds fields that do. What the records
-leave out the name of the topic says, which has three parts: of `crm.eu.staff`, `eu` counts as the schema.
+Rows behind `ExtractNewRecordState` name their table only if the connector adds fields for it. Otherwise the name of the
+topic gives the parts, if it has three: in `crm.eu.staff`, `eu` is the schema.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PARTS = ("database", "schema")
 
 
 def refusal_of_names(rule: TargetRule, source: SourceTable) -> str | None:
-    """Why no row of a source table has a key: a column of the primary key is a name that the records do not have."""
+    """Why no row of a source table has a key: a key column is a name that the records do not have."""
     for column in rule.primary_key or ():
         text = rule.columns.expressions.get(column, "").strip()
         part = text[1:]
@@ -27,7 +27,7 @@ def refusal_of_names(rule: TargetRule, source: SourceTable) -> str | None:
 
 
 def warnings_of_names(rule: TargetRule, source: SourceTable) -> Iterator[str]:
-    """A sentence for each expression that gets NULL for a name, unless it takes the other name too."""
+    """A sentence for each expression that gets NULL for a name and has no alternative."""
     texts = {f"column {name}": text for name, text in rule.columns.expressions.items()}
     if rule.where is not None:
         texts["`where`"] = rule.where

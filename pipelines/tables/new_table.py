@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class Rejected(Exception):
-    """A source table cannot have a route; ``waits`` for one that is to be expected."""
+    """A source table cannot have a route; ``waits`` if that is expected to change."""
 
     def __init__(self, rejection: Rejection, waits: bool = False) -> None:
         super().__init__(rejection.reason)
@@ -45,13 +45,16 @@ class NewTable:
     source: SourceTable
     seen: Seen
     blames_records: bool
-    """Whether the records are at fault for the mismatch, and not the file. In that case the file has no rule for the
-    table, or the rule has made another table for the topic."""
+    """Whether the records cause the mismatch, and not the file.
+
+    In that case the file has no rule for the table, or the rule has already created another table for the topic.
+    """
 
     def schema(self, evolution: Evolution, now_ms: int) -> TableSchema:
-        """The first schema; Rejected where the records make none, ConfigError where the rule does not fit them.
+        """The first schema.
 
-        ``evolution`` gets the columns that the table cannot have.
+        Raises Rejected if the records do not determine one, ConfigError if the rule does not fit them. ``evolution``
+        gets the columns that the table cannot have.
         """
         if not self.seen.columns:
             reason = f"table {self.identifier} does not exist yet, and no event so far shows its columns"
@@ -84,13 +87,13 @@ class NewTable:
         return replace(self, seen=seen, rule=rule)
 
     def _refusal(self, error: ConfigError | str) -> Rejected | ConfigError:
-        """Why the table is not made, for whoever is to blame."""
+        """Why the table is not created, as an error of the file or of the records."""
         if self.blames_records:
             return Rejected(Rejection(str(error), is_unmade=True))
         return ConfigError(error) if isinstance(error, str) else error
 
     def schema_of_stored(self, evolution: Evolution, now_ms: int) -> TableSchema:
-        """The first schema, where what was seen has the names that the table gives it."""
+        """The first schema; the observed columns have their table names."""
         usable = self._usable(evolution)
         try:
             shown = {**self.seen.columns, **self.seen.key_only}

@@ -17,23 +17,23 @@ class Seen:
 
     columns: Mapping[str, DataType | None]
     key_columns: tuple[str, ...] | None
-    """None where the records have no key; none of a key without names, such as a number."""
+    """None if the records have no key; empty for a key without names, such as a number."""
     forms: Mapping[str, str] = field(default_factory=dict)
-    """How the source writes columns (``sources.column_forms``), where that is news."""
+    """How the source writes columns (``sources.column_forms``), if that is new."""
     looks: Mapping[str, str] = field(default_factory=dict)
-    """The forms of values without a schema, where JSON does not show the type."""
+    """The forms of values without a schema whose type JSON does not show."""
     key_only: Mapping[str, DataType | None] = field(default_factory=dict)
-    """Fields of the message key that no row has."""
+    """Fields of the message key that are not in any row."""
     has_rows: bool = True
-    """False where only deletes and truncates were seen, and no table is known."""
+    """False if there were only deletes and truncates, and no table is known."""
     schemas: tuple[ShownSchema, ...] = ()
-    """The embedded schemas of the records, the oldest first, where the table asks for them."""
+    """The embedded schemas of the records, oldest first, if the table needs them."""
     shapes: frozenset[frozenset[str]] = frozenset()
     """The columns of each whole row without an embedded schema, if one such row brings a new column."""
     defaults: frozenset[str] = frozenset()
     """The columns for which embedded schemas state a default."""
     nullable: frozenset[str] = frozenset()
-    """The columns that take NULL in embedded schemas, and none in the table."""
+    """The columns that are nullable in embedded schemas, and NOT NULL in the table."""
 
     def without(self, names: Collection[str]) -> Seen:
         """The observations of all other columns."""

@@ -1,4 +1,4 @@
-"""Opens or creates a table for a batch: as its rule says, for the stream or for work beside it."""
+"""Opens or creates a table for a batch, as its rule says: for the stream or for work alongside it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BELOW = (
 
 
 class Opening:
-    """Opens tables of one pipeline, and makes missing tables."""
+    """Opens the tables of one pipeline, and creates missing ones."""
 
     def __init__(self, scope: WritingScope, evolution: Evolution) -> None:
         self._book = scope.book
@@ -51,9 +51,8 @@ class Opening:
     ) -> Table:
         """The table as its rule says; created from what a source table shows if it does not exist.
 
-        ``feeds_one`` says whether the topic of the source feeds a table already, ``is_keyed`` whether it has records
-        with keys. Raises ConfigError where rule and table do not go together, Rejected where the source does not show
-        enough to make the table.
+        ``feeds_one``: whether the topic already feeds a table; ``is_keyed``: whether it has records with keys. Raises
+        ConfigError if rule and table do not fit, Rejected if the source does not show enough to create the table.
         """
         identifier = str(name)
         table = self._catalog.find(name)
@@ -79,9 +78,10 @@ class Opening:
             log.warning("table %s", alike_text(str(name), str(other)))
 
     def sink(self, identifier: str, table: Table) -> TableSink:
-        """The commits of a table; ConfigError where a lost checkpoint is to stop the pipeline, or for an older copy.
+        """The commits of a table.
 
-        RolledBack for a table that lacks commits.
+        Raises ConfigError if a lost checkpoint must stop the pipeline, or for an older copy; RolledBack for a table
+        that lacks commits.
         """
         if self._beside is not None:
             return TableSink(

@@ -1,4 +1,4 @@
-"""A pipeline's own tables: their names, their positions, and the note about each before its first rows."""
+"""A pipeline's own tables: their names, their positions, and the entry about each before its first rows."""
 
 from __future__ import annotations
 
@@ -26,10 +26,13 @@ class OwnPositions:
 
 
 class OwnTables:
-    """Belongs to one run. The checkpoint's record knows the tables; under a new checkpoint they are searched, once."""
+    """Belongs to one run.
+
+    The checkpoint's record knows the tables; under a new checkpoint one search finds them.
+    """
 
     def __init__(self, config: PipelineConfig, catalog: Catalog, record: CheckpointRecord | None = None) -> None:
-        """Without ``record`` nothing is known from earlier runs, and nothing is kept for later ones."""
+        """Without ``record`` nothing is known from earlier runs, and nothing is stored for later ones."""
         self.catalog = catalog
         self._config = config
         self._record = record
@@ -54,7 +57,7 @@ class OwnTables:
         return self._earlier_formats
 
     def choose(self, formats: Mapping[str, str]) -> None:
-        """Keep the formats of topics, durably where there is a checkpoint."""
+        """Store the formats of topics, durably if there is a checkpoint."""
         if self._record is None:
             self._formats |= formats
         else:
@@ -65,7 +68,7 @@ class OwnTables:
         return OwnTables(self._config, catalog, self._record)
 
     def names(self) -> list[TableName]:
-        """The tables that earlier runs have written, under whatever checkpoint; some may be gone."""
+        """The tables that earlier runs wrote, under any checkpoint; some may be missing."""
         with self._searching:  # tables that are made side by side ask for it
             if self._names is None:
                 known = None if self._record is None else self._record.known
@@ -80,25 +83,25 @@ class OwnTables:
         return name in self._marked
 
     def written(self, skip: Callable[[TableName, Exception], None] | None = None) -> list[WrittenTable]:
-        """How far the tables of earlier runs have come, as their snapshots say now.
+        """The positions of the tables of earlier runs, from their snapshots.
 
-        ``skip`` hears of tables that cannot be read for reasons of their own; without it these are raised.
+        ``skip`` gets tables that cannot be read for reasons of their own; without ``skip`` their errors are raised.
         """
         return list(written_tables(self.catalog, self._config.name, self.names(), skip))
 
     def sources(self) -> set[SourceTable]:
-        """The source tables that have fed the tables of earlier runs, as far as these can be read."""
+        """The source tables that have fed the tables of earlier runs, for readable tables."""
         fed = {source for found in self.written(lambda _name, _error: None) for source in found.position.sources}
         return {SourceTable(one.topic, one.database, one.schema, one.table) for one in fed}
 
     def positions(self) -> OwnPositions:
-        """How far each table of earlier runs has come, and which tables cannot be read."""
+        """The position of each table of earlier runs, and the unreadable tables."""
         unreadable: set[str] = set()
         written = self.written(lambda name, _: unreadable.add(str(name)))
         return OwnPositions({str(table.name): table.position for table in written}, frozenset(unreadable))
 
     def go_on_with(self, tables: Iterable[tuple[str, Table]]) -> None:
-        """Record the tables found, and that they are written under this checkpoint too."""
+        """Record the tables found, as tables under this checkpoint too."""
         if self._record is not None:
             self._record.add(tables, found=map(str, self.names()))
 
@@ -107,7 +110,7 @@ class OwnTables:
         tables: Iterable[tuple[str, Table]],
         topics_of: Callable[[str], Collection[str]] = lambda _: (),
     ) -> None:
-        """Note durably that rows go into these tables; costs nothing for tables that are noted already.
+        """Record durably that these tables get rows; writes nothing for tables that are recorded already.
 
         ``topics_of`` gives the topics that feed a table. The table stores the formats that were found for these topics.
         """

@@ -18,7 +18,7 @@ FILLED = "it is new, and is backfilled from the earliest record"
 
 
 class Batches(Protocol):
-    """Where the batches of the stream begin and end: Spark's checkpoint."""
+    """The begins and ends of the stream's batches: Spark's checkpoint."""
 
     @property
     def closed_batch(self) -> int | None: ...
@@ -29,18 +29,21 @@ class Batches(Protocol):
 
 
 class PausedTables:
-    """Pauses and resumes tables, durably. Batches, compactions and the work beside them are on different threads."""
+    """Pauses and resumes tables, durably.
+
+    Batches, compactions and the work alongside them use it from different threads.
+    """
 
     def __init__(self, book: Book, batches: Batches, now_ms: Callable[[], int] = now_ms) -> None:
         self.book = book
         self._batches = batches
         self._now_ms = now_ms
         self.has_passed: Callable[[str], bool] = lambda _: False
-        """Whether the stream has read records of a topic before the batch that runs."""
+        """Whether the stream has read records of a topic before the running batch."""
 
     @property
     def pauses(self) -> Mapping[str, Pause]:
-        """The paused tables that a rule writes, by identifier; ``Book.pauses`` has those without one too."""
+        """The paused tables with a rule, by identifier; ``Book.pauses`` has those without one too."""
         return {name: pause for name, pause in self.book.pauses.items() if pause.has_rule}
 
     @property
@@ -50,7 +53,7 @@ class PausedTables:
 
     @property
     def ruleless(self) -> frozenset[str]:
-        """The tables whose place is kept until a rule writes them again."""
+        """The tables without a rule, whose position is kept until a rule writes them again."""
         return frozenset(name for name, pause in self.book.pauses.items() if not pause.has_rule)
 
     @property
@@ -60,7 +63,7 @@ class PausedTables:
 
     @property
     def next_batch(self) -> tuple[int, bool]:
-        """The batch that runs first in this process, and whether an earlier one has begun it."""
+        """The first batch of this process, and whether an earlier process began it."""
         closed, planned = self._batches.closed_batch, self._batches.planned_batch
         batch_id = 0 if closed is None else closed + 1
         return batch_id, planned is not None and planned >= batch_id
@@ -82,11 +85,11 @@ class PausedTables:
         from_start: bool = False,
         public_reason: str = WHERE_MORE,
     ) -> Pause:
-        """Pause a table from ``batch_id`` on; durable when this returns. A paused one keeps its place.
+        """Pause a table from ``batch_id`` on; durable on return. A paused table keeps its position.
 
-        ``is_running`` says that the batch has begun: its rows may be in the table. ``is_appended`` says that they are,
-        with all before: the table misses what comes behind it. With ``from_start`` it misses all records that there
-        are. ``public_reason`` is the reason without values of rows.
+        ``is_running``: the batch has begun, so its rows may be in the table. ``is_appended``: the rows of the batch and
+        of all before are in the table, which misses those after it. ``from_start``: the table misses all records.
+        ``public_reason`` is the reason without values of rows.
         """
         if is_appended:
             closed = self._batches.closed_batch
@@ -123,7 +126,7 @@ class PausedTables:
         self.pause(identifier, *words, is_running=is_running, is_appended=is_appended, public_reason=public_text(error))
 
     def note(self, identifier: str, reached: Reached) -> None:
-        """How far a table is caught up; durable when this returns."""
+        """Record how far a table is caught up; durable on return."""
 
         def noted(entry: Entry) -> Entry:
             return entry if entry.pause is None else replace(entry, pause=replace(entry.pause, reached=reached))
@@ -131,7 +134,7 @@ class PausedTables:
         self.book.change_entry(identifier, noted, is_routine=True)
 
     def add_topics(self, identifier: str, topics: Iterable[str]) -> None:
-        """More topics that feed a paused table; durable when this returns."""
+        """Record further topics that feed a paused table; durable on return."""
 
         def added(entry: Entry) -> Entry:
             if entry.pause is None or not entry.pause.topics:
@@ -141,9 +144,9 @@ class PausedTables:
         self.book.change_entry(identifier, added)
 
     def resume(self, identifier: str, without: Collection[FedBy] = ()) -> None:
-        """The table is in the stream again, durably; ``without`` are source tables that no rule leads to it now.
+        """Return a table to the stream, durably; ``without`` are source tables that no rule routes to it now.
 
-        These keep the place that the table had.
+        These keep the position of the table.
         """
 
         def resumed(entry: Entry) -> Entry:

@@ -32,7 +32,7 @@ class UnsentWarnings:
         self._next_ms: dict[str, int] = {}
 
     def note(self, batch_id: int, identifier: str, unsent: Unsent, now_ms: int) -> None:
-        """Count the values that a batch has written for these; warn if the last warning is some time ago."""
+        """Count the values that a batch wrote in place of missing ones; warn if the last warning is some time ago."""
         counts = self._untold[identifier]
         counts.update(unsent)
         if not counts.total() or now_ms < self._next_ms.get(identifier, 0):
@@ -51,7 +51,7 @@ class LateRowNotes:
         self._next_ms: dict[str, int] = {}
 
     def note(self, batch_id: int, identifier: str, rows: int, now_ms: int) -> None:
-        """Count the values that a batch has left out; log it if the last line is some time ago."""
+        """Count the rows of a batch that had no effect; log it if the last line is some time ago."""
         self._untold[identifier] += rows
         if not self._untold[identifier] or now_ms < self._next_ms.get(identifier, 0):
             return
@@ -90,8 +90,8 @@ class ControlNotes:
 class RecordShares:
     """The newest batches of each table that together have enough records to judge it by.
 
-    A trickle of bad records is judged as one batch of as many would be. A process begins without knowledge of earlier
-    ones: what they quarantine does not count.
+    A trickle of bad records counts like one batch with as many. A process starts without knowledge of earlier ones:
+    records that they quarantined do not count.
     """
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class RecordShares:
         return _sum(batches)
 
     def forget(self, name: str) -> None:
-        """The table is paused: once it continues, it is judged by later records."""
+        """Forget the records of a paused table: after the pause, later records decide."""
         self._batches.pop(name, None)
 
 
@@ -148,11 +148,11 @@ class VanishedColumns:
         return found
 
     def is_certain(self, source: SourceTable) -> bool:
-        """Whether columns that the newest rows lack are gone from the source, and not only NULL in these rows."""
+        """Whether columns that the newest rows lack are missing in the source, and not only NULL in these rows."""
         return all(row.is_whole for row in self._newest[source].values())
 
     def comments(self, source: SourceTable) -> Mapping[str, str]:
-        """What the newest row of a source table says about its columns."""
+        """The columns of a source table by its newest row."""
         row = self.newest(source)
         return {} if row is None else row.comments
 
@@ -162,7 +162,7 @@ class VanishedColumns:
         return max(rows, key=lambda row: (row.timestamp_ms or 0, row.offset), default=None)
 
     def behind_newest(self, source: SourceTable) -> Firsts:
-        """The place behind the newest row of a source table, and the time of that row."""
+        """The position after the newest row of a source table, and the time of that row."""
         row = self.newest(source)
         return {} if row is None else {place_key(source.topic, row.partition): (row.offset + 1, row.timestamp_ms)}
 
@@ -199,7 +199,10 @@ class VanishedColumns:
                 )  # fmt: skip
 
     def note_awaited(self, topic: str, identifier: str, awaited: Mapping[str, tuple[str, str]]) -> None:
-        """Warn of declared columns that rows lack and the table relies on: it is not paused, as they may still come."""
+        """Warn of declared columns that rows lack and the table relies on.
+
+        The table does not pause, because they may still appear.
+        """
         for name, (place, follows) in awaited.items():
             if (topic, identifier, f"awaits {name}") not in self._warned:
                 self._warned.add((topic, identifier, f"awaits {name}"))
@@ -212,7 +215,7 @@ class VanishedColumns:
 
     @staticmethod
     def lost(rule: TargetRule, absent: Sequence[str], *, is_only_source: bool) -> list[str]:
-        """The columns ``absent`` from the newest events that no later event is expected to bring."""
+        """The columns ``absent`` from the newest events that no later event is expected to have."""
         if rule.merge_sources is not None or not is_only_source:
             return []
         return [name for name in absent if not rule.declares(name)]
@@ -220,10 +223,10 @@ class VanishedColumns:
     def note(
         self, topic: str, sink: TableSink, rule: TargetRule, absent: Sequence[str], *, is_only_source: bool
     ) -> None:
-        """Warn of the columns of a table that the newest events of its topic lack.
+        """Warn of columns of a table that the newest events of its topic lack.
 
-        Declared columns may be still to come; where several source tables meet, as in one log of many, the others may
-        bring them.
+        Declared columns may still appear. If several source tables feed the table, as in a log of many, the others may
+        have the columns.
         """
         identifier, lost = sink.identifier, self.lost(rule, absent, is_only_source=is_only_source)
         news = [name for name in lost if (topic, identifier, name) not in self._warned]
@@ -246,7 +249,7 @@ def _is_before(known: ColumnSources, name: str, row: NewestRow) -> bool:
 
 
 def _without(columns: Sequence[str], schema: TableSchema) -> str:
-    """Words for what happens to records that lack ``columns`` of the table."""
+    """The fate of records that lack ``columns`` of the table, in words."""
     strict = [name for name in columns if schema.has_column(name) and not schema.field(name).type.nullable]
     if not strict:
         return "new rows have NULL there"
@@ -264,7 +267,7 @@ class MessageKeyWarnings:
         """Identifier of the table, and the warning about it."""
 
     def note(self, sink: TableSink, rule: TargetRule, message_key: Sequence[str], topic: str) -> None:
-        """Warn where events depend on whole old rows, or rows of several keys or sources become one."""
+        """Warn if events need whole old rows, or if rows of several keys or sources become one."""
         primary_key = rule.row_key(sink.table.schema.primary_keys)
         if not primary_key:
             return
@@ -345,7 +348,7 @@ class EncodedColumns:
         self._misread: dict[tuple[str, str], str] = {}
 
     def note(self, sink: TableSink, rule: TargetRule, seen: Seen) -> None:
-        """Remember the columns of a source table before its table follows them; known columns are not news."""
+        """Record the columns of a source table before its table follows them; known columns are ignored."""
         if not seen.looks:
             return
         has_rows = sink.state.snapshot is not None
@@ -355,7 +358,7 @@ class EncodedColumns:
             self._found.setdefault((sink.identifier, name), seen.looks[name])
 
     def note_units(self, sink: TableSink, rule: TargetRule, seen: Seen) -> None:
-        """Remember the declared columns whose numbers the declaration reads in another unit than they seem to have."""
+        """Record the declared columns whose numbers seem to have another unit than the declaration reads."""
         if not self._precision_tells_unit:
             return
         for name, declared in rule.declared(seen.looks).items():
@@ -365,7 +368,7 @@ class EncodedColumns:
                 self._misread.setdefault((sink.identifier, name), said)
 
     def tell(self) -> None:
-        """One warning of each kind for all that is new."""
+        """One warning of each kind for everything new."""
         for remedy, found in ((_REMEDY, self._found), (_MISREAD, self._misread)):
             news = {column: meaning for column, meaning in sorted(found.items()) if column not in self._warned}
             found.clear()
@@ -377,7 +380,7 @@ class EncodedColumns:
 
 
 def _is_other_unit(meaning: str, declared: DataType) -> bool:
-    """Whether the precision of a declared timestamp reads the numbers in another unit than they seem to count."""
+    """Whether a declared timestamp reads numbers in another unit than they seem to have."""
     if declared.root not in TIMESTAMPS or not meaning.startswith("epoch "):
         return False
     unit = timestamp_unit(declared.precision or 0)

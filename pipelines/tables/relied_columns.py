@@ -1,6 +1,6 @@
 """Columns that a rule relies on and that the source no longer has: these would fail silently.
 
-A lost column gives NULL. NULL is right for a stored column, and wrong for a column that decides what happens to a row.
+A lost column gives NULL. NULL is right for a stored column, and wrong for a column that determines the fate of a row.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sources.column_sources import ColumnSources
 
 
 def check_relied(rule: TargetRule, table: Table, lost: Sequence[str], topic: str) -> None:
-    """SchemaChangeRefused for a lost column of the source that ``where`` or the order of changes needs."""
+    """Raise SchemaChangeRefused for a lost column of the source that ``where`` or the order of changes needs."""
     relied = _relied(rule, table)
     name = next((name for name in lost if name in relied), None)
     if name is None:
@@ -37,16 +37,16 @@ def check_relied(rule: TargetRule, table: Table, lost: Sequence[str], topic: str
 
 
 def awaited_columns(rule: TargetRule, table: Table, absent: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """The columns that records lack and ``where`` or the order of changes needs, but may still come: they are declared.
+    """The declared columns that records lack and ``where`` or the order of changes needs: they may still appear.
 
-    Each with what needs the column, and what happens to rows without it.
+    Each with the part of the rule that needs the column, and the fate of rows without it.
     """
     relied = _relied(rule, table)
     return {name: relied[name] for name in absent if name in relied and rule.declares(name)}
 
 
 def _relied(rule: TargetRule, table: Table) -> Mapping[str, tuple[str, str]]:
-    """By the names in the source: what needs the column, and what would happen to rows without it."""
+    """By source names: the part of the rule that needs the column, and the fate of rows without it."""
     options, columns = table.context.options, rule.columns
     found: dict[str, tuple[str, str]] = {}
     named = [(SEQUENCE_FIELD, options.sequence_fields)]
@@ -93,7 +93,7 @@ def _there_before(
     known: Collection[str],
     is_first: bool,
 ) -> list[str]:
-    """The hidden columns that earlier records of a source table have had, as far as the table knows."""
+    """The hidden columns that earlier records of a source table had, as far as the table knows."""
     remembered = ColumnSources.parsed(sink.table.schema.options.get(COLUMN_SOURCES))
     in_table = {*known, *remembered.left_out}
     hidden = [name for name in hidden_columns(rule, remembered.left_out) if name in in_table]
@@ -113,7 +113,7 @@ def check_first_hidden(rule: TargetRule, topic: str, seen: Seen) -> None:
 def _check_rows(
     rule: TargetRule, topic: str, seen: Seen, known: Collection[str] = (), there_before: Collection[str] = ()
 ) -> None:
-    """The same: a hidden column was ``there_before``, or rows here have it that may not be newer."""
+    """The same: a hidden column was ``there_before``, or rows in this batch have it that may not be newer."""
     rows = [_Rows(tuple(name for name, _ in schema.columns), schema) for schema in seen.schemas]
     rows += [_Rows(tuple(sorted(shape)), None) for shape in seen.shapes]
     shown = {name for some in rows for name in some.columns}
@@ -127,13 +127,13 @@ def _check_rows(
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows with the same columns; without a schema nothing says which rows came first."""
+    """Rows with the same columns; without a schema nothing shows which rows came first."""
 
     columns: tuple[str, ...]
     schema: ShownSchema | None
 
     def may_follow(self, others: _Rows) -> bool:
-        """Whether these may have come after the others."""
+        """Whether these rows may be newer than the others."""
         return self.schema is None or others.schema is None or self.schema.is_behind(others.schema)
 
 

@@ -1,7 +1,8 @@
-"""Whether a column of the source has another name now: a pure decision from two orders of columns.
+"""Whether a column of the source was renamed: a pure decision from two orders of columns.
 
-Records say it nowhere. An embedded schema shows its columns in order. If one column is gone and one of the same type is
-in its place, it may have been renamed, or dropped while another was added. So a rule asks for it.
+Records do not say so. An embedded schema shows its columns in order. If one column is missing and one of the same type
+is in its place, it may have been renamed. It may also have been dropped while another was added. So a rule must allow
+the rename.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _Gap = tuple[str | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Renames:
-    """The columns of one schema. ``unclear`` are columns of which several may be the other's new name, or old one."""
+    """The columns of one schema. ``unclear`` are columns with several possible new, or old, names."""
 
     found: tuple[tuple[str, str], ...] = ()
     unclear: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
