@@ -1,4 +1,4 @@
-"""Names of the columns that change rows have in addition to source columns; no source column can have such a name."""
+"""Names of the columns that change rows have in addition to source columns; no source column can have them."""
 
 from __future__ import annotations
 

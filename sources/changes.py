@@ -46,7 +46,7 @@ class SourceTable:
 
     @classmethod
     def of_topic(cls, topic: str) -> SourceTable:
-        """The names in the topic's name alone: ``[...database.]schema.table`` by its last dotted parts."""
+        """The names from the topic alone: ``[...database.]schema.table`` in its last dotted parts."""
         parts = topic.split(".")
         return cls(topic, parts[-3] if len(parts) > 3 else None, parts[-2] if len(parts) > 2 else None, parts[-1])
 
@@ -58,22 +58,21 @@ class ObservedColumn:
     name: str
     type: DataType | None
     votes: int | None = field(default=None, compare=False)
-    """How many more records have an embedded schema that says so than one that says otherwise; None for a type guessed
-    from values."""
+    """How many more embedded schemas say so than say otherwise; None for a type guessed from values."""
     form: str | None = field(default=None, compare=False)
-    """How the source writes it (``sources.column_forms``), where that is known."""
+    """How the source writes it (``sources.column_forms``), if known."""
     looks_like: str | None = field(default=None, compare=False)
-    """The probable meaning of the values in a column without schema, where JSON does not show it."""
+    """The probable meaning of the values in a column without schema, if JSON does not show it."""
     fits_double: bool = field(default=False, compare=False)
-    """Whether the type is guessed from values of which DOUBLE holds every integer exactly."""
+    """Whether the type is guessed from values that DOUBLE holds with all integers exact."""
     has_default: bool = field(default=False, compare=False)
     """Whether an embedded schema states a default for it."""
     takes_null: bool = field(default=False, compare=False)
-    """Whether an embedded schema lets it be NULL, and the column of the target does not."""
+    """Whether an embedded schema makes it nullable, and the column of the target is NOT NULL."""
 
     @property
     def settled_type(self) -> DataType | None:
-        """The type for a new column: text, which holds all values, where as many records say one type as another."""
+        """The type for a new column: text, which holds all values, if as many records say one type as another."""
         return string() if self.votes == 0 else self.type
 
 
@@ -94,7 +93,7 @@ class ShownSchema:
         return (self.timestamp_ms or 0, self.offset, self.partition)
 
     def is_behind(self, other: ShownSchema) -> bool:
-        """Whether it is newer for sure."""
+        """Whether it is certainly newer."""
         is_later = (self.timestamp_ms or 0) > (other.timestamp_ms or 0)
         return is_later or (self.partition == other.partition and self.offset > other.offset)
 
@@ -116,11 +115,11 @@ class Observation:
     key_only: tuple[ObservedColumn, ...] = ()
     """The fields of the message key that no row of an unknown source table has."""
     has_rows: bool = True
-    """False where only deletes and truncates of an unknown source table came."""
+    """False if an unknown source table has only deletes and truncates."""
     schemas: tuple[ShownSchema, ...] = ()
     """The embedded schemas of the records, if the target asks for them."""
     shapes: frozenset[frozenset[str]] = frozenset()
-    """The shapes of whole rows without embedded schema: the columns of each row, if a row brings a new column."""
+    """The shapes of whole rows without embedded schema (their columns), if a row has a new column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +131,15 @@ class NewestRow:
     offset: Offset
     timestamp_ms: int | None
     absent: tuple[str, ...]
-    """Columns of the target that the row does not have at all, not even as NULL."""
+    """Columns of the target that are absent from the row, not just NULL."""
     comments: Mapping[str, str] = field(default_factory=dict)
     """The comments on columns of the target in the row's embedded schema."""
     is_whole: bool = True
-    """Whether the row has every column of its source. If not, it may leave out columns that are NULL."""
+    """Whether the row has every column of its source. If not, it may omit columns that are NULL."""
     left_out: tuple[str, ...] = ()
-    """Its columns that the rule drops, or masks while the table lacks them (``DecodeTarget.left_out_of``)."""
+    """Its columns that the rule drops, or that it masks while the table lacks them (``DecodeTarget.left_out_of``)."""
     has_known: bool = True
-    """Whether it has known columns alone (``DecodeTarget.knows_all``)."""
+    """Whether it has only known columns (``DecodeTarget.knows_all``)."""
     hidden: frozenset[str] = frozenset()
     """The masked and dropped columns that it has, or one of the rows that were the newest before it."""
 
@@ -178,12 +177,12 @@ class QuarantineRow:
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
     source: SourceTable | None = None
-    """The source table that the record names; None where it names none, as when it cannot be read."""
+    """The source table that the record names; None if it names none, or cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An event that a table must not pass by policy; ``source`` may be a table that the pipeline does not know."""
+    """An event at which a table must stop by policy; the pipeline may not know the table of ``source``."""
 
     source: SourceTable
     partition: int
@@ -195,7 +194,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """An event that says that all rows of a source table before it are gone."""
+    """A TRUNCATE: all earlier rows of a source table are deleted."""
 
     source: SourceTable
     partition: int
@@ -204,7 +203,7 @@ class Truncation:
 
 @dataclass(frozen=True, slots=True)
 class ControlRecord:
-    """The first record of a topic that says nothing of a row, of each ``kind`` (a noun in the singular)."""
+    """The first record of a topic that is not a row, for each ``kind`` (a noun in the singular)."""
 
     topic: str
     kind: str
@@ -225,31 +224,31 @@ class DecodeCounts:
     skipped_tables: int = 0
     """Records of source tables that the pipeline leaves out."""
     tables_behind: int = 0
-    """Records of source tables whose table is left out for now and reads them later."""
+    """Records of source tables whose table is behind and reads them later."""
     unknown_tables: int = 0
     """Records of source tables that were only observed."""
     messages: int = 0
     truncates: int = 0
     """TRUNCATE events, and rows before one that came in the same batch."""
     changes: int = 0
-    """Updates and deletes that a table without primary key leaves out."""
+    """Updates and deletes that a table without primary key skips by policy."""
     without_table: int = 0
-    """Deletes and truncates of source tables whose table is not made yet."""
+    """Deletes and truncates of source tables whose table does not exist yet."""
     without_effect: int = 0
     """Events that retract rows which were never stored."""
     filtered: int = 0
     """Records that the rule's ``where`` leaves out."""
     already_stored: int = 0
-    """Records below the offset at which a new checkpoint took a table over."""
+    """Records below the offset from which a new checkpoint continues the table."""
     exact: int = 0
-    """Records that took the exact per-record path instead of the vectorised one."""
+    """Records that took the exact per-record path and not the vectorised one."""
 
     def __add__(self, other: DecodeCounts) -> DecodeCounts:
         return DecodeCounts(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(DecodeCounts)})
 
     @property
     def skipped(self) -> dict[str, int]:
-        """Records that give nothing on purpose, by a word for why; without zeros."""
+        """Records that give no rows on purpose, by the word for the reason; omits zeros."""
         numbers = {word: getattr(self, name) for name, word in SKIPS.items()}
         return {word: number for word, number in numbers.items() if number}
 
@@ -272,18 +271,18 @@ SKIPS = {
     "filtered": "left out by `where`",
     "already_stored": "already stored",
 }
-"""The counts of records that give nothing on purpose, with what progress lines call them."""
+"""The counts of records that give no rows on purpose, with their words in progress lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicLook:
-    """The looks of the first records in one topic partition, as far as a task has read it."""
+    """The looks of the first records in one topic partition, as far as a task has read them."""
 
     topic: str
     partition: int
     offset: Offset
     seen: Mapping[str, int]
-    """Records by format, or by words for what they are instead; "" stands for those that show no format."""
+    """Records by format, or by words for what they are instead; "" counts those that show no format."""
 
     @property
     def tells(self) -> bool:
@@ -292,7 +291,7 @@ class TopicLook:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """All that came out of one batch of records."""
+    """The result of decoding one batch of records."""
 
     changes: tuple[ChangeBatch, ...] = ()
     quarantine: tuple[QuarantineRow, ...] = ()

@@ -1,8 +1,8 @@
-"""The forms of a table's columns: how the source writes their values, as the table remembers it.
+"""The forms of a table's columns: how the source writes their values.
 
-The JSON of a value is the same with and without an embedded schema, and only the schema says what it stands for:
-``"MDk="`` is a number or four characters. A table keeps the form of each column as one option of its schema. So records
-without a schema are read like earlier records with one, and a column never holds two forms of the same value.
+The JSON of a value is the same with and without an embedded schema, and only the schema says what it means: ``"MDk="``
+is a number or four characters. A table stores the form of each column in one option of its schema. So records without a
+schema are read like earlier records with one, and a column never holds two forms of the same value.
 
 A form is a short text. Only ``sources.values.form_texts`` knows the meaning of embedded schemas' forms.
 """
@@ -22,15 +22,15 @@ OPTION = "tidemark.column-forms"
 RAW = "raw"
 """Records without a schema came first: text columns hold the JSON as the source wrote it, and continue to do so."""
 VALUE = "value"
-"""The schema gives the value another meaning than JSON has: none."""
+"""The schema gives the value no other meaning than JSON does."""
 TEXT = "text"
 """The schema says that the value is a text: ``"1234"`` is not base64."""
 SEVERAL = "several"
-"""Embedded schemas have said different things: a record without one cannot be read."""
+"""Embedded schemas have disagreed: a record without one cannot be read."""
 TEXT_DECIMALS = "text decimals"
-"""No schema says it, but many values of a DECIMAL column can only be text, and none only base64."""
+"""No schema says so, but many values of a DECIMAL column can only be text, and none only base64."""
 BASE64_DECIMALS = "base64 decimals"
-"""The same the other way round."""
+"""The same with text and base64 exchanged."""
 EITHER_DECIMALS = "either decimals"
 """Values of both kinds came."""
 
@@ -42,7 +42,7 @@ _TIMES = (Root.DATE, Root.TIME, *TIMESTAMPS)
 
 @dataclass(frozen=True, slots=True)
 class ColumnForms:
-    """The forms of the columns of one table; of a column that is not there nothing is known."""
+    """The forms of the columns of one table; the form of a missing column is unknown."""
 
     by_column: Mapping[str, str] = field(default_factory=dict)
 
@@ -90,7 +90,7 @@ class ColumnForms:
 
 
 def joined_forms(known: str | None, told: str) -> str:
-    """The form of a column of which ``known`` is remembered."""
+    """The form of a column whose stored form is ``known``."""
     if known is None or known == told:
         return told
     if known.startswith(FORM_PREFIX) and told.startswith(FORM_PREFIX):
@@ -105,7 +105,7 @@ def joined_forms(known: str | None, told: str) -> str:
 
 
 def told_together(one: str | None, other: str | None) -> str | None:
-    """The form that records of one batch show: those with an embedded schema know it."""
+    """The form that the records of one batch show; records with an embedded schema decide."""
     if one is None or other is None:
         return other if one is None else one
     return other if one == RAW else joined_forms(one, other)

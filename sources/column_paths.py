@@ -11,7 +11,7 @@ _BETWEEN = "."
 
 
 def path_of(text: str) -> ColumnPath:
-    """The path that a text such as ``customer.city`` stands for. Raises ValueError, which says why it is none."""
+    """The path of a text such as ``customer.city``. Raises ValueError with the reason if the text is not a path."""
     names = tuple(text.split(_BETWEEN))
     if not all(names):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What a table remembers about its source besides the names of columns: the option ``OPTION``.
+"""The stored facts of a table about its source, besides the names of columns: the option ``OPTION``.
 
 The option records schema changes of the source: former column names, columns that continue in another column of the
 table, and dropped columns. So records from before a change are read correctly as long as the table exists, even if the
@@ -21,57 +21,61 @@ Firsts: TypeAlias = Mapping[str, tuple[int, int | None]]
 
 @dataclass(frozen=True, slots=True)
 class PastName:
-    """What the name of a column meant in older records of its source table."""
+    """The meaning of a column name in older records of its source table."""
 
     means: str | None
-    """What the source calls the column now; None where its values are gone with it."""
+    """The present name of the column in the source; None if its values are gone."""
     ends: Mapping[str, int]
-    """Per topic and partition (``place_key``) the offset from which on the name means something else."""
+    """Per topic and partition (``place_key``) the offset from which on the name has another meaning."""
     until_ms: int | None = None
-    """Up to this time the records of other partitions are as old; None: no record of them is."""
+    """Records of other partitions up to this time are as old; None: no such record is."""
 
     def covers(self, place: str, offset: int, time_ms: int | None) -> bool:
-        """Whether a record is so old. Kafka's time counts where no offset is known."""
+        """Whether a record is that old. Kafka's time decides if no offset is known."""
         if place in self.ends:
             return offset < self.ends[place]
         return self.until_ms is not None and (time_ms or 0) <= self.until_ms
 
     def ended(self, place: str, offset: int, time_ms: int | None) -> PastName:
-        """The name means something else from a record on."""
+        """From a record on, the name has another meaning."""
         times = [time_ms or 0] if self.until_ms is None else [time_ms or 0, self.until_ms]
         return replace(self, ends={**self.ends, place: offset}, until_ms=min(times))
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnSources:
-    """Columns are named as the source names them, unless it says otherwise."""
+    """Columns have the names of the source, except as stated here."""
 
     renamed: Mapping[str, str] = field(default_factory=dict)
-    """Former name -> what the source calls the column now."""
+    """Former name -> the present name in the source."""
     continued: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Column of the source -> the columns of the table that have held its values, the last one for new rows."""
+    """Column of the source -> the columns of the table that have held its values; the last one is for new rows."""
     past: Mapping[str, tuple[PastName, ...]] = field(default_factory=dict)
-    """Column name -> what it meant before it was dropped, or came again as another column, the oldest first."""
+    """Column name -> its meanings before it was dropped, or reappeared as another column, oldest first."""
     source: str = ""
-    """The source table that these names are of: others have their own."""
+    """The source table that these names belong to: other source tables have their own."""
     topics: Mapping[str, str] = field(default_factory=dict)
-    """The ids of the topics that these offsets are of, as far as they were known."""
+    """The ids of the topics that these offsets belong to, if they were known."""
     since: Mapping[str, PastName] = field(default_factory=dict)
-    """Column that came later than others, or came again -> its name meant nothing before: older rows lack it. Under no
-    name: the columns that the table was made with."""
+    """Column that appeared or reappeared later -> the name had no meaning before: older rows lack it.
+
+    The empty name has the columns with which the table was created.
+    """
     gone: Mapping[str, PastName] = field(default_factory=dict)
     """Column that the source has lost and the table keeps -> older records have it. No later column is its new name."""
     left_out: tuple[str, ...] = ()
-    """Columns of the newest records that ``columns.drop`` names, or masked ones with only NULL so far. A column that
-    comes in their place may be the same one under a new name."""
+    """Columns of the newest records that ``columns.drop`` names, or masked columns with only NULL so far.
+
+    A column that replaces them may be the same one under a new name.
+    """
     lacking: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Where several source tables meet: which masked or dropped columns the newest records of one lack, by its name."""
+    """With several source tables: the masked or dropped columns that the newest records of each lack, by its name."""
     made_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Column of the table -> the masks and digests of expressions that its rows are made by; the filter has no name."""
+    """Column of the table -> the digests of the masks and expressions that made its rows; the filter has no name."""
 
     @classmethod
     def parsed(cls, text: str | None) -> ColumnSources:
-        """From the option; any other text says nothing."""
+        """From the option; any other text gives no facts."""
         try:
             found = json.loads(text or "{}")
             return cls(
@@ -98,7 +102,7 @@ class ColumnSources:
         return json.dumps({k: v for k, v in found.items() if v}, ensure_ascii=False, separators=(",", ":"))
 
     def with_rename(self, old: str, new: str) -> ColumnSources:
-        """A column is called otherwise now, and by all its former names."""
+        """A column has a new name, also under all its former names."""
         renamed = {name: new if now == old else now for name, now in self.renamed.items() if name != new}
         since = {new if name == old else name: one for name, one in self.since.items()}
         return replace(self, renamed={**renamed, old: new}, past=self._past_with({old: new}), since=since)
@@ -116,7 +120,7 @@ class ColumnSources:
         return known
 
     def _past(self, name: str, place: str, offset: int, time_ms: int | None) -> PastName | None:
-        """What a name meant in a record; None if it means what it means now."""
+        """The meaning of a name in a record; None if it is the present one."""
         return next((one for one in self.past.get(name, ()) if one.covers(place, offset, time_ms)), None)
 
     def _meaning(self, name: str, place: str, offset: int, time_ms: int | None) -> str | None:
@@ -131,7 +135,7 @@ class ColumnSources:
         return (1, [*self.renamed].index(name)) if name in self.renamed else (2, 0)
 
     def _with_end(self, name: str, place: str, offset: int, time_ms: int | None) -> ColumnSources:
-        """A name means something else from a record on."""
+        """From a record on, a name has another meaning."""
         before, renamed = self.past.get(name, ()), dict(self.renamed)
         past = self._past(name, place, offset, time_ms)
         if past is None:
@@ -157,7 +161,7 @@ class ColumnSources:
         return replace(self, renamed=renamed, continued=continued, past=past, since=since, gone=gone)
 
     def in_topics(self, topics: Mapping[str, str]) -> ColumnSources:
-        """What holds in topics with these ids: what names meant in an earlier topic of the name is forgotten."""
+        """The facts that hold for topics with these ids: the meanings from an earlier topic of the name are dropped."""
         is_recreated = any(self.topics.get(topic, id_) != id_ for topic, id_ in topics.items())
         gone = {name: PastName(name, {}) for name in self.gone}
         return replace(self, past={}, since={}, gone=gone) if is_recreated else self
@@ -176,7 +180,7 @@ class ColumnSources:
         return known
 
     def with_left_out(self, columns: Iterable[str]) -> ColumnSources:
-        """The newest records have these columns, of which the table stores nothing."""
+        """The newest records have these columns, which the table does not store."""
         return replace(self, left_out=tuple(sorted({*columns})))
 
     def with_lacking(self, source: str, columns: Iterable[str]) -> ColumnSources:
@@ -205,12 +209,12 @@ class ColumnSources:
         return since is not None and all(since.covers(place, *first) for place, first in firsts.items())
 
     def is_past(self, columns: Collection[str], firsts: Firsts) -> bool:
-        """Whether records with these columns, ``firsts`` first, are from before a name of theirs meant another one."""
+        """Whether records with these columns, ``firsts`` first, are from before a change in the meaning of a name."""
         ends = [one for name in columns for one in self.past.get(name, ())]
         return any(all(one.covers(place, *first) for place, first in firsts.items()) for one in ends)
 
     def _past_with(self, names: Mapping[str, str | None]) -> dict[str, tuple[PastName, ...]]:
-        """What names meant, where columns are called otherwise now, or are gone."""
+        """The meanings of names, for columns that were renamed or are gone."""
         return {
             name: tuple(replace(one, means=names.get(one.means, one.means)) if one.means else one for one in before)
             for name, before in self.past.items()
@@ -222,7 +226,7 @@ def _by_time(firsts: Firsts) -> list[tuple[str, tuple[int, int | None]]]:
 
 
 def _until(means: str | None, firsts: Firsts) -> PastName:
-    """What a name meant before these records."""
+    """The meaning of a name before these records."""
     times = [time_ms for _, time_ms in firsts.values() if time_ms is not None]
     return PastName(means, {place: offset for place, (offset, _) in firsts.items()}, min(times, default=None))
 

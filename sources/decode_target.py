@@ -1,6 +1,6 @@
-"""What Kafka records are decoded for: the target of each source table, and the decoder that is given them.
+"""The input of decoding besides the records: the target of each source table, and the contract of decoders.
 
-``sources.changes`` has what comes out. Everything is immutable and picklable.
+``sources.changes`` has the result. Everything is immutable and picklable.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _UNREADABLE = "\0{}"
 
 @dataclass(frozen=True, slots=True)
 class KeyRule:
-    """Which message keys the records of a source table may have."""
+    """The message keys that records of a source table may have."""
 
     table: str
     """Name of the target table, for messages."""
     is_stated: bool
     """The user chose the primary key: message keys that are part of it are fine, and so is their first form."""
     first: tuple[str, ...] = ()
-    """The fields of the message key when the source table was first seen; none if that is not known."""
+    """The fields of the message key when the source table was first seen; empty if unknown."""
 
     def takes(self, fields: KeyFields, primary_key: Sequence[str]) -> bool:
         """Whether records with such a key may change rows under the primary key."""
@@ -53,12 +53,12 @@ class RowTransform(Protocol):
 
     @property
     def hides_values(self) -> bool:
-        """Whether reasons of bad records show no values."""
+        """Whether reasons of bad records must not show values."""
         ...
 
     @property
     def filters(self) -> bool:
-        """Whether the table has some rows of its source alone."""
+        """Whether the table has only some rows of its source."""
         ...
 
     def transformed(
@@ -70,9 +70,9 @@ class RowTransform(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TransformedRows:
-    """Rows of a table, the reasons of bad records by their offsets, and how many records give no row.
+    """Rows of a table, the reasons of bad records by their offsets, and the number of records without a row.
 
-    None for ``rows`` where the transform lacks columns that the records may show.
+    None for ``rows`` if the transform lacks columns that later records may show.
     """
 
     rows: pa.Table | None
@@ -81,7 +81,7 @@ class TransformedRows:
 
 
 FindUnstorable: TypeAlias = Callable[[pa.Array], Mapping[int, str]]
-"""Finds the values of a column for which a table has no place: positions and reasons."""
+"""Finds the values of a column that the table cannot store: positions and reasons."""
 
 
 OnTruncate: TypeAlias = Literal["apply", "skip", "pause"]
@@ -93,49 +93,50 @@ class DecodeTarget:
     """The Paimon table that rows of a source table are decoded for."""
 
     columns: tuple[tuple[str, DataType], ...]
-    """Those that the source has values for."""
+    """The columns for which the source has values."""
     primary_key: tuple[str, ...]
     emit_update_before: bool = False
     counted_again: frozenset[str] = frozenset()
     """Columns whose value would count twice if a row repeated it: values that the source did not send stay NULL
-    there."""
+    there.
+    """
     declared: frozenset[str] = frozenset()
     """Columns whose type the user fixed: never reported as widened."""
     refused: Mapping[str, str] = field(default_factory=dict)
-    """Columns of the source that the table cannot have, and why: records with a value there go to quarantine."""
+    """Columns that the table cannot have, with the reason: records with a value there go to quarantine."""
     beyond: str | None = None
-    """Why the table takes no new columns at all: a value in one has the same end. None: it takes them."""
+    """Why the table takes no new columns at all: records with a value in one go to quarantine. None: it takes them."""
     ignores_new: bool = False
     """New columns are left out and never reported."""
     unstorable: Mapping[str, FindUnstorable] = field(default_factory=dict)
-    """Per column a function (picklable) that finds values for which the table has no place: positions and reasons."""
+    """Per column a function (picklable) that finds values which the table cannot store: positions and reasons."""
     keys: KeyRule | None = None
-    """What message keys are held against; None takes every key."""
+    """The rule for message keys; None takes every key."""
     has_whole_before: bool = False
-    """The user says that ``before`` of deletes is the whole old row, with nothing invented."""
+    """The user declares that ``before`` of deletes is the whole old row, with nothing invented."""
     refused_deletes: str | None = None
-    """Why the table cannot take deletes, if so: their records go to quarantine."""
+    """Why the table cannot take deletes: their records go to quarantine. None: it can."""
     refused_deletes_with: tuple[str, ...] = ()
-    """Only deletes with a value in one of these columns are refused; none stands for every delete."""
+    """Only deletes with a value in one of these columns are refused; empty: every delete."""
     on_truncate: OnTruncate = "pause"
     deleted_at: str | None = None
     """The column that gets the time of deletes, where deleted rows stay; it is none of ``columns``."""
     versions: tuple[str, str] | None = None
     """The columns that get time and offset of each change, where every version of a row stays."""
     on_change: OnChange | None = None
-    """What updates and deletes do where the table has no primary key; None where it has one."""
+    """The effect of updates and deletes in a table without primary key; None for a table with one."""
     forms: ColumnForms = field(default_factory=ColumnForms)
-    """How its columns have been read so far."""
+    """The known forms of its columns."""
     decimal_formats: Mapping[str, str] = field(default_factory=dict)
     """The columns with their own ``decimal_format``, which the user states in addition to the format's."""
     follows_retypes: bool = False
-    """Whether values that no wider type of their column holds change more than where their record goes."""
+    """Whether the table follows a type change that no wider type holds, and does not only quarantine such records."""
     leaves_out: Callable[[str], bool] | None = None
-    """Says (picklable) which columns of the source the rule leaves out: they are not news. None: none of them."""
+    """Tells (picklable) which columns of the source the rule drops: these are never reported. None: it drops none."""
     masked: frozenset[str] = frozenset()
     """The columns of the source that the rule masks."""
     drops: Callable[[str], bool] | None = None
-    """Tells (picklable) which columns of the source ``columns.drop`` means: newest rows say which they have."""
+    """Tells (picklable) which columns of the source ``columns.drop`` names: the newest rows report which they have."""
     ordering: tuple[tuple[str, DataType], ...] = ()
     """The columns after those of the rows if deletes have their order: ``POSITION`` first if source positions give it;
     others stay NULL."""
@@ -150,9 +151,9 @@ class DecodeTarget:
     renamed: Mapping[str, str] = field(default_factory=dict)
     """Former column names, each with the name in ``columns``: records with an embedded schema may predate a rename."""
     past: Mapping[str, tuple[PastName, ...]] = field(default_factory=dict)
-    """What names meant in older records: see ``sources.past_columns``."""
+    """The meanings of names in older records: see ``sources.past_columns``."""
     tells_schemas: bool = False
-    """Observations have the embedded schemas of the records, whatever is news in them, and shapes of other rows."""
+    """Observations include the embedded schemas of the records in any case, and the shapes of other rows."""
     called: tuple[str, ...] = ()
     """The names of the columns in change rows, if ``columns`` has the names that the records use."""
 
@@ -180,7 +181,7 @@ class DecodeTarget:
         return tuple(sorted(dropped | unseen.intersection(shown)))
 
     def knows_all(self, shown: Collection[str]) -> bool:
-        """Whether the table has, or the rule refuses, all columns of a row; one that had only NULL so far waits."""
+        """Whether the table has, or the rule refuses, all columns of a row; one with only NULL so far is unknown."""
         known = {*(name for name, _ in self.columns), *self.refused, *self.masked}
         return all(name in known or self._is_left_out(name) for name in shown)
 
@@ -271,13 +272,13 @@ class DecodeTarget:
         return of_versions + of_deletes + tuple(name for name, _ in self.ordering)
 
     def refusal(self, column: str) -> str | None:
-        """Why a value in a column that the table lacks cannot be left out silently; None if there is no reason."""
+        """Why a value in a column that the table lacks must not be dropped silently; None if it may be."""
         if self._is_left_out(column):
             return None
         return self.refused.get(column) or (None if self.ignores_new else self.beyond)
 
     def is_news(self, column: str) -> bool:
-        """Whether a column that the table lacks is to be reported."""
+        """Whether to report a column that the table lacks."""
         return not self.ignores_new and not self._is_left_out(column) and self.refusal(column) is None
 
     def _is_left_out(self, column: str) -> bool:
@@ -292,8 +293,8 @@ def _leaves_out(more: frozenset[str], but: frozenset[str], others: Callable[[str
 class Rejection:
     """Why a source table has no target: its records go to quarantine with this reason.
 
-    ``is_unmade`` means that the table can be created as soon as events show what it needs: they are observed each time.
-    ``is_empty`` means that no event had a row so far: deletes and truncates change nothing and are counted.
+    ``is_unmade``: the table can be created once events show what it needs, so they are observed each time.
+    ``is_empty``: no event had a row so far; deletes and truncates change nothing and are counted.
     """
 
     reason: str
@@ -307,7 +308,7 @@ class Behind:
 
 
 Goal: TypeAlias = DecodeTarget | Rejection | Behind | None
-"""What records of a source table are decoded for; None skips them."""
+"""The goal of a source table's records; None skips them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,9 +330,9 @@ class Decoder(Protocol):
     def decode(self, batch: pa.RecordBatch, targets: Mapping[SourceTable, Goal]) -> Decoded:
         """Decode records for the given targets.
 
-        A source that maps to None or Behind is skipped and counted, one that maps to a Rejection goes to quarantine. A
-        source that is absent is unknown: it gives an Observation of all its columns, even if there are none, and no
-        rows. Rows of known sources are decoded as far as the target's columns go. Bad records become QuarantineRows; no
+        A source that maps to None or Behind is skipped and counted; the records of one that maps to a Rejection go to
+        quarantine. An absent source is unknown: it gives an Observation of all its columns, even if there are none, and
+        no rows. Rows of known sources are decoded into the target's columns. Bad records become QuarantineRows; no
         record makes this raise.
         """
         ...
@@ -339,7 +340,7 @@ class Decoder(Protocol):
 
 @runtime_checkable
 class FindsFormats(Protocol):
-    """A decoder of topics whose formats are chosen on the way."""
+    """A decoder that chooses the formats of topics from their records."""
 
     def under(self, formats: TopicFormats) -> Decoder:
         """The decoder for topics of these formats."""
@@ -347,5 +348,5 @@ class FindsFormats(Protocol):
 
 
 def decoder_under(decoder: Decoder, formats: TopicFormats) -> Decoder:
-    """The decoder, which knows the formats of the topics if it has to."""
+    """The decoder with the known formats of topics, if it chooses formats."""
     return decoder.under(formats) if isinstance(decoder, FindsFormats) else decoder

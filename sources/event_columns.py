@@ -10,9 +10,9 @@ from typing import Literal, TypeAlias
 from paimon_table.types import DataType, Root, parse_type, string
 
 OnChange: TypeAlias = Literal["fail", "skip", "log"]
-"""What updates and deletes do where the table has no primary key.
+"""The effect of updates and deletes in a table without primary key.
 
-They stop the pipeline; are left out and counted; or become rows of their own, with ``EVENT_COLUMNS`` in every row.
+They stop the pipeline; are skipped and counted; or become separate rows, with ``EVENT_COLUMNS`` in every row.
 """
 
 EVENT_COLUMNS: tuple[tuple[str, DataType], ...] = (
@@ -27,12 +27,12 @@ EVENT_COLUMNS: tuple[tuple[str, DataType], ...] = (
 event has none), and the place of the record."""
 
 TIME_TYPE = parse_type("TIMESTAMP_LTZ(3)")
-"""Of the columns with the times of changes, where deleted rows or all versions stay."""
+"""The type of the columns for times of changes, in tables that keep deleted rows or all versions."""
 
 EVENT_NAMES = tuple(name for name, _ in EVENT_COLUMNS)
 
 TOLD_COLUMNS = tuple((f"_{name.upper()}", t) for name, t in EVENT_COLUMNS)
-"""The same as input of a transform, next to columns of the source that may have any name."""
+"""The same as input of a transform, beside columns of the source with any names."""
 
 PLACE_NAMES = ("position", "transaction", "total_order", "data_collection_order")
 """The place of an event in the log of its source."""

@@ -1,4 +1,4 @@
-"""How a format of records declares its options: as fields of frozen dataclasses.
+"""How a format declares its options: as fields of frozen dataclasses.
 
 The reader of pipeline files takes name, form, default and meaning of an option from its field.
 """
@@ -13,11 +13,14 @@ Check: TypeAlias = Callable[[str], str | None]
 """Why a text cannot be the value of an option; None if it can."""
 
 Form: TypeAlias = Literal["text", "characters", "secret", "location", "duration", "texts", "group"]
-"""The value of an option: a text; one that may be blank, such as a tab; one that no message or log may show; the place
-of a file; a time with its unit (timedelta); one text or a list of them; options of its own."""
+"""The forms of option values.
+
+A text; one that may be blank, such as a tab; one that no message or log may show; the place of a file; a time with its
+unit (timedelta); one text or a list of them; a group of options.
+"""
 
 Problem: TypeAlias = Callable[..., "tuple[str, str] | None"]
-"""From filled groups of options to the one at fault (or "") and its fault; None if there is none."""
+"""From filled groups of options to the wrong option (or "") and its fault; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +31,7 @@ class FormatOption:
     default: Any
     description: str
     words: tuple[str, ...]
-    """The values that a text may have; none stands for any text."""
+    """The valid texts; empty: any text."""
     check: Check | None = None
     form: Form = "text"
     group: type | None = None
@@ -38,7 +41,7 @@ class FormatOption:
 
     @property
     def shown(self) -> str:
-        """How its value looks in a pipeline file."""
+        """Its value as it appears in a pipeline file."""
         return "[...]" if self.form == "texts" else "{...}" if self.group is not None else "..."
 
     @property
@@ -57,7 +60,7 @@ def option(default: str, description: str, *others: str, check: Check | None = N
 
 
 def time_zone_problem(text: str) -> str | None:
-    """A check of options that name a time zone or its offset, or say that it is ``unknown``."""
+    """A check of options that take a time zone, an offset, or `unknown`."""
     # Asked of the library that moves the times: it has a table of zones of its own.
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -71,16 +74,16 @@ def time_zone_problem(text: str) -> str | None:
 
 
 def option_of_form(form: Form, default: Any, description: str) -> Any:
-    """A field that is an option of another form than a text, or a text that may be left out (None).
+    """A field that is an option of a form other than text, or an optional text (None).
 
-    ``...`` as default stands for an option that a pipeline file must give.
+    The default ``...`` marks an option that a pipeline file must give.
     """
     metadata = {"description": description, "words": (), "form": form}
     return field(default=MISSING if default is ... else default, repr=form != "secret", metadata=metadata)
 
 
 def option_group(group: type, description: str, problem: Problem, *, is_needed: bool = True) -> Any:
-    """A field that holds a filled ``group`` of options, which a pipeline file must give, or None where it need not."""
+    """A field with a filled ``group`` of options, which a pipeline file must give; or None if it is optional."""
     metadata = {"description": description, "words": (), "form": "group", "group": group, "problem": problem}
     return field(metadata=metadata) if is_needed else field(default=None, metadata=metadata)
 

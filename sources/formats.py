@@ -33,29 +33,29 @@ if TYPE_CHECKING:
 class RecordFormat:
     """A format of records.
 
-    ``title`` names its records in the plural, as inside of a sentence. ``groups`` are the dataclasses (see
+    ``title`` names its records in the plural, as inside a sentence. ``groups`` are the dataclasses (see
     ``format_options``) whose fields are the options of the format; ``make`` and ``problem`` get one filled value of
-    each, in this order. ``names_keys`` is False where no record names the columns of its key.
+    each, in this order. ``names_keys`` is False if no record names its key columns.
     """
 
     title: str
     groups: tuple[type, ...]
     make: Callable[..., Decoder]
     reads_paths: bool = False
-    """Whether columns may be filled from inside of nested fields."""
+    """Whether columns may be filled from nested fields."""
     problem: Problem | None = None
     """The check of the filled groups together."""
     time_precision: str | None = None
-    """How times are read of a format that has no option of this name, where it is known."""
+    """How times are read in a format that has no option of this name, if known."""
     names_keys: bool = True
     finds_formats: bool = False
     """Whether the format of each topic is chosen by its first records."""
     has_schemas: bool = True
     """Whether records can carry a schema that has their columns in order."""
     tells_drops: bool = True
-    """Whether a record can show that a column is gone, and not only NULL."""
+    """Whether a record can show that a column is missing, and not only NULL."""
     tells_positions: bool = True
-    """Whether records may have their place in the log of a source (``sources.position_kinds``)."""
+    """Whether records may have a position in the log of a source (``sources.position_kinds``)."""
     untold: frozenset[str] = frozenset()
     """The metadata (``sources.expressions.rule_words``) that no record of the format has."""
 
@@ -271,7 +271,7 @@ FORMATS: Mapping[str, RecordFormat] = {
 }
 
 PLANNED = ("debezium-protobuf",)
-"""Formats that the design names and this version refuses."""
+"""Planned formats that this version refuses."""
 
 
 def chosen_format(topic: str, looks: Iterable[TopicLook]) -> str | None:

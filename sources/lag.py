@@ -1,8 +1,9 @@
-"""How far behind its source a pipeline is, per partition: in records, and in seconds as far as known.
+"""How far a pipeline is behind its source, per partition: in records, and in seconds if known.
 
-The age of the first unread record is known only by its bounds. The record was written neither before the last record
-that was read, nor before a look at the source that did not find it yet. So the reported lag in seconds is never too
-small by more than the clocks differ. It is never too large by more than the time between two looks at the source.
+The age of the first unread record is known only by its bounds. The record was not written before the last record that
+was read. It was also not written before a check of the source that did not find it. So the reported lag in seconds is
+never too small by more than the clocks differ. It is never too large by more than the time between two checks of the
+source.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from dataclasses import dataclass
 from sources.positions import Place
 
 _ENDS_KEPT = 256
-"""Different ends of one partition that are remembered; for older ones the reported lag is too large."""
+"""The ends of one partition that are remembered; for older ones the reported lag is too large."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlaceLag:
-    """How far one partition is read. None: not known."""
+    """The progress in one partition. None: not known."""
 
     topic: str
     partition: int
@@ -33,9 +34,9 @@ class PlaceLag:
 
 
 class Lag:
-    """The partitions of one source: the reader reports how far, the watcher the ends. Times are of the wall clock.
+    """The partitions of one source: the reader reports progress, the watch reports ends.
 
-    Safe from several threads.
+    Times are of the wall clock. Safe from several threads.
     """
 
     def __init__(self) -> None:
@@ -52,7 +53,7 @@ class Lag:
                 self._progress(place).newest_s = time_s
 
     def ends_at(self, ends: Mapping[Place, int], now_s: float) -> None:
-        """The source ends there now. Partitions that are not named are gone."""
+        """The present ends of the source. Partitions that are not named are gone."""
         with self._lock:
             for place in self._places.keys() - ends.keys():
                 del self._places[place]
@@ -60,7 +61,7 @@ class Lag:
                 self._progress(place).ends_at(end, now_s)
 
     def positions(self) -> dict[Place, int]:
-        """How far each partition is read."""
+        """The progress of each partition."""
         with self._lock:
             return {p: progress.next_offset for p, progress in self._places.items() if progress.next_offset is not None}
 
@@ -82,7 +83,7 @@ class _Progress:
         self.next_offset: int | None = None
         self.newest_s: float | None = None
         self._ends: deque[tuple[int, float]] = deque(maxlen=_ENDS_KEPT)
-        """Different ends, oldest first, each with the time at which it was seen last."""
+        """Different ends, oldest first, each with the time at which it was last seen."""
 
     def ends_at(self, end: int, now_s: float) -> None:
         if self._ends and self._ends[-1][0] == end:

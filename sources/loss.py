@@ -12,7 +12,7 @@ MOST_KEPT = 1000
 
 
 class How(Enum):
-    """Why records are not there any more."""
+    """Why records disappeared."""
 
     DELETED = "retention, or deleted records"
     WENT_BACK = "the topic was recreated"
@@ -24,7 +24,7 @@ class How(Enum):
 class Loss:
     """Offsets of one partition that can no longer be read, from ``begin`` up to but without ``end``.
 
-    Without an ``end`` it is everything from there on that the topic had before it ended.
+    Without an ``end``: all later offsets that the topic had before it ended.
     """
 
     place: Place
@@ -34,7 +34,7 @@ class Loss:
 
     @property
     def offset_count(self) -> int:
-        """How many offsets are known to be lost; some may have held no record (compaction, transactions)."""
+        """The number of lost offsets, if known; some may have had no record (compaction, transactions)."""
         return 0 if self.end is None else self.end - self.begin
 
     def __str__(self) -> str:
@@ -52,9 +52,9 @@ class Losses:
     def __init__(self) -> None:
         self.newest: deque[Loss] = deque(maxlen=MOST_KEPT)
         self.offsets: Counter[Place] = Counter()
-        """How many offsets of each partition, as far as their number is known."""
+        """The number of lost offsets of each partition, if known."""
         self.told: dict[Place, int] = {}
-        """Up to where losses were reported."""
+        """The offset up to which losses were reported."""
 
     def add(self, loss: Loss) -> None:
         self.newest.append(loss)

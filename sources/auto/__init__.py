@@ -1,1 +1,1 @@
-"""Finding out the format of each topic from its first records."""
+"""Chooses the format of each topic from its first records."""

@@ -29,12 +29,12 @@ from sources.plain.protobuf_values import PROTOBUF
 from sources.upsert_json.metadata import Metadata
 
 _LOOKED_AT = 100
-"""Records of one topic partition, of those with a value."""
+"""The records of one topic partition that have a value."""
 _METADATA = Metadata()
 _OF_DEBEZIUM = "io.debezium."
-"""Begins the names of the schemas of heartbeats, transaction records and schema changes."""
+"""The prefix of the schema names of heartbeats, transaction records and schema changes."""
 _WITHOUT_LOOK = "debezium-json"
-"""The format for topics with only tombstones and control records so far: it counts them, and they give no rows."""
+"""The format for topics that so far have only tombstones and control records: it counts them, and gives no rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class AutoDecoder:
         topics: Mapping[str, list[tuple[int, np.ndarray[Any, Any]]]],
         by_format: dict[str, list[np.ndarray[Any, Any]]],
     ) -> Decoded:
-        """Inspects the topics without a format; those that show none are read for their counts."""
+        """Inspects topics without a format; counts the records of those that still show none."""
         looks: list[TopicLook] = []
         count = 0
         framing = Framing(batch, "value", has_tails=True)
@@ -104,7 +104,7 @@ class AutoDecoder:
         return TopicLook(topic, partition, first, dict(seen))
 
     def _binary(self, framing: Framing, code: int) -> str:
-        """The format of values that name a schema, by the registry's answer."""
+        """The format of values that name a schema, from the registry's answer."""
         if self.registry is None:
             return BINARY
         ref = framing.frames.refs[code]
@@ -135,7 +135,7 @@ def _of_schema(schema: Node) -> str:
 
 
 def _joined(parts: Iterable[Decoded]) -> Decoded:
-    """All that came out of the parts of a batch."""
+    """The combined result for the parts of a batch."""
     all_parts = tuple(parts)
     values: dict[str, Any] = {"counts": sum((part.counts for part in all_parts), DecodeCounts())}
     for one in fields(Decoded):

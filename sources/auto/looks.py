@@ -1,7 +1,7 @@
-"""Which format the first records of a topic are in, as far as they can be distinguished: the one place that decides it.
+"""The format of a topic's first records, as far as they show it: the one place that decides it.
 
-Every record has a look: a format that it shows for sure, one of ``NOTHING`` for records of any format, or words for
-what it is instead. Looks add up, so that tasks look at their share of a topic each.
+Every record has a look. That is a format that it certainly has, one of ``NOTHING`` for records of any format, or words
+for what it is instead. Looks add up, so each task inspects only its share of a topic.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sources.wording import counted
 
 DEBEZIUM, UPSERT, PLAIN = "debezium-json", "upsert-json", "json"
 NOTHING = ""
-"""The look of nulls, heartbeats and the like."""
+"""The look of nulls, heartbeats and similar records."""
 BINARY = "binary values, which may be Avro or Protocol Buffers"
 NO_JSON = "values that are not JSON"
 NO_OBJECT = "JSON values that are not objects"
@@ -42,7 +42,7 @@ _IMAGES = ("before", "after", "message", "source")
 
 
 def control_kind_of(key: bytes | None, value: bytes, topic: str) -> str | None:
-    """What kind of control record a record in JSON is; None where it is none."""
+    """The kind of a control record in JSON; None for other records."""
     try:
         parsed = unwrapped(parse_json(value))
     except MalformedRecord:
@@ -92,7 +92,7 @@ def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def chosen_format(topic: str, looks: Iterable[TopicLook]) -> str | None:
-    """The format of a topic; None where its records so far show nothing. Raises ConfigError where they do not agree."""
+    """The format of a topic; None if its records so far show none. Raises ConfigError if they disagree."""
     seen: Counter[str] = Counter()
     for look in looks:
         seen.update(look.seen)
@@ -109,11 +109,11 @@ def chosen_format(topic: str, looks: Iterable[TopicLook]) -> str | None:
 
 
 def format_told(seen: Mapping[str, int]) -> tuple[str | None, str | None]:
-    """The format that looks show, or what leaves it open; neither where they show nothing.
+    """The format that looks show, or the words for what leaves it open; neither if they show nothing.
 
     If other records show a format, those that show none do not count: they go to quarantine. The same holds for bare
     objects if more records come from a tool, which may write such objects itself. If some rows have a message key and
-    others have none, the key stays open.
+    others do not, the key stays open.
     """
     formats = {name: number for name, number in seen.items() if number and name not in (NOTHING, *_REMEDIES)}
     unclear = {name: seen[name] for name in _REMEDIES if seen.get(name)}

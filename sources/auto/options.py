@@ -10,7 +10,7 @@ from sources.format_options import option_group
 
 @dataclass(frozen=True, slots=True)
 class AutoOptions:
-    """Where the schemas of binary records come from."""
+    """The registry for the schemas of binary records."""
 
     registry: RegistrySettings | None = option_group(  # noqa: RUF009  a field
         RegistrySettings,

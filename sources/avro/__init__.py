@@ -1,1 +1,1 @@
-"""Avro values of records: the schema that wrote them, its content, and their columns."""
+"""Avro values of records: the schema that wrote them, their content, and their columns."""

@@ -31,14 +31,14 @@ _WIDTHS = {AvroKind.NULL: 0, AvroKind.BOOLEAN: 1, AvroKind.FLOAT: 4, AvroKind.DO
 
 @dataclass(frozen=True, slots=True)
 class OptionalRecords:
-    """Records that may be null: which lanes have one, and those that are there, without gaps."""
+    """Records that may be null: the lanes that have one, and these records without gaps."""
 
     valid: Mask
     records: pa.StructArray
 
     @property
     def places(self) -> npt.NDArray[np.int64]:
-        """Per lane the index of its record; meaningless where there is none."""
+        """Per lane the index of its record; meaningless for lanes without one."""
         return np.cumsum(self.valid) - 1
 
 
@@ -73,7 +73,10 @@ def arrow_form(node: Node) -> pa.DataType:
 
 
 class Walk:
-    """A walk over values; each method takes places in different or rising order of lanes and gives those behind."""
+    """A walk over values.
+
+    Each method takes the start positions of lanes, in any or in rising order, and returns the ends.
+    """
 
     def __init__(self, records: RecordBytes) -> None:
         self._bytes = records
@@ -160,7 +163,7 @@ class Walk:
     def read_fields(
         self, node: Node, names: Collection[str], at: Places, lanes: Lanes
     ) -> tuple[dict[str, pa.Array], Places]:
-        """Some fields of records, by name; NULL where the record is null. Only those that the schema has."""
+        """Some fields of records, by name; NULL if the record is null. Ignores names that the schema does not have."""
         value = node.value
         assert value is not None and value.kind is AvroKind.RECORD
         if node.kind is AvroKind.UNION:
@@ -179,7 +182,7 @@ class Walk:
         return found, at
 
     def _present(self, union: Node, value: Node, at: Places, lanes: Lanes) -> tuple[Mask, Places, npt.NDArray[np.intp]]:
-        """Which of the unions are not null, the places behind their branches, and the indices of those."""
+        """The lanes whose union is not null, the positions after their branches, and their indices."""
         valid: Mask = self._bytes.branches(at, lanes, len(union.parts)) == union.parts.index(value)
         return valid, at + 1, np.flatnonzero(valid)
 

@@ -94,7 +94,7 @@ def _name(node: Node, is_plain: bool) -> Any:
 
 
 def _parameters(node: Node) -> Mapping[str, Any]:
-    """Those of Connect; what only Avro says of a decimal in their place."""
+    """Kafka Connect's parameters, plus those that only Avro states about a decimal."""
     found = dict(parameters(node.properties))
     if "scale" not in found and isinstance(node.properties.get("scale"), int):
         found["scale"] = node.properties["scale"]

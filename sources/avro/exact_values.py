@@ -1,7 +1,7 @@
-"""One Avro value as a Python value, bounds checked: the meaning that the columns are held equal to.
+"""One Avro value as a Python value, with checked bounds: the reference for the vectorised columns.
 
-Numbers of 32-bit floating point come with the digits that they were written with (``1.1``), as JSON has them. Bytes are
-``bytes``; records and maps are dictionaries, records with the names that ``column_names`` gives.
+Numbers of 32-bit floating point keep the digits of their shortest text (``1.1``), as in JSON. Bytes are ``bytes``;
+records and maps are dictionaries, records under the names of ``column_names``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def exact_value(node: Node, data: bytes, start: int = 0) -> Any:
 
 
 def exact_part(node: Node, data: bytes) -> tuple[Any, int]:
-    """The value that ``data`` begins with, and its length. Raises MalformedRecord."""
+    """The value at the beginning of ``data``, and its length. Raises MalformedRecord."""
     reader = _Reader(data, 0)
     return reader.read(node, 0), reader.at
 

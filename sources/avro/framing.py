@@ -30,7 +30,7 @@ from sources.avro.record_bytes import Places
 
 
 class RefKind(StrEnum):
-    """What names a schema in its registry."""
+    """The kinds of names that a schema has in its registry."""
 
     ID = "id"
     CONTENT_ID = "contentId"
@@ -50,12 +50,12 @@ class SchemaRef:
 
 
 NULL, UNFRAMED, BAD_HEADER = -1, -2, -3
-"""Codes of values that are not there, that name no schema, and whose header cannot be read."""
+"""Codes of absent values, of values that name no schema, and of values with an unreadable header."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """Per record a code, which is an index of ``refs`` or negative, and how many bytes stand before the Avro.
+    """Per record a code, which is an index of ``refs`` or negative, and the number of bytes before the Avro.
 
     ``tails`` are the bytes after each of ``refs`` in a header: for Protocol Buffers the indexes of a message. None if
     bytes in front of the value name the schema.
@@ -83,7 +83,7 @@ class _HeaderNames:
 class Framing:
     """The frames of one side (``key`` or ``value``) of a batch of records.
 
-    ``has_tails`` says that more may follow the name of a schema in Confluent's header.
+    ``has_tails``: more bytes may follow the name of a schema in Confluent's header.
     """
 
     def __init__(self, batch: pa.RecordBatch, side: str, *, has_tails: bool = False) -> None:

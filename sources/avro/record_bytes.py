@@ -34,7 +34,7 @@ _FOLDS = tuple(
 
 @dataclass(slots=True, eq=False)
 class RecordBytes:
-    """Lanes, and which of them are in doubt.
+    """Lanes, and which of them are doubtful.
 
     ``starts`` and ``ends`` bound each lane in ``data``, which ends in padding.
     """
@@ -80,13 +80,13 @@ class RecordBytes:
         return words
 
     def past_varints(self, at: Places, lanes: Lanes) -> Places:
-        """The places behind the numbers at ``at``."""
+        """The positions after the numbers at ``at``."""
         if not (self.take(at) & 0x80).any():
             return at + 1
         return at + self._varint_sizes(self.words(at), at, lanes)
 
     def varints(self, at: Places, lanes: Lanes) -> tuple[npt.NDArray[np.int64], Places]:
-        """The numbers at ``at`` and the places behind them."""
+        """The numbers at ``at`` and the positions after them."""
         first = self.take(at)
         if not (first & 0x80).any():
             return _signed(first.astype(np.uint64)), at + 1
@@ -116,7 +116,7 @@ class RecordBytes:
         return sizes
 
     def texts(self, at: Places, lanes: Lanes) -> tuple[Places, Places]:
-        """Begin and end of the bytes whose lengths are at ``at``; those that leave their lane are empty."""
+        """Begin and end of the bytes whose lengths are at ``at``; empty for ranges that leave their lane."""
         lengths, begin = self.varints(at, lanes)
         wrong = (lengths < 0) | (lengths > self.ends.take(lanes) - begin)
         if wrong.any():
@@ -126,7 +126,7 @@ class RecordBytes:
         return begin, begin + lengths
 
     def branches(self, at: Places, lanes: Lanes, count: int) -> npt.NDArray[np.int64]:
-        """The branch of each union of this many branches, which is one byte; others are in doubt and read as 0."""
+        """The branch of each union of this many branches, which is one byte; others become doubtful and read as 0."""
         found = self.take(at)
         wrong = (found & 1 != 0) | (found >= 2 * count)
         if wrong.any():

@@ -1,7 +1,7 @@
-"""Schemas by the names that records have for them, from a registry or from files.
+"""Looks up schemas by their names in records, in a registry or in files.
 
-A schema is requested once. The schema of a name never changes, so the process keeps it by registry and name. Names that
-a registry does not know are asked for again after a while, for a record may outrun the copy of a registry.
+A schema is requested once. The schema of a name never changes, so the process caches it by registry and name. After a
+while it asks again for names that a registry does not know: a record may be ahead of a replica of the registry.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _FILE_ENDINGS = (".avsc", ".json")
 
 
 class SchemaSource(Protocol):
-    """Where schemas are asked for."""
+    """A source of schemas."""
 
     def find(self, ref: SchemaRef, form: str) -> Found:
         """The text of a schema in a form. Raises MalformedRecord if there is none; Outage if no registry answers."""
@@ -139,7 +139,7 @@ class SchemaFiles:
 
 
 def _text_of(schema: Any) -> str:
-    """The text of a schema: the file may hold a JSON schema as its JSON, any schema as in answers of a registry."""
+    """The text of a schema. A file may have a JSON schema as its JSON, and any schema as in a registry's answer."""
     if isinstance(schema, Mapping) and isinstance(schema.get("schema"), str):
         return str(schema["schema"])
     return json.dumps(schema)

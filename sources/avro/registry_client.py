@@ -34,13 +34,13 @@ _MOST_BYTES = 16 << 20
 _BLOCK_BYTES = 1 << 16
 _MOST_REFERENCES = 200
 _NO_SUCH_PATH = "NotFoundException"
-"""Apicurio names unknown ids differently."""
+"""Apicurio's error code for unknown ids."""
 _APICURIO = re.compile(r"/apis/ccompat/v\d+$")
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The text of a schema, its type, and names and texts of those that it refers to, the innermost first."""
+    """The text of a schema, its type, and the names and texts of the schemas that it refers to, innermost first."""
 
     text: str
     kind: str = "AVRO"
@@ -48,7 +48,7 @@ class Found:
 
 
 class _Failed(Exception):
-    """One address did not answer as a registry does; another one may."""
+    """One address did not answer as a registry does; another address may."""
 
 
 class RegistryClient:
@@ -64,9 +64,10 @@ class RegistryClient:
         self._opener = urllib.request.build_opener(*_handlers(settings))
 
     def find(self, ref: SchemaRef, form: str) -> Found:
-        """The text of a schema in a form of the registry, of which "" is its own.
+        """The text of a schema in a form of the registry; "" is the registry's own form.
 
-        MalformedRecord where the registry does not know it; Outage, ConfigError.
+        Raises MalformedRecord if the registry does not know the schema, Outage if no address answers, ConfigError if
+        the registry refuses the settings.
         """
         if ref.kind is RefKind.GLOBAL_ID and _APICURIO.search(self._urls[0]):
             # In its own form a schema may come with those that it refers to inside.
@@ -81,7 +82,7 @@ class RegistryClient:
     def _referenced(
         self, ref: SchemaRef, answer: Mapping[str, Any], asked: str, seen: list[str]
     ) -> Iterator[tuple[str, str]]:
-        """The schemas that one refers to, each behind those that it refers to itself."""
+        """The schemas that one refers to, each after those that it refers to itself."""
         for reference in answer.get("references") or ():
             if not isinstance(reference, Mapping):
                 continue
@@ -96,7 +97,7 @@ class RegistryClient:
             yield str(reference.get("name")), str(inner.get("schema"))
 
     def _ask(self, ref: SchemaRef, path: str, *, is_native: bool = False) -> str:
-        """The text of an answer of the first address that gives one."""
+        """The answer of the first address that gives one."""
         failures: list[str] = []
         for index, url in enumerate(self._urls):
             base = _APICURIO.sub("/apis/registry/v2", url) if is_native else url

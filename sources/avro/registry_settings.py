@@ -55,7 +55,7 @@ class RegistrySettings:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return self.file or " or ".join(map(without_login, self.url))
 
 

@@ -56,11 +56,11 @@ class Node:
     size: int = 0
     """Bytes of a fixed."""
     is_recursive: bool = False
-    """Of a record: whether it holds itself."""
+    """Of a record: whether it contains itself."""
 
     @property
     def value(self) -> Node | None:
-        """The type in a union of one type and null; the node itself if it is not a union; None for other unions."""
+        """The type in a union of one type and null; the node itself if it is no union; None for other unions."""
         if self.kind is not AvroKind.UNION:
             return self
         others = [part for part in self.parts if part.kind is not AvroKind.NULL]
@@ -76,7 +76,7 @@ class Node:
 
     @property
     def is_opaque(self) -> bool:
-        """Whether no column type describes it: a union of several types, or a record that holds itself."""
+        """Whether no column type describes it: a union of several types, or a record that contains itself."""
         if self.kind is AvroKind.UNION:
             return self.value is None and any(part.kind is not AvroKind.NULL for part in self.parts)
         return self.kind is AvroKind.RECORD and self.is_recursive

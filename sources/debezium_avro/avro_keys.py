@@ -19,7 +19,7 @@ _NO_KEY = "the message key has no usable schema"
 
 
 def with_known_keys(reading: RecordReading, outcome: Outcome) -> Mask:
-    """Which records have no key of an unknown schema; the others go to quarantine if they have a value."""
+    """Marks records whose key has no unknown schema; the others go to quarantine if they have a value."""
     frames = reading.keys
     usable = np.ones(len(reading.values.codes), np.bool_)
     if frames is None:

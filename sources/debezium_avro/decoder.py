@@ -99,7 +99,7 @@ class _Partition:
         return self.reading.values
 
     def by_schema(self, positions: Positions) -> list[tuple[int, Positions]]:
-        """Positions by the codes of their schemas; records without a value or without a schema are dealt with."""
+        """Positions by the codes of their schemas; handles records without a value or without a schema."""
         codes = self.frames.codes[positions]
         self.outcome.count(tombstones=int((codes == NULL).sum()))
         for position in positions[codes < NULL].tolist():
@@ -129,7 +129,7 @@ class _Partition:
             decode_documents(documents, tables, self.documents, targets)
 
     def _envelope(self, code: int) -> EnvelopeSchema | MalformedRecord | None:
-        """The envelopes of a schema, or why it cannot be used; None if it has none."""
+        """The envelopes of a schema, or the reason why it cannot be used; None if it has none."""
         schema = self.reading.schema(self.frames, code)
         try:
             return schema if isinstance(schema, MalformedRecord) else envelope_schema(schema)
@@ -151,7 +151,7 @@ class _Partition:
         self._sort_exactly(records.taken(doubtful), sorter)
 
     def _sort_exactly(self, records: ParsedRecords, sorter: EventSorter) -> None:
-        """Sort records that are read one by one; those that cannot be read go to quarantine."""
+        """Sort records that are read one by one; unreadable ones go to quarantine."""
         values = [records.parsed(index) for index in range(len(records.positions))]
         kept = [index for index, value in enumerate(values) if not isinstance(value, MalformedRecord)]
         for index, value in enumerate(values):

@@ -41,8 +41,10 @@ class EnvelopeSchema:
 
 @lru_cache(maxsize=1024)
 def envelope_schema(schema: Node) -> EnvelopeSchema | None:
-    """The envelopes of a schema; None for another kind of schema. Raises MalformedRecord for columns that none can
-    have."""
+    """The envelopes of a schema; None for another kind of schema.
+
+    Raises MalformedRecord for columns that no table can have.
+    """
     envelope = _record_of(schema)
     if envelope is None:
         return None
@@ -69,16 +71,16 @@ def _record_of(node: Node) -> Node | None:
 
 @dataclass(frozen=True, slots=True)
 class EnvelopeColumns:
-    """Envelopes as columns; ``good`` says which of them are not in doubt.
+    """Envelopes as columns; ``good`` marks those that are not doubtful.
 
-    ``table`` has ``op`` and ``source`` with the fields that name tables; ``times_ms`` are int64, NULL where unknown.
+    ``table`` has ``op`` and ``source`` with the fields that name tables; ``times_ms`` are int64, NULL if unknown.
     """
 
     table: pa.Table
     images: RowImages
     times_ms: pa.Array | None
     sources: pa.StructArray | None
-    """The fields that source positions are made of, as far as the schema has them."""
+    """The fields of source positions that the schema has."""
     good: Mask
 
 

@@ -34,7 +34,7 @@ class AvroKeyTexts:
         return pa.array([None if isinstance(text, MalformedRecord) else text for text in found], pa.binary())
 
     def problem(self, position: int) -> str | None:
-        """Why the key at a position cannot be read; None where it can."""
+        """Why the key at a position cannot be read; None if it can."""
         found = self._text(position)
         return f"the message key cannot be read: {found}" if isinstance(found, MalformedRecord) else None
 

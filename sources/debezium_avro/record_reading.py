@@ -49,9 +49,9 @@ class RecordReading:
             return error
 
     def parsed(self, side: str, position: int) -> Any:
-        """The key or the value of a record as JSON has it, but bytes; None where there is none.
+        """The key or the value of a record as in JSON, but with bytes; None if there is none.
 
-        A MalformedRecord says why it cannot be read.
+        A MalformedRecord has the reason if it cannot be read.
         """
         data = self._batch.column(side)[position].as_py()
         if data is None:

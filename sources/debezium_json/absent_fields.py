@@ -1,4 +1,4 @@
-"""Fields that a row leaves out although its embedded schema has them: each has the value of its DEFAULT.
+"""Fields that a row omits although its embedded schema has them: each has the value of its DEFAULT.
 
 A NULL stays NULL, whatever the DEFAULT is. Kafka Connect's converters write every field, other producers do not.
 """

@@ -33,14 +33,14 @@ _HYBRID_TIME = re.compile(r"\d{10,}\.\d{10}", re.ASCII)
 
 
 _TELLING = '"(?:event_count|databaseName|aggregate_type|resolved|' + "|".join(sorted(_SIGNALS)) + ')"'
-"""What all transaction records, schema changes, notifications, resolved messages and signals have in quotes."""
+"""Words in quotes that all transaction records, schema changes, notifications, resolved messages and signals have."""
 _SOURCE_BLOCK = r'"source"\s*:\s*\{'
 """Fields of all envelopes."""
 _LONGEST_HEARTBEAT = 200
 
 
 def may_be_no_row(texts: pa.Array) -> npt.NDArray[np.bool_]:
-    """Which JSON texts without embedded schema may be control records or envelopes; the others are neither for sure."""
+    """The JSON texts without embedded schema that may be control records or envelopes; the others are neither."""
     found = np.array(pc.match_substring_regex(texts, f"{_TELLING}|{_SOURCE_BLOCK}"))
     short = np.flatnonzero(np.asarray(pc.binary_length(texts)) <= _LONGEST_HEARTBEAT)
     if len(short):
@@ -69,7 +69,7 @@ def control_kind(value: Mapping[str, Any], key: Any, topic: str) -> str | None:
 
 
 def _is_heartbeat(value: Mapping[str, Any], key: Any, topic: str) -> bool:
-    """A row with a time as its only column looks alike: the key of heartbeats, or their topic, makes the difference."""
+    """A row with a time as its only column looks the same: the key of heartbeats, or their topic, decides."""
     if "ts_ms" not in value or not value.keys() <= _TIMES:
         return False
     is_named = isinstance(key, Mapping) and key.keys() == {"serverName"}

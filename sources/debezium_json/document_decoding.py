@@ -26,7 +26,7 @@ from sources.mongodb.options import DocumentOptions
 from sources.values.value_forms import ValueForms
 
 _FORMS = ValueForms(decimal_format="text")
-"""What documents hold: numbers of decimals as text, bytes as base64."""
+"""The forms of values in documents: decimals as text, bytes as base64."""
 
 
 def decode_documents(

@@ -80,18 +80,18 @@ class _Refused(Exception):
 
 
 def unwrapped(value: Any) -> Any:
-    """The payload of a ``{"schema": ..., "payload": ...}`` object, also without the schema, else the value itself."""
+    """The payload of a ``{"schema": ..., "payload": ...}`` object, also without schema, or the value itself."""
     return value["payload"] if is_wrapper(value) else value
 
 
 def unwrapped_key(key: Any) -> Any:
-    """The payload of a message key, else the key itself: a lone field ``payload`` with a plain value is a column."""
+    """The payload of a message key, or the key itself: a lone field ``payload`` with a plain value is a column."""
     is_column = isinstance(key, dict) and key.keys() == {"payload"} and not isinstance(key["payload"], dict | None)
     return key if is_column else unwrapped(key)
 
 
 def images_of(value: Any) -> list[Mapping[str, Any]]:
-    """The ``before`` and ``after`` rows of a parsed envelope that are there."""
+    """The ``before`` and ``after`` rows that a parsed envelope has."""
     if not isinstance(value, dict):
         return []
     return [row for row in (value.get("before"), value.get("after")) if isinstance(row, dict)]
@@ -110,9 +110,9 @@ def envelope_fields(plan: Plan) -> list[pa.Field]:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the texts of a format have their row images.
+    """The places of row images in the texts of a format.
 
-    ``fields`` gives what Arrow reads under a plan, ``images`` the row images of a text parsed exactly.
+    ``fields`` gives the fields that Arrow reads under a plan, ``images`` the row images of a text parsed exactly.
     """
 
     fields: Callable[[Plan], list[pa.Field]]
@@ -200,7 +200,7 @@ class EnvelopeParser:
         return [*steps, (good_again, stop, plan)] if good_again < stop else steps
 
     def _refitted(self, plan: Plan, index: int) -> Plan:
-        """The plan fitted to the record that did not fit; the same plan if that changes nothing or was done often."""
+        """The plan adapted to a record that did not fit; the same plan if that changes nothing or was done often."""
         if not self._refits_left:
             return plan
         self._refits_left -= 1

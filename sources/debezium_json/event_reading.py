@@ -73,7 +73,7 @@ def _image(value: Any) -> Mapping[str, Any] | None:
 
 
 def _complete(events: Events, outcome: Outcome) -> Events:
-    """The events without those that lack the image that their operation needs."""
+    """The events except those that lack the image which their operation needs."""
     lacking = (events.ops != DELETE) & ~present(events.after)
     if not lacking.any():
         return events

@@ -197,7 +197,7 @@ class EventSorter:
             self._add(source, part)
 
     def sort_values(self, texts: Records, values: tuple[Any, ...]) -> None:
-        """Sort parsed values, of which any may be no envelope."""
+        """Sort parsed values, some of which may not be envelopes."""
         by_table: dict[SourceTable, list[int]] = {}
         documents = []
         for index, value in enumerate(values):

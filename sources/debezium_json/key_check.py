@@ -1,10 +1,11 @@
-"""Message keys against the primary key of the table: whether they still say which row an event is about.
+"""Checks message keys against the primary key of the table: whether they identify the row of an event.
 
-A row of the table stands for one row of the source as long as the message key is the primary key, or part of it. Events
-whose message key lacks a column of the primary key need the whole old row: without it the key of the stored row is
-unknown. PostgreSQL's default replica identity sends no old row with updates, and only the key with deletes. Debezium
-then invents NULL for the other columns, or a default if a column is NOT NULL; its converters turn NULL into the
-column's DEFAULT.
+A row of the table is one row of the source as long as the message key is the primary key, or part of it. Events whose
+message key lacks a column of the primary key need the whole old row: without it the key of the stored row is unknown.
+
+PostgreSQL's default replica identity sends no old row with updates, and only the key with deletes. Debezium then
+invents NULL for the other columns, or a default if a column is NOT NULL; its converters turn NULL into the column's
+DEFAULT.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from sources.json_changes.embedded_schema import EmbeddedSchema
 
 
 def unusable_key(fields: KeyFields, rule: KeyRule, primary_key: Sequence[str]) -> str:
-    """Why a record with a message key that does not identify the row goes to quarantine."""
+    """The quarantine reason for a record whose message key does not identify the row."""
     keyed = ", ".join(primary_key)
     remedy = f"set primary_key: [{keyed}] in the rule if these columns identify a row"
     if fields is None:
@@ -47,7 +48,7 @@ def unknown_old_key(
     schema: EmbeddedSchema | None,
     shape: RecordShape = ENVELOPES,
 ) -> dict[int, str]:
-    """Events whose old row may be under an unknown key, by index, and why; ``fields`` has the key of each."""
+    """Events whose old row may have an unknown key, by index, with the reason; ``fields`` has the key of each."""
     beyond = [None if not f else next((c for c in target.primary_key if c not in f), None) for f in fields]
     concerned = np.array([column is not None for column in beyond], np.bool_)
     if not concerned.any():
@@ -81,9 +82,9 @@ def unknown_old_key(
 
 
 def _is_whole(events: Events, fields: Sequence[KeyFields], schema: EmbeddedSchema | None) -> Mask:
-    """Which old rows are whole for sure: a nullable column outside of the key has a value, which is never invented.
+    """The old rows that are certainly whole: a nullable column outside of the key has a value, which is never invented.
 
-    Except where the column has a DEFAULT, which converters write in place of NULL.
+    This does not hold for a column with a DEFAULT, which converters write in place of NULL.
     """
     whole = np.zeros(len(events.ops), np.bool_)
     keys = {name for names in fields for name in names or ()}

@@ -1,4 +1,4 @@
-"""Columns of the primary key that only the message key has, as behind a router or in topics of plain upserts."""
+"""Columns of the primary key that only the message key has, as after a router or in topics of plain upserts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def with_values_of_keys(
 ) -> Events:
     """The events with those columns of the primary key that only the message key has, as after a router.
 
-    Where a row has the column, its NULL stays one.
+    If a row has the column, its NULL stays NULL.
     """
     lacking = np.zeros(len(events.ops), np.bool_)
     for name in target.primary_key:
@@ -63,7 +63,7 @@ def with_values_of_keys(
 
 @dataclass(frozen=True, slots=True)
 class MessageKey:
-    """A message key, and the columns that its embedded schema says it has; None for one without schema."""
+    """A message key, and the columns in its embedded schema; None for one without schema."""
 
     value: Any
     schema: EmbeddedSchema | None
@@ -129,7 +129,7 @@ def _filled_singly(events: Events, target: DecodeTarget, lacking: Mask, outcome:
 
 
 def _filled_at_once(events: Events, target: DecodeTarget, lacking: Mask, outcome: Outcome) -> Events | None:
-    """The events filled with what Arrow reads of the keys; None where rows or keys are too odd for that."""
+    """The events filled with the key values that Arrow reads; None if rows or keys do not allow that."""
     after = events.after
     if isinstance(after, list) or (present(events.before) & lacking).any():
         return None

@@ -93,7 +93,7 @@ def _shape_of(key: bytes | None, fields: KeyFields, are_utf8: bool) -> _Shape | 
 
 
 class KeyForms(Protocol):
-    """The known facts about the keys of a batch; see ``MessageKeys``."""
+    """The facts about the keys of a batch; see ``MessageKeys``."""
 
     @property
     def fields(self) -> list[KeyFields]: ...

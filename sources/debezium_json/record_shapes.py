@@ -15,12 +15,12 @@ class RecordShape(Protocol):
 
     @property
     def has_old_rows(self) -> bool:
-        """Whether an update may bring the row as it was before."""
+        """Whether an update may have the earlier row."""
         ...
 
     @property
     def source_names(self) -> Mapping[str, Sequence[str]] | None:
-        """Of a field of ``source`` the fields of a payload that say the same; None where ``source`` has them."""
+        """The fields of a payload with the meaning of a field of ``source``; None if ``source`` has that field."""
         ...
 
     def event(self, value: Any) -> Any:

@@ -99,7 +99,7 @@ class TableDecoding:
     key_words: ClassVar[str] = "its message key"
 
     def decode(self, texts: Texts, goals: Mapping[SourceTable, Goal]) -> list[Records]:
-        """Decode all texts, one source table after the other; returns those that are not decoded here."""
+        """Decode all texts, one source table after the other; returns those that it does not decode."""
         names = SourceNames(self.topic)
         sorter = EventSorter(names, self.policies, self.outcome, parts_documents=self.parts_documents)
         sorter.sort(texts)
@@ -217,7 +217,7 @@ class TableDecoding:
             yield rows.change_rows(events)
 
     def _with_known_keys(self, events: Events, target: DecodeTarget) -> Events:
-        """The events without those that change a row whose key in the table is unknown."""
+        """The events except those that change a row whose key in the table is unknown."""
         if target.keys is None:
             return events
         key = set(target.primary_key)
@@ -317,8 +317,7 @@ class TableDecoding:
     ) -> None:
         """Report the columns that the newest row does not have at all.
 
-        Debezium's envelopes have those that are NULL too; rows without envelope and schema, and documents, may leave
-        these out.
+        Debezium's envelopes have columns that are NULL; rows without envelope and schema, and documents, may omit them.
         """
         if self.is_of_keys:
             return

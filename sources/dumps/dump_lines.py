@@ -1,9 +1,8 @@
-"""One line of a dump, read exactly: every form that a line may have, and why another one is not a record.
+"""One line of a dump, read exactly: all forms that a line may have, and why other lines are not records.
 
-The vectorised reader in ``dump_records`` knows only the plain form and passes other lines on.
-
-A line of a quarantine is a line of a dump with ``reason``. A record that stands for a line which was not one holds that
-line as payload. It is read again in its place, so that it can be fixed there.
+The vectorised reader in ``dump_records`` knows only the plain form and passes other lines on. A line of a quarantine is
+a line of a dump with ``reason``. If it stands for a line that was not a record, it has that line as its payload. A
+retry reads the payload again at the same place, so that users can fix it there.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ MALFORMED_PREFIX = "malformed:"
 """Prefix of the topic of lines that are not records."""
 
 IGNORED = ("tstype", "broker", "reason", "source")
-"""Fields that say nothing about the record: two of kcat, why it was in quarantine, and which table it named."""
+"""Fields that do not describe the record: two of kcat's, the quarantine reason, and the table that it named."""
 
 _FIELDS = (
     "topic",
@@ -40,12 +39,12 @@ _FIELDS = (
 )
 
 _OTHER_NAMES = {"value": "write the value as text under `payload`", "timestamp": "write the milliseconds under `ts`"}
-"""What to write for names that test cases have and dumps do not."""
+"""The replacements for names of test cases that dumps do not have."""
 
 _A_RECORD = "each line of a dump is a record as `kcat -J` prints it"
 
 _LIMIT_MS = 2**63 // 1000
-"""Times beyond it have no place among 64-bit microseconds."""
+"""Later times do not fit into 64-bit microseconds."""
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -60,7 +59,7 @@ class NoRecord(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class DumpRecord:
-    """A Kafka record as a line holds it."""
+    """A Kafka record as a line has it."""
 
     topic: str
     partition: int
@@ -72,7 +71,7 @@ class DumpRecord:
 
 
 def record_of_line(line: bytes) -> DumpRecord:
-    """The record of one line; raises NoRecord with the fault of the line."""
+    """The record of one line. Raises NoRecord with the fault of the line."""
     fields = _fields(line)
     topic = _typed(fields, "topic", str)
     if topic is not None and topic.startswith(MALFORMED_PREFIX):
@@ -89,7 +88,7 @@ def record_of_line(line: bytes) -> DumpRecord:
 
 
 def line_inside(line: bytes) -> bytes:
-    """The line that was no record, and is the payload of this one; NoRecord where this holds none."""
+    """The line that was not a record and is the payload of this one. Raises NoRecord if there is none."""
     text = _content(_fields(line), "payload")
     if text is None or not text.strip():
         raise NoRecord("field 'payload' is empty: write the record there, or drop this line")
@@ -174,7 +173,7 @@ def _from_base64(name: str, text: object) -> bytes | None:
 
 
 def _headers(fields: Mapping[str, Any]) -> Headers | None:
-    """Names and values by turns, or an object of lists."""
+    """Alternating names and values, or an object of lists."""
     plain, encoded = fields.get("headers"), fields.get("headers_b64")
     if plain is not None and encoded is not None:
         raise NoRecord("fields 'headers' and 'headers_b64' are both given; leave one")

@@ -95,7 +95,7 @@ def refused_line(line: bytes, file: str, position: int, problem: NoRecord) -> pa
 
 
 def without_malformed(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, tuple[QuarantineRow, ...]]:
-    """The records, and apart from them the lines that are none, with their reasons."""
+    """The records, and separately the lines that are not records, with their reasons."""
     if not batch.num_rows or pc.min(batch.column("partition")).as_py() >= 0:
         return batch, ()
     is_record = pc.greater_equal(batch.column("partition"), 0)

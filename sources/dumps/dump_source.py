@@ -1,8 +1,8 @@
-"""Dumps of Kafka topics (``kcat -J`` files) as a source of batches: what a batch holds, and reading a share of it.
+"""Dumps of Kafka topics (``kcat -J`` files) as a source of batches: planning a batch, and reading a share of it.
 
-The offset says how far each file was read. Every ``latest_offset`` goes at most ``max_records_per_batch`` lines beyond
-the offset that it is given, whatever the size of the files. Files are read in the order of their names; files that
-appear later are picked up wherever their names sort. Planning is the driver's; a share is read where the task runs.
+The offset records how far each file was read. Every ``latest_offset`` advances the given offset by at most
+``max_records_per_batch`` lines, whatever the size of the files. Files are read in the order of their names; new files
+are found wherever their names sort. The driver plans; a share is read where its task runs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from sources.dumps.unfinished import UnfinishedFiles
 from sources.topics import TopicSelection
 
 DUMP_ENDINGS = (".jsonl", ".json", ".jsonl.gz", ".json.gz", ".jsonl.zst", ".json.zst")
-"""Of the names of dump files in a directory that is read."""
+"""The endings of dump file names in a directory."""
 
 _LEAST_RANGE_BYTES = 8 << 20
 _READ_BYTES = 8 << 20
@@ -68,16 +68,16 @@ class DumpRange:
 Positions = dict[str, FilePosition]
 
 _RECORD = b'"offset"'
-"""What a line has that is a record."""
+"""The fields of a line that is a record."""
 
 
 class DumpPlanner:
-    """What the batches of a dump hold. Offsets are JSON; lives as long as the query, in the driver."""
+    """Plans the batches of a dump. Offsets are JSON; lives in the driver as long as the query."""
 
     def __init__(
         self, settings: DumpSettings, most_records: Callable[[], int] | None = None, tasks: int | None = None
     ) -> None:
-        """``most_records`` is what the next batch may have; by default what the settings say.
+        """``most_records`` is the limit of the next batch; by default that of the settings.
 
         ``tasks`` bounds the tasks per file and batch; by default one per core.
         """
@@ -87,15 +87,15 @@ class DumpPlanner:
         self._tasks = tasks or os.cpu_count() or 1
         self._open_file: DumpFile | None = None
         self._read: Positions | None = None
-        """Where the last requested batch begins: all records before it are done."""
+        """The begin of the last requested batch: all records before it are done."""
         self.unfinished = UnfinishedFiles()
         self._heads = _Heads()
 
     @property
     def unread_bytes(self) -> int | None:
-        """Bytes of the files behind the batches that are done; None before the first was asked for.
+        """Bytes of the files after the finished batches; None before the first request.
 
-        A compressed file counts as a whole until its end is read: its size shows no place inside it.
+        A compressed file counts as a whole until its end is read: its size shows no position inside it.
         """
         read = self._read
         if read is None:
@@ -106,7 +106,7 @@ class DumpPlanner:
         return offset_text({})
 
     def latest_offset(self, start: str) -> str:
-        """The end of a batch that begins at ``start``; ``start`` itself when there is nothing more."""
+        """The end of a batch that begins at ``start``; ``start`` itself if there is nothing more."""
         positions = positions_of(start)
         self._heads.keep(positions)
         self._read = dict(positions)
@@ -128,7 +128,7 @@ class DumpPlanner:
         return offset_text(positions)
 
     def shares(self, start: str, end: str) -> Sequence[bytes]:
-        """The batch between two offsets in pieces for as many tasks, which ``DumpReader`` reads."""
+        """The batch between two offsets in shares for as many tasks, which ``DumpReader`` reads."""
         begins, ends = positions_of(start), positions_of(end)
         paths = dict(dump_files(self._settings.path))
         ranges: list[DumpRange] = []
@@ -148,7 +148,7 @@ class DumpPlanner:
             self._open_file.close()
 
     def _check_known(self, path: str, begin: FilePosition) -> None:
-        """Refuse a file with another content than it had, and a new one that begins as one that was read."""
+        """Refuse a file whose content has changed, and a new one that begins like a file that was read."""
         if begin.bytes:
             text = head_text(path)
             if begin.head and head_of(text[: begin.head_bytes]) != begin.head:
@@ -169,7 +169,7 @@ class DumpPlanner:
                 )
 
     def _advanced(self, path: str, start: FilePosition, limit: int) -> tuple[FilePosition, Rest]:
-        """The next position in a file, which stays open for the next batch if it has more; what it cannot give yet."""
+        """The next position in a file, which stays open for the next batch if it has more; and the unreadable rest."""
         if self._open_file is None or self._open_file.path != path:
             self.stop()
             self._open_file = DumpFile(path)
@@ -181,7 +181,7 @@ class DumpPlanner:
 
 
 class _Heads:
-    """How the files begin that were read: their names by size and checksum, kept up from batch to batch."""
+    """The beginnings of the read files: their names by size and checksum, updated from batch to batch."""
 
     def __init__(self) -> None:
         self.names: dict[tuple[int, int], str] = {}
@@ -189,14 +189,14 @@ class _Heads:
         self._of: dict[str, tuple[int, int]] = {}
 
     def keep(self, positions: Positions) -> None:
-        """Know these files and no others: a batch may be planned again from an earlier place."""
+        """Forget all files but these: a batch may be planned again from an earlier offset."""
         for name in self._of.keys() - positions.keys():
             self._forget(name)
         for name, position in positions.items():
             self.put(name, position)
 
     def put(self, name: str, end: FilePosition) -> None:
-        """Note how far a file is read now."""
+        """Record how far a file is read now."""
         key = (end.head_bytes, end.head)
         if not end.head or self._of.get(name) == key:
             return
@@ -215,9 +215,9 @@ class _Heads:
 
 @dataclass(frozen=True, slots=True)
 class DumpReader:
-    """Reads shares of a batch in a task: records (``RECORD_SCHEMA``) of the wanted topics, in the order of the file.
+    """Reads shares of a batch in a task: records (``RECORD_SCHEMA``) of the selected topics, in the order of the file.
 
-    Lines that are not records come too (see ``records_of_text``).
+    Includes lines that are not records (see ``records_of_text``).
     """
 
     topics: TopicSelection
@@ -296,7 +296,7 @@ def _ranges(path: str, start: int, end: int, tasks: int) -> list[DumpRange]:
 
 
 def dump_files(path: str) -> list[tuple[str, str]]:
-    """Names (relative to the directory that is watched) and paths of the dump files, in name order."""
+    """Names (relative to the watched directory) and paths of the dump files, in name order."""
     path = path.removeprefix("file://")
     if "://" in path:
         raise ConfigError(f"files.path {path}: dump files are read from local or mounted directories only")
@@ -348,7 +348,7 @@ def offset_text(positions: Positions) -> str:
 
 
 def _plain(position: FilePosition) -> dict[str, int | str]:
-    """The same position always gives the same text: another one would be a batch without records."""
+    """The same position always gives the same text: another text would look like a batch without records."""
     plain: dict[str, int | str] = {
         "bytes": position.bytes,
         "records": position.records,
@@ -372,8 +372,7 @@ def positions_of(offset: str) -> Positions:
 
 
 _worker_files: dict[str, DumpFile] = {}
-"""The compressed file that this Python worker read last, at the place where it stopped: the next batch continues
-there."""
+"""The compressed file that this Python worker read last, where it stopped: the next batch may continue there."""
 
 
 def _worker_file(path: str) -> DumpFile:

@@ -1,4 +1,4 @@
-"""A pipeline's reading of dump files: checks before Spark starts, Spark's stream, words for what there is to read."""
+"""A pipeline's reading of dump files: checks before Spark starts, Spark's stream, and descriptions of the input."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class DumpFilesReader:
 
     @property
     def unread_bytes(self) -> int | None:
-        """See ``SourceReader``; None before the query has looked, and while the storage does not answer."""
+        """See ``SourceReader``; None before the query has listed the files, and while the storage does not answer."""
         with suppress(OSError):
             return None if self._planner is None else self._planner.unread_bytes
         return None
@@ -67,18 +67,17 @@ class DumpFilesReader:
         """Topics of files have no ids."""
 
     def read_to(self, offsets: Positions, newest_s: Mapping[Place, float]) -> None:
-        """Files have no end that could be compared: more may come."""
+        """Files have no end to compare with: more may come."""
 
     def check(self) -> None:
-        """There is something to read; or a directory, into which files may come. Logs the other content of the
-        directory."""
+        """Check that there is something to read, or a directory. Logs other content of the directory."""
         missing = no_file_words(self._settings.path)
         if self._standing.is_new and missing is not None:
             raise ConfigError(missing)
         self._tell_unread()
 
     def stream(self, spark: SparkSession, slots: int, on_start: OnStart, pace: Pace, interval_s: float) -> DataFrame:
-        """See ``SourceReader``; the records are read where they are decoded and never pass the JVM."""
+        """See ``SourceReader``; decode tasks read the records, which never pass through the JVM."""
         files = dump_files(self._settings.path)
         self.why_nothing = f"source.files.path: {self._settings.path} holds no dump file" if not files else None
         if self._standing.is_new and files:
@@ -102,7 +101,7 @@ class DumpFilesReader:
             )
 
     def check_read(self, planned: Mapping[Place, tuple[int, int]], readings: Sequence[Reading]) -> None:
-        """Files that a batch names are there, or its tasks fail."""
+        """The files of a batch exist, or its tasks fail."""
 
     def attach(self, spark: SparkSession) -> None:
         """Files need no session."""
@@ -111,24 +110,24 @@ class DumpFilesReader:
         return DumpSlices(self._settings, self._standing.ends)
 
     def explained(self, text: str) -> TidemarkError | None:
-        """Failures of dump files have our own words already."""
+        """Failures of dump files already have Tidemark's own words."""
         return None
 
     def stop(self) -> None:
-        """Nothing runs beside the query."""
+        """Nothing runs alongside the query."""
 
 
 def no_file_words(path: str) -> str | None:
-    """That a path or pattern leads to no file, which is a mistake; None for a directory, into which files may come."""
+    """The mistake of a path or pattern without files; None for a directory, into which files may come."""
     if dump_files(path) or os.path.isdir(path):
         return None
     return f"source.files.path: no file matches {path}; correct the path, or write the files first"
 
 
 def no_topic_words(topics: TopicSelection, files: Sequence[tuple[str, str]]) -> str | None:
-    """Why nothing is read, should all records of the files turn out to be left out; None where their begins are read.
+    """Why nothing is read if all records of the files are excluded; None if their beginnings are included.
 
-    Only the begins of some files are looked at: they show which topics there are, and not which ones are nowhere.
+    Only the beginnings of some files are read: they show topics that exist, and not those that are missing.
     """
     if topics.is_everything:
         return None
@@ -141,7 +140,7 @@ def no_topic_words(topics: TopicSelection, files: Sequence[tuple[str, str]]) -> 
 
 
 def _first_topics(file: str) -> Iterator[str]:
-    """The topics of the first records of a file; none of an unreadable file, which reading it reports."""
+    """The topics of the first records of a file; empty for an unreadable file, which the stream will report."""
     text = b""
     with suppress(OSError, TidemarkError):
         text = head_text(file, _LOOK_BYTES)
@@ -151,7 +150,7 @@ def _first_topics(file: str) -> Iterator[str]:
 
 
 def files_words(path: str, files: Sequence[tuple[str, str]]) -> str:
-    """``3 files, 1.2 MB (a.jsonl, b.jsonl)``, from (name, path) pairs; ``path`` is where they were looked for."""
+    """``3 files, 1.2 MB (a.jsonl, b.jsonl)``, from (name, path) pairs; ``path`` is the configured path."""
     if not files:
         return f"no file of {path} yet"
     size_bytes = sum(os.path.getsize(file) for _, file in files)

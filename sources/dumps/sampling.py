@@ -1,4 +1,4 @@
-"""A sample of dump files: records of each topic, from the begin of each file and from where the look at it ends."""
+"""A sample of dump files: records of each topic, from the begin of each file and from the end of the inspected part."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ LOOK_BYTES = 8 << 20
 
 
 def dump_sample(settings: DumpSettings, most: int) -> Sample:
-    """At most ``most`` records of each topic, half of them the first; also lines that are not records.
+    """At most ``most`` records of each topic, half of them the first; includes lines that are not records.
 
-    Raises ConfigError for a path that no dump can be read from, OSError and CorruptFile for a file that cannot be read.
+    Raises ConfigError for a path without readable dumps, OSError and CorruptFile for an unreadable file.
     """
     parts: dict[str, list[pa.Table]] = defaultdict(list)
     found: dict[str, int] = defaultdict(int)

@@ -1,4 +1,4 @@
-"""Stretches of dump files read again, between positions that the stream has passed."""
+"""Ranges of dump files read again, between positions that the stream has passed."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from sources.slices import Slice
 
 
 class DumpSlices:
-    """The ``SliceReader`` of dump files. Records of all topics are read: files are not sorted by them."""
+    """The ``SliceReader`` of dump files. Reads records of all topics: files are not sorted by topic."""
 
     def __init__(self, settings: DumpSettings, ends: Callable[[], Sequence[str]] = tuple) -> None:
-        """``ends`` gives where the last batches of the stream ended, the oldest first."""
+        """``ends`` gives the ends of the last batches of the stream, oldest first."""
         self._settings = settings
         self._ends = ends
 
     def next(self, begin: str | None, limit: str, topics: Collection[str] | None, most_records: int) -> Slice | None:
-        """See ``SliceReader``; in the order in which the stream has read, within a batch by file name.
+        """See ``SliceReader``; in the order in which the stream read them, within a batch by file name.
 
         Lines of batches whose ends Spark no longer keeps come first, as if one batch had read them.
         """
@@ -52,7 +52,7 @@ class DumpSlices:
         return Slice(offset_text(begins), offset_text(ends)) if ends != begins else None
 
     def topics(self, position: str) -> frozenset[str] | None:
-        """Files do not say which topics they hold; without files there are none."""
+        """Files do not show which topics they have; without files there are none."""
         return None if positions_of(position) else frozenset()
 
     def left(self, begin: str | None, limit: str, topics: Collection[str] | None) -> int | None:
@@ -63,14 +63,14 @@ class DumpSlices:
         )
 
     def missing(self, begin: str | None, limit: str, topics: Collection[str]) -> str | None:
-        """Nothing: files that were read and are gone stop ``next``."""
+        """Empty: ``next`` fails for files that were read and are missing."""
         return None
 
     def position_at(self, time_ms: int, topics: Collection[str]) -> str:
         raise ConfigError("dump files are not ordered by time: replay them from the earliest record")
 
     def position_at_offsets(self, offsets: Mapping[Place, int]) -> str | None:
-        """Files come in any order, whatever the offsets of their records are."""
+        """Files come in any order, whatever the offsets of their records."""
         return None
 
     def offsets(self, position: str) -> Mapping[Place, int] | None:

@@ -12,7 +12,7 @@ from sources.dumps.dump_file import FilePosition, Rest
 log = logging.getLogger(__name__)
 
 _CALM_S = 60.0
-"""If a remainder stays at the same place in a file for this long, it is logged: the file seems to have no writer."""
+"""If a remainder stays at the same position in a file for this long, it is logged: the file seems to have no writer."""
 _REMEDY = "replace it with the whole file, or let its writer finish it; Tidemark then reads the rest"
 
 
@@ -25,7 +25,7 @@ class _Seen:
 
 
 class UnfinishedFiles:
-    """The files that have a rest, as the planner of batches meets them; each is logged once."""
+    """The files with an unread remainder, as the planner meets them; each is logged once."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -33,11 +33,11 @@ class UnfinishedFiles:
 
     @property
     def words(self) -> Sequence[str]:
-        """The unread parts, with the reason, file by file."""
+        """The unread parts with the reasons, one per file."""
         return [_words(path, seen.position, seen.rest) for path, seen in sorted(self._seen.items())]
 
     def look(self, path: str, position: FilePosition, rest: Rest) -> None:
-        """Take note of a file of which all whole lines before ``position`` were read."""
+        """Record a file of which all whole lines before ``position`` were read."""
         if rest is Rest.NONE:
             self._seen.pop(path, None)
             return

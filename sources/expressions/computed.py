@@ -1,4 +1,4 @@
-"""Expressions and masks of a rule against the columns of its source: their types, and the columns that they make."""
+"""Checks expressions and masks of a rule against the columns of its source, and makes the computed columns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sources.expressions.rule_words import REDACTED
 
 
 def problem_of(text: str, *, columns: Mapping[str, DataType], is_condition: bool = False) -> str | None:
-    """The fault of an expression, as far as the columns with known types show it."""
+    """The fault of an expression, if the columns with known types show one."""
     try:
         expression = parsed(text)
         if is_condition and not expression.columns and not expression.metadata:
@@ -39,7 +39,7 @@ def problem_of(text: str, *, columns: Mapping[str, DataType], is_condition: bool
 
 
 def lacking(text: str, columns: Collection[str]) -> tuple[str, ...]:
-    """The names in an expression that mean none of the columns."""
+    """The names in an expression that are not columns."""
     try:
         return missing_columns(parsed(text), columns)
     except BadExpression as error:
@@ -47,7 +47,7 @@ def lacking(text: str, columns: Collection[str]) -> tuple[str, ...]:
 
 
 def inputs(text: str, columns: Collection[str]) -> tuple[str, ...]:
-    """Those of the columns that an expression names."""
+    """The columns that an expression names."""
     try:
         names = (resolved(name, columns) for name in parsed(text).columns)
         return tuple(name for name in names if name is not None)
@@ -65,12 +65,12 @@ def metadata_of(text: str) -> tuple[str, ...]:
 
 
 def typed(place: str, text: str, columns: Mapping[str, DataType]) -> DataType:
-    """The type of an expression; ConfigError, which begins with ``place``, where it has none."""
+    """The type of an expression. Raises ConfigError, which begins with ``place``, if it has none."""
     return _bound(place, text, columns)[1]
 
 
 def check_meaning(place: str, text: str, before: Mapping[str, DataType], after: Mapping[str, DataType]) -> None:
-    """ConfigError for an expression that says another thing of columns whose types have changed."""
+    """Raise ConfigError for an expression with another meaning now that the types of columns have changed."""
     if lacking(text, before) or lacking(text, after):
         return
     if _bound(place, text, before)[0].cuts != _bound(place, text, after)[0].cuts:
@@ -104,7 +104,7 @@ def computed_column(place: str, text: str, columns: Mapping[str, DataType], want
 def masked_column(
     column: str, mask: Literal["redact"] | int, key: str | None, columns: Mapping[str, DataType], wanted: DataType
 ) -> Column:
-    """A column that hides values: their hash under the key of a name, stars before the last characters, or nothing."""
+    """A column that hides values: by a keyed hash, by stars before the last characters, or completely."""
     t = columns[column]
     if key is not None:
         return Column.hashed(column, t, wanted, key)
@@ -124,7 +124,7 @@ def masked_column(
 
 
 def mask_type(column: str, mask: str, t: DataType) -> DataType:
-    """The type of a masked column: text, or where all of it is NULL, its own."""
+    """The type of a masked column: text, or the column's own if it is fully redacted to NULL."""
     return t if mask == "redact" and t.root not in CHARACTERS else string()
 
 
@@ -137,7 +137,7 @@ def _bound(place: str, text: str, columns: Mapping[str, DataType]) -> tuple[Boun
 
 @lru_cache(maxsize=10_000)
 def _typed(text: str, columns: tuple[tuple[str, DataType], ...]) -> tuple[Bound, DataType]:
-    """Asked again for each batch."""
+    """Called again for each batch."""
     types = dict(columns)
     expression = bound(parsed(text), types)
     return expression, result_type(expression, types)

@@ -17,9 +17,10 @@ from sources.record_rows import rows_at
 
 @dataclass(frozen=True, slots=True)
 class TransformingDecoder:
-    """One place for every format. ``mask_keys`` are secret: like the decoder, they travel with the code.
+    """The one place for transforms of all formats.
 
-    It imports no engine of expressions: where no target has a transform none is needed.
+    ``mask_keys`` are secret: like the decoder, they travel with the code. If no target has a transform, the engine of
+    expressions is not imported.
     """
 
     decoder: Decoder
@@ -62,7 +63,7 @@ class TransformingDecoder:
 
 @dataclass(slots=True)
 class _Gathered:
-    """The outcome of changes so far, in numbers of records."""
+    """The outcome of the changes so far, as numbers of records."""
 
     changes: list[ChangeBatch] = field(default_factory=list)
     quarantine: list[QuarantineRow] = field(default_factory=list)

@@ -43,7 +43,7 @@ def _connection() -> duckdb.DuckDBPyConnection:
 
 
 def evaluate(expressions: Sequence[str], rows: pa.Table) -> list[pa.ChunkedArray]:
-    """The values of SQL expressions for all rows; EngineError where one row has none."""
+    """The values of SQL expressions for all rows. Raises EngineError if a row has none."""
     columns = ", ".join(f"{sql} AS x{i}" for i, sql in enumerate(expressions))
     with _lock, _registered(rows) as name:
         found = _connection().sql(f"SELECT {columns} FROM {name}").to_arrow_table()
@@ -51,7 +51,7 @@ def evaluate(expressions: Sequence[str], rows: pa.Table) -> list[pa.ChunkedArray
 
 
 def evaluate_or_null(expression: str, rows: pa.Table) -> tuple[pa.ChunkedArray, pa.Array]:
-    """The values of one expression, NULL where it fails, and a mask of those rows."""
+    """The values of one expression, NULL if it fails, and a mask of the failed rows."""
     (wrapped,) = evaluate([f"TRY([{expression}])"], rows)
     lists = wrapped.combine_chunks()
     if isinstance(lists, pa.ChunkedArray):
@@ -61,14 +61,14 @@ def evaluate_or_null(expression: str, rows: pa.Table) -> tuple[pa.ChunkedArray, 
 
 
 def described(expressions: Sequence[str], columns: pa.Schema) -> list[str]:
-    """The DuckDB types of SQL expressions over rows with these columns; EngineError where one cannot be bound."""
+    """The DuckDB types of SQL expressions over rows with these columns. Raises EngineError if one cannot be bound."""
     selected = ", ".join(f"{sql} AS x{i}" for i, sql in enumerate(expressions))
     with _lock, _registered(columns.empty_table()) as name:
         return [str(row[1]) for row in _connection().execute(f"DESCRIBE SELECT {selected} FROM {name}").fetchall()]
 
 
 def syntax_tree(expression: str) -> Mapping[str, Any]:
-    """The statement ``SELECT expression`` as DuckDB's tree; with ``error`` where it is not SQL."""
+    """The statement ``SELECT expression`` as DuckDB's tree; with ``error`` if it is not SQL."""
     with _lock:
         rows = _connection().execute("SELECT json_serialize_sql(?)", [f"SELECT {expression}\n"]).fetchall()
     tree: dict[str, Any] = json.loads(rows[0][0])
@@ -84,7 +84,7 @@ def text_of(tree: Mapping[str, Any]) -> str:
 
 @cache
 def functions() -> Mapping[str, frozenset[str]]:
-    """The functions of the engine by name with their kinds; ``volatile`` is a further one of what may change."""
+    """The functions of the engine by name with their kinds; ``volatile`` marks those whose results may change."""
     query = "SELECT function_name, function_type, stability FROM duckdb_functions()"
     found: dict[str, set[str]] = {}
     with _lock:

@@ -52,7 +52,7 @@ class Column:
     def hashed(cls, column: str, given: DataType, wanted: DataType, mask_key: str) -> Column:
         """HMAC-SHA256 of the bytes of a value, or of its text in UTF-8, as 64 hexadecimal digits.
 
-        Equal numbers have one text, whatever their type: it has no zeros at its end behind the point.
+        Equal numbers have the same text, whatever their type: without zeros at the end of the fraction.
         """
         name = f'"{column_name(column)}"'
         text = f"CAST({name} AS VARCHAR)"
@@ -66,7 +66,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Values of one column, NULL where there is none, and why not, by row."""
+    """Values of one column, NULL for rows without one, and the reasons by row."""
 
     values: pa.Array | pa.ChunkedArray
     problems: Mapping[int, str] = field(default_factory=dict)
@@ -90,7 +90,7 @@ def evaluated(columns: Sequence[Column], rows: pa.Table, mask_keys: Mapping[str,
 
 
 def _one_by_one(column: Column, rows: pa.Table, mask_keys: Mapping[str, bytes]) -> Evaluation:
-    """The values of the rows that have one, and the engine's words for the others."""
+    """The values of the rows that have one, and the engine's errors for the others."""
     values, failed = _parts_or_null(column, column.sql, rows)
     bad = np.flatnonzero(np.asarray(failed)).tolist()
     problems = {}
@@ -110,9 +110,9 @@ def _one_by_one(column: Column, rows: pa.Table, mask_keys: Mapping[str, bytes]) 
 
 
 def _parts_or_null(column: Column, sql: str, rows: pa.Table) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """The values, NULL where there is none, and a mask of those rows.
+    """The values, NULL for failed rows, and a mask of these rows.
 
-    Some errors TRY does not catch, such as an unknown time zone: then each half of the rows is asked alone.
+    TRY does not catch some errors, such as an unknown time zone: then each half of the rows is evaluated separately.
     """
     try:
         values, failed = engine.evaluate_or_null(sql, rows)

@@ -1,7 +1,7 @@
 """One SQL expression over the columns of a row: its allowed content, the columns that it needs, and its type.
 
-Names of columns are resolved here and not by the engine, which folds case. A name means the column that is written like
-it, else the only one that differs from it in case alone. The engine gets neutral names in their place.
+Tidemark resolves names of columns itself, because the engine ignores case. A name means the column with exactly this
+name, or else the only one that differs just in case. The engine gets neutral names.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from sources.expressions.rule_words import METADATA
 
 
 class BadExpression(ValueError):
-    """An expression that cannot be used as it is; the text says why and what to do."""
+    """An expression that cannot be used; the text has the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """An expression whose form is right; ``columns`` are names as it writes them."""
+    """An expression with a valid form; ``columns`` are the names in it, as written."""
 
     text: str
     columns: tuple[str, ...]
@@ -48,7 +48,7 @@ class Bound:
     """The columns that it needs."""
     metadata: tuple[str, ...]
     cuts: tuple[bool, ...] = ()
-    """Of each ``truncate`` whether it cuts a text: of a number it means another thing."""
+    """Whether each ``truncate`` cuts a text: for a number it has another meaning."""
 
 
 def column_name(column: str) -> str:
@@ -118,7 +118,7 @@ def _refusing(columns: Sequence[str] = ()) -> Iterator[None]:
 
 @cache
 def parsed(text: str) -> Expression:
-    """The expression of a text; BadExpression where it is none, or one that needs more than a row."""
+    """Parse an expression. Raises BadExpression if the text is not one, or needs more than one row."""
     with _refusing():
         return _parsed(text)
 
@@ -141,7 +141,7 @@ def _parsed(text: str) -> Expression:
 
 
 def resolved(name: str, columns: Collection[str]) -> str | None:
-    """The column that a name means; None where there is none. BadExpression where it may mean several."""
+    """The column of a name; None if there is none. Raises BadExpression if several could be meant."""
     if name in columns:
         return name
     alike = [column for column in columns if column.lower() == name.lower()]
@@ -151,17 +151,17 @@ def resolved(name: str, columns: Collection[str]) -> str | None:
 
 
 def missing_columns(expression: Expression, columns: Collection[str]) -> tuple[str, ...]:
-    """The names that mean no column."""
+    """The names that are not columns."""
     return tuple(name for name in expression.columns if resolved(name, columns) is None)
 
 
 def of_the_moment(name: str) -> str | None:
-    """What to say of a name that is no column, but the time of reading; else None."""
+    """The remedy for a name that is not a column but the time of reading; None for other names."""
     return f"{name} {_MOMENT}" if name.lower() in _OF_THE_MOMENT else None
 
 
 def unknown_column(name: str, columns: Collection[str]) -> str:
-    """What to say of a name that means no column."""
+    """The message for a name that is not a column."""
     if (moment := of_the_moment(name)) is not None:
         return moment
     close = nearest(name, columns)
@@ -170,7 +170,7 @@ def unknown_column(name: str, columns: Collection[str]) -> str:
 
 
 def bound(expression: Expression, columns: Mapping[str, DataType]) -> Bound:
-    """The expression over ``columns``; BadExpression for a name that matches no column."""
+    """The expression over ``columns``. Raises BadExpression for a name that matches no column."""
     actual: dict[str, str] = {}
     for name in expression.columns:
         column = resolved(name, columns)
@@ -186,7 +186,7 @@ def bound(expression: Expression, columns: Mapping[str, DataType]) -> Bound:
 def _bound_sql(
     expression: Expression, actual: Mapping[str, str], columns: Mapping[str, DataType], inputs: Sequence[str]
 ) -> tuple[str, tuple[bool, ...]]:
-    """The expression with neutral names, ``actual`` columns for those that it writes; and ``Bound.cuts``."""
+    """The expression with neutral names, ``actual`` columns for its own names; and ``Bound.cuts``."""
     tree = copy.deepcopy(_tree(expression.text))
     for node, local in _nodes(_expression_of(tree), frozenset()):
         if node.get("class") == "PARAMETER":
@@ -236,7 +236,7 @@ def rows_schema(types: Mapping[str, DataType]) -> pa.Schema:
 
 
 def result_type(expression: Bound, types: Mapping[str, DataType]) -> DataType:
-    """The type that the expression gives over columns of ``types``; BadExpression where it gives none."""
+    """The type of the expression over columns of ``types``. Raises BadExpression if it has none."""
     schema = rows_schema({name: types[name] for name in expression.inputs})
     with _refusing(expression.inputs):
         (found,) = engine.described([f"({expression.sql})"], schema)
@@ -246,7 +246,7 @@ def result_type(expression: Bound, types: Mapping[str, DataType]) -> DataType:
 
 
 def plain(error: engine.EngineError, columns: Sequence[str] = ()) -> str:
-    """The first line of the engine's words, with the names that the user knows."""
+    """The first line of the engine's error, with the user's names."""
     text = str(error).splitlines()[0] if str(error) else type(error).__name__
     text = re.sub(r"^[A-Z][A-Za-z ]* Error: ", "", text).split(" when casting from source column")[0].strip()
     for column in columns:
@@ -256,7 +256,7 @@ def plain(error: engine.EngineError, columns: Sequence[str] = ()) -> str:
 
 
 def converted(value: str, given: DataType, wanted: DataType) -> tuple[str, str | None]:
-    """SQL for a value as the type of its column, and SQL that checks whether it is whole; None where it always is."""
+    """SQL for a value as the type of its column, and SQL that checks for loss; None if there never is one."""
     duck, checks = duck_type(wanted), []
     cast = value if given.with_nullable(True) == wanted.with_nullable(True) else f"CAST({value} AS {duck})"
     if cast != value and given.root not in CHARACTERS and not _is_held(given, wanted):
@@ -273,7 +273,7 @@ def misfit(wanted: DataType) -> str:
 
 
 def _is_held(given: DataType, wanted: DataType) -> bool:
-    """Whether every value of a type is one of another: of numbers that overflow the engine itself says so."""
+    """Whether every value of a type is one of another type; the engine itself reports numbers that overflow."""
     integers = (Root.TINYINT, Root.SMALLINT, Root.INT, Root.BIGINT)
     if given.root in integers and wanted.root in (*integers, Root.DECIMAL):
         return True
@@ -370,7 +370,7 @@ def _metadata_of(node: Mapping[str, Any]) -> str:
 
 
 def _check_divisions(expression: Bound, schema: pa.Schema) -> None:
-    """Refuse divisions of decimals, whose result would be rounded to a DOUBLE in silence."""
+    """Refuse divisions of decimals, whose results would silently be rounded to DOUBLE."""
     tree = engine.syntax_tree(expression.sql)
     statement = tree["statements"][0]
     for node in engine.walk(statement["node"]["select_list"]):

@@ -1,4 +1,4 @@
-"""Metadata values: what expressions can read from a record apart from its row, under names with a dollar sign."""
+"""Metadata values: the parts of a record besides its row that expressions can read, under names with a dollar sign."""
 
 from __future__ import annotations
 
@@ -76,5 +76,5 @@ def _of_records(name: str, records: pa.RecordBatch, positions: pa.Array) -> pa.A
 
 
 def _text(data: bytes | None) -> str | None:
-    """The bytes as text; those that are none in the way of Python, so that nothing is lost."""
+    """The bytes as text; invalid bytes as Python's surrogates, so that nothing is lost."""
     return None if data is None else data.decode("utf-8", "backslashreplace")

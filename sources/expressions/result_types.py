@@ -57,11 +57,11 @@ _DUCK = {
 
 
 class NoType(ValueError):
-    """A result that no column of a table can hold; the text says what to do."""
+    """A result that no column of a table can hold; the text has the remedy."""
 
 
 def data_type(duck: str) -> DataType:
-    """The type of a column that holds values of a DuckDB type; NoType where there is none."""
+    """The type of a column for values of a DuckDB type. Raises NoType if there is none."""
     if duck in _SIMPLE:
         return parse_type(_SIMPLE[duck])
     decimal = _DECIMAL.fullmatch(duck)

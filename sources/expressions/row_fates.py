@@ -19,12 +19,12 @@ from sources.expressions.rule_words import Leaving
 Mask = npt.NDArray[np.bool_]
 
 _INSERTS = pa.array(["c", "INSERT", "insert", "I"])
-"""Words of the sources for rows that were not there before; other events with a new row alone may be updates."""
+"""The sources' words for rows that did not exist before; other events with only a new row may be updates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fates:
-    """Per row its kind, and whether it goes into the table; ``refused`` marks rows for which that is unknown."""
+    """Per row its kind, and whether it goes into the table; ``refused`` marks rows whose fate is unknown."""
 
     kinds: npt.NDArray[np.int8]
     kept: Mask
@@ -85,7 +85,7 @@ def _decide_alone(
     ops: pa.ChunkedArray | None,
     leaving: Leaving,
 ) -> None:
-    """New rows that the filter does not take and whose old row is not there."""
+    """New rows that the filter rejects and whose old row is missing."""
     if not len(rows):
         return
     inserts = np.zeros(len(rows), np.bool_)

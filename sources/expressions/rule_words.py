@@ -38,7 +38,7 @@ OF_SOURCE = frozenset({"topic", "partition", "database", "schema", "table"})
 
 OF_PLACES = {name: f"_EVENT_{name.upper()}" for name in PLACE_NAMES}
 OF_EVENTS = {"op": "_EVENT_OP", "source_time": "_EVENT_TIME", **OF_PLACES}
-"""Those that the decoder gives, and the columns (``TOLD_COLUMNS``) in which it does; the places where it is asked."""
+"""The names whose values the decoder provides, with the columns (``TOLD_COLUMNS``) that have them."""
 
 
 class Leaving(StrEnum):

@@ -45,14 +45,14 @@ def without_values(reason: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Unfed:
-    """A column of the table that no column of the source feeds any more."""
+    """A column of the table that no column of the source fills any longer."""
 
     type: DataType
 
 
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """See the module. ``columns`` are the table's columns; each is a source column, a computed or an unfed column."""
+    """See the module. ``columns`` are the table's columns: source columns, computed columns and unfilled ones."""
 
     columns: tuple[tuple[str, str | Column | Unfed], ...]
     primary_key: tuple[str, ...]
@@ -61,19 +61,19 @@ class Transform:
     has_whole_before: bool = False
     wants_update_before: bool = False
     needs_retracts: bool = False
-    """Whether values of retracts count: such as of sums."""
+    """Whether the values of retracts matter, as in sums."""
     refused_deletes: str | None = None
     unstorable: Mapping[str, FindUnstorable] = field(default_factory=dict)
     keeps_events: bool = False
     """Whether the rows keep the columns of an event log."""
     passed: tuple[str, ...] = ()
-    """Columns that the decoder fills itself and the rows keep as they are (``DecodeTarget.own_columns``)."""
+    """Columns that the decoder fills itself and the rows keep unchanged (``DecodeTarget.own_columns``)."""
     deleted_at: str | None = None
     """The column of ``passed`` with the time of deletes, if a delete keeps the other columns of its row unchanged."""
     sequence: tuple[str, ...] = ()
-    """The columns of the table that order its rows: an update that takes a row away has its place among them."""
+    """The order columns of the table: an update that removes a row has its place among them."""
     hides_values: bool = False
-    """Whether reasons of bad records show no values."""
+    """Whether reasons of bad records must not show values."""
     lacks_columns: bool = False
     """Expressions name columns that the source has not shown yet: no row can be transformed."""
     ingested_ms: int = 0
@@ -92,7 +92,7 @@ class Transform:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether the table orders its rows itself, so that older ones may come later."""
+        """Whether the table orders its rows itself, so that older ones may arrive later."""
         return self.leaving is Leaving.DELETED and (bool(self.sequence) or POSITION in self.passed)
 
     @property
@@ -112,14 +112,14 @@ class Transform:
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """Of deletes in a table with sequence columns: the row that has theirs, and whether it shows them."""
+    """For deletes in a table with sequence columns: the row with their values, and whether it shows them."""
 
     row_of: npt.NDArray[np.int64]
     told: Mask
 
 
 class _Transformation:
-    """One change on its way."""
+    """One change in progress."""
 
     def __init__(
         self, transform: Transform, change: ChangeBatch, records: pa.RecordBatch, mask_keys: Mapping[str, bytes]
@@ -176,7 +176,7 @@ class _Transformation:
         return evaluated(wanted, rows, self._mask_keys)
 
     def _matches(self, found: Sequence[Evaluation]) -> Mask:
-        """Which rows ``where`` takes; if that is unknown for a row, its record is bad."""
+        """The rows that ``where`` accepts; if that is unknown for a row, its record is bad."""
         where = self._transform.where
         if where is None:
             return np.ones(self._count, np.bool_)
@@ -193,9 +193,9 @@ class _Transformation:
         return is_match
 
     def _is_whole(self) -> Mask:
-        """Which rows have values that tell: old rows may hold the key alone.
+        """The rows with meaningful values: old rows may have only the key.
 
-        The word of the user counts only where a table needs old rows: everywhere else a delete by key is right anyway.
+        The user's `before: full` counts only if the table needs old rows: otherwise a delete by key is right anyway.
         """
         transform = self._transform
         if not transform.primary_key or (transform.has_whole_before and transform.leaving is Leaving.REFUSED):
@@ -203,7 +203,7 @@ class _Transformation:
         return ~np.isin(self._kinds, (RowKind.DELETE, RowKind.UPDATE_BEFORE))
 
     def _key_columns(self, computed: Mapping[str, Evaluation]) -> list[pa.Array | pa.ChunkedArray]:
-        """The key values, if a key column is computed; none if the decoder has given the whole key."""
+        """The key values, if a key column is computed; none if the decoder has provided the whole key."""
         key = self._transform.primary_key
         if not any(name in computed for name in key):
             return []
@@ -211,7 +211,7 @@ class _Transformation:
         return [computed[n].values if n in computed else self._rows.column(str(origins[n])) for n in key]
 
     def _moved(self, key_columns: Sequence[pa.Array | pa.ChunkedArray]) -> Mask | None:
-        """Per row whether the next one has another key; None where the kinds of the rows say it."""
+        """Per row whether the next one has another key; None if the kinds of the rows already show it."""
         if not key_columns:
             return None
         moved = np.zeros(self._count, np.bool_)
@@ -224,8 +224,7 @@ class _Transformation:
         return moved
 
     def _orders(self, fates: Fates) -> Orders:
-        """Where deletes take their place from: an old row from the new one, and rows that were not deletes from
-        themselves."""
+        """The rows that give deletes their place: the new row for an old row, or the row itself."""
         found = Orders(np.arange(self._count), np.zeros(self._count, np.bool_))
         if not self._transform.sequence:
             return found
@@ -271,7 +270,7 @@ class _Transformation:
                 self._problem(row, "neither the event nor its record has a time")
 
     def _note_unsent(self, name: str, column: Column, concerned: Mask, is_key: bool) -> None:
-        """Values that were not sent: what depends on nothing else is not sent either, anything else is not known."""
+        """Values that were not sent: an expression of only such a column is not sent either, others are unknown."""
         unsent = [self._unsent_in(column_) for column_ in column.inputs]
         if not self._unsent or not unsent:
             return
@@ -352,7 +351,7 @@ class _Transformation:
         return self._unsent.get(name, np.zeros(self._count, np.bool_))
 
     def _unavailable(self, keeps_row: Mask, orders: Orders) -> pa.Array:
-        """Positions, among the columns of the table, of those that were not sent, or that the row keeps."""
+        """Positions among the columns of the table whose values were not sent, or that the row keeps."""
         lists: list[list[int]] = [[] for _ in range(self._count)]
         for position, (name, origin) in enumerate(self._transform.columns):
             if isinstance(origin, Unfed):

@@ -1,1 +1,1 @@
-"""Decoding of the JSON change events of other replication tools than Debezium: Canal, Maxwell, GoldenGate, DMS."""
+"""Decoding of JSON change events from replication tools other than Debezium: Canal, Maxwell, GoldenGate, DMS."""

@@ -36,7 +36,7 @@ class CutTexts:
 
 
 def cut_object(texts: pa.Array, name: str) -> CutTexts:
-    """Cut the object ``name`` out of binary texts, where it stands once and behind another member."""
+    """Cut the object ``name`` out of binary texts that have it once and after another member."""
     mark = f',"{name}":{{'.encode()
     object_of = np.full(len(texts), NOT_CUT, np.int64)
     if not texts.get_total_buffer_size():

@@ -61,7 +61,7 @@ class FeedDecoder:
         return replace(decoded, changes=tuple(with_other_keys(change, targets) for change in decoded.changes))
 
     def _expected(self, topic: str, targets: Mapping[SourceTable, Goal]) -> Expected | None:
-        """The source table of a topic that alone has a target."""
+        """The source table of a topic that is the only one with a target."""
         found = [(s, goal) for s, goal in targets.items() if s.topic == topic and isinstance(goal, DecodeTarget)]
         if len(found) != 1:
             return None

@@ -1,7 +1,7 @@
 """The contract between the shared decoder and a replication tool's JSON format in this folder.
 
 A record is read in two steps. Its head (names, operation, key) shows its kind; records with equal heads are judged
-once. Its row images are read later, with the columns of the table that they go to.
+once. Its row images are read later, with the columns of their table.
 """
 
 from __future__ import annotations
@@ -58,14 +58,13 @@ class AbsentFields:
 
 @dataclass(frozen=True, slots=True)
 class OfTable:
-    """The record holds rows of a source table, or says that it was truncated."""
+    """The record has rows of a source table, or says that it was truncated."""
 
     source: SourceTable
     op: int
     """INSERT, UPDATE, DELETE, or one of the codes of this module."""
     key: KeyFields
-    """The columns of the primary key, as the record names them; none if it says that there are no such columns, None if
-    it does not say."""
+    """The columns of the primary key in the record; empty if it says that there are none, None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ class Bad:
 
 @dataclass(frozen=True, slots=True)
 class Strange:
-    """The record is none of this format."""
+    """The record is not of this format."""
 
 
 Verdict: TypeAlias = OfTable | NoRows | Bad | Strange
@@ -116,10 +115,10 @@ class RowChange:
 
 
 class Feed(Protocol):
-    """One format. Stateless and picklable. Formats override what they have."""
+    """One format. Stateless and picklable. Formats override the parts that they have."""
 
     tool: str
-    """Who writes the records, for reasons."""
+    """The tool that writes the records, for reasons."""
     op_names: Sequence[str]
     """The tool's word for each operation code."""
     image_names: Sequence[str] = ("data", "old")
@@ -136,9 +135,9 @@ class Feed(Protocol):
     Records without it are read exactly.
     """
     tells_every_column: bool = False
-    """Whether a row without a column, other than of an update, shows that the source has none of that name."""
+    """Whether a row without a column, except of an update, shows that the source lacks the column."""
     old_is_image: bool = False
-    """Whether the values before an update stand alone: a column that they lack is unknown. Else it is unchanged."""
+    """Whether the values before an update are complete: a column that they lack is unknown, not unchanged."""
 
     @property
     def head_schema(self) -> pa.Schema:
@@ -163,7 +162,7 @@ class Feed(Protocol):
         return found | {name: found[name] is not None for name, t in self.head_fields.items() if pa.types.is_struct(t)}
 
     def verdict(self, head: Head, topic: str) -> Verdict:
-        """What records with this head are."""
+        """The verdict on records with this head."""
         ...
 
     def key_of(self, fields: KeyFields, raw: bytes | None) -> KeyFields:
@@ -175,7 +174,7 @@ class Feed(Protocol):
         return pc.coalesce(*(_column(table, name) for name in self.time_fields))
 
     def raw_time_of(self, value: Row) -> Any:
-        """The same of one record parsed exactly; None if it has no usable one."""
+        """The same for one record parsed exactly; None if it has no usable time."""
         found = (_value(value, name) for name in self.time_fields)
         return next((time for time in found if _is_time(time, self.time_type)), None)
 
@@ -256,7 +255,7 @@ def join_names(names: Any) -> str | None:
 
 
 def split_names(text: str | None) -> KeyFields:
-    """The names in a text of ``joined_names``; none of an empty list, None where there is no list."""
+    """The names in a text of ``joined_names``; empty for an empty list, None if there is no list."""
     if text is None:
         return None
     return tuple(text.split(_BETWEEN)) if text else ()

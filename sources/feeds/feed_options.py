@@ -1,4 +1,4 @@
-"""How to read records of replication tools if they do not say it themselves."""
+"""How to read records of replication tools, if the records do not show it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ UNKNOWN_ZONE = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class FeedOptions:
-    """The options that all formats of replication tools have."""
+    """The options that all formats of replication tools share."""
 
     time_zone: str = option(
         UNKNOWN_ZONE,
@@ -34,7 +34,7 @@ class FeedOptions:
 
 @dataclass(frozen=True, slots=True)
 class CanalOptions:
-    """The options that Canal's messages have beside those."""
+    """The additional options for Canal's messages."""
 
     binary_format: str = option(
         "latin1",
@@ -52,7 +52,7 @@ class CanalOptions:
 
 @dataclass(frozen=True, slots=True)
 class GoldenGateOptions:
-    """The options that GoldenGate's records have beside those."""
+    """The additional options for GoldenGate's records."""
 
     missing_columns: str = option(
         "unchanged",
@@ -70,7 +70,7 @@ def _before_image_problem(text: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class DmsOptions:
-    """The options that records of DMS have beside those."""
+    """The additional options for records of DMS."""
 
     before_image: str = option(
         "before-image",

@@ -84,7 +84,7 @@ _BYTES = (
 
 @lru_cache(maxsize=4096)
 def mysql_type(text: str) -> MysqlType:
-    """The meaning of a type text; an unknown type is text, which holds every value."""
+    """The meaning of a type text; an unknown type becomes text, which holds every value."""
     match = _TYPE.fullmatch(text)
     if match is None:
         return MysqlType(string())
@@ -131,7 +131,7 @@ def _type_of(name: str, width: str | None, is_unsigned: bool) -> MysqlType:
 
 
 def _bits(numbers: tuple[int, ...]) -> MysqlType:
-    """BIT: the number that its bits make; a single bit is a truth value. Without a width they may be 64."""
+    """BIT: the number of its bits; a single bit is a truth value. Without a width there may be 64."""
     count = numbers[0] if numbers else 64
     if count <= 1:
         return MysqlType(_of(Root.BOOLEAN), Text.TRUTH)

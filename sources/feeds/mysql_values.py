@@ -104,7 +104,7 @@ class Rewriting:
 
 
 def are_numbers(values: pa.Array | list[Any]) -> npt.NDArray[np.bool_]:
-    """Which values are texts of digits alone."""
+    """Texts that consist of digits."""
     if isinstance(values, list):
         return np.array([isinstance(value, str) and _number(value) is not None for value in values], np.bool_)
     if not pa.types.is_string(values.type):
@@ -118,7 +118,7 @@ def is_zero_date(text: str) -> bool:
 
 
 def _with_offset(moment: str, fraction: str, zone: str) -> str:
-    """A moment of a zone in UTC, the earlier of two with one name; the text itself if the day does not exist."""
+    """A moment of a zone in UTC, the earlier of two; the text itself for a day that does not exist."""
     try:
         stamp = pa.scalar(moment.replace("T", " ")).cast(pa.timestamp("us"))
     except pa.ArrowInvalid:

@@ -34,7 +34,7 @@ def strange_fields(value: Any, tool: str) -> str:
 
 
 def unusable_key(tool: str, rule: KeyRule, primary_key: Sequence[str]) -> str:
-    """Why a record goes to quarantine that names no primary key."""
+    """The quarantine reason for a record that names no primary key."""
     keyed = ", ".join(primary_key)
     return (
         f"the message key and the record name no primary key, but table {rule.table} has the key of its first "

@@ -73,7 +73,7 @@ class RowReader:
             yield from self._exact_groups(records, rest)
 
     def _read_groups(self, records: TableRecords, rows: ParsedRows) -> Generator[EventGroup, None, TableRecords]:
-        """The groups of records that are already parsed; returns the others, with those to read exactly."""
+        """The groups of records that are already parsed; returns the others, with the records to read exactly."""
         if not len(records):
             return records
         index = np.minimum(np.searchsorted(records.texts.positions, rows.positions), len(records) - 1)
@@ -239,7 +239,7 @@ def _without(rows: pa.StructArray, names: Sequence[str]) -> pa.StructArray:
 
 
 def _differs(old: pa.StructArray, new: pa.StructArray, name: str) -> Mask:
-    """Where the earlier value of a column is known and may differ from the new one."""
+    """The updates in which the earlier value of a column is known and may differ from the new one."""
     if old.type.get_field_index(name) < 0 or new.type.get_field_index(name) < 0:
         return np.zeros(len(new), np.bool_)
     earlier, now = pc.struct_field(old, name), pc.struct_field(new, name)
@@ -249,7 +249,7 @@ def _differs(old: pa.StructArray, new: pa.StructArray, name: str) -> Mask:
 
 
 def _overlaid(old: pa.StructArray, f: pa.Field, now: pa.Array, updated: Mask) -> pa.Array:
-    """The earlier values of updates that have them, else the values of the new row."""
+    """The earlier values of updates that have them, otherwise the values of the new row."""
     index = old.type.get_field_index(f.name)
     if index < 0 or old.type.field(index).type != f.type:
         return now

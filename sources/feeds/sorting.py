@@ -1,6 +1,6 @@
-"""Sorting the records of one topic partition by source table, from their heads alone.
+"""Sorts the records of one topic partition by source table, from their heads.
 
-Heads of one table are alike but for their times, so each distinct one is judged once. Handles everything that is not a
+Heads of one table differ only in their times, so each distinct head is judged once. Handles everything that is not a
 record of a table: bad records go to quarantine, tombstones and control records are counted.
 """
 
@@ -135,7 +135,7 @@ class RecordSorter:
         }
 
     def _plan_at_once(self, texts: Texts) -> Plan:
-        """The plan under which heads and rows are read together: where some texts all are of the expected table."""
+        """The plan for reading heads and rows together, if some texts all belong to the expected table."""
         if self._expected is None or not len(texts.positions):
             return ()
         for index in np.linspace(0, len(texts.positions) - 1, _SAMPLED).astype(int).tolist():
@@ -202,7 +202,7 @@ class RecordSorter:
     def _keys(
         self, texts: Texts, of: npt.NDArray[np.int64], told: dict[int, KeyFields], count: int
     ) -> npt.NDArray[np.int32]:
-        """The codes of the keys that the records have; where they have none, the message keys may."""
+        """The codes of the keys in the records; if they have none, the message keys may."""
         codes = np.zeros(count, np.int32)
         codes[list(told)] = [self._key_code(key) for key in told.values()]
         found = codes[of]

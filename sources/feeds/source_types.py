@@ -29,12 +29,12 @@ class SourceTypes:
 
     @classmethod
     def of(cls, types: Mapping[str, str] | None) -> SourceTypes:
-        """Of the types of one record; None for one that names none."""
+        """From the types of one record; None for a record that names none."""
         return NO_TYPES if types is None else cls.of_object(types)
 
     @classmethod
     def of_object(cls, found: Mapping[str, Any]) -> SourceTypes:
-        """Of an object with types as texts, whose order says nothing: some writers shuffle it."""
+        """From an object with types as texts, in any order: some writers shuffle it."""
         return cls(tuple(sorted((name, text) for name, text in found.items() if isinstance(text, str))))
 
     def schema(self, options: FeedOptions, binary: Encoding = LATIN1_BYTES) -> EmbeddedSchema | None:
@@ -56,7 +56,7 @@ class SourceTypes:
         return any(name in names and not mysql_type(text).has_width for name, text in self.columns)
 
     def rules(self, types: Mapping[str, DataType], options: FeedOptions) -> dict[str, Rewriting]:
-        """How the texts of columns with these types are rewritten; columns that stay as they are have no rule.
+        """How to rewrite the texts of columns with these types; unchanged columns have no rule.
 
         If the records name no type for a column, the table's type shows whether it holds moments or dates.
         """

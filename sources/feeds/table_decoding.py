@@ -199,7 +199,7 @@ class FeedDecoding:
         return events if good.all() else events.chosen(good)
 
     def _with_keys(self, events: Events, target: DecodeTarget, plan: Plan) -> Events:
-        """The events without those whose row is under an unknown key."""
+        """The events except those whose row has an unknown key."""
         if not target.primary_key:
             return events
         key = target.primary_key
@@ -251,9 +251,9 @@ class FeedDecoding:
             yield from _without_looks(all_columns(None, others, len(rows)))
 
     def _note_newest(self, source: SourceTable, target: DecodeTarget, records: TableRecords) -> None:
-        """Report the columns that the newest whole row does not have at all, nor the newest update behind it.
+        """Report the columns that the newest whole row does not have at all, nor the newest update after it.
 
-        An update may have a part of its row. One with all columns of the table also shows which others it has.
+        An update may have part of its row. One with all columns of the table also shows which others it has.
         """
         positions = records.positions
         inserts, rows = positions[~np.isin(records.ops, (DELETE, UPDATE))], positions[records.ops != DELETE]
@@ -297,7 +297,7 @@ def _whole_records(events: Events, kept: Events) -> Events:
 
 
 def _as_columns(fields: Sequence[str], columns: set[str]) -> tuple[str, ...]:
-    """The columns that names of a key mean: some tools write them in small letters."""
+    """The columns of the names in a key: some tools write them in lower case."""
     folded = {name.lower(): name for name in columns}
     return tuple(name if name in columns else folded.get(name, name) for name in fields)
 

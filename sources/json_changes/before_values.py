@@ -1,7 +1,7 @@
-"""Values that ``after`` leaves out, taken from ``before`` of the same event.
+"""Values that ``after`` omits, taken from ``before`` of the same event.
 
-With REPLICA IDENTITY FULL the source sends whole old rows: ``before`` has an unchanged TOAST value that is missing in
-``after``. Without it ``before`` holds only the key, so only present values that are not NULL are taken.
+With REPLICA IDENTITY FULL the source sends whole old rows: ``before`` has an unchanged TOAST value that ``after``
+lacks. Without it ``before`` has only the key, so only present values that are not NULL are taken.
 """
 
 from __future__ import annotations

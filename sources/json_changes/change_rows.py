@@ -28,8 +28,10 @@ StoredValues: TypeAlias = Callable[[str, "pa.Array | list[Any]"], pa.Array]
 """Converts the JSON values of a column, by its name, to stored values; NULL if nothing is stored."""
 
 INSERT, UPDATE, DELETE, SNAPSHOT, TRUNCATE = range(5)
-"""Operations. A row that the tool read from the table, and not from the log, is a SNAPSHOT; it counts as an INSERT. A
-format may have codes above for its own kinds of INSERT."""
+"""Operations. A row that the tool read from the table, and not from the log, is a SNAPSHOT, a kind of INSERT.
+
+A format may have higher codes for its own kinds of INSERT.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class ChangeRows:
 
 
 def present(rows: Rows) -> Mask:
-    """Which events have this image."""
+    """The events that have this image."""
     if isinstance(rows, list):
         return np.array([row is not None for row in rows], np.bool_)
     return np.asarray(rows.is_valid())
@@ -120,7 +122,7 @@ def _key_changed(events: Events, primary_key: Sequence[str], stored: StoredValue
 
 
 def _may_differ(old: pa.Array | list[Any], new: pa.Array | list[Any]) -> Mask:
-    """Where two columns of JSON values are not the same for sure: one stored value may have several forms."""
+    """Marks certain differences between two columns of JSON values: one stored value may have several forms."""
     if isinstance(old, list) or isinstance(new, list):
         return np.array([a != b for a, b in zip(old, new, strict=True)], np.bool_)
     if pa.types.is_nested(old.type) or old.type != new.type:
@@ -181,7 +183,7 @@ def _picked(events: Events, index: npt.NDArray[np.int64], from_before: Mask) -> 
 
 
 def _same_type(before: pa.StructArray, after: pa.StructArray) -> tuple[pa.StructArray, pa.StructArray]:
-    """Both with the fields that they share; unexpected columns of one side only are not of interest here."""
+    """Both with their common fields; extra columns of one side do not matter here."""
     shared = [f for f in before.type if after.type.get_field_index(f.name) >= 0 and after.type.field(f.name) == f]
     return _with_fields(before, shared), _with_fields(after, shared)
 

@@ -35,7 +35,7 @@ class PlannedColumn:
     forms: ValueForms
     """The settings of the converters for its values."""
     problem: str | None = None
-    """Why no value of the column can be read, if so."""
+    """Why no value of the column can be read; None if values can be."""
 
 
 Plan = tuple[PlannedColumn, ...]
@@ -93,7 +93,7 @@ def fitted_to(plan: Plan, rows: Iterable[Mapping[str, Any]]) -> Plan:
 
 
 def default_form(t: DataType) -> pa.DataType:
-    """The form to expect before any value was seen."""
+    """The form to expect before the first value."""
     if t.root is Root.BOOLEAN:
         return pa.bool_()
     if t.root in INTEGERS or t.root in (Root.DATE, Root.TIME, Root.TIMESTAMP):

@@ -29,7 +29,7 @@ _PAYLOAD = b',"payload":'
 _PAYLOAD_ALONE = b'{"payload":'
 _PAYLOAD_FIRST = r'^\s*\{\s*"payload"\s*:'
 _SCHEMA_BEHIND = r'"schema"\s*:\s*[{n]'
-"""May be the schema behind a payload, which is an object or null, or a column of that name."""
+"""May be the schema after a payload, which is an object or null, or a column of that name."""
 _ESCAPED_LETTER = r"\\u00[67]"
 """Characters that the names schema and payload may contain."""
 _REMEMBERED = 1000
@@ -63,7 +63,7 @@ class SchemaGroup:
 
 
 def is_wrapper(value: Any) -> bool:
-    """Whether a JSON value is a payload with or without its schema, and no row."""
+    """Whether a JSON value is a payload with or without its schema, and not a row."""
     is_named = isinstance(value, dict) and "payload" in value and value.keys() <= {"schema", "payload"}
     return is_named and isinstance(value.get("schema"), dict | None)
 
@@ -82,10 +82,10 @@ def read_schema(schema: Any, row_of: RowOf) -> EmbeddedSchema | None:
 
 
 class SchemaCutter:
-    """Remembers prefixes; only a cache: answers do not depend on earlier records.
+    """Caches prefixes; results do not depend on earlier records.
 
-    ``row_of`` finds the struct of the rows in the struct of a text. Texts that begin with ``plain_opening`` have no
-    schema for sure.
+    ``row_of`` finds the struct of the rows in the struct of a text. Texts that begin with ``plain_opening`` certainly
+    have no schema.
     """
 
     def __init__(self, row_of: RowOf, plain_opening: bytes) -> None:
@@ -216,7 +216,7 @@ def _wrapped_alone(texts: pa.Array, with_schema: npt.NDArray[np.bool_]) -> npt.N
 
 
 def _is_only_field(text: bytes) -> bool:
-    """Whether the payload is all that an object has; a row may have a field of that name too."""
+    """Whether an object consists only of the payload; a row may have a field of that name too."""
     try:
         return len(json.loads(text)) == 1
     except (ValueError, RecursionError):

@@ -74,14 +74,14 @@ class EventLog:
         self._places.update(zip(positions.tolist(), places, strict=True))
 
     def with_places(self, rows: ConvertedRows) -> ConvertedRows:
-        """The rows with the columns of places behind their own."""
+        """The rows, followed by the columns of places."""
         found = [self._places.get(position, UNKNOWN_PLACE) for position in rows.positions.tolist()]
         columns = zip(*found, strict=True) if found else iter([()] * len(PLACE_COLUMNS))
         told = [pa.array(column, arrow_type(t)) for column, (_, t) in zip(columns, PLACE_COLUMNS, strict=True)]
         return replace(rows, columns=[*rows.columns, *told])
 
     def are_reads(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Whether records by position are rows that a snapshot read, and no changes."""
+        """Whether records, by position, are rows that a snapshot read, and not changes."""
         found: npt.NDArray[np.bool_] = self._reads[self._ops[positions]]
         return found
 

@@ -1,6 +1,6 @@
-"""Exact parsing of one JSON text: numbers keep all their digits, malformed text is named.
+"""Exact parsing of one JSON text: numbers keep all their digits, errors are named.
 
-This is the slow path; the vectorised parser hands over whatever it does not take.
+This is the slow path for texts that the vectorised parser does not take.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def parse_json(data: bytes) -> Any:
 
 
 def parse_text(text: str) -> Any:
-    """As ``parse_json``, of text that is decoded already."""
+    """Like ``parse_json``, for decoded text."""
     try:
         value = _DECODER.decode(text)
         if text.count("[") + text.count("{") > MOST_LEVELS and _levels(value) > MOST_LEVELS:
@@ -65,7 +65,7 @@ def parse_text(text: str) -> Any:
 
 
 def parse_exactly(text: bytes) -> Any:
-    """The JSON value of a text, or the MalformedRecord that says why there is none."""
+    """The JSON value of a text, or a MalformedRecord with the reason."""
     try:
         return parse_json(text)
     except MalformedRecord as error:
@@ -81,7 +81,7 @@ def scan_json(text: str, start: int) -> tuple[Any, int]:
 
 
 def value_at(value: Any, path: Sequence[str]) -> Any:
-    """The value at a path; None where a field on the way is missing, or is neither an object nor the text of one."""
+    """The value at a path; None if a field of the path is missing, or is neither an object nor the text of one."""
     for name in path:
         found = _object_in(value) if isinstance(value, str) else value
         if not isinstance(found, Mapping):

@@ -1,4 +1,4 @@
-"""Values that the source did not send, if an event cannot leave them out: a placeholder replaces them."""
+"""Values that the source did not send, in events that cannot omit them: a placeholder replaces them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Gaps(Protocol):
-    """Distinguishes such values from real ones. A NULL is a real one."""
+    """Distinguishes such values from real ones. A NULL is real."""
 
     def is_in(self, value: Any) -> bool:
         """Whether a JSON value stands for one that was not sent."""

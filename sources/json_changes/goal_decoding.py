@@ -1,7 +1,7 @@
-"""What becomes of the records of one source table, by its goal: the steps that all formats share.
+"""Decodes the records of one source table for its goal: the steps that all formats share.
 
-TRUNCATEs, changes that the table does not take, and records under unfit message keys leave first. The format decodes
-what is left.
+It first removes TRUNCATEs, changes that the table does not take, and records with unfit message keys. The format
+decodes the rest.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ P_contra = TypeVar("P_contra", bound=Part, contravariant=True)
 
 
 class TableFormat(Protocol[P_contra]):
-    """What the steps need of a format, for one topic partition.
+    """The part of a format in these steps, for one topic partition.
 
-    ``op_names`` has the source's word for each operation code; ``key_words`` say what names the key of a record.
-    ``event`` is a record parsed exactly or a MalformedRecord, and ``images`` has its rows. ``missing_row`` says why it
-    has none although its operation needs one. ``keys_of`` gives the keys of records, each with the records that have
-    it, in the names that the columns of the table have. ``unusable_key`` is about a record without a key, or whose key
-    has no fields. ``observed`` are all columns of a source table; ``has_rows`` is added here.
+    ``op_names`` has the source's word for each operation code; ``key_words`` name the source of a record's key.
+    ``event`` is a record parsed exactly or a MalformedRecord, and ``images`` has its rows. ``missing_row`` says why an
+    event lacks the row that its operation needs. ``keys_of`` gives the keys, in the table's column names, each with its
+    records. ``unusable_key`` is about a record without a key, or with a key without fields. ``observed`` are all
+    columns of a source table; ``has_rows`` is added here.
     """
 
     @property
@@ -67,7 +67,7 @@ class TableFormat(Protocol[P_contra]):
 def decode_for_goal(
     form: TableFormat[P], source: SourceTable, parts: Sequence[P], goals: Mapping[SourceTable, Goal]
 ) -> None:
-    """Decode records of one source table; one that the code cannot handle goes to quarantine."""
+    """Decode records of one source table; a record that makes the code fail goes to quarantine."""
     parts = [part for part in parts if len(part.ops)]
     attempt = form.outcome.attempt()
     try:
@@ -87,7 +87,7 @@ def decode_for_goal(
 
 
 def _halved(parts: Sequence[P]) -> tuple[Sequence[P], ...]:
-    """The records in two shares; none of a single record."""
+    """The two halves of the records; empty for a single record."""
     if len(parts) > 1:
         return parts[: len(parts) // 2], parts[len(parts) // 2 :]
     count = len(parts[0].ops)
@@ -156,7 +156,7 @@ def _without_truncates(form: TableFormat[P], source: SourceTable, target: Decode
 
 
 def _without_changes(form: TableFormat[P], source: SourceTable, target: DecodeTarget, part: P) -> P:
-    """The inserts alone where a table without primary key takes nothing else."""
+    """Only the inserts, if a table without primary key takes nothing else."""
     if target.on_change in (None, "log"):
         return part
     changes = np.isin(part.ops, (UPDATE, DELETE))
@@ -167,9 +167,9 @@ def _without_changes(form: TableFormat[P], source: SourceTable, target: DecodeTa
 
 
 def _with_fit_keys(form: TableFormat[P], source: SourceTable, target: DecodeTarget, part: P) -> P:
-    """The records without those whose key may be about other rows than the table's primary key.
+    """The records whose key identifies rows of the table's primary key.
 
-    The first key of a source table whose records had none so far is reported: later ones are held to it.
+    The first key of a source table without keys so far is reported: later keys must agree with it.
     """
     rule, primary_key = target.keys, target.primary_key
     if rule is None:
@@ -204,7 +204,7 @@ def _with_fit_keys(form: TableFormat[P], source: SourceTable, target: DecodeTarg
 
 
 def _changed_key(named_by: str, fields: Sequence[str], rule: KeyRule, primary_key: Sequence[str]) -> str:
-    """Why a batch stops at a key of other fields than before."""
+    """Why a batch stops at a key with other fields than before."""
     now, keyed = ", ".join(fields), ", ".join(primary_key)
     before = f"was ({', '.join(rule.first)}) and " if rule.is_stated else ""
     text = (

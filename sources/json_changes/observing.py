@@ -1,4 +1,4 @@
-"""What records show about the columns of their source table."""
+"""The facts that records show about the columns of their source table."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def changed_by_values(
 
 
 def shapes_of(rows: Iterable[Mapping[str, Any]], typed: Iterable[str] = ()) -> Shapes:
-    """The columns of each row, and those that its record names types of."""
+    """The columns of each row, and those whose types its record names."""
     named = tuple(typed)
     return frozenset(frozenset((*columns, *named)) for columns in {tuple(row) for row in rows})
 
@@ -186,5 +186,5 @@ def _is_news(name: str, observed: DataType, known: Mapping[str, DataType], targe
 
 
 def key_fields(key: Any) -> tuple[str, ...] | None:
-    """The field names of a parsed message key: none of one without names; None for a key that is null."""
+    """The field names of a parsed message key: empty for one without names; None for a null key."""
     return None if key is None else tuple(key) if isinstance(key, dict) else ()

@@ -37,14 +37,14 @@ from sources.wording import truncated
 T = TypeVar("T")
 
 RECORD_FAULTS = (pa.ArrowException, ArithmeticError, RecursionError, ValueError, MalformedRecord)
-"""What decoding raises for values that it cannot handle; any other class is a fault that must not be hidden."""
+"""Errors of decoding for values that it cannot handle; any other class is a bug that must not be hidden."""
 
 Parse: TypeAlias = Callable[[str, int], Any]
 """Reads ``key`` or ``value`` at a position, as ``Outcome.parsed``."""
 
 
 class KeyTexts(Protocol):
-    """The message keys of a batch as JSON texts, where the records have them in another form."""
+    """The message keys of a batch as JSON texts, if the records have them in another form."""
 
     def texts(self, positions: npt.NDArray[np.int64]) -> pa.Array:
         """The keys at these positions as binary texts; NULL where there is none."""
@@ -77,7 +77,7 @@ class Outcome:
         self._truncations: dict[int, Truncation] = {}
 
     def quarantine(self, position: int, reason: str) -> None:
-        """The record goes to quarantine; the first reason stays."""
+        """Quarantine the record; the first reason stays."""
         self._quarantined.setdefault(int(position), (reason, self._source))
 
     @contextmanager
@@ -96,7 +96,7 @@ class Outcome:
         return other
 
     def take(self, attempt: Outcome) -> None:
-        """The whole outcome of an attempt."""
+        """Adopt the outcome of an attempt."""
         for position, (reason, source) in attempt._quarantined.items():
             self._quarantined.setdefault(position, (reason, source))
         for place, tables in attempt._changes.items():
@@ -127,7 +127,7 @@ class Outcome:
         self._control.setdefault((topic, kind), ControlRecord(topic, kind, partition, self.offset(position)))
 
     def observe(self, observation: Observation) -> None:
-        """One observation per source table stays, with the columns of all."""
+        """Keep one observation per source table, with the columns of all."""
         seen = self._observations.get(observation.source)
         if seen is not None:
             observation = replace(
@@ -150,7 +150,7 @@ class Outcome:
         *,
         is_whole: bool = True,
     ) -> None:
-        """A row and the columns that it has; the one with the highest offset of a partition stays."""
+        """A row and its columns; keeps the one with the highest offset of a partition."""
         left_out = target.left_out_of(shown)
         row = NewestRow(
             source,
@@ -187,7 +187,7 @@ class Outcome:
     def pass_over_changes(
         self, source: SourceTable, target: DecodeTarget, changes: npt.NDArray[np.int64], op_name: str
     ) -> None:
-        """Count the updates and deletes, by position, of a table that takes inserts alone; refuse the first by policy.
+        """Count the updates and deletes, by position, for a table that takes only inserts; refuse the first by policy.
 
         ``op_name`` is the source's word for the operation of the first one.
         """
@@ -202,7 +202,7 @@ class Outcome:
             self.refuse(source, int(changes[0]), reason)
 
     def add_changes(self, source: SourceTable, partition: int, rows: pa.Table, record_count: int) -> None:
-        """Change rows, and of how many records they are."""
+        """Add change rows, and the number of their records."""
         if rows.num_rows:
             self._changes.setdefault((source, partition), []).append(rows)
             self.count(with_rows=record_count)
@@ -245,7 +245,7 @@ class Outcome:
         return self._parse is None
 
     def parsed(self, column: str, position: int) -> Any:
-        """The JSON value of a key or value, None where there is none; or the MalformedRecord that says why not."""
+        """The JSON value of a key or value, None for an absent one; or a MalformedRecord with the reason."""
         if column == "key" and self._keys is not None:
             data = self._keys.texts(np.array([position]))[0].as_py()
         elif self._parse is not None:

@@ -111,7 +111,7 @@ def rows_table(parts: Sequence[ConvertedRows], columns: Sequence[tuple[str, Data
 
 
 def record_counts(parts: Sequence[ConvertedRows]) -> tuple[int, int]:
-    """Of how many records the rows of ``rows_table`` are, and how many good records have no row there."""
+    """The number of records with rows in ``rows_table``, and the number of good records without a row there."""
     stored, left_out = 0, 0
     for part in parts:
         kept = _distinct(_kept_positions(part))
@@ -123,7 +123,7 @@ def record_counts(parts: Sequence[ConvertedRows]) -> tuple[int, int]:
 
 
 def _distinct(positions: npt.NDArray[np.int64]) -> int:
-    """How many records positions in order of arrival are of."""
+    """The number of records of positions in order of arrival."""
     return int(np.count_nonzero(np.diff(positions))) + 1 if len(positions) else 0
 
 

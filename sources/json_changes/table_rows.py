@@ -1,4 +1,4 @@
-"""The way from events of one source table to rows of its target, whatever format the events are written in."""
+"""Turns events of one source table into rows of its target, for every format."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ class TableRows:
     gaps: Gaps
     outcome: Outcome
     log: EventLog | None = None
-    """Where every event is a row of its own."""
+    """Whether every event becomes a row."""
 
     def storable(self, events: Events) -> Events:
-        """The events without those that have a value in a column which the table cannot have."""
+        """The events except those with a value in a column that the table cannot have."""
         bad = np.zeros(len(events.ops), np.bool_)
         for name in _unexpected(events.after, self.target):
             reason = self.target.refusal(name)
@@ -162,9 +162,10 @@ class TableRows:
         return replace(part, columns=stored, unavailable=unavailable)
 
     def _with_positions(self, parts: Sequence[ConvertedRows]) -> list[ConvertedRows]:
-        """The rows with the source positions of their events behind; a record without one of the table's kind is bad.
+        """The rows, followed by the source positions of their events; a record without the table's kind of position is
+        bad.
 
-        The first records of a table say which kind that is.
+        The first records of a table determine the kind.
         """
         told = [self._source_positions(part) for part in parts]
         kind = kind_of(self.target.forms.of(POSITION))
@@ -193,9 +194,9 @@ class TableRows:
         return self.log.source_positions(part.positions)
 
     def _with_versions(self, part: ConvertedRows) -> ConvertedRows:
-        """The rows with the time and the offset of their change behind their own columns, and whether they are weak.
+        """The rows, followed by time and offset of their change, and whether they are weak.
 
-        So are rows that a snapshot has read.
+        Rows of a snapshot are weak.
         """
         times = self._times(part)
         self._refuse(part, np.asarray(times.is_null()))
@@ -205,7 +206,7 @@ class TableRows:
         return replace(part, columns=[*part.columns, *own])
 
     def _times(self, part: ConvertedRows) -> pa.Array:
-        """When the source made each change, else when its record was written, in milliseconds."""
+        """The time of each change in the source, or else of its record, in milliseconds."""
         times = pa.nulls(len(part.kinds), pa.int64()) if self.log is None else self.log.times(part.positions)
         return pc.coalesce(times, self.outcome.times_at(part.positions))
 
@@ -231,12 +232,12 @@ class TableRows:
 
 
 def _with_nulls(part: ConvertedRows, types: Sequence[DataType]) -> ConvertedRows:
-    """The rows with columns of these types behind, which the writer fills."""
+    """The rows, followed by columns of these types, which the writer fills."""
     return replace(part, columns=[*part.columns, *(pa.nulls(len(part.kinds), arrow_type(t)) for t in types)])
 
 
 def with_one_text_per_number(values: pa.Array | list[Any], stored: pa.Array) -> pa.Array:
-    """``stored`` with the texts of numbers that come as scale and digits without the zeros that say nothing."""
+    """``stored`` with the texts of numbers of scale and digits, without insignificant zeros."""
     if isinstance(values, list):
         are_numbers = np.array([isinstance(value, dict) for value in values], np.bool_)
     else:
@@ -258,7 +259,7 @@ def _unexpected(rows: Rows, target: DecodeTarget) -> list[str]:
 
 
 def _has_unexpected(events: Events, target: DecodeTarget) -> Mask:
-    """Events with a value in a column that the target lacks and wants to know about."""
+    """Events with a value in a column that the target lacks and observes."""
     found = np.zeros(len(events.ops), np.bool_)
     for rows in (events.before, events.after):
         for name in _unexpected(rows, target):

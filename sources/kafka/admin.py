@@ -1,7 +1,7 @@
-"""The requests to Kafka about topics and offsets, for either client.
+"""The requests to Kafka about topics and offsets, for both clients.
 
-Where the tasks read with librdkafka, it asks in this process too, and no jar of Kafka is needed. Where Spark's reader
-reads, Java's admin client asks in the JVM of the driver: it takes every property that the reader takes.
+If the tasks read with librdkafka, the driver asks with it too, in its own process, and needs no Kafka jar. If Spark's
+reader reads, Java's admin client asks in the driver's JVM: it accepts every property of the reader.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sources.kafka.settings import KafkaSettings
 
 DEFAULT_PATIENCE = {"default.api.timeout.ms": "30000", "request.timeout.ms": "15000"}
-"""How long a request may wait, unless the file says otherwise: a user is waiting at the terminal."""
+"""The most seconds for a request, unless the file sets a limit: a user waits at the terminal."""
 
 
 class KafkaAdmin(Protocol):
@@ -25,7 +25,7 @@ class KafkaAdmin(Protocol):
     def close(self) -> None: ...
 
     def topic_ids(self) -> dict[str, str]:
-        """Every topic that this user may see but Kafka's internal ones, with the id that it got when it was made."""
+        """Every topic that this user may see, except Kafka's internal ones, with its id."""
         ...
 
     def bounds(self, topics: Iterable[str]) -> dict[Place, Bounds]:
@@ -45,11 +45,13 @@ class KafkaAdmin(Protocol):
         ...
 
     def compacted(self, topics: Iterable[str]) -> list[str]:
-        """Those of these topics of which Kafka removes records that a later one of the same key has replaced."""
+        """The compacted ones of these topics: Kafka removes a record once a later one of the same key has replaced
+        it.
+        """
         ...
 
     def commit_group(self, group_id: str, offsets: Mapping[Place, int]) -> None:
-        """Commit these offsets for the consumer group; refused if the group has members of its own."""
+        """Commit these offsets for the consumer group. Fails if the group has members."""
         ...
 
 
@@ -66,7 +68,7 @@ def connected(jvm: Any, kafka: KafkaSettings, patience: Mapping[str, str] | None
 
 @contextmanager
 def kafka_admin(jvm: Any, kafka: KafkaSettings, patience: Mapping[str, str] | None = None) -> Iterator[KafkaAdmin]:
-    """A connection for the length of the block."""
+    """A connection for the duration of the block."""
     admin = connected(jvm, kafka, patience)
     try:
         yield admin

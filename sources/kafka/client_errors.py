@@ -43,7 +43,7 @@ _LASTING = frozenset({"SaslAuthenticationException", "UnsupportedSaslMechanismEx
 """Errors that a retry does not fix."""
 
 _OF_CERTIFICATES = frozenset({40, 42, 43, 44, 45, 46, 48, 49, 51, 116})
-"""Numbers of the alerts by which a broker refuses the client's certificate. OpenSSL has a text of its own for each."""
+"""Numbers of the alerts by which a broker refuses the client's certificate; OpenSSL has its own text for each."""
 _ALERT = re.compile(r"alert ([a-z ]+): SSL alert number (\d+)")
 
 _WHERE = re.compile(r"^(?:\[thrd:[^\]]*\]: )?(?:\w+://)?[^ ]*?(?:/(?:bootstrap|\d+))?: ")
@@ -88,7 +88,7 @@ class Trouble:
 
     @property
     def is_lasting(self) -> bool:
-        """Whether the failure is lasting, so that waiting does not help."""
+        """Whether the failure is permanent, so that waiting does not help."""
         return any(name in _LASTING for name, _ in self._causes)
 
     @property
@@ -96,13 +96,13 @@ class Trouble:
         return any(name == "SslAuthenticationException" for name, _ in self._causes)
 
     def failure(self, last: KafkaError | None = None) -> TidemarkError:
-        """What to raise, by the reason that is known best."""
+        """The error to raise, for the reason that explains most."""
         causes = [*self._causes, *(() if last is None else (cause_of(last),))]
         return kafka_failure(self._servers, sorted(causes, key=_tells))
 
 
 def _tells(cause: Cause) -> int:
-    """How much a cause explains; a user reads the last one of a failure."""
+    """How much a cause explains; users read the last cause of a failure."""
     name, message = cause
     if name in _LASTING:
         return 3
@@ -112,7 +112,7 @@ def _tells(cause: Cause) -> int:
 
 
 def to_debug(logger: logging.Logger = log) -> logging.Logger:
-    """A logger for librdkafka, which otherwise writes to standard error; its messages besides events are detail."""
+    """A logger for librdkafka, which otherwise writes to standard error; messages other than events are details."""
     quiet = logger.getChild("librdkafka")
     quiet.setLevel(logging.CRITICAL if not logger.isEnabledFor(logging.DEBUG) else logging.DEBUG)
     return quiet

@@ -34,7 +34,9 @@ sasl.login.refresh.window.factor sasl.login.refresh.window.jitter sasl.login.ret
 sasl.login.retry.backoff.ms session.timeout.ms socket.connection.setup.timeout.max.ms
 """
 _WITHOUT_EFFECT = frozenset(_WITHOUT_EFFECT_WORDS.split())
-"""Of groups, which no reader here joins; of Java's metrics and login thread; and what Tidemark itself acts on."""
+"""Properties of groups, which no reader here joins; of Java's metrics and login thread; and those that Tidemark
+handles.
+"""
 
 _OF_STORES_WORDS = """
 sasl.jaas.config sasl.login.callback.handler.class sasl.oauthbearer.token.endpoint.url ssl.keystore.certificate.chain
@@ -104,7 +106,7 @@ _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 
 class Unmappable(Exception):
-    """What librdkafka cannot do: the property that asks for it, and what else would do."""
+    """A request that librdkafka cannot fulfil: the property, and the alternative."""
 
     def __init__(self, name: str, why: str) -> None:
         super().__init__(f"'{name}' {why}")
@@ -112,7 +114,7 @@ class Unmappable(Exception):
 
 
 def why_not_direct(java: Mapping[str, str]) -> Unmappable | None:
-    """Why these properties need Java's client; None where librdkafka does as well."""
+    """Why these properties need Java's client; None if librdkafka supports them."""
     try:
         librdkafka_properties("", java)
     except Unmappable as found:
@@ -121,10 +123,7 @@ def why_not_direct(java: Mapping[str, str]) -> Unmappable | None:
 
 
 def librdkafka_properties(servers: str, java: Mapping[str, str]) -> dict[str, str]:
-    """The configuration of a consumer, or of an admin client, that says the same. Raises ``Unmappable``.
-
-    Passwords are among the values.
-    """
+    """The equivalent configuration of a consumer, or of an admin client. Raises ``Unmappable``. Includes passwords."""
     found = {"bootstrap.servers": servers, **DEFAULTS}
     protocol = java.get("security.protocol", "PLAINTEXT").upper()
     for name, value in java.items():
@@ -179,7 +178,7 @@ def _of_tls(java: Mapping[str, str]) -> dict[str, str]:
 
 
 def _pem(text: str) -> str:
-    """Java takes ``\\n`` for the ends of lines."""
+    r"""Java reads ``\n`` as the end of a line."""
     return _PEM_LINES.sub("\n", text)
 
 

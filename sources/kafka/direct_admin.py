@@ -72,7 +72,7 @@ class DirectAdmin:
         self._admin = self._connected()
 
     def close(self) -> None:
-        """The connections end with the client, once its last user has gone."""
+        """The connections end with the client, after its last user."""
 
     def _connected(self) -> AdminClient:
         unreadable = unreadable_file(self._properties)
@@ -105,7 +105,7 @@ class DirectAdmin:
         return {name: id_text(one.topic_id) for name, one in described.items() if not one.is_internal}
 
     def places(self) -> dict[str, int]:
-        """Every topic but Kafka's internal ones by its name, with the number of its partitions."""
+        """Every topic except Kafka's internal ones by name, with its number of partitions."""
         return {
             name: len(topic.partitions)
             for name, topic in self._listed().items()
@@ -142,7 +142,7 @@ class DirectAdmin:
         return [name for name, config in configs.items() if "compact" in config.get("cleanup.policy", "")]
 
     def configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
-        """The settings of topics; those that this user may not see are left out."""
+        """The settings of topics; omits those that this user may not see."""
         return self._configs(topics, passed_over=_NOT_ALLOWED)
 
     def _configs(self, topics: Iterable[str], passed_over: frozenset[int] = frozenset()) -> dict[str, dict[str, str]]:
@@ -185,7 +185,7 @@ class DirectAdmin:
         return {(at.topic, at.partition): info.offset for at, info in found.items()}
 
     def _listed(self) -> Mapping[str, Any]:
-        """The topics as the metadata of the cluster has them."""
+        """The topics in the metadata of the cluster."""
 
         def ask(left_s: float) -> Mapping[str, Any]:
             listed: Mapping[str, Any] = self._admin.list_topics(timeout=min(left_s, 1.0)).topics
@@ -196,7 +196,7 @@ class DirectAdmin:
     def _all(
         self, ask: Callable[[float], Mapping[Any, Future[Any]]], passed_over: frozenset[int] = frozenset()
     ) -> dict[Any, Any]:
-        """All answers of one question; those that fail with errors to be ``passed_over`` are left out."""
+        """All answers to one question; omits those with errors to be ``passed_over``."""
 
         def answers(left_s: float) -> dict[Any, Any]:
             ends_s = time.monotonic() + left_s + _STEP_S
@@ -221,12 +221,12 @@ class DirectAdmin:
                     raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer in time")) from None
 
     def _told(self, error: KafkaError) -> TidemarkError:
-        """The failure; librdkafka has the same words for whatever it holds against a certificate."""
+        """The failure; librdkafka uses the same words for every problem with a certificate."""
         distrusted = distrust(self._servers, self._properties) if self._trouble.is_of_tls else None
         return self._trouble.failure(error) if distrusted is None else kafka_failure(self._servers, [distrusted])
 
     def _patiently(self, question: Callable[[float], Result]) -> Result:
-        """The answer; asked again within the time there is where brokers were away or had another leader."""
+        """The answer; asks again until the time is up if brokers were away or the leader changed."""
         ends_s = time.monotonic() + self._patience_s
         self._trouble.clear()
         while True:
@@ -260,7 +260,7 @@ _PASSING = frozenset(  # of what librdkafka does not call retriable
 
 
 def id_text(topic_id: Uuid) -> str:
-    """The id of a topic as Java writes it, which checkpoints and tables keep."""
+    """The id of a topic in Java's form, which checkpoints and tables store."""
     halves = (topic_id.get_most_significant_bits(), topic_id.get_least_significant_bits())
     data = b"".join((half & (1 << 64) - 1).to_bytes(8, "big") for half in halves)
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
@@ -298,4 +298,4 @@ class KafkaOffsets:
 
 
 _PLANNING = {"default.api.timeout.ms": "2000", "request.timeout.ms": "2000"}
-"""A question while Kafka does not answer ends soon: a query that is to stop waits for it."""
+"""The time limit of a request while Kafka does not answer; short, because a query that must stop waits for it."""

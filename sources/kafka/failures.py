@@ -1,7 +1,7 @@
-"""What failures of Kafka's client mean to a user, by their cause: in our own words, with what to do next.
+"""Failures of Kafka's client in the words of a user, by their cause, with a remedy.
 
-A failure is the chain of Java's exceptions, outermost first, as (simple class name, message). Parts of
-``sasl.jaas.config`` are never repeated: a password whose quotes are missing would be among them.
+A failure is the chain of Java's exceptions, outermost first, as (simple class name, message). Messages never repeat
+parts of ``sasl.jaas.config``: a password without its quotes would be among them.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ class NotAllowed(SinkUnavailable):
 
 
 def kafka_failure(servers: str, causes: Sequence[Cause]) -> TidemarkError:
-    """ConfigError where the pipeline file is wrong whatever Kafka says, SinkUnavailable where Kafka refuses or fails.
+    """The error for a failure.
 
-    A login, a certificate or rights that Kafka refuses may be fixed on either side: a restart helps then.
+    ConfigError if the pipeline file is wrong whatever Kafka says, SinkUnavailable if Kafka refuses or fails. A refused
+    login, certificate or right may be fixed on either side: then a restart helps.
     """
     names = {name for name, _ in causes}
     text = " | ".join(message for _, message in causes if message)
@@ -51,7 +52,7 @@ def causes_in(text: str) -> list[Cause]:
 
 
 NOT_THERE = "OffsetsNotThere: "
-"""How the failure of a task begins that reads directly, and finds other offsets than were planned."""
+"""The beginning of the failure of a task that reads directly and finds other offsets than planned."""
 
 _OF_KAFKA = re.compile(
     r"org\.apache\.kafka\.[\w.$]*(?:Exception|Error)\b|not available in Kafka|KAFKA_DATA_LOSS"
@@ -60,9 +61,9 @@ _OF_KAFKA = re.compile(
 
 
 def is_of_kafka(text: str) -> bool:
-    """Whether Kafka's client, or Spark's look at offsets, is behind a Spark failure.
+    """Whether Kafka's client, or Spark's request for offsets, causes a Spark failure.
 
-    Plans and frames name classes of the Kafka reader whatever has failed.
+    Plans and frames name classes of the Kafka reader in every failure.
     """
     return NOT_THERE in text or _OF_KAFKA.search(_without_frames(text)) is not None
 
@@ -239,11 +240,11 @@ _PASSING = re.compile(
     r"|UnknownServer|UnknownTopicOrPartition|KafkaStorage|Throttl|Retriable|Metadata"
     r"|^(?:Socket|Connect|EOF|ClosedChannel)Exception$"
 )
-"""Names of exceptions of brokers that restart, elect leaders, or cannot be reached for now."""
+"""Exceptions of brokers that restart, elect leaders, or cannot be reached at the moment."""
 
 
 def _of_shared_consumer(names: set[str]) -> TidemarkError | None:
-    """Spark gives a consumer back and continues with it if records disappeared while several tasks read a partition."""
+    """Spark returns a consumer and continues with it if records disappeared while several tasks read a partition."""
     if "ConcurrentModificationException" not in names:
         return None
     return Outage("Kafka deleted records while several tasks read them, and Spark gave up the batch")

@@ -1,8 +1,8 @@
-"""A look at Kafka before there is a JVM: whether a server takes connections, and which topics it has.
+"""A check of Kafka before the JVM starts: whether a server takes connections, and which topics it has.
 
-A start of Spark takes from seconds to minutes, and it takes no Spark to find a mistyped topic or a broker that is down.
-librdkafka asks, if it can connect as the properties say. With TLS or a login it asks only where the tasks read with it
-too; else the look only connects.
+A start of Spark takes from seconds to minutes. A mistyped topic or a broker that is down shows without it. librdkafka
+asks if it can connect with the properties. With TLS or a login it asks only if the tasks read with it too; otherwise
+the check only connects.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from sources.kafka.stores_look import HOST_PORT
 WAIT_S = 5.0
 
 _UNKNOWN_HOST: Cause = ("ConfigException", "No resolvable bootstrap urls")
-"""What Java's client says where no host is known."""
+"""The words of Java's client if no host name resolves."""
 
 
 def topics_at_first_look(kafka: KafkaSettings) -> frozenset[str] | None:
     """The topics that Kafka lists; None if it accepts connections, and only Java's client can ask for more.
 
-    Raises the error of ``kafka_failure`` if no server accepts a connection or answers, or if the login or certificate
-    is refused.
+    Raises the error of ``kafka_failure`` if no server accepts a connection or answers, or if login or certificate are
+    refused.
     """
     causes: list[Cause] = []
     for server in kafka.servers.split(","):

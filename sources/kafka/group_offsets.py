@@ -1,7 +1,7 @@
-"""Commits the progress of a pipeline to Kafka as offsets of a consumer group, so that Kafka's tools show its lag.
+"""Commits the progress of a pipeline as offsets of a consumer group, so that Kafka's tools show its lag.
 
-They are committed after the rows are in the tables, and never read back: checkpoint and tables say where reading
-continues. So a failure here is a warning, and nothing waits for it.
+Tidemark commits them after the rows are in the tables, and never reads them back: checkpoint and tables decide where
+reading continues. So a failure here is only a warning, and nothing waits for it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class GroupOffsets:
 
     @property
     def is_due(self) -> bool:
-        """Whether there is something that Kafka does not know yet."""
+        """Whether there are offsets that Kafka does not have yet."""
         return bool(self._news())
 
     def tell(self, commit: Callable[[str, Mapping[Place, int]], None]) -> None:

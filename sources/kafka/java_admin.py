@@ -1,7 +1,7 @@
-"""Asks Kafka about topics and offsets by Java's admin client in the JVM of the Spark driver.
+"""Asks Kafka about topics and offsets with Java's admin client in the JVM of the Spark driver.
 
-It is the client library that Spark's reader uses, so it takes every property that the reader takes: truststores of each
-kind, OAuth, Kerberos, plug-ins. All waits are bounded by ``default.api.timeout.ms``.
+Spark's reader uses the same client library, so every property of the reader works: truststores of each kind, OAuth,
+Kerberos, plug-ins. ``default.api.timeout.ms`` limits all waits.
 """
 
 from __future__ import annotations

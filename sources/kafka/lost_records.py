@@ -1,4 +1,4 @@
-"""Records that disappeared from Kafka before they were read, found by a position and the bounds of a partition."""
+"""Records that disappeared from Kafka before they were read, found from a position and the bounds of a partition."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from sources.loss import How, Loss
 from sources.positions import Bounds, Place, Reading
 
 MOST_TOLD = 20
-"""Partitions named in a refusal."""
+"""The most partitions that a refusal names."""
 
 
 class RecordsLost(TidemarkError):
-    """Kafka does not hold the next records to read, and ``on_data_loss`` is ``fail``."""
+    """Kafka no longer has the next records to read, and ``on_data_loss`` is ``fail``."""
 
     is_public = True
     action = Action.STOP
@@ -48,7 +48,7 @@ def lost_with(topics: Collection[str], positions: Mapping[Place, int]) -> list[L
 
 
 def loss_words(losses: Sequence[Loss]) -> str:
-    """All losses as a sentence without its end."""
+    """All losses as a sentence without its final point."""
     told = [str(loss) for loss in losses[:MOST_TOLD]]
     if len(losses) > MOST_TOLD:
         told.append(f"and {len(losses) - MOST_TOLD} more partitions")
@@ -56,7 +56,7 @@ def loss_words(losses: Sequence[Loss]) -> str:
 
 
 def incomplete(planned: Mapping[Place, tuple[int, int]], readings: Iterable[Reading]) -> list[Place]:
-    """The partitions of a batch of which less was read than planned (begin, end)."""
+    """The partitions of a batch with fewer records read than planned (begin, end)."""
     read: dict[Place, int] = {}
     for one in readings:
         count = one.end - one.begin - sum(end - begin for begin, end in one.gaps)

@@ -1,6 +1,6 @@
-"""Which offsets a batch of Kafka holds, and how its tasks share them. Pure decisions.
+"""Plans the offsets of a batch of Kafka, and their shares for tasks. Pure decisions.
 
-Positions are the JSON that Spark's own reader keeps in its checkpoint: either reader continues where the other stopped.
+Positions are the JSON of Spark's own reader in its checkpoint: either reader continues where the other stopped.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sources.positions import Place, Positions
 
 LEAST_PER_TASK = 500
-"""Offsets below which a further task costs more than it saves."""
+"""With fewer offsets, a further task costs more than it saves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def ranges_of(begins: Mapping[Place, int], ends: Mapping[Place, int]) -> list[Of
 
 
 def shared(ranges: Sequence[OffsetRange], tasks: int) -> list[list[OffsetRange]]:
-    """The ranges in as many shares as there are tasks, alike in size, each of neighbours; fewer for few offsets."""
+    """The ranges in as many shares as there are tasks, of similar size, each of neighbours; fewer for few offsets."""
     total = sum(one.end - one.begin for one in ranges)
     size = max(LEAST_PER_TASK, -(-total // max(1, tasks)))
     shares: list[list[OffsetRange]] = []

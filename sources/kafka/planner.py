@@ -1,4 +1,4 @@
-"""Plans the batches of topics whose records the decode tasks fetch themselves; lives in the driver, as Spark asks."""
+"""Plans the batches of topics whose records the decode tasks fetch themselves; lives in the driver, called by Spark."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from sources.loss import How, Loss
 from sources.positions import Bounds, Place, Positions
 
 TOPICS_S = 1.0
-"""How long the list of topics counts, where batches follow each other closely."""
+"""How long a list of topics is valid, if batches follow each other closely."""
 
 HOLD_S = 10.0
-"""How long the first request of a run that drains its source may wait; nothing can stop it."""
+"""The most seconds for the first request of a run that drains its source; nothing can interrupt it."""
 
 
 class Offsets(Protocol):
-    """The planner's requests to Kafka. Raises Outage where it does not answer."""
+    """The planner's requests to Kafka. Raises Outage if Kafka does not answer."""
 
     def places(self) -> frozenset[Place]:
         """The partitions that the source reads."""
@@ -47,7 +47,7 @@ class KafkaPlanner:
         pass_over: Callable[[Sequence[Loss]], None] | None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``start`` is where the checkpoint begins, ``most_records`` what the next batch may have.
+        """``start`` is the begin of the checkpoint, ``most_records`` the limit of the next batch.
 
         ``pass_over`` reports losses; None: they are refused.
         """
@@ -78,9 +78,10 @@ class KafkaPlanner:
                     raise
 
     def latest_offset(self, start: str) -> str:
-        """See ``Planner``. While Kafka does not answer there is nothing more, until patience is at its end.
+        """See ``Planner``.
 
-        So the query can be stopped while it waits: Spark cannot interrupt a request in this process.
+        While Kafka does not answer, and until patience ends, there is nothing more. So the query can be stopped while
+        it waits: Spark cannot interrupt a request in this process.
         """
         begins = offsets_of(start)
         try:
@@ -118,7 +119,7 @@ class KafkaPlanner:
         return [to_bytes(share) for share in shared(ranges, self._slots)]
 
     def stop(self) -> None:
-        """Nothing is held open."""
+        """There is nothing to release."""
 
     def _ends(self) -> Positions:
         if self._clock() - self._listed_s >= TOPICS_S:
@@ -127,7 +128,7 @@ class KafkaPlanner:
         return dict(self._offsets.ends_of(sorted(self._places)))
 
     def _without_lost(self, begins: Positions, ends: Positions) -> Positions:
-        """The ends, if no read topic has changed; raises if the query must not continue."""
+        """The ends, if no topic has changed since it was read; raises if the query must not continue."""
         behind = [place for place, at in begins.items() if place not in ends or at > ends[place]]
         if not behind:
             return ends

@@ -1,4 +1,6 @@
-"""Reading Kafka for one pipeline: checks before the query starts, the stream, a watch beside it, words for its end."""
+"""Reading Kafka for one pipeline: checks before the query starts, the stream, a watch during it, and reasons for its
+end.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,7 @@ class KafkaReader:
         self.lag = Lag()
         self._gone: set[Place] = set()
         self._noted: set[str] = set()
-        """Topics whose ids were noted, or that have none."""
+        """Topics that have no id, or whose ids are recorded."""
         self._known_policies: set[str] = set()
         self.losses = Losses()
         self.failure: TidemarkError | None = None
@@ -81,7 +83,7 @@ class KafkaReader:
 
     @property
     def share_reader(self) -> ShareReader | None:
-        """See ``SourceReader``; None where Spark's reader reads."""
+        """See ``SourceReader``; None if Spark's reader reads."""
         return self._records.share_reader
 
     @property
@@ -100,7 +102,7 @@ class KafkaReader:
             self._tell_no_topic(known)
 
     def stream(self, spark: SparkSession, slots: int, on_start: OnStart, pace: Pace, interval_s: float) -> DataFrame:
-        """See ``SourceReader``; what Kafka no longer holds is refused, or reported and passed over."""
+        """See ``SourceReader``; refuses losses, or reports and skips them."""
         self.stop()
         self._spark = spark
         self.failure = None
@@ -138,14 +140,14 @@ class KafkaReader:
             log.warning("%s: %s. The pipeline waits for a topic", self._standing.pipeline, self.why_nothing)
 
     def _tell_start_behind(self, topics: Collection[str], bounds: Mapping[Place, Bounds]) -> None:
-        """Log why a first start finds nothing, where it begins behind the last record."""
+        """Log why a first start finds nothing, if it begins after the last record."""
         words = start_behind_words(self._settings, bounds, lambda time_ms: self._at(topics, time_ms))
         if words is not None:
             self.why_nothing = words
             log.warning("%s: %s. The pipeline waits for new records", self._standing.pipeline, words)
 
     def _tell_compacted(self, admin: KafkaAdmin, topics: Collection[str]) -> None:
-        """Warn of topics whose records may go unread without a gap that would show it."""
+        """Warn of topics whose records may disappear unread without a visible gap."""
         try:
             compacted = admin.compacted(topics)
         except TidemarkError as error:  # a right of its own, which many users do not have
@@ -190,8 +192,9 @@ class KafkaReader:
         self.lag.read_to(offsets, newest_s)
 
     def _go_on(self, ids: Mapping[str, str], bounds: Mapping[Place, Bounds]) -> None:
-        """Raise the error that keeps the checkpoint from continuing; if it should continue all the same, make that
-        possible."""
+        """Raise the error that keeps the checkpoint from continuing; or make it possible to continue, if the policy
+        says so.
+        """
         closed, planned = self._standing.closed(), self._standing.planned()
         check_selected(self._standing.checkpoint, self._settings, closed, planned)
         anew = self._standing.made_anew(ids)
@@ -221,9 +224,10 @@ class KafkaReader:
     def _losses(
         self, anew: Collection[str], closed: Positions, planned: Positions, bounds: Mapping[Place, Bounds]
     ) -> list[Loss]:
-        """The lost records behind the closed batches; a topic that was never read is as good as new.
+        """The lost records after the closed batches; a topic that was never read counts as new.
 
-        A ``planned`` batch may have read the topic: tables may have its rows, and take them for rows of the new topic.
+        A ``planned`` batch may have read the topic: tables may have its rows, and would take them for rows of the new
+        topic.
         """
         begun = {place for place, end in planned.items() if end > closed.get(place, 0)}
         read = {topic for (topic, _), at in closed.items() if at > 0} | {topic for topic, _ in begun}
@@ -234,7 +238,7 @@ class KafkaReader:
         return [*lost_with({*anew} & read, {**dict.fromkeys(begun, 0), **closed}), *lost_records(left, bounds)]
 
     def _pass_over(self, losses: Sequence[Loss]) -> None:
-        """Log what is lost, each offset once."""
+        """Log the losses, each offset once."""
         for loss in losses:
             begin, end = max(loss.begin, self.losses.told.get(loss.place, 0)), loss.end
             if end is not None:
@@ -257,7 +261,7 @@ class KafkaReader:
         return KafkaSlices(self._settings, self._admin, self._pass_over)
 
     def stop(self) -> None:
-        """See ``SourceReader``; commits the last offsets of the group, if it does not take long."""
+        """See ``SourceReader``; commits the last offsets of the group, if that does not take long."""
         if self._watch is None:
             return
         self._watch.stop()
@@ -301,7 +305,7 @@ class KafkaReader:
         return {name: id_ for name, id_ in ids.items() if self._settings.topics.selects(name)}
 
     def _resume_positions(self, recorded: Recorded, bounds: Mapping[Place, Bounds]) -> Positions:
-        """The positions of the tables as far as ``on_lost_checkpoint`` lets them count."""
+        """The positions of the tables, if ``on_lost_checkpoint`` uses them."""
         found = {**recorded.positions, **dict.fromkeys(recorded.unread, EARLIEST)}
         match self._standing.on_lost_checkpoint:
             case "restart":
@@ -320,7 +324,9 @@ class KafkaReader:
         return found
 
     def _cut_recorded(self, ids: Mapping[str, str], bounds: Mapping[Place, Bounds]) -> Recorded:
-        """The positions of the tables; those beyond the end of a partition go back to it where losses are allowed."""
+        """The positions of the tables; if losses are allowed, positions beyond the end of a partition become its
+        end.
+        """
         recorded = self._standing.recorded(ids)
         beyond = {place: at for place, at in recorded.highest.items() if place in bounds and at > bounds[place].end}
         if not beyond or self._standing.on_lost_checkpoint != "resume":
@@ -367,7 +373,7 @@ class KafkaReader:
         self._watch.start()
 
     def _look_at_ends(self, admin: KafkaAdmin, topics: Collection[str]) -> None:
-        """Beside the query: the ends of the partitions, and the offsets of the group."""
+        """During the query: the ends of the partitions, and the offsets of the group."""
         group = self._group
         if group is not None:
             group.tell(admin.commit_group)
@@ -382,7 +388,7 @@ class KafkaReader:
         return self._settings.goes_on_after_loss
 
     def note_topics(self, ids: Mapping[str, str]) -> None:
-        """Take notice of the topics that are there now; sets ``failure`` when one was recreated since it was read."""
+        """Record the topics that exist now; sets ``failure`` if one was recreated since it was read."""
         try:
             refusal = self._refusal_of_anew(ids)
             if refusal is not None:
@@ -394,7 +400,7 @@ class KafkaReader:
             log.warning("%s: Tidemark cannot record topics in the checkpoint: %s", self._standing.pipeline, error)
 
     def _tell_gone(self, ids: Mapping[str, str]) -> None:
-        """Log the losses by deleted topics; Spark continues silently in that case."""
+        """Log the losses from deleted topics; Spark ignores these silently."""
         if not self._settings.goes_on_after_loss:
             return
         gone = {place: at for place, at in self._standing.closed().items() if place[0] not in ids}
@@ -402,7 +408,7 @@ class KafkaReader:
         self._gone = {*gone}
 
     def check_read(self, planned: Mapping[Place, tuple[int, int]], readings: Sequence[Reading]) -> None:
-        """See ``SourceReader``: the topics must match the topics of the checkpoint; reports missing records."""
+        """See ``SourceReader``: the topics must match those of the checkpoint; reports missing records."""
         with self._admin() as admin:
             refusal = self._refusal_of_anew(self._selected(admin.topic_ids()))
             if refusal is not None:
@@ -412,7 +418,7 @@ class KafkaReader:
         self._pass_over(lost_in_batch({place: planned[place] for place in suspects}, readings, begins))
 
     def _refusal_of_anew(self, ids: Mapping[str, str]) -> TidemarkError | None:
-        """Why the running query must end, when topics were recreated since they were read."""
+        """Why the running query must end, if topics were recreated since they were read."""
         anew = self._standing.made_anew(ids)
         if not anew:
             return None

@@ -1,4 +1,4 @@
-"""The two ways in which records of topics come to the decode tasks: through Spark's reader, or past the JVM."""
+"""The two ways from topics to decode tasks: through Spark's reader, or without the JVM."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sources.reader import ShareReader, Standing
 
 
 class RecordStream(Protocol):
-    """One way; made for each query of a pipeline."""
+    """One way; created for each query of a pipeline."""
 
     @property
     def share_reader(self) -> ShareReader | None:
@@ -33,7 +33,7 @@ class RecordStream(Protocol):
     def begin(
         self, resumed: Positions, bounds: Mapping[Place, Bounds], begins_at: Callable[[int], Mapping[Place, int]]
     ) -> None:
-        """Let a new checkpoint begin at the positions ``resumed``, else where ``start`` says.
+        """Let a new checkpoint begin at the positions ``resumed``, or else at ``start``.
 
         ``begins_at`` gives the offsets of a time in ms.
         """
@@ -45,7 +45,7 @@ class RecordStream(Protocol):
 
 
 class SparkStream:
-    """Through Spark's Kafka connector, which notes where a new checkpoint begins."""
+    """Through Spark's Kafka connector, which records the begin of a new checkpoint."""
 
     share_reader: ShareReader | None = None
 
@@ -66,12 +66,12 @@ class SparkStream:
 
 
 class DirectStream:
-    """By the decode tasks themselves: the stream holds offset ranges."""
+    """Through the decode tasks: the stream has offset ranges."""
 
     def __init__(
         self, settings: KafkaSettings, standing: Standing, pass_over: Callable[[Sequence[Loss]], None]
     ) -> None:
-        """``pass_over`` reports losses where ``on_data_loss`` continues after them."""
+        """``pass_over`` reports losses if ``on_data_loss`` is ``continue``."""
         self._settings = settings
         self._standing = standing
         self._pass_over = pass_over

@@ -1,7 +1,7 @@
-"""A look at the topics of a Kafka cluster and at some of their records, without a JVM, a group or anything written.
+"""Reads a sample of the topics of a Kafka cluster, without a JVM, and without writing anything.
 
-Questions go through ``DirectAdmin``, records come as they do in decode tasks. No offset is committed and no consumer
-group is joined.
+Requests go through ``DirectAdmin``; records are read as in decode tasks. No offset is committed and no consumer group
+is joined.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from sources.positions import Place, Positions
 from sources.samples import Sample, TopicFacts
 
 WAIT_S = 10
-"""How long an answer may take, and a read without any record."""
+"""The most seconds for an answer, and for a read without any record."""
 _PATIENCE = {"default.api.timeout.ms": f"{WAIT_S}000", "request.timeout.ms": f"{WAIT_S}000"}
 _ORDER = [(name, "ascending") for name in ("topic", "partition", "offset")]
 
 
 class KafkaSampler:
-    """Looks at one cluster; every method raises what ``kafka_failure`` makes of a failure."""
+    """Inspects one cluster; every method raises the errors of ``kafka_failure``."""
 
     def __init__(self, kafka: KafkaSettings) -> None:
-        """ConfigError where librdkafka cannot connect as the properties of the source say."""
+        """Raises ConfigError if librdkafka cannot connect with the properties of the source."""
         self._kafka = kafka
         try:
             properties = librdkafka_properties(kafka.servers, kafka.properties)
@@ -45,11 +45,11 @@ class KafkaSampler:
         self._reader = KafkaShareReader(kafka.servers, properties, goes_on_after_loss=True, patience_s=WAIT_S)
 
     def topics(self) -> dict[str, int]:
-        """The partition counts of every topic that this user may see, but for Kafka's own."""
+        """The partition counts of every topic that this user may see, except Kafka's own."""
         return self._admin.places()
 
     def facts(self, topics: Mapping[str, int]) -> dict[str, TopicFacts]:
-        """What Kafka holds of these topics, with their partition counts, and for how long."""
+        """The offsets that Kafka has of these topics, with their partition counts and retention."""
         bounds = self._admin.bounds_of([(name, p) for name, count in topics.items() for p in range(count)])
         configs = self._admin.configs(topics)
         found = {}
@@ -62,7 +62,9 @@ class KafkaSampler:
         return found
 
     def begins(self, facts: Mapping[str, TopicFacts]) -> Positions:
-        """Where a run with a new checkpoint begins, as the source says; partitions without a word at their begin."""
+        """The begin of a run with a new checkpoint, as the source says; other partitions begin at their first
+        record.
+        """
         held = {place: bounds for of_topic in facts.values() for place, bounds in of_topic.bounds.items()}
         match self._kafka.start:
             case "latest":
@@ -76,10 +78,10 @@ class KafkaSampler:
                 return {p: end if chosen[p] == LATEST else max(chosen[p], 0) for p, end in ends.items()}
 
     def sample(self, facts: Mapping[str, TopicFacts], most: int, begins: Positions | None = None) -> Sample:
-        """At most ``most`` records of each topic: those with which reading begins, and the newest ones.
+        """At most ``most`` records of each topic: the first ones to read, and the newest.
 
-        ``begins`` says where it begins in partitions that were read before; where nothing came since, only the newest
-        are looked at.
+        ``begins`` has the begin in partitions that were read before; if nothing is new there, only the newest are
+        sampled.
         """
         first, last = list[OffsetRange](), list[OffsetRange]()
         for of_topic in facts.values():
@@ -97,7 +99,7 @@ class KafkaSampler:
         return Sample(tuple(b for b in batches if b.num_rows), counts, topics=facts, unreadable=unreadable)
 
     def _read(self, ranges: Sequence[OffsetRange], unreadable: dict[str, str]) -> pa.RecordBatch:
-        """The records of ranges in the order of their places; topics that may not be read are reported."""
+        """The records of ranges in the order of their places; reports topics that may not be read."""
         wanted = [one for one in ranges if one.place[0] not in unreadable]
         topics = sorted({one.place[0] for one in wanted})
         try:

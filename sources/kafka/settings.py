@@ -14,8 +14,10 @@ EARLIEST, LATEST = -2, -1
 """Spark's words for the first offset of a partition and for the one after its last record."""
 
 Start: TypeAlias = str | datetime | Mapping[Place, int]
-"""Where a new checkpoint starts: ``earliest`` or ``latest``, a moment, or the offsets of partitions, which may be
-``EARLIEST`` or ``LATEST``. Other partitions start at the earliest record."""
+"""The start of a new checkpoint: ``earliest`` or ``latest``, a moment, or the offsets of partitions.
+
+Offsets may be ``EARLIEST`` or ``LATEST``. Other partitions start at the earliest record.
+"""
 
 READER_DEFAULTS: Mapping[str, str] = {
     "max.poll.records": "10000",
@@ -45,10 +47,10 @@ _CONSUMERS = 64
 
 
 def fetch_bytes(partition_count: int) -> int:
-    """How much one fetch from a partition may bring.
+    """The size of one fetch from a partition.
 
-    Spark keeps up to 64 consumers, one a partition. Each keeps all that it has fetched, also in advance, however little
-    a batch takes. The heap must hold all of this, so the more partitions, the less one fetch brings.
+    Spark keeps up to 64 consumers, one per partition. Each keeps all that it has fetched, also in advance, however
+    small a batch is. The heap must hold all of this: the more partitions, the smaller a fetch.
     """
     share = _FETCHED_BYTES // max(1, min(_CONSUMERS, partition_count))
     return max(_LEAST_FETCH_BYTES, min(_MOST_FETCH_BYTES, share))
@@ -62,15 +64,15 @@ class KafkaSettings:
     """Comma-separated host:port pairs."""
     topics: TopicSelection
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Properties of Kafka's client under their own names: all that it takes. Passwords among them."""
+    """All properties of Kafka's client under their own names. Includes passwords."""
     start: Start = "earliest"
     max_records_per_batch: int = 500_000
     group_id: str | None = None
-    """The consumer group whose offsets say how far the tables are; None: nothing is committed to Kafka."""
+    """The consumer group whose offsets show the progress of the tables; None: nothing is committed to Kafka."""
     is_direct: bool = False
-    """Whether the decode tasks fetch records themselves, by librdkafka, and Kafka is asked by it too."""
+    """Whether the decode tasks fetch records with librdkafka, which the driver then uses too."""
     goes_on_after_loss: bool = False
-    """Whether records that Kafka no longer holds are reported and passed over (``on_data_loss: continue``)."""
+    """Whether lost records are reported and skipped (``on_data_loss: continue``)."""
 
     @property
     def isolation_level(self) -> str:
@@ -100,7 +102,7 @@ class KafkaSettings:
         return options
 
     def begins_at_or_beyond(self, held: Mapping[Place, int]) -> bool:
-        """Whether ``start`` is surely nowhere below the offsets ``held``, so that nothing is read twice."""
+        """Whether ``start`` is certainly nowhere below the offsets ``held``, so that nothing is read twice."""
         if isinstance(self.start, str | datetime):
             return False
         starts = {place: self.start.get(place, EARLIEST) for place in held}

@@ -35,7 +35,7 @@ _BYTES = 32 << 20
 _FIRST = 500
 _WAIT_S = 0.05
 _LOOK_S = 5.0
-"""How long a partition may end before its range does until its bounds are looked up."""
+"""How long a partition may end before its range until its bounds are requested."""
 _MOST_CONSUMERS = 4
 
 _IGNORED = frozenset(
@@ -50,12 +50,12 @@ _IGNORED = frozenset(
         KafkaError._RESOLVE,
     }
 )
-"""Of groups, which we only name, and of connections, which librdkafka makes again; what lasts runs out of time."""
+"""Errors of groups, which we only name, and of connections, which librdkafka restores; a permanent one times out."""
 _NOT_THERE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION})
 
 
 class OffsetsNotThere(Exception):
-    """Kafka does not hold offsets that were planned, and losses are refused. The driver finds the lost records."""
+    """Kafka lacks planned offsets, and losses are refused. The driver finds the lost records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class KafkaShareReader:
 
     servers: str
     properties: Mapping[str, str | Secret] = field(repr=False)
-    """Those of librdkafka. Secrets stay where they are if the process of the task has them."""
+    """Properties of librdkafka. Secrets stay in their files if the task's process can read them."""
     goes_on_after_loss: bool
     patience_s: float
     """How long missing progress counts as a transient failure."""
@@ -86,7 +86,7 @@ class _Range:
     next: int
     end: int
     ends_at_s: float | None = None
-    """Since when the partition ends before the range does."""
+    """The time since which the partition has ended before the range."""
 
 
 class _Reading:
@@ -103,7 +103,7 @@ class _Reading:
         self._held_rows = 0
         self._held_bytes = 0
         self._record_bytes = 0.0
-        """How much a record took lately."""
+        """The recent size of a record."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         self._trouble.clear()
@@ -124,12 +124,12 @@ class _Reading:
                 moved_s = time.monotonic()
 
     def end(self) -> None:
-        """Fetch nothing more, also where the reading is given up midway."""
+        """Stop fetching, also if the reading is given up midway."""
         with suppress(KafkaException, RuntimeError):
             self._consumer.unassign()
 
     def _wanted(self) -> int:
-        """How many records to ask for: no more than the ranges hold, and than memory is meant for."""
+        """The number of records to request: at most those of the ranges, and what the memory limit allows."""
         left = sum(one.end - one.next for one in self._left.values())
         fitting = int(_BYTES / self._record_bytes) if self._record_bytes else _FIRST
         return max(1, min(_ROWS - self._held_rows, left, fitting))
@@ -206,7 +206,7 @@ class _Reading:
                 self._look_at(place, left)
 
     def _look_at(self, place: Place, left: _Range) -> None:
-        """Offsets that are planned do not come: find out whether Kafka holds them."""
+        """Find out whether Kafka has planned offsets that do not arrive."""
         try:
             begin, end = self._consumer.get_watermark_offsets(_partition(place), timeout=_LOOK_S, cached=False)
         except KafkaException as error:
@@ -232,7 +232,7 @@ class _Reading:
             self._finish(place)
 
     def _seek(self, place: Place, offset: int) -> None:
-        """By reassigning it: a partition that has failed is not fetched any more."""
+        """Reassigns the partition: librdkafka no longer fetches one that has failed."""
         self._consumer.incremental_unassign([_partition(place)])
         self._consumer.incremental_assign([_partition(place, offset)])
 
@@ -257,7 +257,7 @@ def _partition(place: Place, offset: int | None = None) -> TopicPartition:
 
 
 _consumers: dict[tuple[tuple[str, str], ...], tuple[Consumer, Trouble, FileStates]] = {}
-"""Those of this Python worker, the one used last at the end."""
+"""The consumers of this Python worker; the most recently used is last."""
 
 
 def _consumer(reader: KafkaShareReader) -> tuple[Consumer, Trouble]:

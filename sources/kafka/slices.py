@@ -1,4 +1,4 @@
-"""Stretches of topics read again, between offsets that the stream has passed."""
+"""Ranges of topics read again, between offsets that the stream has passed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class KafkaSlices:
         admin: Callable[[], AbstractContextManager[KafkaAdmin]],
         pass_over: Callable[[Sequence[Loss]], None],
     ) -> None:
-        """``pass_over`` reports losses where ``on_data_loss`` continues after them."""
+        """``pass_over`` reports losses if ``on_data_loss`` is ``continue``."""
         self._settings = settings
         self._admin = admin
         self._pass_over = pass_over
@@ -54,7 +54,7 @@ class KafkaSlices:
         return sum(max(0, end - begins[place]) for place, end in ends.items())
 
     def missing(self, begin: str | None, limit: str, topics: Collection[str]) -> str | None:
-        """See ``SliceReader``; offsets that a compacted topic has left out in between do not count."""
+        """See ``SliceReader``; ignores gaps that compaction left between offsets."""
         ends = {place: at for place, at in offsets_of(limit).items() if not topics or place[0] in topics}
         with self._admin() as admin:
             there = admin.topic_ids()
@@ -107,7 +107,7 @@ class KafkaSlices:
     def _range(
         self, begin: str | None, limit: str, topics: Collection[str] | None
     ) -> tuple[dict[Place, int], dict[Place, int]]:
-        """Where to begin and to end in each partition that the stream has read of ``topics``."""
+        """The begin and end in each partition of ``topics`` that the stream has read."""
         wanted = {place: at for place, at in offsets_of(limit).items() if topics is None or place[0] in topics}
         with self._admin() as admin:
             there = admin.topic_ids()

@@ -1,8 +1,8 @@
-"""Where reading Kafka starts, and whether Kafka still holds the records from there on.
+"""Decides where reading Kafka starts, and checks that Kafka still has the records from there on.
 
-Spark asks for a start only when a checkpoint is new. If the tables were written under an earlier checkpoint of the same
-pipeline, ``on_lost_checkpoint`` decides: ``resume`` starts at the lowest position among them and drops rows that a
-table already holds, ``fail`` stops, ``restart`` reads from ``start`` again.
+Spark asks for a start only if a checkpoint is new. If the tables were written under an earlier checkpoint of the same
+pipeline, ``on_lost_checkpoint`` decides. ``resume`` starts at their lowest position and drops rows that a table already
+has, ``fail`` stops, ``restart`` reads from ``start`` again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sources.wording import NAMES_SHOWN, first_of
 
 
 def source_bounds(admin: KafkaAdmin, kafka: KafkaSettings) -> dict[Place, Bounds]:
-    """What Kafka holds of the topics that the source reads. Raises ConfigError for listed topics that are not there."""
+    """The offsets that Kafka has of the topics to read. Raises ConfigError for listed topics that do not exist."""
     known = admin.topic_ids()
     check_listed(kafka, known)
     return admin.bounds(name for name in known if kafka.topics.selects(name))
@@ -42,7 +42,7 @@ def check_listed(kafka: KafkaSettings, known: Collection[str]) -> None:
 
 
 def no_topic_words(kafka: KafkaSettings, known: Collection[str]) -> str | None:
-    """Why no topic is read, though patterns say which; None where one is, or where all are."""
+    """Why no topic is read although there are patterns; None if one is, or if all are."""
     topics = kafka.topics
     if topics.names or topics.is_everything or any(map(topics.selects, known)):
         return None
@@ -62,7 +62,7 @@ def no_topic_words(kafka: KafkaSettings, known: Collection[str]) -> str | None:
 def start_behind_words(
     kafka: KafkaSettings, bounds: Mapping[Place, Bounds], begins: Callable[[int], Mapping[Place, int]]
 ) -> str | None:
-    """Why a first start finds nothing, where its topics hold records; ``begins`` gives the offsets of a time in ms."""
+    """Why a first start finds nothing although topics have records; ``begins`` gives the offsets of a time in ms."""
     if not any(held.begin < held.readable_end for held in bounds.values()):
         return "its topics hold no records" if bounds else None
     match kafka.start:
@@ -81,7 +81,7 @@ def start_behind_words(
 def starting_options(
     kafka: KafkaSettings, resume: Mapping[Place, int], bounds: Mapping[Place, Bounds]
 ) -> dict[str, str]:
-    """Spark options that say where to start; ``resume`` wins for the partitions that it names."""
+    """Spark options for the start; ``resume`` wins for the partitions that it names."""
     if resume:
         return {"startingOffsets": text_of(_resume_offsets(kafka, resume, bounds))}
     match kafka.start:
@@ -103,7 +103,7 @@ def starting_positions(
     bounds: Mapping[Place, Bounds],
     begins_at: Callable[[int], Mapping[Place, int]],
 ) -> dict[Place, int]:
-    """Where to start in each partition; ``resume`` wins for the partitions that it names.
+    """The start in each partition; ``resume`` wins for the partitions that it names.
 
     ``begins_at`` gives the offsets of a time in ms.
     """
@@ -148,7 +148,7 @@ def _resume_offsets(
 
 
 def cannot_resume(losses: Sequence[Loss]) -> RecordsLost:
-    """The error of a new checkpoint if records behind the positions of the tables are lost."""
+    """The error of a new checkpoint if records after the positions of the tables are lost."""
     go_on = (
         ""
         if any(x.how is How.WENT_BACK for x in losses)
@@ -163,7 +163,7 @@ def cannot_resume(losses: Sequence[Loss]) -> RecordsLost:
 
 
 def lost_on_resume(resume: Mapping[Place, int], bounds: Mapping[Place, Bounds]) -> list[Loss]:
-    """The lost records behind the positions of the tables, in partitions that still exist."""
+    """The lost records after the positions of the tables, in partitions that still exist."""
     return lost_records({place: at for place, at in resume.items() if place in bounds and at != EARLIEST}, bounds)
 
 
@@ -197,10 +197,10 @@ def check_readable(closed: Mapping[Place, int], bounds: Mapping[Place, Bounds]) 
 
 
 def refusal_of(losses: Sequence[Loss], closed: Mapping[Place, int]) -> RecordsLost:
-    """The error of a checkpoint whose next records are lost; ``closed`` is where its last closed batch ended.
+    """The error of a checkpoint whose next records are lost; ``closed`` is the end of its last closed batch.
 
-    No other choice is better. A start at other, stated offsets would read records again that tables have beyond the
-    last closed batch. It would also skip records that paused tables still have to read.
+    No other choice is better. A start at other, stated offsets would reread records that tables have beyond the last
+    closed batch. It would also skip records that paused tables have not read yet.
     """
     lost = {loss.place[0] for loss in losses}
     read = ", ".join(f"{topic}-{p} to offset {at}" for (topic, p), at in sorted(closed.items()) if topic in lost)

@@ -1,4 +1,6 @@
-"""What librdkafka leaves untold about certificates: which file is missing or replaced, why a broker is not trusted."""
+"""Facts about certificates that librdkafka does not report: a missing or replaced file, and why a broker is not
+trusted.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ def file_states(properties: Mapping[str, str]) -> FileStates:
 
 
 def distrust(servers: str, properties: Mapping[str, str]) -> Cause | None:
-    """Why the certificate of the first server that answers is not trusted, in OpenSSL's words; None where it is."""
+    """Why the certificate of the first server that answers is not trusted, in OpenSSL's words; None if it is."""
     context = ssl.create_default_context(
         cafile=properties.get("ssl.ca.location"), cadata=properties.get("ssl.ca.pem") or None
     )

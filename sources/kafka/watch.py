@@ -1,7 +1,7 @@
-"""Watches Kafka beside a running query: reports that it does not answer, and which topics exist.
+"""Watches Kafka during a query: reports that it does not answer, and which topics exist.
 
-Spark waits for Kafka silently. It reads a recreated topic from its old offset if the new topic has reached that. One
-request for the list of topics with their ids, every ``INTERVAL_S``, shows both.
+Spark waits for Kafka silently. It would read a recreated topic from its old offset once the new topic has reached that
+offset. One request for the list of topics with their ids, every ``INTERVAL_S``, shows both.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class KafkaWatch:
         return None if since_s is None else self._clock() - since_s
 
     def start(self) -> None:
-        """Look at Kafka on a thread of its own until ``stop``."""
+        """Check Kafka on a separate thread until ``stop``."""
         threading.Thread(target=self._run, name=f"kafka-watch-{self._pipeline}", daemon=True).start()
 
     def stop(self) -> None:
